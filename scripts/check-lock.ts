@@ -1,0 +1,20 @@
+// Fails when package-lock.json names a platform package that it does not hold: a partial registry
+// makes `npm install` write such a lock without a word, and `npm ci` fails on it elsewhere.
+import { readFileSync } from 'node:fs'
+
+interface LockEntry {
+  version?: string
+  optionalDependencies?: Record<string, string>
+}
+
+const lock: { packages?: Record<string, LockEntry> } = JSON.parse(
+  readFileSync(new URL('../package-lock.json', import.meta.url), 'utf8'),
+)
+const entries = Object.entries(lock.packages ?? {})
+const missing = entries.flatMap(([path, entry]) =>
+  Object.keys(entry.optionalDependencies ?? {})
+    .filter((name) => !entries.some(([other]) => other.endsWith(`node_modules/${name}`)))
+    .map((name) => `${path} ${entry.version} needs ${name}, which the lock does not hold`),
+)
+for (const line of missing) console.error(line)
+process.exit(missing.length === 0 ? 0 : 1)

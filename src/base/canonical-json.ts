@@ -1,0 +1,58 @@
+import type { Json, JsonObject } from './json.ts'
+
+/** Strings that `JSON.stringify` would change: quotes, backslashes, controls, lone surrogates. */
+const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
+
+/**
+ * The one text of `value` under RFC 8785 (JSON Canonicalization Scheme): members sorted by UTF-16
+ * code units, no space, numbers and strings as ECMAScript prints them.
+ *
+ * Errors: RangeError for NaN, an infinity or a lone surrogate, which I-JSON cannot hold (RFC 8785
+ * section 3.2.2); callers refuse those at the door, so reaching it is a defect or a foreign chain.
+ * Source: RFC 8785 section 3.2.
+ */
+export function canonicalJson(value: Json): string {
+  switch (typeof value) {
+    case 'string':
+      return canonicalString(value)
+    case 'number':
+      if (!Number.isFinite(value)) throw new RangeError(`no canonical form for ${value}`)
+      return `${value}`
+    case 'boolean':
+      return value ? 'true' : 'false'
+    default:
+      if (value === null) return 'null'
+      return Array.isArray(value) ? canonicalArray(value) : canonicalObject(value)
+  }
+}
+
+/** The canonical text of one string, with its quotes. Errors as for `canonicalJson`. */
+export function canonicalString(value: string): string {
+  if (!NEEDS_ESCAPE.test(value)) return `"${value}"`
+  if (!value.isWellFormed()) throw new RangeError('no canonical form for a lone surrogate')
+  // RFC 8785 section 3.2.2.2 prescribes exactly the escapes of ECMAScript's JSON.stringify.
+  return JSON.stringify(value)
+}
+
+function canonicalArray(values: readonly Json[]): string {
+  let text = '['
+  let separator = ''
+  for (const value of values) {
+    text += separator + canonicalJson(value)
+    separator = ','
+  }
+  return `${text}]`
+}
+
+function canonicalObject(object: JsonObject): string {
+  let text = '{'
+  let separator = ''
+  // The default order of sort() is by UTF-16 code units: RFC 8785 section 3.2.3.
+  for (const name of Object.keys(object).sort()) {
+    const value = object[name]
+    if (value === undefined) continue
+    text += `${separator}${canonicalString(name)}:${canonicalJson(value)}`
+    separator = ','
+  }
+  return `${text}}`
+}

@@ -1,0 +1,128 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { canonicalJson } from './canonical-json.ts'
+import type { Json } from './json.ts'
+import { JSON_DEPTH_MAX, parseStrictJson } from './strict-json.ts'
+
+const parse = (text: string) => parseStrictJson(Buffer.from(text))
+const codeOf = (text: string | Buffer) => {
+  try {
+    parseStrictJson(Buffer.from(text))
+    return 'taken'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+/** Any JSON value without `__proto__` and lone surrogates. */
+const json = fc
+  .jsonValue({ noUnicodeString: false })
+  .filter((value) => !JSON.stringify(value).includes('__proto__')) as fc.Arbitrary<Json>
+
+it('gives any JSON value back as JSON.parse does, compact or indented', () => {
+  fc.assert(
+    fc.property(json, fc.constantFrom(0, 1, 4), (value, indent) => {
+      const text = JSON.stringify(value, null, indent)
+      expect(parse(text)).toEqual(JSON.parse(text))
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+it('judges every text as JSON.parse does, where it has no reason of its own', () => {
+  const pieces = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '\\', '1', '-', 'e', 'a', ' ')
+  fc.assert(
+    fc.property(fc.array(pieces, { maxLength: 14 }), (parts) => {
+      const text = parts.join('')
+      let valid = true
+      try {
+        JSON.parse(text)
+      } catch {
+        valid = false
+      }
+      const code = codeOf(text)
+      if (!valid) expect(code).not.toBe('taken')
+      else expect(code).not.toBe('JSON_MALFORMED')
+    }),
+    { numRuns: 3000 },
+  )
+})
+
+it('finds a member named twice at any depth, also when one spelling is escaped', () => {
+  expect(codeOf('{"a":1,"a":1}')).toBe('JSON_DUPLICATE_MEMBER')
+  expect(codeOf('{"a":1,"\\u0061":2}')).toBe('JSON_DUPLICATE_MEMBER')
+  expect(codeOf('[{"x":{"b":1,"c":[{"d":1,"d":2}]}}]')).toBe('JSON_DUPLICATE_MEMBER')
+  expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('taken')
+})
+
+it('keeps the colon count right through strings that look like structure', () => {
+  fc.assert(
+    fc.property(
+      fc.dictionary(fc.string({ unit: fc.constantFrom(':', '"', '\\', 'u', '{') }), fc.string()),
+      (o) => {
+        expect(parse(JSON.stringify(o))).toEqual(o)
+      },
+    ),
+  )
+})
+
+it.each([
+  ['9007199254740993', 'JSON_NUMBER_INEXACT'],
+  ['-9007199254740993', 'JSON_NUMBER_INEXACT'],
+  ['9007199254740992', 'taken'],
+  ['1E400', 'JSON_NUMBER_INEXACT'],
+  ['-1e400', 'JSON_NUMBER_INEXACT'],
+  ['1e-400', 'JSON_NUMBER_INEXACT'],
+  ['0e999', 'taken'],
+  ['1.0', 'taken'],
+  ['-0', 'taken'],
+  ['0.1', 'taken'],
+  ['0.10000000000000001', 'taken'],
+  ['0.1000000000000000055511151231257827', 'JSON_NUMBER_INEXACT'],
+  ['3.14159265358979323846', 'JSON_NUMBER_INEXACT'],
+  ['1e21', 'taken'],
+  ['100000000000000000000000', 'taken'],
+  ['5e-324', 'taken'],
+  ['1.7976931348623157e308', 'taken'],
+  ['01', 'JSON_MALFORMED'],
+  ['1e', 'JSON_MALFORMED'],
+])('the number %s: %s', (text, code) => {
+  expect(codeOf(`{"n":${text}}`)).toBe(code)
+})
+
+it('takes every finite double as ECMAScript prints it and as C prints it with 17 digits', () => {
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+      expect(parse(`[${value}]`)).toEqual([value === 0 ? 0 : value])
+      expect(codeOf(`[${value.toPrecision(17)}]`)).toBe('taken')
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+it('refuses what it cannot hold, by name', () => {
+  expect(codeOf('{"__proto__":1}')).toBe('JSON_FORBIDDEN_MEMBER')
+  expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')
+  expect(codeOf('"\\ud800"')).toBe('JSON_LONE_SURROGATE')
+  expect(codeOf('{"\\uDC00":1}')).toBe('JSON_LONE_SURROGATE')
+  expect(codeOf('"\\ud83d\\ude00"')).toBe('taken')
+  expect(codeOf('"\\\\ud800"')).toBe('taken')
+  expect(codeOf(Buffer.from([0x22, 0xff, 0x22]))).toBe('JSON_NOT_UTF8')
+  expect(codeOf('{"a":')).toBe('JSON_MALFORMED')
+  expect(codeOf('')).toBe('JSON_MALFORMED')
+})
+
+it(`takes ${JSON_DEPTH_MAX} levels and refuses one more, also a million`, () => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('taken')
+  expect(codeOf(nested(JSON_DEPTH_MAX + 1))).toBe('JSON_TOO_DEEP')
+  expect(codeOf(nested(1_000_000))).toBe('JSON_TOO_DEEP')
+})
+
+it('what it takes has a canonical form that it takes again, unchanged', () => {
+  fc.assert(
+    fc.property(json, (value) => {
+      const text = canonicalJson(parse(JSON.stringify(value)))
+      expect(canonicalJson(parse(text))).toBe(text)
+    }),
+  )
+})

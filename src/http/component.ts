@@ -1,0 +1,65 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+
+/** A Fastify instance (or plugin scope) whose handlers are typed by their TypeBox schemas. */
+export type HttpApp = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+/** A request that is not granted: what the client is told, in whichever shape its component has. */
+export interface Refusal {
+  /** HTTP status, 400..599. */
+  readonly status: number
+  /** Stable code for programs, e.g. `ITEM_NOT_FOUND`. */
+  readonly code: string
+  /** One sentence for people. Never holds a secret, a stack or a query string. */
+  readonly message: string
+}
+
+/** The bytes of a refusal, for the moments when no reply object exists (a broken request line). */
+export interface RefusalReply {
+  readonly contentType: string
+  readonly body: string
+}
+
+/** What a listener promises to bear, and where it says no. */
+export interface HttpLimits {
+  /** Longest request body in bytes; a longer one is refused with 413. */
+  readonly bodyBytesMax: number
+  /** Longest time from the first byte of a request to its last, milliseconds. */
+  readonly requestTimeoutMs: number
+}
+
+/**
+ * One HTTP program of daicho, on a listener of its own.
+ *
+ * `startListener` builds the app around it: limits, error replies in the component's shape, guards
+ * and logging are the same for all; only what stands here differs.
+ */
+export interface HttpComponent {
+  /** The name in `--only`, in `--json` and in the logs. */
+  readonly name: string
+  /** The port when none is chosen. */
+  readonly defaultPort: number
+  readonly limits: HttpLimits
+  /** Whether browsers of other sites must be kept out (see `cross-origin-guard.ts`). */
+  readonly sameOriginOnly: boolean
+  /** The HTTP status of each code of a `CodedError` that its services throw. */
+  readonly statusOf: Readonly<Record<string, number>>
+  /** A refusal in the component's own shape. */
+  refusalReply(refusal: Refusal): RefusalReply
+  /** Mounts everything on `app`; called once, before it listens. */
+  register(app: HttpApp): Promise<void>
+  /** Lets go of what is held open, after the last request was answered. */
+  close?(): Promise<void>
+}

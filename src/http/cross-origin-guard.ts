@@ -1,0 +1,69 @@
+import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+import type { Refusal } from './component.ts'
+
+/** Paths that any site may read: the documentation page (specification, L 7). */
+const OPEN_PATH = /^\/doc(?:[/?]|$)/
+
+/**
+ * Why a browser of another site may not make this request, or null when it may.
+ *
+ * Leaving CORS headers out only hides replies: a page anywhere could still send a simple POST, and
+ * one without a body creates a database. So every request to a guarded listener is judged before
+ * its route is looked at, by three headers that scripts cannot forge:
+ * - `Host`: exactly one, and a name that DNS cannot be made to point here (an IP literal, a
+ *   single-label name, `*.localhost`) or one that the operator listed; else 421.
+ * - `Sec-Fetch-Site`: `same-origin` or `none` (typed by a person); else 403.
+ * - `Origin`, where sent: this very host; else 403. `null` is another site.
+ *
+ * `publicHosts` holds host names in lower case, without ports.
+ * Source: specification, L 7; docs/decisions/0006-cross-origin-guard.md.
+ */
+export function crossOriginRefusal(
+  message: IncomingMessage,
+  publicHosts: ReadonlySet<string>,
+): Refusal | null {
+  const { headers, rawHeaders } = message
+  if (OPEN_PATH.test(message.url ?? '')) return null
+
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]
+    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1
+  }
+  const host = headers.host
+  if (hosts !== 1 || host === undefined) {
+    return { status: 400, code: 'HOST_NOT_ONE', message: 'send exactly one Host header' }
+  }
+  if (!isTrustedHost(host, publicHosts)) {
+    return {
+      status: 421,
+      code: 'HOST_UNKNOWN',
+      message: 'this Host is not served here; the operator can list it in PUBLIC_HOSTS',
+    }
+  }
+  const site = headers['sec-fetch-site']
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') {
+    return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
+  }
+  const origin = headers.origin
+  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
+    return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
+  }
+  return null
+}
+
+function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {
+  const name = hostName(host)
+  if (name === null) return false
+  // A DNS name that an attacker controls has a dot; these cannot be rebound.
+  if (isIP(name) !== 0 || name === 'localhost' || name.endsWith('.localhost')) return true
+  if (/^[a-z0-9_-]+$/.test(name)) return true
+  return publicHosts.has(name)
+}
+
+/** The name in a Host header, lower case, without port or brackets; null when it is malformed. */
+function hostName(host: string): string | null {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]/@\s]+))(?::\d{1,5})?$/.exec(host)
+  return (match?.[1] ?? match?.[2] ?? null)?.toLowerCase() ?? null
+}

@@ -1,0 +1,11 @@
+export {
+  type Credentials,
+  equalCredentials,
+  equalSecrets,
+  parseBasic,
+} from './basic-credentials.ts'
+export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
+export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
+export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
+export { HttpRefusal, statusFalseReply } from './refusal.ts'
+export { FailureThrottle, type ThrottleLimits } from './throttle.ts'

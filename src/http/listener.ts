@@ -1,0 +1,210 @@
+import type { Server, ServerResponse } from 'node:http'
+import { STATUS_CODES } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastify, { type FastifyBaseLogger } from 'fastify'
+import type { HttpApp, HttpComponent, Refusal } from './component.ts'
+import { crossOriginRefusal } from './cross-origin-guard.ts'
+import { refusalOf, sendRefusal } from './refusal.ts'
+
+/** Sockets that one listener holds open at most; more are closed at once. */
+export const SOCKETS_MAX = 1_000
+/** A header block must be complete within this time. */
+const HEADERS_TIMEOUT_MS = 10_000
+/** How often overdue requests are looked for; with Node's 30 s a slow body lived twice as long. */
+const CONNECTIONS_CHECK_MS = 5_000
+/** Idle keep-alive connections are closed after this time. */
+const KEEP_ALIVE_TIMEOUT_MS = 72_000
+/** How long `close` waits for requests in flight. */
+const DRAIN_MS = 8_000
+/** Database names (128 bytes) and item ids (256 bytes) when percent-encoded, with room. */
+const PATH_PART_LENGTH_MAX = 1_024
+
+/** Where and how to listen. */
+export interface ListenOptions {
+  /** The address to bind, e.g. `127.0.0.1`. */
+  readonly host: string
+  /** 0 takes any free port. */
+  readonly port: number
+  readonly logger: FastifyBaseLogger
+  /** Host names by which guarded components may be reached, lower case, without ports. */
+  readonly publicHosts: ReadonlySet<string>
+}
+
+/** A component that listens. */
+export interface Listener {
+  readonly name: string
+  /** `http://<host>:<port>`, with a loopback address where every address is bound. */
+  readonly url: string
+  /** Stops listening, lets requests in flight finish for a bounded time, then lets go of all. */
+  close(): Promise<void>
+}
+
+/**
+ * Builds the app around `component`, without listening: for tests through `inject`.
+ *
+ * Every listener has the same time limits, socket limit, error handling in the component's own
+ * shape (also for requests that no route or parser ever sees), and logs that hold the path without
+ * its query, because a query may hold a token.
+ */
+export async function buildApp(
+  component: HttpComponent,
+  options: Pick<ListenOptions, 'logger' | 'publicHosts'>,
+): Promise<HttpApp> {
+  const refuse = (error: unknown) => refusalOf(component, error)
+  const app: HttpApp = fastify({
+    loggerInstance: options.logger.child(
+      { component: component.name },
+      { serializers: { req: requestForLog } },
+    ),
+    disableRequestLogging: true,
+    bodyLimit: component.limits.bodyBytesMax,
+    requestTimeout: component.limits.requestTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    // The drain below does what `true` does, and tells keep-alive clients to leave.
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+    },
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: 'array', allErrors: false } },
+    frameworkErrors: (error, request, reply) => {
+      sendRefusal(component, request, reply, refuse(error))
+    },
+    clientErrorHandler: (error, socket) => answerBrokenRequest(component, error, socket),
+  }).withTypeProvider<TypeBoxTypeProvider>()
+
+  app.server.maxConnections = SOCKETS_MAX
+  let closing = false
+  app.addHook('preClose', async () => {
+    closing = true
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    if (closing) reply.header('connection', 'close')
+    if (component.sameOriginOnly) {
+      const refusal = crossOriginRefusal(request.raw, options.publicHosts)
+      if (refusal !== null) {
+        sendRefusal(component, request, reply, refusal)
+        return
+      }
+    }
+    done()
+  })
+  if (options.logger.level === 'debug' || options.logger.level === 'trace') {
+    app.addHook('onResponse', async (request, reply) => {
+      const ms = Math.round(reply.elapsedTime * 1000) / 1000
+      request.log.debug({ req: request, status: reply.statusCode, ms }, 'answered')
+    })
+  }
+  app.setErrorHandler((error, request, reply) => {
+    const refusal = refuse(error)
+    if (refusal.status >= 500) request.log.error({ err: error, req: request }, refusal.code)
+    return sendRefusal(component, request, reply, refusal)
+  })
+  app.setNotFoundHandler((request, reply) =>
+    sendRefusal(component, request, reply, {
+      status: 404,
+      code: 'PATH_UNKNOWN',
+      message: 'nothing is served at this path with this method',
+    }),
+  )
+  await component.register(app)
+  if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
+  await app.ready()
+  return app
+}
+
+/** Starts `component`. Errors: EADDRINUSE and other errors of the bind rise as they are. */
+export async function startListener(
+  component: HttpComponent,
+  options: ListenOptions,
+): Promise<Listener> {
+  const app = await buildApp(component, options)
+  const inFlight = new Set<ServerResponse>()
+  app.server.on('request', (_request, response: ServerResponse) => {
+    inFlight.add(response)
+    response.once('close', () => inFlight.delete(response))
+  })
+  try {
+    await app.listen({ host: options.host, port: options.port })
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+  return {
+    name: component.name,
+    url: urlOf(app.server, options.host),
+    close: () => drain(app, inFlight),
+  }
+}
+
+/**
+ * Closes `app`: no new connections, `Connection: close` on what is answered from now on, a bounded
+ * wait for what is in flight, then every socket goes. Keep-alive clients made a plain close() hang.
+ */
+async function drain(app: HttpApp, inFlight: ReadonlySet<ServerResponse>): Promise<void> {
+  const server: Server = app.server
+  for (const response of inFlight) {
+    if (!response.headersSent) response.setHeader('connection', 'close')
+  }
+  const force = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+  const idle = setInterval(() => server.closeIdleConnections(), 50)
+  try {
+    await app.close()
+  } finally {
+    clearTimeout(force)
+    clearInterval(idle)
+  }
+}
+
+function urlOf(server: Server, host: string): string {
+  const { port } = server.address() as AddressInfo
+  const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
+  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+}
+
+/** What logs hold of a request: no query, no headers, no body. */
+function requestForLog(request: {
+  method: string
+  url: string
+  routeOptions?: { url?: string | undefined }
+}): object {
+  const query = request.url.indexOf('?')
+  const path = query === -1 ? request.url : request.url.slice(0, query)
+  return { method: request.method, route: request.routeOptions?.url, path: path.slice(0, 512) }
+}
+
+/** Answers bytes that never became a request (bad syntax, too slow, too long) and closes. */
+function answerBrokenRequest(
+  component: HttpComponent,
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { contentType, body } = component.refusalReply(refusalOfBroken(error))
+  const { status } = refusalOfBroken(error)
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${contentType}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}
+
+function refusalOfBroken(error: NodeJS.ErrnoException): Refusal {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return {
+        status: 408,
+        code: 'REQUEST_TIMEOUT',
+        message: 'the request took too long to arrive',
+      }
+    case 'HPE_HEADER_OVERFLOW':
+      return { status: 431, code: 'HEADERS_TOO_LARGE', message: 'the headers are too long' }
+    default:
+      return { status: 400, code: 'REQUEST_MALFORMED', message: 'this is not a valid HTTP request' }
+  }
+}

@@ -1,0 +1,38 @@
+import fastifySwagger from '@fastify/swagger'
+import fastifySwaggerUi from '@fastify/swagger-ui'
+import type { HttpApp } from './component.ts'
+
+/** What the page says of its component. */
+export interface OpenApiPage {
+  /** Where the page is served, e.g. `/doc`; the document itself is at `<path>/json`. */
+  readonly path: string
+  readonly title: string
+  /** Markdown shown above the operations. */
+  readonly description: string
+  readonly version: string
+  /** Groups of operations, in the order shown. */
+  readonly tags?: readonly { readonly name: string; readonly description: string }[]
+}
+
+/**
+ * Serves an OpenAPI 3.1 document made of the route schemas, and Swagger UI for it, with every file
+ * from this process: nothing is fetched from elsewhere, so the page works without a network.
+ *
+ * Call it before the routes are mounted: only later routes are listed.
+ */
+export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<void> {
+  await app.register(fastifySwagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: page.title, description: page.description, version: page.version },
+      servers: [{ url: '/' }],
+      tags: (page.tags ?? []).map((tag) => ({ ...tag })),
+    },
+  })
+  await app.register(fastifySwaggerUi, {
+    routePrefix: page.path,
+    staticCSP: true,
+    theme: { title: page.title },
+    uiConfig: { validatorUrl: null, docExpansion: 'list', displayRequestDuration: true },
+  })
+}

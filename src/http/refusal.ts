@@ -1,0 +1,97 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { CodedError } from '../base/coded-error.ts'
+import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
+
+/** Thrown by guards and handlers of any wing that know their HTTP status themselves. */
+export class HttpRefusal extends CodedError<string> implements Refusal {
+  override readonly name = 'HttpRefusal'
+  /** HTTP status, 400..599. */
+  readonly status: number
+
+  constructor(status: number, code: string, message: string) {
+    super(code, message)
+    this.status = status
+  }
+}
+
+/** Codes for what Fastify refuses by itself; its own texts may quote the request, ours do not. */
+const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    status: 413,
+    code: 'BODY_TOO_LARGE',
+    message: 'the request body is longer than this address takes',
+  },
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: {
+    status: 415,
+    code: 'CONTENT_TYPE_UNKNOWN',
+    message: 'the Content-Type of the body is not one that this address takes',
+  },
+  FST_ERR_CTP_EMPTY_JSON_BODY: {
+    status: 400,
+    code: 'BODY_EMPTY',
+    message: 'the Content-Type says JSON but the body is empty',
+  },
+  FST_ERR_CTP_INVALID_JSON_BODY: {
+    status: 400,
+    code: 'JSON_MALFORMED',
+    message: 'the body is not JSON',
+  },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
+    status: 400,
+    code: 'CONTENT_LENGTH_WRONG',
+    message: 'the body is not as long as Content-Length says',
+  },
+  FST_ERR_BAD_URL: { status: 400, code: 'URL_MALFORMED', message: 'the path is not a valid URL' },
+  FST_ERR_MAX_PARAM_LENGTH: {
+    status: 414,
+    code: 'URL_TOO_LONG',
+    message: 'a part of the path is longer than this address takes',
+  },
+}
+
+/** What `error` means for the client of `component`; anything unforeseen becomes a bare 500. */
+export function refusalOf(component: HttpComponent, error: unknown): Refusal {
+  if (error instanceof HttpRefusal) return error
+  if (error instanceof CodedError) {
+    const status = component.statusOf[String(error.code)]
+    if (status !== undefined) {
+      return { status, code: String(error.code), message: error.message }
+    }
+  }
+  const fastifyError = error as Partial<FastifyError>
+  const known = OF_FASTIFY[fastifyError.code ?? '']
+  if (known !== undefined) return known
+  if (Array.isArray(fastifyError.validation)) {
+    return { status: 400, code: 'REQUEST_INVALID', message: String(fastifyError.message) }
+  }
+  const status = fastifyError.statusCode ?? 500
+  if (status >= 400 && status < 500) {
+    return { status, code: 'REQUEST_REFUSED', message: 'the request cannot be answered' }
+  }
+  return { status: 500, code: 'INTERNAL', message: 'something went wrong on our side' }
+}
+
+/** Sends `refusal` in the shape of `component`. */
+export function sendRefusal(
+  component: HttpComponent,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: Refusal,
+): FastifyReply {
+  const { contentType, body } = component.refusalReply(refusal)
+  // A body that was not read to its end would be taken for the next request.
+  if (refusal.status === 413 || !request.raw.complete) reply.header('connection', 'close')
+  return reply
+    .code(refusal.status)
+    .header('content-type', contentType)
+    .header('cache-control', 'no-store')
+    .send(body)
+}
+
+/** The shape of a refusal that every component but T and B has: specification, “Errors”, rows L and R. */
+export function statusFalseReply({ code, message }: Refusal): RefusalReply {
+  return {
+    contentType: 'application/json; charset=utf-8',
+    body: JSON.stringify({ status: false, code, message }),
+  }
+}

@@ -1,0 +1,58 @@
+import type { Clock } from '../base/clock.ts'
+
+/** How many failures are borne in which time. */
+export interface ThrottleLimits {
+  /** Failures of one key within the window before it is held off. */
+  readonly failuresMax: number
+  /** Milliseconds over which failures count. */
+  readonly windowMs: number
+  /** Keys remembered at most; the oldest window goes first. */
+  readonly keysMax: number
+}
+
+/** Counts failures by key (an address, an address and a name) in fixed windows, within a bound. */
+export class FailureThrottle {
+  readonly #clock: Clock
+  readonly #limits: ThrottleLimits
+  readonly #windows = new Map<string, { endsAt: number; failures: number }>()
+
+  constructor(clock: Clock, limits: ThrottleLimits) {
+    this.#clock = clock
+    this.#limits = limits
+  }
+
+  /** Milliseconds until `key` may try again; 0 when it may now. */
+  waitMs(key: string): number {
+    const window = this.#windows.get(key)
+    if (window === undefined) return 0
+    const left = window.endsAt - this.#clock.now()
+    if (left <= 0) {
+      this.#windows.delete(key)
+      return 0
+    }
+    return window.failures >= this.#limits.failuresMax ? left : 0
+  }
+
+  /** Remembers one failure of `key`. */
+  fail(key: string): void {
+    const now = this.#clock.now()
+    const window = this.#windows.get(key)
+    if (window !== undefined && window.endsAt > now) {
+      window.failures += 1
+      return
+    }
+    this.#windows.delete(key)
+    if (this.#windows.size >= this.#limits.keysMax) {
+      for (const oldest of this.#windows.keys()) {
+        this.#windows.delete(oldest)
+        break
+      }
+    }
+    this.#windows.set(key, { endsAt: now + this.#limits.windowMs, failures: 1 })
+  }
+
+  /** Forgets the failures of `key`, after a success. */
+  clear(key: string): void {
+    this.#windows.delete(key)
+  }
+}
