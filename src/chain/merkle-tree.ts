@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { HASH_BYTES, leafHashInto, nodeHashInto } from './hashing.ts'
+
+/**
+ * The Merkle tree hash of `leaves`, lowercase hex.
+ *
+ * Shapes: `leaves` holds 1..n leaf data of 32 bytes each, back to back.
+ * Works level by level; a last hash without a partner rises as it is, which gives the same tree as
+ * the recursive definition (split at the largest power of two below n).
+ * Source: RFC 6962 section 2.1.
+ */
+export function treeHash(leaves: Uint8Array): string {
+  assert(leaves.length >= HASH_BYTES && leaves.length % HASH_BYTES === 0)
+  let count = leaves.length / HASH_BYTES
+  const level = Buffer.allocUnsafe(leaves.length)
+  for (let index = 0; index < count; index += 1) {
+    leafHashInto(level, index * HASH_BYTES, leaves, index * HASH_BYTES)
+  }
+  while (count > 1) {
+    const pairs = count >> 1
+    for (let pair = 0; pair < pairs; pair += 1) {
+      nodeHashInto(level, pair * HASH_BYTES, level, pair * 2 * HASH_BYTES)
+    }
+    if (count % 2 === 1) {
+      level.copyWithin(pairs * HASH_BYTES, (count - 1) * HASH_BYTES, count * HASH_BYTES)
+    }
+    count = pairs + (count % 2)
+  }
+  return level.toString('hex', 0, HASH_BYTES)
+}

@@ -1,0 +1,39 @@
+import { canonicalJson } from '../base/canonical-json.ts'
+import type { Entry } from '../chain/index.ts'
+
+/** One change that an entry makes to a database; `position` is the entry's, packed. */
+export type Effect =
+  | { readonly kind: 'create_db' | 'delete_db'; readonly position: number; readonly db: string }
+  | {
+      readonly kind: 'create_item' | 'update_item'
+      readonly position: number
+      readonly db: string
+      readonly id: string
+      /** The whole item in canonical JSON, with its id. */
+      readonly text: string
+    }
+  | {
+      readonly kind: 'delete_item'
+      readonly position: number
+      readonly db: string
+      readonly id: string
+    }
+
+/**
+ * The effect that `entry` has at `position`: the one rule by which a chain becomes databases, used
+ * when a chain is replayed, so that a node that lived through the changes and one that read about
+ * them end with the same databases.
+ */
+export function effectOf(entry: Entry, position: number): Effect {
+  const { method: kind, db } = entry
+  switch (kind) {
+    case 'create_db':
+    case 'delete_db':
+      return { kind, position, db }
+    case 'create_item':
+    case 'update_item':
+      return { kind, position, db, id: entry.item.id, text: canonicalJson(entry.item) }
+    case 'delete_item':
+      return { kind, position, db, id: entry.id }
+  }
+}

@@ -1,0 +1,19 @@
+import { CodedError } from '../base/coded-error.ts'
+
+/** Every way a store refuses. */
+export type StoreErrorCode =
+  | 'FOLDER_IN_USE' // another process holds the folder
+  | 'FOLDER_UNUSABLE' // it cannot be made, read or written
+  | 'STORE_NOT_FOUND' // no database file where one must be
+  | 'STORE_TOO_NEW' // a newer daicho wrote it
+  | 'STORE_FOREIGN' // the file is not a daicho store, or belongs to another key
+  | 'STORE_DAMAGED' // the file, or a row in it, cannot be read as what it must be
+  | 'HEAD_MOVED' // the block does not follow the head
+  | 'EFFECT_IMPOSSIBLE' // an effect does not fit the databases as they are
+  | 'STORE_FULL' // no room on the disk
+  | 'STORE_FAILED' // the disk or the engine failed; nothing is known of the last append
+
+/** Thrown by stores and by what opens them; the message names the folder, block or item. */
+export class StoreError extends CodedError<StoreErrorCode> {
+  override readonly name = 'StoreError'
+}

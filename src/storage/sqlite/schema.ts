@@ -1,0 +1,106 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { StoreError } from '../errors.ts'
+
+/** Marks the file as a daicho store ("daic" in ASCII). */
+export const APPLICATION_ID = 0x64616963
+/** The layout below. A file with a higher number was written by a newer daicho. */
+export const FORMAT_VERSION = 1
+
+/**
+ * One store is one file. Positions are packed (`chain/position.ts`).
+ *
+ * - `node`: one row, whose databases these are.
+ * - `blocks`: `body` holds the entries' canonical texts, one a line (canonical JSON has no newline);
+ *   `timestamps` one integer a line; `blinds` and `commitments` 32 bytes per entry.
+ * - `databases`: named by the position that created them, so a name used again is another database.
+ * - `items`: clustered by id, so that reading one is one walk down one tree; the index beside it
+ *   lists a database in the order of creation without touching the texts.
+ * - `dropped`: deleted databases whose items still take room; removed piece by piece.
+ */
+const TABLES = `
+  CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
+  CREATE TABLE blocks (
+    serverid INTEGER NOT NULL,
+    height INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    prev_id TEXT,
+    nonce INTEGER NOT NULL,
+    root TEXT NOT NULL,
+    body TEXT NOT NULL,
+    timestamps TEXT NOT NULL,
+    blinds BLOB NOT NULL,
+    commitments BLOB NOT NULL,
+    UNIQUE (serverid, height)
+  ) STRICT;
+  CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+  CREATE TABLE items (
+    db INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    item TEXT NOT NULL,
+    PRIMARY KEY (db, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX items_in_order ON items (db, created);
+  CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
+`
+
+/**
+ * Makes the tables in an empty file, or checks that they are ours and not too new.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW.
+ */
+export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
+  const version = checkedVersion(database, path)
+  if (version === 0) {
+    database.exec('BEGIN IMMEDIATE')
+    database.exec(TABLES)
+    database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
+    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+    database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
+    database.exec('COMMIT')
+    return
+  }
+  const owner = ownerOf(database)
+  if (owner !== serverId) {
+    throw new StoreError(
+      'STORE_FOREIGN',
+      `${path} belongs to server id ${owner}, but the key beside it is that of ${serverId}`,
+    )
+  }
+}
+
+/**
+ * The format version of the file, 0 when it is empty.
+ * Errors: STORE_FOREIGN for another program's file, STORE_TOO_NEW.
+ */
+export function checkedVersion(database: DatabaseSync, path: string): number {
+  const version = pragma(database, 'user_version')
+  const application = pragma(database, 'application_id')
+  const tables = database.prepare('SELECT count(*) AS n FROM sqlite_schema').get()
+  if (version === 0 && application === 0 && tables?.n === 0) return 0
+  if (application !== APPLICATION_ID) {
+    throw new StoreError('STORE_FOREIGN', `${path} is not a daicho store`)
+  }
+  if (version > FORMAT_VERSION) {
+    throw new StoreError(
+      'STORE_TOO_NEW',
+      `${path} has format ${version}; this daicho reads up to ${FORMAT_VERSION}: use a newer one`,
+    )
+  }
+  return version
+}
+
+/** The server id in `node`. Errors: STORE_DAMAGED when there is not exactly one. */
+export function ownerOf(database: DatabaseSync): number {
+  const rows = database.prepare('SELECT serverid FROM node').all()
+  const owner = rows[0]?.serverid
+  if (rows.length !== 1 || typeof owner !== 'number') {
+    throw new StoreError('STORE_DAMAGED', 'table node does not hold exactly one server id')
+  }
+  return owner
+}
+
+function pragma(database: DatabaseSync, name: string): number {
+  const value = database.prepare(`PRAGMA ${name}`).get()?.[name]
+  return typeof value === 'number' ? value : 0
+}

@@ -1,0 +1,250 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { type Block, type Head, headOf } from '../../chain/index.ts'
+import type { Effect } from '../effect.ts'
+import { StoreError } from '../errors.ts'
+import type { Store } from '../store.ts'
+import { SqliteReader } from './reader.ts'
+import { headOfRow } from './rows.ts'
+import { prepareSchema } from './schema.ts'
+
+/** Page cache of the writing connection, KiB. */
+const CACHE_KIB = 32_768
+/** The write-ahead log is folded into the file when it holds this many pages of 4 KiB. */
+const LOG_PAGES = 4_096
+/** Items of deleted databases removed by one `tidy`. */
+const PURGE_ITEMS = 500
+
+/** How to open the writing half. */
+export interface SqliteStoreOptions {
+  /** The database file; made when it is missing. */
+  readonly path: string
+  /** Whose store it is. */
+  readonly serverId: number
+  /** False for a store that is thrown away: nothing waits for the disk. */
+  readonly durable: boolean
+}
+
+/** The engine on SQLite: one file, a write-ahead log, one transaction per block. */
+class SqliteStore extends SqliteReader implements Store {
+  readonly #statements: ReturnType<typeof prepare>
+  /** Names to creation positions, as in table `databases`: only this connection changes it. */
+  readonly #databases = new Map<string, number>()
+  #head: Head | null
+  #purging = true
+  #appended = 0
+
+  constructor(database: DatabaseSync) {
+    super(database)
+    this.#statements = prepare(database)
+    const head = this.#statements.head.get(this.serverId)
+    this.#head = head === undefined ? null : headOfRow(head)
+    this.#readDatabases()
+  }
+
+  async append(block: Block, effects: readonly Effect[]): Promise<void> {
+    this.#refuseUnlessNext(block)
+    this.#begin()
+    try {
+      this.#insertBlock(block)
+      for (const effect of effects) this.#apply(effect)
+      // Before this line a crash leaves nothing of the block; after it, all of it. With
+      // synchronous=FULL it returns when the log is on the disk.
+      this.connection.exec('COMMIT')
+    } catch (error) {
+      this.#undo()
+      throw storeError(error)
+    }
+    this.#head = headOf(block)
+    this.#appended += 1
+  }
+
+  async tidy(): Promise<boolean> {
+    // Commits do not fold the log themselves (wal_autocheckpoint is off), so that none of them is
+    // the slow one; this does, while nothing waits. PASSIVE never waits for readers.
+    if (this.#appended > 0 && this.#logPages() >= LOG_PAGES) {
+      this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    }
+    this.#appended = 0
+    if (this.#purging) this.#purging = this.#purge()
+    return this.#purging
+  }
+
+  #logPages(): number {
+    const pages = this.#statements.log.get()?.log
+    return typeof pages === 'number' ? pages : 0
+  }
+
+  #refuseUnlessNext(block: Block): void {
+    const height = this.#head === null ? 0 : this.#head.height + 1
+    if (
+      block.serverId !== this.serverId ||
+      block.height !== height ||
+      block.prevId !== (this.#head?.id ?? null)
+    ) {
+      throw new StoreError('HEAD_MOVED', `block ${block.height} does not follow the head`)
+    }
+  }
+
+  #begin(): void {
+    try {
+      this.connection.exec('BEGIN IMMEDIATE')
+    } catch (error) {
+      throw storeError(error)
+    }
+  }
+
+  #insertBlock(block: Block): void {
+    this.#statements.block.run(
+      block.serverId,
+      block.height,
+      block.id,
+      block.prevId,
+      block.nonce,
+      block.root,
+      block.entries.join('\n'),
+      block.timestamps.join('\n'),
+      block.blinds,
+      block.commitments,
+    )
+  }
+
+  #apply(effect: Effect): void {
+    const { kind, position, db } = effect
+    if (kind === 'create_db') {
+      this.#statements.createDatabase.run(position, db)
+      this.#databases.set(db, position)
+      return
+    }
+    const database = this.#databases.get(db)
+    if (database === undefined) throw impossible(effect)
+    switch (kind) {
+      case 'delete_db':
+        this.#statements.deleteDatabase.run(database)
+        this.#statements.drop.run(database)
+        this.#databases.delete(db)
+        this.#purging = true
+        return
+      case 'create_item':
+        this.#statements.createItem.run(database, effect.id, position, position, effect.text)
+        return
+      case 'update_item':
+        this.#expectOne(
+          this.#statements.updateItem.run(position, effect.text, database, effect.id),
+          effect,
+        )
+        return
+      case 'delete_item':
+        this.#expectOne(this.#statements.deleteItem.run(database, effect.id), effect)
+    }
+  }
+
+  #expectOne(result: { changes: number | bigint }, effect: Effect): void {
+    if (result.changes !== 1) throw impossible(effect)
+  }
+
+  /** Leaves everything as it was before the append, in the file and in memory. */
+  #undo(): void {
+    if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
+    this.#readDatabases()
+  }
+
+  #readDatabases(): void {
+    this.#databases.clear()
+    for (const row of this.connection.prepare('SELECT created, name FROM databases').iterate()) {
+      this.#databases.set(String(row.name), Number(row.created))
+    }
+  }
+
+  /** Removes some items of a deleted database; says whether more are left. */
+  #purge(): boolean {
+    const dropped = this.#statements.dropped.get()?.db
+    if (typeof dropped !== 'number') return false
+    this.#begin()
+    try {
+      const { changes } = this.#statements.purge.run(dropped, PURGE_ITEMS)
+      // The items and the note that they are to go leave together, or both stay for the next time.
+      if (Number(changes) < PURGE_ITEMS) this.#statements.purged.run(dropped)
+      this.connection.exec('COMMIT')
+    } catch (error) {
+      this.#undo()
+      throw storeError(error)
+    }
+    return true
+  }
+}
+
+function prepare(database: DatabaseSync) {
+  const statement = (sql: string): StatementSync => database.prepare(sql)
+  return {
+    head: statement(
+      'SELECT height, id, timestamps FROM blocks WHERE serverid = ? ORDER BY height DESC LIMIT 1',
+    ),
+    block: statement(
+      `INSERT INTO blocks
+        (serverid, height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    createDatabase: statement('INSERT INTO databases (created, name) VALUES (?, ?)'),
+    deleteDatabase: statement('DELETE FROM databases WHERE created = ?'),
+    drop: statement('INSERT INTO dropped (db) VALUES (?)'),
+    createItem: statement(
+      'INSERT INTO items (db, id, created, revision, item) VALUES (?, ?, ?, ?, ?)',
+    ),
+    updateItem: statement('UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?'),
+    deleteItem: statement('DELETE FROM items WHERE db = ? AND id = ?'),
+    dropped: statement('SELECT db FROM dropped LIMIT 1'),
+    purge: statement(
+      `DELETE FROM items WHERE (db, id) IN
+        (SELECT db, id FROM items WHERE db = ? ORDER BY id LIMIT ?)`,
+    ),
+    purged: statement('DELETE FROM dropped WHERE db = ?'),
+    log: statement('PRAGMA wal_checkpoint(NOOP)'),
+  }
+}
+
+function impossible(effect: Effect): StoreError {
+  const what = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
+  return new StoreError('EFFECT_IMPOSSIBLE', `${effect.kind} does not fit ${what}`)
+}
+
+const SQLITE_CONSTRAINT = 19
+const SQLITE_FULL = 13
+
+/** What an error of the driver means for the port. */
+function storeError(error: unknown): StoreError {
+  if (error instanceof StoreError) return error
+  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
+  const reason = error instanceof Error ? error.message : String(error)
+  if (code === SQLITE_CONSTRAINT) {
+    return new StoreError('EFFECT_IMPOSSIBLE', `an effect does not fit: ${reason}`, {
+      cause: error,
+    })
+  }
+  if (code === SQLITE_FULL) {
+    return new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
+  }
+  return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
+}
+
+/**
+ * Opens the store for writing; the caller holds the folder's lock.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED.
+ */
+export function openSqliteStore(options: SqliteStoreOptions): Store {
+  const database = new DatabaseSync(options.path)
+  try {
+    database.exec('PRAGMA journal_mode = WAL')
+    database.exec(`PRAGMA synchronous = ${options.durable ? 'FULL' : 'OFF'}`)
+    database.exec('PRAGMA wal_autocheckpoint = 0')
+    database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
+    prepareSchema(database, options.path, options.serverId)
+    return new SqliteStore(database)
+  } catch (error) {
+    database.close()
+    if (error instanceof StoreError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StoreError('STORE_DAMAGED', `${options.path} cannot be opened: ${reason}`, {
+      cause: error,
+    })
+  }
+}

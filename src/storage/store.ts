@@ -1,0 +1,81 @@
+import type { Block, Head } from '../chain/index.ts'
+import type { Effect } from './effect.ts'
+
+/** An item as a store keeps it. Positions are packed: they sort as the chain does. */
+export interface StoredItem {
+  readonly id: string
+  /** Where it was created: items are listed in this order. */
+  readonly created: number
+  /** Where its content was last set. */
+  readonly revision: number
+  /** The whole item in canonical JSON, with its id. */
+  readonly text: string
+}
+
+/** A database: its name, and the packed position of the entry that created it. */
+export interface StoredDatabase {
+  readonly name: string
+  readonly created: number
+}
+
+/** Which part of a database to list, in creation order. */
+export interface ItemRange {
+  /** Only items created after this packed position; from the first one when absent. */
+  readonly after?: number
+  /** How many to pass over first. */
+  readonly offset?: number
+  /** How many at most; a page may be shorter for its size, and is empty only at the end. */
+  readonly limit: number
+}
+
+/** A page never holds much more text than this many characters, however many are asked for. */
+export const PAGE_CHARACTERS = 1_048_576
+
+/** Reads one node's chain and databases. Sees every append that has resolved. */
+export interface StoreReader {
+  /** The server id of the node whose databases these are. */
+  readonly serverId: number
+  /** The databases in the order they were created. */
+  databases(): Promise<StoredDatabase[]>
+  /** The database called `name`, or null. */
+  database(name: string): Promise<StoredDatabase | null>
+  /** One item, or null when the item or its database is not there. */
+  item(db: string, id: string): Promise<StoredItem | null>
+  /** A page of the database that was created at `database`, ids and positions only. */
+  listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]>
+  /** The same with the items; also bounded by PAGE_CHARACTERS. */
+  listItems(database: number, range: ItemRange): Promise<StoredItem[]>
+  /** How many items the database created at `database` holds. */
+  countItems(database: number): Promise<number>
+  /** Creation positions of deleted databases whose space is not free yet. */
+  droppedDatabases(): Promise<number[]>
+  /** The last block of the chain of `serverId`, or null when there is none. */
+  head(serverId: number): Promise<Head | null>
+  /** Blocks from height `from` upwards, at most `limit`, bounded by PAGE_CHARACTERS but at least one. */
+  blocks(serverId: number, from: number, limit: number): Promise<Block[]>
+  close(): Promise<void>
+}
+
+/**
+ * The durable home of one node's chain and databases.
+ *
+ * One process opens a store at a time, for writing once; any number of readers beside it. What an
+ * engine must guarantee is written once, as tests, in `store-contract.ts`, and every engine runs it.
+ */
+export interface Store extends StoreReader {
+  /**
+   * Adds `block` at the end of the node's own chain and applies `effects`: both, or neither.
+   *
+   * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
+   * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
+   * effect does not fit (creating what is there, changing what is not), with STORE_FULL when there
+   * is no room. STORE_FAILED means that the engine cannot tell: open the store anew.
+   */
+  append(block: Block, effects: readonly Effect[]): Promise<void>
+
+  /**
+   * Does a bounded piece of upkeep between appends (space of deleted databases, the engine's own
+   * log) and tells whether more is waiting. Never needed for correctness.
+   */
+  tidy(): Promise<boolean>
+}
