@@ -2,7 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import { STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { type FastifyBaseLogger } from 'fastify'
+import fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
@@ -57,7 +57,9 @@ export async function buildApp(
       { component: component.name },
       { serializers: { req: requestForLog } },
     ),
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
+    // One logger for all requests: making one for each costs more than most requests do.
+    childLoggerFactory: (logger) => logger,
     bodyLimit: component.limits.bodyBytesMax,
     requestTimeout: component.limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
@@ -83,14 +85,11 @@ export async function buildApp(
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (closing) reply.header('connection', 'close')
-    if (component.sameOriginOnly) {
-      const refusal = crossOriginRefusal(request.raw, options.publicHosts)
-      if (refusal !== null) {
-        sendRefusal(component, request, reply, refusal)
-        return
-      }
-    }
-    done()
+    const refusal =
+      (component.sameOriginOnly ? crossOriginRefusal(request.raw, options.publicHosts) : null) ??
+      encodingRefusal(request.headers['content-encoding'])
+    if (refusal === null) done()
+    else sendRefusal(component, request, reply, refusal)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {
@@ -156,6 +155,16 @@ async function drain(app: HttpApp, inFlight: ReadonlySet<ServerResponse>): Promi
   } finally {
     clearTimeout(force)
     clearInterval(idle)
+  }
+}
+
+/** Bodies are taken as they are: an encoding would hide how long they become. */
+function encodingRefusal(encoding: string | undefined): Refusal | null {
+  if (encoding === undefined || encoding.toLowerCase() === 'identity') return null
+  return {
+    status: 415,
+    code: 'CONTENT_ENCODING_UNKNOWN',
+    message: 'send the body without Content-Encoding',
   }
 }
 

@@ -1,0 +1,34 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander'
+import { EXIT, Exit } from './exit.ts'
+import { VERSION } from './version.ts'
+
+if (Number(process.versions.node.split('.')[0]) < 22) {
+  process.stderr.write(`daicho needs Node 22.18 or newer; this is ${process.versions.node}\n`)
+  process.exit(EXIT.configuration)
+}
+
+// After the check: older versions of Node cannot load what the commands need.
+const { configCommand } = await import('./config.ts')
+const { serveCommand } = await import('./serve.ts')
+const { verifyCommand } = await import('./verify.ts')
+
+const program = new Command('daicho')
+  .description('A ledger database that anyone can verify, and the services beside it')
+  .version(VERSION)
+  .addCommand(serveCommand())
+  .addCommand(verifyCommand())
+  .addCommand(configCommand())
+  .showHelpAfterError('(add --help for the possibilities)')
+for (const command of program.commands) command.copyInheritedSettings(program).exitOverride()
+
+try {
+  await program.exitOverride().parseAsync()
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
+  }
+  if (!(error instanceof Exit)) throw error
+  process.stderr.write(`daicho: ${error.message}\n`)
+  process.exit(error.code)
+}

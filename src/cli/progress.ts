@@ -1,0 +1,35 @@
+/** Shows how far long work is: a bar on a terminal, a plain line now and then elsewhere. */
+export class ProgressLine {
+  readonly #out: NodeJS.WriteStream
+  readonly #label: string
+  #shownAtMs = 0
+  #shownTenth = -1
+
+  /** `out` is stderr, so that results on stdout stay clean. */
+  constructor(label: string, out: NodeJS.WriteStream) {
+    this.#label = label
+    this.#out = out
+  }
+
+  /** `share` is 0..1; `detail` follows the bar. */
+  update(share: number, detail: string, nowMs: number): void {
+    const percent = `${Math.floor(share * 100)}`.padStart(3)
+    if (this.#out.isTTY) {
+      if (nowMs - this.#shownAtMs < 100 && share < 1) return
+      this.#shownAtMs = nowMs
+      const filled = Math.round(share * 24)
+      const bar = '█'.repeat(filled) + '░'.repeat(24 - filled)
+      this.#out.write(`\r${this.#label} ${bar} ${percent} %  ${detail}\u001b[K`)
+      return
+    }
+    const tenth = Math.floor(share * 10)
+    if (tenth === this.#shownTenth) return
+    this.#shownTenth = tenth
+    this.#out.write(`${this.#label} ${percent} %  ${detail}\n`)
+  }
+
+  /** Ends the line. */
+  end(): void {
+    if (this.#out.isTTY && this.#shownAtMs > 0) this.#out.write('\r\u001b[K')
+  }
+}

@@ -1,0 +1,165 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { pino } from 'pino'
+import { systemClock } from '../base/clock.ts'
+import { CodedError } from '../base/coded-error.ts'
+import { type HttpComponent, type Listener, startListener } from '../http/index.ts'
+import { COMPONENTS, type ComponentName, type Surroundings } from './components.ts'
+import { EXIT, Exit } from './exit.ts'
+import { readSettings } from './settings.ts'
+import { VERSION } from './version.ts'
+
+/** After a signal everything must be closed within this time. */
+const SHUTDOWN_MS = 10_000
+
+const NAMES = Object.keys(COMPONENTS) as ComponentName[]
+
+/** The flag that sets each component's port. */
+const PORT_FLAG: Record<ComponentName, string> = {
+  ledger: 'port',
+}
+
+/** `daicho serve`. */
+export function serveCommand(): Command {
+  const command = new Command('serve')
+    .description('start the components, each on a port of its own')
+    .addOption(
+      new Option('--only <names>', `start only these, with commas: ${NAMES.join(',')}`).argParser(
+        parseNames,
+      ),
+    )
+    .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')
+    .option('--json', 'print the addresses as one line of JSON')
+  for (const name of NAMES) {
+    const flag = PORT_FLAG[name]
+    command.addOption(
+      new Option(`--${flag} <number>`, `port of ${name}; 0 takes any free one`).argParser(
+        parsePort,
+      ),
+    )
+  }
+  return command.action(serve)
+}
+
+interface ServeFlags {
+  readonly only?: readonly ComponentName[]
+  readonly host?: string
+  readonly json?: boolean
+  readonly [portFlag: string]: unknown
+}
+
+async function serve(flags: ServeFlags): Promise<void> {
+  const settings = readSettings(process.env)
+  const logger = pino(
+    { level: settings.LOG_LEVEL, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    pino.destination({ dest: 2, sync: true }),
+  )
+  const host = flags.host ?? settings.HOST
+  const around: Surroundings = {
+    settings,
+    host,
+    clock: systemClock,
+    logger,
+    version: VERSION,
+    ledger: null,
+    notices: [],
+  }
+  const listeners: Listener[] = []
+  const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
+  try {
+    for (const name of NAMES.filter((name) => flags.only?.includes(name) ?? true)) {
+      const component = await COMPONENTS[name](around)
+      const port = portOf(name, component, flags, settings.PORT)
+      listeners.push(await startListener(component, { host, port, logger, publicHosts }))
+    }
+  } catch (error) {
+    await closeAll(listeners)
+    throw startFailure(error)
+  }
+  announce(listeners, around, flags.json === true)
+  closeOnSignal(listeners, logger)
+}
+
+function portOf(
+  name: ComponentName,
+  component: HttpComponent,
+  flags: ServeFlags,
+  ledgerPort: number,
+): number {
+  const flag = flags[camelCase(PORT_FLAG[name])]
+  if (typeof flag === 'number') return flag
+  return name === 'ledger' ? ledgerPort : component.defaultPort
+}
+
+function announce(listeners: readonly Listener[], around: Surroundings, json: boolean): void {
+  if (json) {
+    const urls = Object.fromEntries(listeners.map(({ name, url }) => [name, url]))
+    process.stdout.write(`${JSON.stringify(urls)}\n`)
+  } else {
+    process.stdout.write(listeners.map(({ name, url }) => `${name} ${url}\n`).join(''))
+  }
+  // Plain text for a person; where logs are collected, preset passwords do not belong.
+  if (process.stderr.isTTY) {
+    process.stderr.write(`\n${around.notices.map((line) => `  ${line}\n`).join('')}`)
+    process.stderr.write('  Press Ctrl-C to stop.\n\n')
+  }
+}
+
+function closeOnSignal(listeners: readonly Listener[], logger: Surroundings['logger']): void {
+  let closing = false
+  const close = (signal: string) => {
+    if (closing) process.exit(EXIT.finding)
+    closing = true
+    logger.info({ signal }, 'closing')
+    setTimeout(() => {
+      logger.error('not everything could be closed in time')
+      process.exit(EXIT.finding)
+    }, SHUTDOWN_MS).unref()
+    closeAll(listeners).then(
+      () => process.exit(EXIT.right),
+      (error: unknown) => {
+        logger.error(error, 'closing failed')
+        process.exit(EXIT.finding)
+      },
+    )
+  }
+  process.on('SIGINT', close)
+  process.on('SIGTERM', close)
+}
+
+/** Last started, first closed: what stands on the ledger goes before it. */
+async function closeAll(listeners: readonly Listener[]): Promise<void> {
+  for (const listener of listeners.toReversed()) await listener.close()
+}
+
+/** What to say when a component cannot start. */
+function startFailure(error: unknown): unknown {
+  if (error instanceof CodedError)
+    return new Exit(EXIT.configuration, error.message, { cause: error })
+  if (
+    error instanceof Error &&
+    'code' in error &&
+    'syscall' in error &&
+    error.syscall === 'listen'
+  ) {
+    return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
+  }
+  return error
+}
+
+function parseNames(text: string): ComponentName[] {
+  return text.split(',').map((part) => {
+    const name = NAMES.find((known) => known === part.trim())
+    if (name === undefined) throw new InvalidArgumentError(`known are: ${NAMES.join(', ')}.`)
+    return name
+  })
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (!(port <= 65_535)) throw new InvalidArgumentError('a port is an integer from 0 to 65535.')
+  return port
+}
+
+function camelCase(flag: string): string {
+  return flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+}

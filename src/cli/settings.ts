@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs'
+import { EXIT, Exit } from './exit.ts'
+
+/** One environment variable. */
+interface Setting<Value> {
+  /** In force when the variable is unset or empty. */
+  readonly fallback: Value
+  /** The value that `text` stands for, or undefined when it stands for none. */
+  readonly parse: (text: string) => Value | undefined
+  /** Completes “must be …”. */
+  readonly expected: string
+  readonly about: string
+  /** Also read from the file that `<NAME>_FILE` names; masked when printed. */
+  readonly secret: boolean
+}
+
+const text = (about: string): Setting<string | null> => ({
+  fallback: null,
+  parse: (given) => given,
+  expected: 'a text',
+  about,
+  secret: false,
+})
+
+/** A text that is always there. */
+const textOr = (fallback: string, about: string): Setting<string> => ({
+  fallback,
+  parse: (given) => given,
+  expected: 'a text',
+  about,
+  secret: false,
+})
+
+const secret = (about: string): Setting<string | null> => ({ ...text(about), secret: true })
+
+const integer = (fallback: number, min: number, max: number, about: string): Setting<number> => ({
+  fallback,
+  parse: (given) => {
+    const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
+    return value >= min && value <= max ? value : undefined
+  },
+  expected: `an integer from ${min} to ${max}`,
+  about,
+  secret: false,
+})
+
+const choice = <Option extends string>(
+  fallback: Option,
+  options: readonly Option[],
+  about: string,
+): Setting<Option> => ({
+  fallback,
+  parse: (given) => options.find((option) => option === given),
+  expected: `one of ${options.join(', ')}`,
+  about,
+  secret: false,
+})
+
+const list = (about: string): Setting<readonly string[]> => ({
+  fallback: [],
+  parse: (given) =>
+    given
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  expected: 'a list with commas',
+  about,
+  secret: false,
+})
+
+/** Every environment variable that daicho reads. */
+const SETTINGS = {
+  HOST: textOr('127.0.0.1', 'Address to listen on'),
+  PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 takes any free one'),
+  SYSTEM_FOLDER: text('Folder of all data; without it data is lost when the process ends'),
+  BASIC_USERNAME: text('Name for the dashboard'),
+  BASIC_PASSWORD: secret('Password for the dashboard'),
+  PUBLIC_HOSTS: list('Host names under which browsers may reach this node'),
+  LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
+  TOKENS: choice('off', ['off'], 'Whether API calls need a token'),
+  LOG_LEVEL: choice(
+    'info',
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
+    'How much is logged; debug logs every request',
+  ),
+} as const
+
+/** What is in force. */
+export type Settings = {
+  readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]['fallback']
+}
+
+/** The variables of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Reads `environment`; an empty variable counts as unset.
+ * Errors: Exit (configuration) with one line that names the first bad variable.
+ */
+export function readSettings(environment: Environment): Settings {
+  const read = Object.entries<Setting<unknown>>(SETTINGS).map(([name, setting]) => {
+    const given = givenText(environment, name, setting.secret)
+    if (given === null) return [name, setting.fallback]
+    const value = setting.parse(given)
+    if (value === undefined) {
+      const shown = setting.secret ? '' : `, not "${given.slice(0, 60)}"`
+      throw new Exit(EXIT.configuration, `${name} must be ${setting.expected}${shown}`)
+    }
+    return [name, value]
+  })
+  // The entries were made from the table, name by name.
+  return Object.fromEntries(read) as Settings
+}
+
+function givenText(environment: Environment, name: string, isSecret: boolean): string | null {
+  const direct = environment[name]
+  const path = isSecret ? environment[`${name}_FILE`] : undefined
+  if (path === undefined || path === '') return direct === '' ? null : (direct ?? null)
+  if (direct !== undefined && direct !== '') {
+    throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
+  }
+  try {
+    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+  } catch (error) {
+    throw new Exit(EXIT.configuration, `${name}_FILE: ${path} cannot be read`, { cause: error })
+  }
+}
+
+/** A setting as `daicho config` shows it. */
+export interface ShownSetting {
+  readonly name: string
+  /** Secrets are masked; null when nothing is set. */
+  readonly value: unknown
+  readonly isDefault: boolean
+  readonly about: string
+}
+
+/** All of `settings`, fit to be printed. */
+export function shownSettings(settings: Settings): ShownSetting[] {
+  return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { secret, fallback, about }]) => {
+    const value = settings[name as keyof Settings]
+    const shown = secret && value !== null ? '********' : value
+    return { name, value: shown, isDefault: value === fallback, about }
+  })
+}

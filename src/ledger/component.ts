@@ -1,0 +1,67 @@
+import type { Clock } from '../base/clock.ts'
+import {
+  type Credentials,
+  type HttpComponent,
+  registerOpenApiPage,
+  statusFalseReply,
+  takeStrictJson,
+} from '../http/index.ts'
+import { statusOf } from './errors.ts'
+import { homePage } from './home-page.ts'
+import { healthRoutes, ledgerRoutes } from './routes.ts'
+import type { LedgerService } from './service.ts'
+
+/** Longest request body, bytes. */
+const BODY_BYTES_MAX = 10 * 1024 * 1024
+/** Longest time for a request to arrive. */
+const REQUEST_TIMEOUT_MS = 30_000
+
+/** What the ledger's listener is made of. */
+export interface LedgerComponentDeps {
+  readonly ledger: LedgerService
+  /** Of the page at `/`. */
+  readonly credentials: Credentials
+  readonly clock: Clock
+  /** Shown in the documentation. */
+  readonly version: string
+  /** Lets go of the ledger when the listener has closed. */
+  readonly close: () => Promise<void>
+}
+
+const DESCRIPTION = `A database of JSON documents in which every change is recorded in a ledger of
+hash-chained blocks.
+
+Every reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
+people. Calls made from this page work from the same host only.`
+
+/** Component L: the ledger database on its listener. */
+export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
+  const { ledger } = deps
+  return {
+    name: 'ledger',
+    defaultPort: 4126,
+    limits: { bodyBytesMax: BODY_BYTES_MAX, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+    sameOriginOnly: true,
+    statusOf,
+    refusalReply: statusFalseReply,
+    async register(app) {
+      takeStrictJson(app)
+      await registerOpenApiPage(app, {
+        path: '/doc',
+        title: 'daicho: ledger database',
+        description: DESCRIPTION,
+        version: deps.version,
+        tags: [
+          { name: 'databases', description: 'Named sets of items' },
+          { name: 'items', description: 'JSON objects with an `id`' },
+          { name: 'ledger', description: 'The chain of all changes' },
+          { name: 'operations', description: 'For whoever runs the node' },
+        ],
+      })
+      ledgerRoutes(app, ledger)
+      healthRoutes(app, ledger)
+      homePage(app, deps.credentials, deps.clock)
+    },
+    close: deps.close,
+  }
+}

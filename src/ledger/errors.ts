@@ -1,0 +1,51 @@
+import { CodedError } from '../base/coded-error.ts'
+import { statusOfStrictJson } from '../base/strict-json.ts'
+
+/** Every way the ledger refuses. A new code does not compile until `statusOf` answers for it. */
+export type LedgerErrorCode =
+  | 'DATABASE_NAME_INVALID' // too long, empty, or with characters that paths cannot hold
+  | 'DATABASE_NAME_RESERVED' // the name belongs to the service
+  | 'DATABASE_NOT_FOUND'
+  | 'DATABASE_EXISTS'
+  | 'ITEM_ID_INVALID'
+  | 'ITEM_ID_MISMATCH' // the body's `id` is not the one in the path
+  | 'ITEM_INVALID' // not a JSON object
+  | 'ITEM_NOT_FOUND'
+  | 'ITEM_EXISTS'
+  | 'ITEM_TOO_LARGE'
+  | 'UNIT_EMPTY' // a list without entries
+  | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
+  | 'SERVERID_INVALID'
+  | 'SERVERID_UNKNOWN'
+  | 'WRITER_BUSY' // the queue is full
+  | 'WRITER_STOPPED' // the store failed, or the node is closing
+  | 'STORE_FULL'
+  | 'FOLDER_KEY_MISSING' // a store without the key it belongs to
+
+/** Thrown by `LedgerService`; the message names the database and the item. */
+export class LedgerError extends CodedError<LedgerErrorCode> {
+  override readonly name = 'LedgerError'
+}
+
+/** The HTTP status of each refusal of the ledger and of the JSON that it is given. */
+export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJson = {
+  ...statusOfStrictJson,
+  DATABASE_NAME_INVALID: 400,
+  DATABASE_NAME_RESERVED: 400,
+  DATABASE_NOT_FOUND: 404,
+  DATABASE_EXISTS: 409,
+  ITEM_ID_INVALID: 400,
+  ITEM_ID_MISMATCH: 400,
+  ITEM_INVALID: 400,
+  ITEM_NOT_FOUND: 404,
+  ITEM_EXISTS: 409,
+  ITEM_TOO_LARGE: 413,
+  UNIT_EMPTY: 400,
+  UNIT_TOO_LARGE: 413,
+  SERVERID_INVALID: 400,
+  SERVERID_UNKNOWN: 404,
+  WRITER_BUSY: 503,
+  WRITER_STOPPED: 503,
+  STORE_FULL: 507,
+  FOLDER_KEY_MISSING: 500,
+}

@@ -1,0 +1,70 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { serverIdOf } from '../chain/index.ts'
+import { LedgerError } from './errors.ts'
+
+/** The key that makes a node itself: who has it can continue the node's chain. */
+export interface NodeKey {
+  /** Ed25519. */
+  readonly privateKey: KeyObject
+  readonly serverId: number
+}
+
+const KEY_FILE = 'node.key'
+
+/** A key that lives as long as the process. */
+export function temporaryNodeKey(): NodeKey {
+  return nodeKeyOf(generateKeyPairSync('ed25519').privateKey)
+}
+
+/**
+ * The key in `folder` (PKCS #8 PEM, mode 0600), made when there is none and `mayCreate` is true.
+ *
+ * A crash leaves no half key: it is written beside, brought to the disk and then renamed; a store
+ * is only ever made after it.
+ * Errors: FOLDER_KEY_MISSING when there is none and none may be made, or when it is not a key.
+ */
+export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
+  const path = join(folder, KEY_FILE)
+  if (existsSync(path)) {
+    try {
+      return nodeKeyOf(createPrivateKey(readFileSync(path)))
+    } catch (error) {
+      throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not hold an Ed25519 key`, {
+        cause: error,
+      })
+    }
+  }
+  if (!mayCreate) {
+    throw new LedgerError(
+      'FOLDER_KEY_MISSING',
+      `${folder} holds a store but not its key ${KEY_FILE}: put the key back`,
+    )
+  }
+  const key = temporaryNodeKey()
+  writeDurably(folder, path, key.privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  return key
+}
+
+function nodeKeyOf(privateKey: KeyObject): NodeKey {
+  if (privateKey.asymmetricKeyType !== 'ed25519') throw new TypeError('not an Ed25519 key')
+  return { privateKey, serverId: serverIdOf(createPublicKey(privateKey)) }
+}
+
+function writeDurably(folder: string, path: string, content: string | Buffer): void {
+  const temporary = `${path}.new`
+  writeFileSync(temporary, content, { mode: 0o600, flush: true })
+  renameSync(temporary, path)
+  const directory = openSync(folder, 'r')
+  fsyncSync(directory)
+  closeSync(directory)
+}

@@ -1,0 +1,273 @@
+import { canonicalJson } from '../base/canonical-json.ts'
+import type { Clock } from '../base/clock.ts'
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { uuidV7 } from '../base/uuid.ts'
+import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
+import type { StoredItem, StoreReader } from '../storage/index.ts'
+import { LedgerError } from './errors.ts'
+import { checkDatabaseName, checkItemId } from './names.ts'
+import { ITEM_BYTES_MAX, type Operation } from './unit-of-work.ts'
+import type { LedgerWriter, Recorded } from './writer/writer.ts'
+
+/** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
+export type Change =
+  | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
+  | {
+      readonly method: 'create_item' | 'update_item'
+      readonly db: string
+      readonly item: JsonObject
+    }
+  | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
+
+/** Where a change was recorded; `position` is packed. */
+export interface Written {
+  readonly position: number
+  readonly height: number
+  readonly blockId: string
+}
+
+/** Part of a list: `limit` 0 stands for no limit. */
+export interface ListRange {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Part of a database. */
+export interface ItemListRange extends ListRange {
+  /** Only what was created after the item with this id. */
+  readonly after: string | null
+}
+
+/** Ids, or items, read from the store at a time while a list is sent. */
+const IDS_PER_PAGE = 1_000
+const ITEMS_PER_PAGE = 256
+const BLOCKS_PER_PAGE = 64
+
+/** What the ledger database does: it decides, and knows neither HTTP nor an engine. */
+export class LedgerService {
+  /** The id of this node. */
+  readonly serverId: number
+  readonly #store: StoreReader
+  readonly #writer: LedgerWriter
+  readonly #clock: Clock
+
+  constructor(store: StoreReader, writer: LedgerWriter, clock: Clock) {
+    this.serverId = store.serverId
+    this.#store = store
+    this.#writer = writer
+    this.#clock = clock
+  }
+
+  /** Why nothing can be written, or null when all is well. */
+  get writesStopped(): string | null {
+    return this.#writer.stopped
+  }
+
+  /** The names of all databases, in the order they were created. */
+  async databases(): Promise<string[]> {
+    return (await this.#store.databases()).map(({ name }) => name)
+  }
+
+  /** Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_EXISTS. */
+  async createDatabase(db: string): Promise<Written> {
+    checkDatabaseName(db)
+    return written(await this.#writer.record([{ kind: 'create_db', db }]))
+  }
+
+  /** Deletes the database with all its items; the ledger keeps every entry. Errors: DATABASE_NOT_FOUND. */
+  async deleteDatabase(db: string): Promise<Written> {
+    return written(await this.#writer.record([{ kind: 'delete_db', db }]))
+  }
+
+  /**
+   * Creates an item; `item` may be given an `id` here, which is returned.
+   * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
+   */
+  async createItem(db: string, item: JsonObject): Promise<Written & { id: string }> {
+    const operation = this.#creation(db, item)
+    const recorded = await this.#writer.record([operation])
+    return { ...written(recorded), id: operation.id }
+  }
+
+  /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
+  async createItems(db: string, items: readonly Json[]): Promise<Written & { ids: string[] }> {
+    refuseTooMany(items)
+    const operations = items.map((item) => this.#creation(db, item))
+    const recorded = await this.#writer.record(operations)
+    return { ...written(recorded), ids: operations.map(({ id }) => id) }
+  }
+
+  /**
+   * Replaces an item by `item`, whose `id` may be left out.
+   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
+   */
+  async updateItem(db: string, id: string, item: JsonObject): Promise<Written> {
+    refuseOtherId(id, item)
+    const text = itemText({ ...item, id })
+    return written(await this.#writer.record([{ kind: 'update_item', db, id, text }]))
+  }
+
+  /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
+  async patchItem(db: string, id: string, patch: JsonObject): Promise<Written> {
+    refuseOtherId(id, patch)
+    const text = itemText(patch)
+    return written(await this.#writer.record([{ kind: 'patch_item', db, id, text }]))
+  }
+
+  /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
+  async deleteItem(db: string, id: string): Promise<Written> {
+    return written(await this.#writer.record([{ kind: 'delete_item', db, id }]))
+  }
+
+  /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
+  async recordChanges(changes: readonly Change[]): Promise<Written & { ids: (string | null)[] }> {
+    refuseTooMany(changes)
+    const operations = changes.map((change) => this.#operationOf(change))
+    const recorded = await this.#writer.record(operations)
+    const ids = operations.map((operation) => ('id' in operation ? operation.id : null))
+    return { ...written(recorded), ids }
+  }
+
+  /** The item, or null when the database holds none of this id. Errors: DATABASE_NOT_FOUND. */
+  async readItem(db: string, id: string): Promise<StoredItem | null> {
+    const item = await this.#store.item(db, id)
+    if (item === null) await this.#database(db)
+    return item
+  }
+
+  /**
+   * The ids of a database in the order of creation, page by page as the reader takes them.
+   * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND for an unknown `after`.
+   */
+  async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
+    const { database, after } = await this.#startOf(db, range)
+    const pages = pagesOf(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from))
+    return mapPages(pages, ({ id }) => id)
+  }
+
+  /** The items of a database as canonical texts, likewise. */
+  async listItems(db: string, range: ItemListRange): Promise<AsyncIterable<StoredItem[]>> {
+    const { database, after } = await this.#startOf(db, range)
+    return pagesOf(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
+  }
+
+  /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
+  async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
+    if (serverId !== this.serverId && (await this.#store.head(serverId)) === null) {
+      throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
+    }
+    return this.#blockPages(serverId, range)
+  }
+
+  async *#blockPages(serverId: number, range: ListRange): AsyncGenerator<Block[]> {
+    let from = range.offset
+    let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
+    while (left > 0) {
+      const blocks = await this.#store.blocks(serverId, from, Math.min(left, BLOCKS_PER_PAGE))
+      if (blocks.length === 0) return
+      yield blocks
+      from += blocks.length
+      left -= blocks.length
+    }
+  }
+
+  async #startOf(db: string, { after }: ItemListRange) {
+    const database = await this.#database(db)
+    if (after === null) return { database, after: -1 }
+    const item = await this.readItem(db, after)
+    if (item !== null) return { database, after: item.created }
+    throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${after} in ${db} to list after`)
+  }
+
+  async #database(db: string): Promise<number> {
+    const database = await this.#store.database(db)
+    if (database !== null) return database.created
+    throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+  }
+
+  #creation(db: string, item: Json): Extract<Operation, { kind: 'create_item' }> {
+    if (!isJsonObject(item)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
+    const kind = 'create_item'
+    if (item.id === undefined) {
+      const id = uuidV7(this.#clock.now())
+      return { kind, db, id, text: itemText({ ...item, id }), assigned: true }
+    }
+    const { id } = item
+    if (typeof id !== 'string') {
+      throw new LedgerError('ITEM_ID_INVALID', 'the id of an item is a string, or left out')
+    }
+    checkItemId(id)
+    return { kind, db, id, text: itemText(item), assigned: false }
+  }
+
+  #operationOf(change: Change): Operation {
+    switch (change.method) {
+      case 'create_db':
+        checkDatabaseName(change.db)
+        return { kind: 'create_db', db: change.db }
+      case 'delete_db':
+        return { kind: 'delete_db', db: change.db }
+      case 'create_item':
+        return this.#creation(change.db, change.item)
+      case 'update_item': {
+        const { db, item } = change
+        if (typeof item.id !== 'string') {
+          throw new LedgerError('ITEM_ID_INVALID', 'an update_item entry needs the id in its item')
+        }
+        return { kind: 'update_item', db, id: item.id, text: itemText(item) }
+      }
+      case 'delete_item':
+        return { kind: 'delete_item', db: change.db, id: change.id }
+    }
+  }
+}
+
+function written({ height, index, blockId }: Recorded): Written {
+  return { position: packPosition(height, index), height, blockId }
+}
+
+function itemText(item: JsonObject): string {
+  const text = canonicalJson(item)
+  // A UTF-16 unit is at most three bytes of UTF-8.
+  if (text.length * 3 > ITEM_BYTES_MAX && Buffer.byteLength(text) > ITEM_BYTES_MAX) {
+    throw new LedgerError('ITEM_TOO_LARGE', `an item may have ${ITEM_BYTES_MAX} bytes`)
+  }
+  return text
+}
+
+function refuseOtherId(id: string, item: JsonObject): void {
+  if (item.id === undefined || item.id === id) return
+  throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
+}
+
+/** Before anything is built for each of them. */
+function refuseTooMany(list: readonly unknown[]): void {
+  if (list.length <= ENTRIES_MAX) return
+  throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
+}
+
+/** Reads a range page by page; after the first page by position, which costs the same anywhere. */
+async function* pagesOf<Row extends { created: number }>(
+  range: ListRange,
+  pageRows: number,
+  after: number,
+  read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
+  let from = { after, offset: range.offset }
+  while (left > 0) {
+    const page = await read({ ...from, limit: Math.min(left, pageRows) })
+    const last = page.at(-1)
+    if (last === undefined) return
+    yield page
+    from = { after: last.created, offset: 0 }
+    left -= page.length
+  }
+}
+
+async function* mapPages<Row, Value>(
+  pages: AsyncIterable<Row[]>,
+  map: (row: Row) => Value,
+): AsyncGenerator<Value[]> {
+  for await (const page of pages) yield page.map(map)
+}

@@ -1,0 +1,193 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { entryText, packPosition } from '../../chain/index.ts'
+import type { Effect, StoreReader } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { mergePatch } from '../merge-patch.ts'
+import { ITEM_BYTES_MAX, type Operation, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
+
+/** What a batch of units of work comes to: the next block's entries, their effects, and answers. */
+export interface Plan {
+  /** Canonical texts. */
+  readonly entries: string[]
+  /** `effects[i]` is what `entries[i]` does. */
+  readonly effects: Effect[]
+  /** One per unit, in order. */
+  readonly outcomes: Outcome[]
+}
+
+/** A database as the batch sees it: the store, and over it what the batch has changed so far. */
+interface View {
+  exists: boolean
+  /** Whether the store's items of this name belong to it; false once the batch made it anew. */
+  readonly stored: boolean
+  /** Texts of the items that the batch touched; null for those that are gone. */
+  readonly items: Map<string, string | null>
+}
+
+/**
+ * Decides `units` one after the other, each on what the ones before it left, against the databases
+ * of `store`. A unit that cannot be done leaves nothing behind and does not disturb the others.
+ *
+ * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
+ */
+export async function planBatch(
+  store: StoreReader,
+  units: readonly UnitOfWork[],
+  height: number,
+): Promise<Plan> {
+  const planner = new Planner(store, height)
+  const outcomes: Outcome[] = []
+  for (const unit of units) outcomes.push(await planner.unit(unit))
+  return { entries: planner.entries, effects: planner.effects, outcomes }
+}
+
+class Planner {
+  readonly entries: string[] = []
+  readonly effects: Effect[] = []
+  readonly #store: StoreReader
+  readonly #height: number
+  readonly #views = new Map<string, View>()
+  /** How to take back what the unit at hand has changed, last first. */
+  #undo: (() => void)[] = []
+
+  constructor(store: StoreReader, height: number) {
+    this.#store = store
+    this.#height = height
+  }
+
+  async unit(unit: UnitOfWork): Promise<Outcome> {
+    const index = this.entries.length
+    this.#undo = []
+    try {
+      for (const operation of unit) await this.#decide(operation)
+      return { index }
+    } catch (error) {
+      if (!(error instanceof LedgerError)) throw error
+      for (const undo of this.#undo.reverse()) undo()
+      this.entries.length = index
+      this.effects.length = index
+      return { code: error.code, message: error.message }
+    }
+  }
+
+  async #decide(operation: Operation): Promise<void> {
+    const { kind, db } = operation
+    // A view is made once per database and batch: the usual operation waits for nothing here.
+    const view = this.#views.get(db) ?? (await this.#open(db))
+    if (kind === 'create_db') return this.#createDatabase(view, db)
+    if (!view.exists) throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+    switch (kind) {
+      case 'delete_db':
+        this.#replaceView(db, { exists: false, stored: false, items: new Map() })
+        this.#add(entryText.database(kind, this.#store.serverId, db), { kind, db })
+        return
+      case 'create_item':
+        return this.#createItem(view, operation)
+      case 'update_item':
+        await this.#current(view, operation)
+        return this.#setItem(view, db, operation.id, operation.text)
+      case 'patch_item': {
+        const current = await this.#current(view, operation)
+        return this.#setItem(view, db, operation.id, patched(current, operation))
+      }
+      case 'delete_item': {
+        await this.#current(view, operation)
+        const { id } = operation
+        this.#touch(view, id, null)
+        this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
+      }
+    }
+  }
+
+  async #open(db: string): Promise<View> {
+    const exists = (await this.#store.database(db)) !== null
+    const view = { exists, stored: exists, items: new Map() }
+    this.#views.set(db, view)
+    return view
+  }
+
+  #createDatabase(view: View, db: string): void {
+    if (view.exists) throw new LedgerError('DATABASE_EXISTS', `database ${db} exists already`)
+    this.#replaceView(db, { exists: true, stored: false, items: new Map() })
+    this.#add(entryText.database('create_db', this.#store.serverId, db), { kind: 'create_db', db })
+  }
+
+  async #createItem(
+    view: View,
+    { kind, db, id, text, assigned }: Extract<Operation, { kind: 'create_item' }>,
+  ): Promise<void> {
+    // A fresh id is nowhere yet, and nobody can name it before the answer.
+    if (!assigned) {
+      if ((await this.#find(view, db, id)) !== null) {
+        throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
+      }
+      this.#touch(view, id, text)
+    }
+    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+  }
+
+  #setItem(view: View, db: string, id: string, text: string): void {
+    this.#touch(view, id, text)
+    const kind = 'update_item'
+    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+  }
+
+  async #current(view: View, { db, id }: { db: string; id: string }): Promise<string> {
+    const text = await this.#find(view, db, id)
+    if (text === null) throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
+    return text
+  }
+
+  async #find(view: View, db: string, id: string): Promise<string | null> {
+    const touched = view.items.get(id)
+    if (touched !== undefined) return touched
+    if (!view.stored) return null
+    return (await this.#store.item(db, id))?.text ?? null
+  }
+
+  #touch(view: View, id: string, text: string | null): void {
+    const before = view.items.get(id)
+    view.items.set(id, text)
+    this.#undo.push(() => {
+      if (before === undefined) view.items.delete(id)
+      else view.items.set(id, before)
+    })
+  }
+
+  #replaceView(db: string, view: View): void {
+    const before = this.#views.get(db)
+    this.#views.set(db, view)
+    this.#undo.push(() => {
+      if (before !== undefined) this.#views.set(db, before)
+    })
+  }
+
+  #add(entry: string, effect: Unplaced<Effect>): void {
+    const position = packPosition(this.#height, this.entries.length)
+    this.entries.push(entry)
+    this.effects.push({ ...effect, position })
+  }
+}
+
+/** An effect that does not know its position yet. */
+type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
+
+function patched(
+  current: string,
+  { db, id, text }: { db: string; id: string; text: string },
+): string {
+  const merged = canonicalJson(mergePatch(objectOf(current), objectOf(text)))
+  if (Buffer.byteLength(merged) > ITEM_BYTES_MAX) {
+    throw new LedgerError(
+      'ITEM_TOO_LARGE',
+      `item ${id} of ${db} would pass ${ITEM_BYTES_MAX} bytes`,
+    )
+  }
+  return merged
+}
+
+function objectOf(text: string): JsonObject {
+  const value: unknown = JSON.parse(text)
+  return isJsonObject(value) ? value : {}
+}

@@ -1,0 +1,129 @@
+import { randomFillSync } from 'node:crypto'
+import { parentPort, workerData } from 'node:worker_threads'
+import { CodedError } from '../../base/coded-error.ts'
+import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
+import { openStore, type Store, StoreError } from '../../storage/index.ts'
+import { decodeBatch } from './batch-text.ts'
+import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
+import { planBatch } from './plan.ts'
+
+// The program of the writer's thread: the only place where blocks are sealed and stored, so that
+// neither hashing nor waiting for the disk ever holds up the event loop that serves requests.
+//
+// What a crash leaves, at each point:
+// - before `append`: nothing was stored, nobody was answered; the clients see a broken connection.
+// - inside `append`: the engine's transaction leaves all of the block and its effects, or nothing.
+// - after it, before the answer is sent: the change is there and nobody was told. Whoever asks again
+//   with an id of his own meets ITEM_EXISTS.
+// In no case is an answer sent for what is not on the disk.
+
+/** Work between batches: pieces of upkeep run while no batch is waiting. */
+const TIDY_PAUSE_MS = 5
+
+class WriterThread {
+  readonly #store: Store
+  readonly #difficulty: number
+  readonly #send: (message: FromWriter) => void
+  #head: Head | null
+  #stopped = false
+  #tidying: NodeJS.Timeout | null = null
+
+  constructor(
+    store: Store,
+    head: Head | null,
+    difficulty: number,
+    send: (message: FromWriter) => void,
+  ) {
+    this.#store = store
+    this.#head = head
+    this.#difficulty = difficulty
+    this.#send = send
+  }
+
+  async batch(text: string, nowMs: number): Promise<void> {
+    if (this.#stopped) {
+      this.#send({ refused: 'WRITER_STOPPED', reason: 'the store failed', stopped: true })
+      return
+    }
+    try {
+      const height = this.#head === null ? 0 : this.#head.height + 1
+      const { entries, effects, outcomes } = await planBatch(this.#store, decodeBatch(text), height)
+      if (entries.length === 0) {
+        this.#send({ block: null, outcomes })
+        return
+      }
+      const block = sealBlock(this.#head, this.#content(entries, nowMs), this.#difficulty)
+      await this.#store.append(block, effects)
+      this.#head = headOf(block)
+      this.#send({ block: { height, id: block.id }, outcomes })
+      this.#tidySoon()
+    } catch (error) {
+      this.#refuse(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#tidying !== null) clearTimeout(this.#tidying)
+    await this.#store.close()
+    this.#send({ closed: true })
+  }
+
+  #content(entries: string[], nowMs: number) {
+    // Timestamps never decrease along the chain, also when the clock is set back.
+    const timestamp = Math.max(nowMs, this.#head?.timestamp ?? 0)
+    return {
+      serverId: this.#store.serverId,
+      entries,
+      timestamps: new Array<number>(entries.length).fill(timestamp),
+      blinds: randomFillSync(Buffer.allocUnsafe(entries.length * HASH_BYTES)),
+    }
+  }
+
+  /** A full disk passes; after any other failure nobody knows what the disk holds, so stop. */
+  #refuse(error: unknown): void {
+    const full = error instanceof StoreError && error.code === 'STORE_FULL'
+    this.#stopped = !full
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#send({ refused: full ? 'STORE_FULL' : 'WRITER_STOPPED', reason, stopped: !full })
+  }
+
+  #tidySoon(): void {
+    this.#tidying ??= setTimeout(() => void this.#tidy(), TIDY_PAUSE_MS)
+  }
+
+  async #tidy(): Promise<void> {
+    this.#tidying = null
+    if (this.#stopped) return
+    try {
+      if (await this.#store.tidy()) this.#tidySoon()
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'STORE_FULL') return
+      this.#stopped = true
+    }
+  }
+}
+
+/** Opens the store and serves the messages of the main thread until it says close. */
+async function run(start: WriterStart): Promise<void> {
+  const send = (message: FromWriter) => parentPort?.postMessage(message)
+  try {
+    const store = openStore(start)
+    const head = await store.head(start.serverId)
+    if (head === null && (await store.databases()).length > 0) {
+      throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
+    }
+    const writer = new WriterThread(store, head, start.difficulty, send)
+    let turn: Promise<void> = Promise.resolve()
+    parentPort?.on('message', (message: ToWriter) => {
+      turn = turn.then(() =>
+        'close' in message ? writer.close() : writer.batch(message.batch, message.nowMs),
+      )
+    })
+    send({ ready: true })
+  } catch (error) {
+    const code = error instanceof CodedError ? String(error.code) : 'STORE_FAILED'
+    send({ code, failed: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+await run(workerData as WriterStart)

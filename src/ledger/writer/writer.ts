@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { Worker } from 'node:worker_threads'
+import type { Clock } from '../../base/clock.ts'
+import { StoreError, type StoreErrorCode } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
+import { encodeBatch } from './batch-text.ts'
+import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
+
+/** Entries of one block, beyond which a unit of work waits for the next; one larger goes alone. */
+const BATCH_ENTRIES = 1_024
+/** Bytes of one block, likewise. */
+const BATCH_BYTES = 4 * 1024 * 1024
+/** Bytes that may wait; more is refused with WRITER_BUSY. */
+const QUEUE_BYTES_MAX = 128 * 1024 * 1024
+/** Units of work that may wait. */
+const QUEUE_UNITS_MAX = 20_000
+
+/** Where a unit of work was recorded. */
+export interface Recorded {
+  readonly height: number
+  /** The index of its first entry in the block. */
+  readonly index: number
+  /** The id of the block. */
+  readonly blockId: string
+}
+
+interface Waiting {
+  readonly unit: UnitOfWork
+  readonly bytes: number
+  readonly resolve: (recorded: Recorded) => void
+  readonly reject: (error: Error) => void
+}
+
+/**
+ * Group commit: takes everything that came while the last block was being written, makes one block
+ * of it, and answers when that is durable. So a lone write waits for nobody, and a thousand at once
+ * share one wait for the disk. The work itself is done in a thread of its own (`thread.ts`).
+ */
+export class LedgerWriter {
+  readonly #clock: Clock
+  readonly #worker: Worker
+  #queue: Waiting[] = []
+  #queuedBytes = 0
+  #inFlight: Waiting[] | null = null
+  #scheduled = false
+  #stopped: LedgerError | null = null
+  #closing = false
+  #closed: (() => void) | null = null
+
+  private constructor(worker: Worker, clock: Clock) {
+    this.#worker = worker
+    this.#clock = clock
+    worker.on('message', (message: FromWriter) => this.#receive(message))
+    worker.on('error', (error) => this.#stop(`the writer's thread failed: ${error.message}`))
+    worker.on('exit', () => {
+      this.#stop("the writer's thread has ended")
+      this.#closed?.()
+    })
+  }
+
+  /** Starts the thread and opens the store in it. Errors: StoreError. */
+  static async start(start: WriterStart, clock: Clock): Promise<LedgerWriter> {
+    // Sources run as they are, a build has only JavaScript.
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+      name: 'ledger-writer',
+      workerData: start,
+    })
+    await new Promise<void>((resolve, reject) => {
+      worker.once('error', reject)
+      worker.once('message', (message: FromWriter) => {
+        worker.off('error', reject)
+        if ('failed' in message)
+          reject(new StoreError(message.code as StoreErrorCode, message.failed))
+        else resolve()
+      })
+    })
+    return new LedgerWriter(worker, clock)
+  }
+
+  /** Why nothing can be written any more, or null. */
+  get stopped(): string | null {
+    return this.#stopped?.message ?? null
+  }
+
+  /** Units of work that wait or are being written. */
+  get depth(): number {
+    return this.#queue.length + (this.#inFlight?.length ?? 0)
+  }
+
+  /**
+   * Records `unit`: when the promise resolves, it is durable.
+   * Errors: LedgerError with the code of what stands in the way; then nothing of it was done.
+   */
+  record(unit: UnitOfWork): Promise<Recorded> {
+    return new Promise((resolve, reject) => {
+      if (this.#stopped !== null) throw this.#stopped
+      if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
+      checkUnit(unit)
+      const bytes = bytesOf(unit)
+      if (
+        this.#queue.length >= QUEUE_UNITS_MAX ||
+        (this.#queuedBytes > 0 && this.#queuedBytes + bytes > QUEUE_BYTES_MAX)
+      ) {
+        throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
+      }
+      this.#queue.push({ unit, bytes, resolve, reject })
+      this.#queuedBytes += bytes
+      this.#schedule()
+    })
+  }
+
+  /** Writes what waits, then lets go of the store. Nothing more is taken. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#closed = resolve
+      this.#closing = true
+      if (this.#stopped !== null) void this.#worker.terminate()
+      else this.#next()
+    })
+  }
+
+  /** Once per turn of the event loop: requests that arrived together share a block. */
+  #schedule(): void {
+    if (this.#inFlight !== null || this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#next()
+    })
+  }
+
+  /** What the thread does next: the batch that waits, or closing when there is none. */
+  #next(): void {
+    if (this.#inFlight !== null || this.#stopped !== null) return
+    if (this.#queue.length > 0) this.#sendBatch()
+    else if (this.#closing) this.#post({ close: true })
+  }
+
+  #sendBatch(): void {
+    let entries = 0
+    let bytes = 0
+    let count = 0
+    for (const waiting of this.#queue) {
+      entries += waiting.unit.length
+      bytes += waiting.bytes
+      if (count > 0 && (entries > BATCH_ENTRIES || bytes > BATCH_BYTES)) break
+      this.#queuedBytes -= waiting.bytes
+      count += 1
+    }
+    this.#inFlight = this.#queue.splice(0, count)
+    const batch = encodeBatch(this.#inFlight.map(({ unit }) => unit))
+    this.#post({ batch, nowMs: this.#clock.now() })
+  }
+
+  #post(message: ToWriter): void {
+    this.#worker.postMessage(message)
+  }
+
+  #receive(message: FromWriter): void {
+    if ('closed' in message) {
+      void this.#worker.terminate()
+      return
+    }
+    const answered = this.#inFlight ?? []
+    this.#inFlight = null
+    if ('outcomes' in message) {
+      for (const [at, waiting] of answered.entries()) {
+        settle(waiting, message.block, message.outcomes[at])
+      }
+    } else if ('refused' in message) {
+      const error = new LedgerError(message.refused, `nothing was written: ${message.reason}`)
+      for (const waiting of answered) waiting.reject(error)
+      if (message.stopped) this.#stop(message.reason)
+    }
+    this.#next()
+  }
+
+  #stop(reason: string): void {
+    this.#stopped ??= new LedgerError('WRITER_STOPPED', reason)
+    for (const waiting of [...(this.#inFlight ?? []), ...this.#queue]) waiting.reject(this.#stopped)
+    this.#inFlight = null
+    this.#queue = []
+    this.#queuedBytes = 0
+  }
+}
+
+function settle(
+  { resolve, reject }: Waiting,
+  block: { height: number; id: string } | null,
+  outcome: Outcome | undefined,
+): void {
+  assert(outcome !== undefined)
+  if ('code' in outcome) {
+    reject(new LedgerError(outcome.code, outcome.message))
+    return
+  }
+  assert(block !== null)
+  resolve({ height: block.height, index: outcome.index, blockId: block.id })
+}
