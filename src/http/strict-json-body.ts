@@ -2,7 +2,12 @@ import { parseStrictJson } from '../base/strict-json.ts'
 import type { HttpApp } from './component.ts'
 import { HttpRefusal } from './refusal.ts'
 
-const JSON_TYPE = /^\s*application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i
+const JSON_TYPES = ['application/json', 'application/merge-patch+json']
+const NOT_JSON = new HttpRefusal(
+  415,
+  'CONTENT_TYPE_UNKNOWN',
+  'send the body as Content-Type: application/json',
+)
 
 /**
  * Makes `app` take bodies of JSON only, by the strict rules of `parseStrictJson`, for components
@@ -15,22 +20,14 @@ const JSON_TYPE = /^\s*application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i
  */
 export function takeStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    if (body.length === 0) {
-      done(null, undefined)
-      return
-    }
+  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
     try {
-      if (!JSON_TYPE.test(request.headers['content-type'] ?? '')) {
-        throw new HttpRefusal(
-          415,
-          'CONTENT_TYPE_UNKNOWN',
-          'send the body as Content-Type: application/json',
-        )
-      }
-      done(null, parseStrictJson(body))
+      done(null, body.length === 0 ? undefined : parseStrictJson(body))
     } catch (error) {
       done(error instanceof Error ? error : new Error(String(error)))
     }
+  })
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
+    done(body.length === 0 ? null : NOT_JSON, undefined)
   })
 }

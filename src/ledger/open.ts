@@ -47,6 +47,7 @@ async function openIn(
     clock,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
+  writer.onCommit = () => reader.refresh()
   return {
     service: new LedgerService(reader, writer, clock),
     async close() {

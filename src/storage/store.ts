@@ -31,7 +31,10 @@ export interface ItemRange {
 /** A page never holds much more text than this many characters, however many are asked for. */
 export const PAGE_CHARACTERS = 1_048_576
 
-/** Reads one node's chain and databases. Sees every append that has resolved. */
+/**
+ * Reads one node's chain and databases. Sees every append that had resolved when the read was made,
+ * or, where the writer is another thread, when `refresh` was last called.
+ */
 export interface StoreReader {
   /** The server id of the node whose databases these are. */
   readonly serverId: number
@@ -53,6 +56,8 @@ export interface StoreReader {
   head(serverId: number): Promise<Head | null>
   /** Blocks from height `from` upwards, at most `limit`, bounded by PAGE_CHARACTERS but at least one. */
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
+  /** To be called when an append has been acknowledged by the writer, before anyone is told. */
+  refresh(): void
   close(): Promise<void>
 }
 

@@ -48,6 +48,9 @@ export class LedgerWriter {
   #closing = false
   #closed: (() => void) | null = null
 
+  /** Called when a block is durable, before anyone is answered. */
+  onCommit: () => void = () => {}
+
   private constructor(worker: Worker, clock: Clock) {
     this.#worker = worker
     this.#clock = clock
@@ -166,6 +169,7 @@ export class LedgerWriter {
     const answered = this.#inFlight ?? []
     this.#inFlight = null
     if ('outcomes' in message) {
+      this.onCommit()
       for (const [at, waiting] of answered.entries()) {
         settle(waiting, message.block, message.outcomes[at])
       }

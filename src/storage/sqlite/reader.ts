@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
@@ -10,86 +10,143 @@ import {
   type StoredItem,
   type StoreReader,
 } from '../store.ts'
-import { blockOf, databaseOf, droppedOf, headOfRow, itemOf, positionsOf } from './rows.ts'
+import { blockOf, databaseOf, headOfRow, integerOf, itemOf, positionsOf, type Row } from './rows.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
+import { Query } from './statements.ts'
 
 /** Page cache of a reading connection, KiB. */
 const CACHE_KIB = 16_384
 /** How long a read waits for a lock; readers of a write-ahead log only wait while it is set up. */
 const BUSY_TIMEOUT_MS = 5_000
 
-/** The reading half of the engine, on a connection that may be read-only. */
+/**
+ * The reading half of the engine, on a connection that may be read-only.
+ *
+ * Reads made in one turn of the event loop share one view of the file: taking and leaving a view
+ * costs locks, which is more than a read does. `refresh` ends it early, so that a read after an
+ * append was acknowledged never sees the file as it was before.
+ */
 export class SqliteReader implements StoreReader {
   readonly serverId: number
   /** The connection; the writing half shares it. */
   protected readonly connection: DatabaseSync
-  readonly #select: Record<keyof typeof SELECT, StatementSync>
+  readonly #select: Record<keyof typeof SELECT, Query>
+  readonly #view: View
 
-  constructor(database: DatabaseSync) {
-    this.connection = database
-    this.serverId = ownerOf(database)
-    const prepare = (name: keyof typeof SELECT) => database.prepare(SELECT[name])
+  constructor(connection: DatabaseSync, view: View) {
+    this.connection = connection
+    this.serverId = ownerOf(connection)
+    this.#view = view
+    const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
     this.#select = {
-      databases: prepare('databases'),
-      database: prepare('database'),
-      item: prepare('item'),
-      ids: prepare('ids'),
-      items: prepare('items'),
-      count: prepare('count'),
-      dropped: prepare('dropped'),
-      head: prepare('head'),
-      blocks: prepare('blocks'),
+      databases: query('databases'),
+      database: query('database'),
+      item: query('item'),
+      ids: query('ids'),
+      items: query('items'),
+      count: query('count'),
+      dropped: query('dropped'),
+      head: query('head'),
+      blocks: query('blocks'),
     }
   }
 
   async databases(): Promise<StoredDatabase[]> {
+    this.#view.take()
     return this.#select.databases.all().map(databaseOf)
   }
 
   async database(name: string): Promise<StoredDatabase | null> {
+    this.#view.take()
     const row = this.#select.database.get(name)
     return row === undefined ? null : databaseOf(row)
   }
 
   async item(db: string, id: string): Promise<StoredItem | null> {
+    this.#view.take()
     const row = this.#select.item.get(db, id)
     return row === undefined ? null : itemOf(row)
   }
 
   async listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
+    this.#view.take()
     const { after = -1, offset = 0, limit } = range
     return this.#select.ids.all(database, after, limit, offset).map(positionsOf)
   }
 
   async listItems(database: number, range: ItemRange): Promise<StoredItem[]> {
+    this.#view.take()
     const { after = -1, offset = 0, limit } = range
-    return page(this.#select.items.iterate(database, after, limit, offset), itemOf, (item) => {
-      return item.text.length
-    })
+    const rows = this.#select.items.iterate(database, after, limit, offset)
+    return page(rows, itemOf, (item) => item.text.length)
   }
 
   async countItems(database: number): Promise<number> {
-    const count = this.#select.count.get(database)?.n
-    return typeof count === 'number' ? count : 0
+    this.#view.take()
+    const row = this.#select.count.get(database)
+    return row === undefined ? 0 : integerOf(row, 'count')
   }
 
   async droppedDatabases(): Promise<number[]> {
-    return this.#select.dropped.all().map(droppedOf)
+    this.#view.take()
+    return this.#select.dropped.all().map((row) => integerOf(row, 'db'))
   }
 
   async head(serverId: number): Promise<Head | null> {
-    const row = this.#select.head.get(serverId)
+    if (serverId !== this.serverId) return null
+    this.#view.take()
+    const row = this.#select.head.get()
     return row === undefined ? null : headOfRow(row)
   }
 
   async blocks(serverId: number, from: number, limit: number): Promise<Block[]> {
-    return page(this.#select.blocks.iterate(serverId, from, limit), blockOf, (block) =>
+    if (serverId !== this.serverId) return []
+    this.#view.take()
+    const read = (row: Row) => blockOf(row, serverId)
+    return page(this.#select.blocks.iterate(from, limit), read, (block) =>
       block.entries.reduce((sum, entry) => sum + entry.length, 0),
     )
   }
 
+  refresh(): void {
+    this.#view.leave()
+  }
+
   async close(): Promise<void> {
+    this.#view.leave()
     this.connection.close()
+  }
+}
+
+/** How long reads share one view of the file. */
+export interface View {
+  /** Before each read. */
+  take(): void
+  /** When a newer view is needed. */
+  leave(): void
+}
+
+/** For a connection whose transactions are begun and ended elsewhere. */
+export const NO_VIEW: View = { take() {}, leave() {} }
+
+/** One view for all reads of a turn of the event loop. */
+function viewPerTurn(connection: DatabaseSync): View {
+  const begin = connection.prepare('BEGIN')
+  const commit = connection.prepare('COMMIT')
+  let taken = false
+  const leave = () => {
+    if (!taken) return
+    taken = false
+    if (connection.isOpen) commit.run()
+  }
+  return {
+    take() {
+      if (taken) return
+      begin.run()
+      taken = true
+      setImmediate(leave)
+    },
+    leave,
   }
 }
 
@@ -104,10 +161,9 @@ const SELECT = {
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
   count: 'SELECT count(*) AS n FROM items WHERE db = ?',
   dropped: 'SELECT db FROM dropped ORDER BY db',
-  head: `SELECT height, id, timestamps FROM blocks
-    WHERE serverid = ? ORDER BY height DESC LIMIT 1`,
-  blocks: `SELECT serverid, height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
-    FROM blocks WHERE serverid = ? AND height >= ? ORDER BY height LIMIT ?`,
+  head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
+  blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
+    FROM blocks WHERE height >= ? ORDER BY height LIMIT ?`,
 } as const
 
 /** Takes rows until the page is full; leaving the loop resets the statement. */
@@ -142,7 +198,7 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
       throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
     }
     if (frozen) database.exec('BEGIN')
-    return new SqliteReader(database)
+    return new SqliteReader(database, frozen ? NO_VIEW : viewPerTurn(database))
   } catch (error) {
     database?.close()
     if (error instanceof StoreError) throw error

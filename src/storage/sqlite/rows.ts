@@ -2,24 +2,21 @@ import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import type { StoredDatabase, StoredItem } from '../store.ts'
 
-/** A row as the driver gives it. */
-type Row = Record<string, unknown>
+/** A row as the driver gives it: values in the order of the statement's columns. */
+export type Row = readonly unknown[]
 
 /** Rows are read with their types checked: a damaged file gives STORE_DAMAGED, never odd values. */
-function text(row: Row, column: string): string {
-  const value = row[column]
+function text(value: unknown, column: string): string {
   if (typeof value !== 'string') throw damaged(column)
   return value
 }
 
-function integer(row: Row, column: string): number {
-  const value = row[column]
+function integer(value: unknown, column: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw damaged(column)
   return value
 }
 
-function bytes(row: Row, column: string): Uint8Array {
-  const value = row[column]
+function bytes(value: unknown, column: string): Uint8Array {
   if (!(value instanceof Uint8Array)) throw damaged(column)
   return value
 }
@@ -28,63 +25,66 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} does not hold what it must`)
 }
 
-/** A row of `databases`. */
-export function databaseOf(row: Row): StoredDatabase {
-  return { name: text(row, 'name'), created: integer(row, 'created') }
+/** The one integer of a row; `what` names it in errors. */
+export function integerOf([value]: Row, what: string): number {
+  return integer(value, what)
 }
 
-/** A row of `dropped`. */
-export function droppedOf(row: Row): number {
-  return integer(row, 'db')
+/** Of the columns created, name. */
+export function databaseOf([created, name]: Row): StoredDatabase {
+  return { name: text(name, 'name'), created: integer(created, 'created') }
 }
 
-/** A row of `items` without its text. */
-export function positionsOf(row: Row): Omit<StoredItem, 'text'> {
+/** Of the columns id, created, revision. */
+export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'text'> {
   return {
-    id: text(row, 'id'),
-    created: integer(row, 'created'),
-    revision: integer(row, 'revision'),
+    id: text(id, 'id'),
+    created: integer(created, 'created'),
+    revision: integer(revision, 'revision'),
   }
 }
 
-/** A row of `items`. */
-export function itemOf(row: Row): StoredItem {
+/** Of the columns id, created, revision, item. */
+export function itemOf([id, created, revision, item]: Row): StoredItem {
   return {
-    id: text(row, 'id'),
-    created: integer(row, 'created'),
-    revision: integer(row, 'revision'),
-    text: text(row, 'item'),
+    id: text(id, 'id'),
+    created: integer(created, 'created'),
+    revision: integer(revision, 'revision'),
+    text: text(item, 'item'),
   }
 }
 
-/** The columns height, id and timestamps of a row of `blocks`. */
-export function headOfRow(row: Row): Head {
-  const timestamps = integers(row)
+/** Of the columns height, id, timestamps. */
+export function headOfRow([height, id, timestamps]: Row): Head {
   return {
-    height: integer(row, 'height'),
-    id: text(row, 'id'),
-    timestamp: timestamps.at(-1) ?? 0,
+    height: integer(height, 'height'),
+    id: text(id, 'id'),
+    timestamp: integers(timestamps).at(-1) ?? 0,
   }
 }
 
-/** A row of `blocks`. What it says is checked by `verifyBlock`, not here. */
-export function blockOf(row: Row): Block {
+/**
+ * Of the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments, in the
+ * chain of `serverId`. What it says is checked by `verifyBlock`, not here.
+ */
+export function blockOf(row: Row, serverId: number): Block {
+  const [height, id, prevId, nonce, root, body, timestamps, blinds, commitments] = row
   return {
-    serverId: integer(row, 'serverid'),
-    height: integer(row, 'height'),
-    id: text(row, 'id'),
-    prevId: row.prev_id === null ? null : text(row, 'prev_id'),
-    nonce: integer(row, 'nonce'),
-    root: text(row, 'root'),
-    entries: text(row, 'body').split('\n'),
-    timestamps: integers(row),
-    blinds: bytes(row, 'blinds'),
-    commitments: bytes(row, 'commitments'),
+    serverId,
+    height: integer(height, 'height'),
+    id: text(id, 'id'),
+    prevId: prevId === null ? null : text(prevId, 'prev_id'),
+    nonce: integer(nonce, 'nonce'),
+    root: text(root, 'root'),
+    entries: text(body, 'body').split('\n'),
+    timestamps: integers(timestamps),
+    blinds: bytes(blinds, 'blinds'),
+    commitments: bytes(commitments, 'commitments'),
   }
 }
 
-function integers(row: Row): number[] {
-  return text(row, 'timestamps')
+function integers(value: unknown): number[] {
+  return text(value, 'timestamps')
     .split('\n')
     .map((line) => (/^(0|-?[1-9]\d*)$/.test(line) ? Number(line) : Number.NaN))
 }

@@ -10,18 +10,16 @@ export const FORMAT_VERSION = 1
  * One store is one file. Positions are packed (`chain/position.ts`).
  *
  * - `node`: one row, whose databases these are.
- * - `blocks`: `body` holds the entries' canonical texts, one a line (canonical JSON has no newline);
+ * - `blocks`: the node's own chain. `body` holds the entries' canonical texts, one a line (canonical JSON has no newline);
  *   `timestamps` one integer a line; `blinds` and `commitments` 32 bytes per entry.
  * - `databases`: named by the position that created them, so a name used again is another database.
- * - `items`: clustered by id, so that reading one is one walk down one tree; the index beside it
- *   lists a database in the order of creation without touching the texts.
+ * - `items`: in the order of creation, so that new ones are appended; found by id through an index.
  * - `dropped`: deleted databases whose items still take room; removed piece by piece.
  */
 const TABLES = `
   CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
   CREATE TABLE blocks (
-    serverid INTEGER NOT NULL,
-    height INTEGER NOT NULL,
+    height INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
     prev_id TEXT,
     nonce INTEGER NOT NULL,
@@ -29,19 +27,18 @@ const TABLES = `
     body TEXT NOT NULL,
     timestamps TEXT NOT NULL,
     blinds BLOB NOT NULL,
-    commitments BLOB NOT NULL,
-    UNIQUE (serverid, height)
+    commitments BLOB NOT NULL
   ) STRICT;
   CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
   CREATE TABLE items (
+    created INTEGER PRIMARY KEY,
     db INTEGER NOT NULL,
     id TEXT NOT NULL,
-    created INTEGER NOT NULL,
     revision INTEGER NOT NULL,
-    item TEXT NOT NULL,
-    PRIMARY KEY (db, id)
-  ) STRICT, WITHOUT ROWID;
-  CREATE UNIQUE INDEX items_in_order ON items (db, created);
+    item TEXT NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX items_by_id ON items (db, id);
+  CREATE INDEX items_in_order ON items (db, created);
   CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
 `
 

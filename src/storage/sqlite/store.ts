@@ -3,9 +3,10 @@ import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import type { Store } from '../store.ts'
-import { SqliteReader } from './reader.ts'
-import { headOfRow } from './rows.ts'
+import { NO_VIEW, SqliteReader } from './reader.ts'
+import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
+import { Query } from './statements.ts'
 
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 32_768
@@ -34,9 +35,9 @@ class SqliteStore extends SqliteReader implements Store {
   #appended = 0
 
   constructor(database: DatabaseSync) {
-    super(database)
+    super(database, NO_VIEW)
     this.#statements = prepare(database)
-    const head = this.#statements.head.get(this.serverId)
+    const head = this.#statements.head.get()
     this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
   }
@@ -70,8 +71,8 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #logPages(): number {
-    const pages = this.#statements.log.get()?.log
-    return typeof pages === 'number' ? pages : 0
+    const row = this.#statements.log.get()
+    return row === undefined ? 0 : integerOf(row.slice(1), 'log')
   }
 
   #refuseUnlessNext(block: Block): void {
@@ -95,7 +96,6 @@ class SqliteStore extends SqliteReader implements Store {
 
   #insertBlock(block: Block): void {
     this.#statements.block.run(
-      block.serverId,
       block.height,
       block.id,
       block.prevId,
@@ -125,7 +125,7 @@ class SqliteStore extends SqliteReader implements Store {
         this.#purging = true
         return
       case 'create_item':
-        this.#statements.createItem.run(database, effect.id, position, position, effect.text)
+        this.#statements.createItem.run(position, database, effect.id, position, effect.text)
         return
       case 'update_item':
         this.#expectOne(
@@ -157,8 +157,9 @@ class SqliteStore extends SqliteReader implements Store {
 
   /** Removes some items of a deleted database; says whether more are left. */
   #purge(): boolean {
-    const dropped = this.#statements.dropped.get()?.db
-    if (typeof dropped !== 'number') return false
+    const row = this.#statements.dropped.get()
+    if (row === undefined) return false
+    const dropped = integerOf(row, 'db')
     this.#begin()
     try {
       const { changes } = this.#statements.purge.run(dropped, PURGE_ITEMS)
@@ -175,30 +176,29 @@ class SqliteStore extends SqliteReader implements Store {
 
 function prepare(database: DatabaseSync) {
   const statement = (sql: string): StatementSync => database.prepare(sql)
+  const query = (sql: string): Query => new Query(database, sql)
   return {
-    head: statement(
-      'SELECT height, id, timestamps FROM blocks WHERE serverid = ? ORDER BY height DESC LIMIT 1',
-    ),
+    head: query('SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1'),
     block: statement(
       `INSERT INTO blocks
-        (serverid, height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     createDatabase: statement('INSERT INTO databases (created, name) VALUES (?, ?)'),
     deleteDatabase: statement('DELETE FROM databases WHERE created = ?'),
     drop: statement('INSERT INTO dropped (db) VALUES (?)'),
     createItem: statement(
-      'INSERT INTO items (db, id, created, revision, item) VALUES (?, ?, ?, ?, ?)',
+      'INSERT INTO items (created, db, id, revision, item) VALUES (?, ?, ?, ?, ?)',
     ),
     updateItem: statement('UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?'),
     deleteItem: statement('DELETE FROM items WHERE db = ? AND id = ?'),
-    dropped: statement('SELECT db FROM dropped LIMIT 1'),
+    dropped: query('SELECT db FROM dropped LIMIT 1'),
     purge: statement(
-      `DELETE FROM items WHERE (db, id) IN
-        (SELECT db, id FROM items WHERE db = ? ORDER BY id LIMIT ?)`,
+      `DELETE FROM items WHERE created IN
+        (SELECT created FROM items WHERE db = ? ORDER BY created LIMIT ?)`,
     ),
     purged: statement('DELETE FROM dropped WHERE db = ?'),
-    log: statement('PRAGMA wal_checkpoint(NOOP)'),
+    log: query('PRAGMA wal_checkpoint(NOOP)'),
   }
 }
 
