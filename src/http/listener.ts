@@ -2,7 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import { STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { type FastifyBaseLogger, LogController } from 'fastify'
+import fastify, { type FastifyBaseLogger } from 'fastify'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
@@ -52,14 +52,9 @@ export async function buildApp(
   options: Pick<ListenOptions, 'logger' | 'publicHosts'>,
 ): Promise<HttpApp> {
   const refuse = (error: unknown) => refusalOf(component, error)
+  const logger = options.logger.child({ component: component.name })
+  // Fastify's own logging stays off: it makes a logger per request, and its lines hold the query.
   const app: HttpApp = fastify({
-    loggerInstance: options.logger.child(
-      { component: component.name },
-      { serializers: { req: requestForLog } },
-    ),
-    logController: new LogController({ disableRequestLogging: true }),
-    // One logger for all requests: making one for each costs more than most requests do.
-    childLoggerFactory: (logger) => logger,
     bodyLimit: component.limits.bodyBytesMax,
     requestTimeout: component.limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
@@ -94,12 +89,12 @@ export async function buildApp(
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {
       const ms = Math.round(reply.elapsedTime * 1000) / 1000
-      request.log.debug({ req: request, status: reply.statusCode, ms }, 'answered')
+      logger.debug({ ...requestForLog(request), status: reply.statusCode, ms }, 'answered')
     })
   }
   app.setErrorHandler((error, request, reply) => {
     const refusal = refuse(error)
-    if (refusal.status >= 500) request.log.error({ err: error, req: request }, refusal.code)
+    if (refusal.status >= 500) logger.error({ err: error, ...requestForLog(request) }, refusal.code)
     return sendRefusal(component, request, reply, refusal)
   })
   app.setNotFoundHandler((request, reply) =>
@@ -132,9 +127,11 @@ export async function startListener(
     await app.close()
     throw error
   }
+  const url = urlOf(app.server, options.host)
+  options.logger.info({ component: component.name, url }, 'listening')
   return {
     name: component.name,
-    url: urlOf(app.server, options.host),
+    url,
     close: () => drain(app, inFlight),
   }
 }

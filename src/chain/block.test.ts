@@ -1,0 +1,184 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { canonicalJson } from '../base/canonical-json.ts'
+import type { Json } from '../base/json.ts'
+import {
+  type Block,
+  blockJson,
+  type Head,
+  headerText,
+  headOf,
+  sealBlock,
+  verifyBlock,
+} from './block.ts'
+import { entryOf, entryText } from './entry.ts'
+
+const vectors = new URL('../../test/vectors/', import.meta.url)
+const read = (name: string) => JSON.parse(readFileSync(new URL(name, vectors), 'utf8'))
+
+interface Case {
+  name: string
+  serverid: number
+  previous: string | null
+  entries: Json[]
+  timestamps: number[]
+  blinds: string[]
+  difficulty: number
+}
+const cases: Case[] = read('chain-v1-cases.json')
+const expected = read('chain-v1.json')
+
+function seal(of: Case, made: ReadonlyMap<string, Block>): Block {
+  const previous = of.previous === null ? undefined : made.get(of.previous)
+  const content = {
+    serverId: of.serverid,
+    entries: of.entries.map((entry) => canonicalJson(entry)),
+    timestamps: of.timestamps,
+    blinds: Buffer.from(of.blinds.join(''), 'hex'),
+  }
+  return sealBlock(previous === undefined ? null : headOf(previous), content, of.difficulty)
+}
+
+it('format version 1 is frozen: every vector comes out byte for byte', () => {
+  const made = new Map<string, Block>()
+  for (const one of cases) {
+    const block = seal(one, made)
+    made.set(one.name, block)
+    expect(expected[one.name]).toEqual({
+      count: one.entries.length,
+      height: block.height,
+      nonce: block.nonce,
+      prev_id: block.prevId,
+      root: block.root,
+      serverid: one.serverid,
+      version: 1,
+      header: headerText(block),
+      id: block.id,
+      commitments: one.blinds.map((_, index) =>
+        Buffer.from(block.commitments).toString('hex', index * 32, index * 32 + 32),
+      ),
+      texts: [...block.entries],
+    })
+  }
+  expect([...made.keys()]).toEqual(Object.keys(expected))
+})
+
+it('format version 1 is frozen: a second program that shares no code prints the same vectors', () => {
+  const script = fileURLToPath(new URL('independent-chain.mjs', vectors))
+  expect(execFileSync(process.execPath, [script, '--check'], { encoding: 'utf8' })).toBe('same\n')
+})
+
+const item = fc.record({ id: fc.string({ minLength: 1 }), value: fc.jsonValue() })
+const texts = fc.array(
+  item.map((one) =>
+    entryText.item('create_item', 7, 'db', canonicalJson(one as Json as { id: string })),
+  ),
+  { minLength: 1, maxLength: 20 },
+)
+
+function sealed(entries: string[], head: Head | null = null, timestamp = 5): Block {
+  const blinds = randomBytes(32 * entries.length)
+  const timestamps = entries.map(() => timestamp)
+  return sealBlock(head, { serverId: 7, entries, timestamps, blinds })
+}
+
+it('a sealed chain verifies, block after block', () => {
+  fc.assert(
+    fc.property(fc.array(texts, { minLength: 1, maxLength: 6 }), (bodies) => {
+      let head: Head | null = null
+      for (const body of bodies) {
+        const block = sealed(body, head)
+        expect(verifyBlock(block, head)).toBeNull()
+        head = headOf(block)
+      }
+    }),
+  )
+})
+
+it('a changed byte anywhere in a block is found, and in an entry its index is named', () => {
+  const first = sealed(['{"db":"a","method":"create_db","serverid":7}'])
+  const block = sealed(
+    [1, 2, 3, 4, 5].map((n) => entryText.item('create_item', 7, 'a', `{"id":"${n}"}`)),
+    headOf(first),
+  )
+  const flip = (bytes: Uint8Array, at: number) =>
+    bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
+  const flipText = (text: string, at: number) =>
+    text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ 1) + text.slice(at + 1)
+  const found = (changed: Partial<Block>) => verifyBlock({ ...block, ...changed }, headOf(first))
+
+  for (const [index, entry] of block.entries.entries()) {
+    for (let at = 0; at < entry.length; at += 1) {
+      const entries = block.entries.map((text, i) => (i === index ? flipText(text, at) : text))
+      expect(found({ entries })).toMatchObject({ height: 1, index })
+    }
+    const timestamps = block.timestamps.map((time, i) => (i === index ? time + 1 : time))
+    expect(found({ timestamps })).not.toBeNull()
+  }
+  for (let at = 0; at < block.blinds.length; at += 1) {
+    const index = Math.floor(at / 32)
+    expect(found({ blinds: flip(block.blinds, at) })).toMatchObject({ index })
+    expect(found({ commitments: flip(block.commitments, at) })).toMatchObject({ index })
+  }
+  for (let at = 0; at < 128; at += 1) expect(found({ id: flipText(block.id, at) })).not.toBeNull()
+  for (let at = 0; at < 64; at += 1)
+    expect(found({ root: flipText(block.root, at) })).not.toBeNull()
+  expect(found({ prevId: null })).not.toBeNull()
+  expect(found({ nonce: 1 })).not.toBeNull()
+  expect(found({ height: 2 })).not.toBeNull()
+  expect(found({ serverId: 8 })).not.toBeNull()
+  expect(found({ entries: block.entries.slice(1) })).not.toBeNull()
+  expect(found({})).toBeNull()
+})
+
+it('asked for difficulty d, the id starts with d zeros and the nonce is the smallest that does it', () => {
+  const content = { serverId: 7, entries: ['{}'], timestamps: [1], blinds: Buffer.alloc(32, 9) }
+  for (const difficulty of [0, 1, 2]) {
+    const block = sealBlock(null, content, difficulty)
+    expect(block.id.startsWith('0'.repeat(difficulty))).toBe(true)
+    if (difficulty === 0) expect(block.nonce).toBe(0)
+    for (let nonce = 0; nonce < block.nonce; nonce += 1) {
+      const smaller = verifyBlock({ ...block, nonce }, null)
+      expect(smaller?.what).toBe('the id is not that of its header')
+    }
+  }
+})
+
+it('timestamps never decrease, within a block and from block to block', () => {
+  const content = { serverId: 7, entries: ['{}', '{}'], blinds: Buffer.alloc(64) }
+  expect(() => sealBlock(null, { ...content, timestamps: [2, 1] })).toThrow()
+  const head = headOf(sealBlock(null, { ...content, timestamps: [1, 2] }))
+  expect(() => sealBlock(head, { ...content, timestamps: [1, 2] })).toThrow()
+  expect(sealBlock(head, { ...content, timestamps: [2, 2] }).height).toBe(1)
+})
+
+it('a block is shown with exactly the five documented fields', () => {
+  const block = sealed(['{"db":"a","method":"create_db","serverid":7}'])
+  expect(JSON.parse(blockJson(block))).toEqual({
+    prev_id: null,
+    body: [{ db: 'a', method: 'create_db', serverid: 7 }],
+    timestamps: [5],
+    nonce: 0,
+    id: block.id,
+  })
+})
+
+it.each([
+  ['{"db":"a","method":"create_db","serverid":7}', true],
+  ['{"db":"a","method":"create_db","serverid":7,"x":1}', false],
+  ['{"db":"a","item":{"id":"1"},"method":"update_item","serverid":7}', true],
+  ['{"db":"a","item":{"id":1},"method":"update_item","serverid":7}', false],
+  ['{"db":"a","item":[],"method":"create_item","serverid":7}', false],
+  ['{"db":"a","id":"1","method":"delete_item","serverid":7}', true],
+  ['{"db":"a","method":"delete_item","serverid":7}', false],
+  ['{"db":1,"method":"create_db","serverid":7}', false],
+  ['{"db":"a","method":"create_db","serverid":7.5}', false],
+  ['{"db":"a","method":"other","serverid":7}', false],
+  ['[]', false],
+])('%s is an entry: %s', (text, taken) => {
+  expect(entryOf(JSON.parse(text)) !== null).toBe(taken)
+})

@@ -1,0 +1,37 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { hmacInto } from './hashing.ts'
+import { treeHash } from './merkle-tree.ts'
+
+const sha256 = (...parts: Uint8Array[]) =>
+  createHash('sha256').update(Buffer.concat(parts)).digest()
+
+/** RFC 6962 section 2.1 as it is defined there. */
+function defined(leaves: Buffer[]): Buffer {
+  const [only] = leaves
+  if (only !== undefined && leaves.length === 1) return sha256(Buffer.of(0), only)
+  let k = 1
+  while (k * 2 < leaves.length) k *= 2
+  return sha256(Buffer.of(1), defined(leaves.slice(0, k)), defined(leaves.slice(k)))
+}
+
+it('is the tree hash of RFC 6962 for 1 to 300 leaves', () => {
+  for (let count = 1; count <= 300; count += 1) {
+    const leaves = Array.from({ length: count }, () => randomBytes(32))
+    expect(treeHash(Buffer.concat(leaves))).toBe(defined(leaves).toString('hex'))
+  }
+})
+
+it('commits with HMAC-SHA-256, whatever the length of the message', () => {
+  const lengths = fc.oneof(fc.nat(200), fc.integer({ min: 16_000, max: 17_000 }))
+  fc.assert(
+    fc.property(lengths, fc.constantFrom('a', 'é', '台', '🍎'), (length, unit) => {
+      const key = randomBytes(32)
+      const message = unit.repeat(length)
+      const out = Buffer.alloc(40)
+      hmacInto(out, 8, Buffer.concat([Buffer.alloc(3), key]), 3, message)
+      expect(out.subarray(8)).toEqual(createHmac('sha256', key).update(message).digest())
+    }),
+  )
+})

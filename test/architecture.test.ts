@@ -1,0 +1,127 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+/** The wings of the house, lowest floor first, and what each may import (ARCHITECTURE.md). */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  base: [],
+  chain: ['base'],
+  filter: ['base'],
+  http: ['base'],
+  storage: ['chain', 'filter', 'base'],
+  tokens: ['http', 'base'],
+  ledger: ['storage', 'chain', 'filter', 'tokens', 'http', 'base'],
+  converter: ['http', 'base'],
+  'rate-feed': ['http', 'base'],
+  'sample-api': ['tokens', 'http', 'base'],
+  'guarded-path': ['http', 'base'],
+  network: ['ledger', 'filter', 'base'],
+  gateway: ['network', 'tokens', 'filter', 'http', 'base'],
+  dashboard: ['ledger', 'chain'],
+  cli: [
+    ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'ledger'],
+    ...['tokens', 'storage', 'http', 'filter', 'chain', 'base'],
+  ],
+}
+/** Pure: nothing that touches the machine. */
+const NO_IO = ['base', 'chain', 'filter']
+const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
+const LINES_MAX = 400
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const src = join(root, 'src')
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    return statSync(path).isDirectory() ? filesBelow(path) : [path]
+  })
+}
+
+const files = filesBelow(src).filter((path) => /\.tsx?$/.test(path))
+const wingOf = (path: string) => relative(src, path).split('/')[0] ?? ''
+const isTest = (path: string) => /\.test\.tsx?$|-contract\.ts$/.test(path)
+
+interface Arrow {
+  from: string
+  to: string
+}
+
+/** Every relative import of `path`, also dynamic ones and worker programs. */
+function importsOf(path: string): string[] {
+  const text = readFileSync(path, 'utf8')
+  const found = text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)
+  return [...found].map(([, specifier]) => specifier ?? '')
+}
+const arrows: Arrow[] = files.flatMap((from) =>
+  importsOf(from)
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => ({ from, to: resolve(dirname(from), specifier) })),
+)
+const shown = ({ from, to }: Arrow) => `${relative(src, from)} -> ${relative(src, to)}`
+
+it('has folders only in src, each of them a wing of the plan', () => {
+  for (const name of readdirSync(src)) {
+    expect(statSync(join(src, name)).isDirectory(), `${name} lies loose in src`).toBe(true)
+    expect(Object.keys(MAY_IMPORT)).toContain(name)
+  }
+})
+
+it('reads the imports it judges', () => {
+  expect(arrows.length).toBeGreaterThan(files.length)
+})
+
+it('imports go down the plan only', () => {
+  const wrong = arrows.filter(({ from, to }) => {
+    const wing = wingOf(from)
+    return wing !== wingOf(to) && !(MAY_IMPORT[wing] ?? []).includes(wingOf(to)) && !isTest(from)
+  })
+  expect(wrong.map(shown)).toEqual([])
+})
+
+it('another wing is entered by its index.ts, and base by the names of its files', () => {
+  const wrong = arrows.filter(({ from, to }) => {
+    const wing = wingOf(to)
+    if (wing === wingOf(from) || wing === 'base' || !to.startsWith(src)) return false
+    return to !== join(src, wing, 'index.ts')
+  })
+  expect(wrong.map(shown)).toEqual([])
+})
+
+it('no file imports itself, however long the way round', () => {
+  const next = new Map<string, string[]>()
+  for (const { from, to } of arrows) next.set(from, [...(next.get(from) ?? []), to])
+  const done = new Set<string>()
+  const walk = (path: string, above: readonly string[]): string[] => {
+    if (above.includes(path)) return [[...above.slice(above.indexOf(path)), path].join(' -> ')]
+    if (done.has(path)) return []
+    const cycles = (next.get(path) ?? []).flatMap((to) => walk(to, [...above, path]))
+    done.add(path)
+    return cycles
+  }
+  expect(files.flatMap((path) => walk(path, []))).toEqual([])
+})
+
+it(`no file has more than ${LINES_MAX} lines`, () => {
+  const long = files
+    .filter((path) => !isTest(path))
+    .map(
+      (path) => [relative(src, path), readFileSync(path, 'utf8').split('\n').length - 1] as const,
+    )
+    .filter(([, lines]) => lines > LINES_MAX)
+  expect(long).toEqual([])
+})
+
+it('the pure wings touch nothing of the machine, and only cli reads the environment', () => {
+  const impure = files.filter((path) => {
+    if (isTest(path) || !NO_IO.includes(wingOf(path))) return false
+    return importsOf(path).some((specifier) => IO.test(specifier))
+  })
+  expect(impure).toEqual([])
+  const reading = files.filter(
+    (path) =>
+      wingOf(path) !== 'cli' && !isTest(path) && /process\.env/.test(readFileSync(path, 'utf8')),
+  )
+  expect(reading).toEqual([])
+})
