@@ -66,7 +66,14 @@ export async function buildApp(
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     },
-    ajv: { customOptions: { removeAdditional: false, coerceTypes: 'array', allErrors: false } },
+    ajv: {
+      customOptions: {
+        removeAdditional: false,
+        coerceTypes: 'array',
+        allErrors: false,
+        strictNumbers: true,
+      },
+    },
     frameworkErrors: (error, request, reply) => {
       sendRefusal(component, request, reply, refuse(error))
     },

@@ -26,7 +26,7 @@ import {
   TokenQuery,
   WrittenReply,
 } from './schemas.ts'
-import type { LedgerService, Written } from './service.ts'
+import type { LedgerService, ListRange, Written } from './service.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
@@ -52,6 +52,12 @@ function placed(reply: FastifyReply, ledger: LedgerService, { position }: { posi
 /** Sends JSON that is text already, at once or as it is made. */
 function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
   return reply.type(JSON_TYPE).send(text)
+}
+
+/** The part of a list that a query asks for; the schema's coercion lets `1e400` through. */
+function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
+  if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
 }
 
 function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -246,7 +252,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
       },
     },
     async ({ query }, reply) => {
-      const range = { limit: query.limit ?? 0, offset: query.offset ?? 0 }
+      const range = rangeOf(query)
       const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
       return sendText(reply, blockListReply(blocks, range, query.proof === true))
     },

@@ -1,0 +1,98 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { onTestFinished } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { startListener } from '../../src/http/index.ts'
+import { type LedgerService, ledgerComponent, openLedger } from '../../src/ledger/index.ts'
+
+/** A ledger on a real socket, in this process. */
+export interface LedgerNode {
+  readonly url: string
+  readonly service: LedgerService
+  close(): Promise<void>
+  /** Sends a request; a body that is not text or bytes goes as JSON. */
+  send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Reply>
+}
+
+/** A reply with its bytes. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  readonly json: any
+}
+
+/** The name and password of the page at `/` in tests. */
+export const CREDENTIALS = { name: 'keeper', password: 'brass: key' }
+
+/** A clock that stands still until it is set. */
+export class HandClock implements Clock {
+  time: number
+
+  constructor(time = 1_800_000_000_000) {
+    this.time = time
+  }
+
+  now(): number {
+    return this.time
+  }
+}
+
+/** A folder that goes when the test has finished. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Starts a node; the caller closes it, or the end of the test does. */
+export async function startLedgerNode(
+  options: { folder?: string | null; clock?: Clock; publicHosts?: string[] } = {},
+): Promise<LedgerNode> {
+  const { folder = null, clock = new HandClock() } = options
+  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const component = ledgerComponent({
+    ledger: ledger.service,
+    credentials: CREDENTIALS,
+    clock,
+    version: '0.0.0',
+    close: () => ledger.close(),
+  })
+  const listener = await startListener(component, {
+    host: '127.0.0.1',
+    port: 0,
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set(options.publicHosts ?? []),
+  })
+  return {
+    url: listener.url,
+    service: ledger.service,
+    close: () => listener.close(),
+    async send(method, path, body, headers = {}) {
+      const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
+      const sent = raw ? body : JSON.stringify(body)
+      const type = sent === undefined ? {} : { 'content-type': 'application/json' }
+      const reply = await fetch(listener.url + path, {
+        method,
+        headers: { ...type, ...headers },
+        ...(sent === undefined ? {} : { body: sent }),
+      })
+      const text = await reply.text()
+      const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true
+      return {
+        status: reply.status,
+        headers: reply.headers,
+        text,
+        json: isJson ? JSON.parse(text) : null,
+      }
+    },
+  }
+}
