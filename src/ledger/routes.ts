@@ -145,11 +145,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       },
     },
     async ({ params: { db }, query }, reply) => {
-      const range = {
-        limit: query.limit ?? 0,
-        offset: query.offset ?? 0,
-        after: query.after ?? null,
-      }
+      const range = { ...rangeOf(query), after: query.after ?? null }
       const stream =
         query.docs === true
           ? itemListReply(await ledger.listItems(db, range), range)
