@@ -17,7 +17,7 @@ export interface Folder {
 
 const LOCK_FILE = 'ledger.lock'
 const STORE_FILE = 'ledger.db'
-const TEMPORARY_PREFIX = 'daicho-'
+const TEMPORARY_PREFIX = 'daicho-temporary-'
 
 /** The file of the store in a data folder. */
 export function storePathIn(folder: string): string {

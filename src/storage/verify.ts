@@ -97,7 +97,8 @@ function foreign(block: Block, store: StoreReader): Finding | null {
  * - no row contradicts an entry that comes after what the row says of itself,
  * - every row is met at the entry that created it and, with equal text, at the one that set it,
  * - there are as many rows as creations less deletions.
- * A missing row fails the last; an invented, stale or changed one fails the others.
+ * A missing row fails the last; an invented, stale or changed one fails the others. Rows left of a
+ * deleted database are not looked at: nobody can read them, and they are on their way out.
  */
 class Replay {
   /** Live databases by name: creation position, and how many items the chain gives each. */

@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it, onTestFinished } from 'vitest'
+import { holdFolder } from '../folder.ts'
+import { openStore, openStoreReader } from '../open.ts'
+import { appendEntries, CONTRACT_SERVER_ID, describeStore, entry } from '../store-contract.ts'
+
+const serverId = CONTRACT_SERVER_ID
+const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
+
+describeStore('SQLite', () => {
+  const folder = temporary()
+  return {
+    open: async () => openStore({ folder, serverId, durable: true }),
+    read: async () => openStoreReader(folder, { frozen: false }),
+    remove: () => rmSync(folder, { recursive: true }),
+  }
+})
+
+function testFolder(): string {
+  const folder = temporary()
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+const change = (folder: string, sql: string) => {
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  database.exec(sql)
+  database.close()
+}
+const codeOf = (open: () => unknown) => {
+  try {
+    open()
+    return 'opened'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+it('refuses a file that a newer version wrote, another program’s, another node’s, and none', async () => {
+  const folder = testFolder()
+  expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
+  await openStore({ folder, serverId, durable: true }).close()
+  const opening = () => [
+    codeOf(() => openStore({ folder, serverId, durable: true })),
+    codeOf(() => openStoreReader(folder, { frozen: false })),
+  ]
+  expect(codeOf(() => openStore({ folder, serverId: 5, durable: true }))).toBe('STORE_FOREIGN')
+  change(folder, 'PRAGMA user_version = 2')
+  expect(opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
+  change(folder, 'PRAGMA user_version = 1; PRAGMA application_id = 1')
+  expect(opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
+})
+
+it('commits with the log on the disk: write-ahead log, synchronous FULL', async () => {
+  const folder = testFolder()
+  const store = openStore({ folder, serverId, durable: true })
+  // The pragma is the connection's own; its class keeps it, so ask it there.
+  const { connection } = store as unknown as { connection: DatabaseSync }
+  expect(connection.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+  expect(connection.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
+  await store.close()
+})
+
+it('a frozen reader sees the store as it was, while the writer goes on and tidies', async () => {
+  const folder = testFolder()
+  const store = openStore({ folder, serverId, durable: false })
+  await appendEntries(store, [entry.createDb('fruit')])
+  const frozen = openStoreReader(folder, { frozen: true })
+  expect(await frozen.databases()).toHaveLength(1)
+  await appendEntries(store, [entry.createDb('veg')])
+  await store.tidy()
+  frozen.refresh()
+  expect(await frozen.databases()).toHaveLength(1)
+  expect((await frozen.head(serverId))?.height).toBe(0)
+  await frozen.close()
+  await store.close()
+})
+
+it('a folder is held by one process at a time, and a temporary one goes with its process', () => {
+  const path = testFolder()
+  const held = holdFolder(path)
+  expect(codeOf(() => holdFolder(path))).toBe('FOLDER_IN_USE')
+  held.release()
+  holdFolder(path).release()
+  expect(codeOf(() => holdFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
+
+  const temporary = holdFolder(null)
+  expect(temporary.lasting).toBe(false)
+  expect(codeOf(() => holdFolder(temporary.path))).toBe('FOLDER_IN_USE')
+  temporary.release()
+  expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
+})

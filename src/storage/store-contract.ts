@@ -1,0 +1,297 @@
+import { randomBytes } from 'node:crypto'
+import { afterEach, describe, expect, it } from 'vitest'
+import { canonicalJson } from '../base/canonical-json.ts'
+import {
+  type Block,
+  type Entry,
+  HASH_BYTES,
+  headOf,
+  packPosition,
+  sealBlock,
+} from '../chain/index.ts'
+import { type Effect, effectOf } from './effect.ts'
+import { PAGE_CHARACTERS, type Store, type StoreReader } from './store.ts'
+
+/** The server id of the node whose store is under test. */
+export const CONTRACT_SERVER_ID = 4_126
+
+/** An engine under test. */
+export interface StoreUnderTest {
+  /** Opens the same store again and again: what was appended is there. */
+  open(): Promise<Store>
+  /** Opens a reader beside the open store. */
+  read(): Promise<StoreReader>
+  /** Removes it. */
+  remove(): void
+}
+
+/** Seals `entries` on what the store holds and appends them with their effects. */
+export async function appendEntries(
+  store: Store,
+  entries: readonly Entry[],
+  timestamp = 1,
+): Promise<Block> {
+  const head = await store.head(store.serverId)
+  const block = sealBlock(head, {
+    serverId: store.serverId,
+    entries: entries.map((entry) => canonicalJson(entry)),
+    timestamps: entries.map(() => Math.max(timestamp, head?.timestamp ?? 0)),
+    blinds: randomBytes(entries.length * HASH_BYTES),
+  })
+  await store.append(block, effectsOf(block.height, entries))
+  return block
+}
+
+function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
+  return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
+}
+
+const serverid = CONTRACT_SERVER_ID
+/** Entries, short. */
+export const entry = {
+  createDb: (db: string): Entry => ({ serverid, method: 'create_db', db }),
+  deleteDb: (db: string): Entry => ({ serverid, method: 'delete_db', db }),
+  create: (db: string, id: string, n: number | string = 0): Entry => ({
+    serverid,
+    method: 'create_item',
+    db,
+    item: { id, n },
+  }),
+  update: (db: string, id: string, n: number | string = 1): Entry => ({
+    serverid,
+    method: 'update_item',
+    db,
+    item: { id, n },
+  }),
+  remove: (db: string, id: string): Entry => ({ serverid, method: 'delete_item', db, id }),
+}
+
+/** What every engine guarantees; run as `describeStore('sqlite', …)`. */
+export function describeStore(name: string, make: () => StoreUnderTest): void {
+  describe(`a store on ${name}`, () => {
+    let under: StoreUnderTest
+    let store: Store
+    const open = async () => {
+      under = make()
+      store = await under.open()
+      return store
+    }
+    const reopen = async () => {
+      await store.close()
+      store = await under.open()
+      return store
+    }
+    /** Expects the same of the store as it is and of the store opened again. */
+    const expectLasting = async (expectations: (now: Store) => Promise<void>) => {
+      await expectations(store)
+      await expectations(await reopen())
+    }
+    afterEach(async () => {
+      await store.close()
+      under.remove()
+    })
+
+    it('is empty at first: no chain, no databases', async () => {
+      await open()
+      expect(await store.head(serverid)).toBeNull()
+      expect(await store.databases()).toEqual([])
+      expect(await store.blocks(serverid, 0, 10)).toEqual([])
+    })
+
+    it('gives blocks back byte for byte, also when it is opened again', async () => {
+      await open()
+      const first = await appendEntries(store, [entry.createDb('fruit')], 5)
+      const second = await appendEntries(
+        store,
+        [entry.create('fruit', 'a'), entry.create('fruit', 'ü🍎')],
+        7,
+      )
+      await expectLasting(async (now) => {
+        const [one, two, ...more] = await now.blocks(serverid, 0, 10)
+        expect(more).toEqual([])
+        expect([plain(one), plain(two)]).toEqual([plain(first), plain(second)])
+        expect(await now.head(serverid)).toEqual(headOf(second))
+        expect(await now.head(serverid + 1)).toBeNull()
+        expect((await now.blocks(serverid, 1, 1)).map(({ height }) => height)).toEqual([1])
+        expect(await now.blocks(serverid + 1, 0, 1)).toEqual([])
+      })
+    })
+
+    it('applies every kind of effect', async () => {
+      await open()
+      await appendEntries(store, [
+        entry.createDb('fruit'),
+        entry.create('fruit', 'a', 'old'),
+        entry.create('fruit', 'b'),
+      ])
+      await appendEntries(store, [
+        entry.update('fruit', 'a', 'new'),
+        entry.remove('fruit', 'b'),
+        entry.createDb('veg'),
+      ])
+      await expectLasting(async (now) => {
+        expect(await now.databases()).toEqual([
+          { name: 'fruit', created: packPosition(0, 0) },
+          { name: 'veg', created: packPosition(1, 2) },
+        ])
+        expect(await now.database('veg')).toEqual({ name: 'veg', created: packPosition(1, 2) })
+        expect(await now.database('nuts')).toBeNull()
+        expect(await now.item('fruit', 'a')).toEqual({
+          id: 'a',
+          created: packPosition(0, 1),
+          revision: packPosition(1, 0),
+          text: '{"id":"a","n":"new"}',
+        })
+        expect(await now.item('fruit', 'b')).toBeNull()
+        expect(await now.item('nuts', 'a')).toBeNull()
+        expect(await now.countItems(packPosition(0, 0))).toBe(1)
+      })
+    })
+
+    it('refuses a block that does not follow the head, and changes nothing', async () => {
+      await open()
+      const first = await appendEntries(store, [entry.createDb('fruit')])
+      const stray = strayBlock(first)
+      await expect(store.append(stray, [])).rejects.toMatchObject({ code: 'HEAD_MOVED' })
+      await expect(store.append({ ...first, serverId: 1 }, [])).rejects.toMatchObject({
+        code: 'HEAD_MOVED',
+      })
+      await expect(store.append(first, [])).rejects.toMatchObject({ code: 'HEAD_MOVED' })
+      expect(await store.head(serverid)).toEqual(headOf(first))
+    })
+
+    const impossible: [string, Entry[]][] = [
+      ['creating a database twice', [entry.createDb('fruit')]],
+      ['deleting a database that is not there', [entry.deleteDb('nuts')]],
+      ['creating an item twice', [entry.create('fruit', 'new'), entry.create('fruit', 'a')]],
+      [
+        'creating an item in no database',
+        [entry.create('fruit', 'new'), entry.create('nuts', 'a')],
+      ],
+      [
+        'updating an item that is not there',
+        [entry.create('fruit', 'new'), entry.update('fruit', 'x')],
+      ],
+      [
+        'deleting an item that is not there',
+        [entry.remove('fruit', 'a'), entry.remove('fruit', 'a')],
+      ],
+      [
+        'what fits, before what does not',
+        [entry.deleteDb('fruit'), entry.createDb('fruit'), entry.update('fruit', 'a')],
+      ],
+    ]
+    it.each(impossible)('refuses %s, and leaves nothing of the block', async (_, entries) => {
+      await open()
+      const before = await appendEntries(store, [
+        entry.createDb('fruit'),
+        entry.create('fruit', 'a', 'kept'),
+      ])
+      await expect(appendEntries(store, entries)).rejects.toMatchObject({
+        code: 'EFFECT_IMPOSSIBLE',
+      })
+      const expectUnchanged = async () => {
+        expect(await store.head(serverid)).toEqual(headOf(before))
+        expect((await store.item('fruit', 'a'))?.text).toBe('{"id":"a","n":"kept"}')
+        expect(await store.item('fruit', 'new')).toBeNull()
+        expect(await store.databases()).toHaveLength(1)
+      }
+      await expectUnchanged()
+      await reopen()
+      await expectUnchanged()
+      await appendEntries(store, [entry.update('fruit', 'a'), entry.create('fruit', 'new')])
+      expect((await store.item('fruit', 'new'))?.id).toBe('new')
+    })
+
+    it('lists ids in the order of creation, whatever the ids and however they were changed', async () => {
+      await open()
+      await appendEntries(store, [entry.createDb('other'), entry.createDb('fruit')])
+      const { created } = (await store.database('fruit')) ?? { created: -1 }
+      await appendEntries(
+        store,
+        ['c', 'a', 'b', 'd'].map((id) => entry.create('fruit', id)),
+      )
+      await appendEntries(store, [
+        entry.create('other', 'x'),
+        entry.update('fruit', 'c'),
+        entry.remove('fruit', 'b'),
+      ])
+      await appendEntries(store, [entry.create('fruit', 'b')])
+      const ids = async (range: { after?: number; offset?: number; limit: number }) =>
+        (await store.listIds(created, range)).map(({ id }) => id)
+      expect(await ids({ limit: 10 })).toEqual(['c', 'a', 'd', 'b'])
+      expect(await ids({ limit: 2, offset: 1 })).toEqual(['a', 'd'])
+      const after = (await store.item('fruit', 'a'))?.created ?? -1
+      expect(await ids({ limit: 10, after })).toEqual(['d', 'b'])
+      expect(await ids({ limit: 1, after, offset: 1 })).toEqual(['b'])
+      expect((await store.listItems(created, { limit: 10 })).map(({ text }) => text)).toEqual([
+        '{"id":"c","n":1}',
+        '{"id":"a","n":0}',
+        '{"id":"d","n":0}',
+        '{"id":"b","n":0}',
+      ])
+    })
+
+    it('a page of items or blocks stops growing when it is long enough, and never comes empty', async () => {
+      await open()
+      const half = 'x'.repeat(PAGE_CHARACTERS / 2)
+      await appendEntries(store, [entry.createDb('fruit')])
+      for (const id of ['a', 'b', 'c'])
+        await appendEntries(store, [entry.create('fruit', id, half + half)])
+      expect(await store.listItems(0, { limit: 10 })).toHaveLength(1)
+      expect(await store.blocks(serverid, 1, 10)).toHaveLength(1)
+      expect(await store.blocks(serverid, 0, 10)).toHaveLength(2)
+    })
+
+    it('a database of a deleted name is another one; the items of the old one go piece by piece', async () => {
+      await open()
+      const many = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
+      await appendEntries(store, [entry.createDb('fruit'), ...many])
+      await appendEntries(store, [
+        entry.deleteDb('fruit'),
+        entry.createDb('fruit'),
+        entry.create('fruit', '7', 'mine'),
+      ])
+      expect(await store.countItems(packPosition(1, 1))).toBe(1)
+      expect((await store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
+      expect(await store.item('fruit', '8')).toBeNull()
+      expect(await store.droppedDatabases()).toEqual([0])
+      await reopen()
+      let pieces = 0
+      while (await store.tidy()) pieces += 1
+      expect(pieces).toBeGreaterThan(1)
+      expect(await store.countItems(0)).toBe(0)
+      expect(await store.droppedDatabases()).toEqual([])
+      expect((await store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
+    })
+
+    it('a reader sees every append from its next refresh on, and only what was appended', async () => {
+      await open()
+      const reader = await under.read()
+      await appendEntries(store, [entry.createDb('fruit')])
+      reader.refresh()
+      expect(await reader.databases()).toHaveLength(1)
+      await appendEntries(store, [entry.create('fruit', 'a')])
+      reader.refresh()
+      expect((await reader.item('fruit', 'a'))?.id).toBe('a')
+      expect(reader.serverId).toBe(serverid)
+      await reader.close()
+    })
+  })
+}
+
+/** Bytes compare as hex, whichever kind of array they are in. */
+function plain(block: Block | undefined) {
+  if (block === undefined) return null
+  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+  return { ...block, blinds: hex(block.blinds), commitments: hex(block.commitments) }
+}
+
+function strayBlock(beside: Block): Block {
+  return sealBlock(null, {
+    serverId: beside.serverId,
+    entries: ['{"db":"stray","method":"create_db","serverid":4126}'],
+    timestamps: [1],
+    blinds: Buffer.alloc(HASH_BYTES),
+  })
+}

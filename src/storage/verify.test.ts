@@ -1,0 +1,198 @@
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
+import { expect, it, onTestFinished } from 'vitest'
+import { openStore, openStoreReader } from './open.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
+import { type Finding, verifyStore } from './verify.ts'
+
+const FILE = 'ledger.db'
+
+/** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
+async function filledFolder(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await appendEntries(store, [entry.createDb('gone'), entry.create('gone', 'x')], 1_000)
+  await appendEntries(
+    store,
+    [entry.createDb('fruit'), entry.create('fruit', 'a'), entry.create('fruit', 'b')],
+    2_000,
+  )
+  await appendEntries(
+    store,
+    [entry.update('fruit', 'a', 'changed'), entry.create('fruit', 'c')],
+    2_000,
+  )
+  await appendEntries(
+    store,
+    [entry.remove('fruit', 'b'), entry.deleteDb('gone'), entry.createDb('veg')],
+    3_000,
+  )
+  await appendEntries(store, [entry.create('veg', 'd'), entry.create('fruit', 'b', 'again')], 4_000)
+  await store.close()
+  return folder
+}
+
+async function findingIn(folder: string): Promise<Finding | null> {
+  const store = openStoreReader(folder, { frozen: true })
+  try {
+    return (await verifyStore(store)).finding
+  } finally {
+    await store.close()
+  }
+}
+
+it('finds nothing in a store that nobody touched, and counts what it saw', async () => {
+  const folder = await filledFolder()
+  const store = openStoreReader(folder, { frozen: true })
+  const seen: number[] = []
+  const verification = await verifyStore(store, ({ blocks }) => seen.push(blocks))
+  await store.close()
+  expect(verification).toEqual({
+    serverId: CONTRACT_SERVER_ID,
+    blocks: 5,
+    entries: 12,
+    databases: 2,
+    items: 4,
+    headId: expect.stringMatching(/^[0-9a-f]{128}$/),
+    finding: null,
+  })
+  expect(seen).toEqual([5])
+})
+
+/** One bit of the value's last or first byte; of a number a bit that no neighbour differs in. */
+function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
+  if (typeof value === 'number') {
+    const bit = last ? 2 ** 20 : 2 ** 30
+    return value + (Math.floor(value / bit) % 2 === 0 ? bit : -bit)
+  }
+  if (typeof value === 'string') {
+    const at = last ? value.length - 1 : 0
+    const unit = String.fromCharCode(value.charCodeAt(at) ^ 1)
+    return value.slice(0, at) + unit + value.slice(at + 1)
+  }
+  if (value instanceof Uint8Array) {
+    const at = last ? value.length - 1 : 0
+    return value.map((byte, i) => (i === at ? byte ^ 1 : byte))
+  }
+  return 'x'
+}
+
+it('finds one flipped bit in every column of every row of every table, and names where', async () => {
+  const folder = await filledFolder()
+  const database = new DatabaseSync(join(folder, FILE))
+  const names = (sql: string) =>
+    database
+      .prepare(sql)
+      .all()
+      .map((row) => String(row.name))
+  const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
+  expect(tables).toEqual(['node', 'blocks', 'databases', 'items', 'dropped'])
+  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  database.close()
+
+  let flips = 0
+  for (const table of tables) {
+    const columns = inCopy(folder, (copy) =>
+      copy
+        .prepare(`SELECT name FROM pragma_table_info('${table}')`)
+        .all()
+        .map((row) => String(row.name)),
+    ).result
+    const rows = inCopy(folder, (copy) => copy.prepare(`SELECT * FROM ${table}`).all()).result
+    expect(rows.length).toBeGreaterThan(0)
+    for (const [at, row] of rows.entries()) {
+      // What is left of a deleted database is on its way out, and nobody can read it.
+      if (table === 'items' && row.db === 0) continue
+      for (const column of columns) {
+        for (const last of [true, false]) {
+          const value = flipped(row[column] ?? null, last)
+          const { path } = inCopy(folder, (copy) => {
+            const rowid = copy
+              .prepare(`SELECT rowid AS r FROM ${table} LIMIT 1 OFFSET ?`)
+              .get(at)?.r
+            copy.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`).run(value, rowid ?? 0)
+          })
+          const finding = await findingIn(path)
+          expect(finding, `${table}.${column} of row ${at}`).not.toBeNull()
+          expect(finding?.what).not.toBe('')
+          if (table === 'blocks' && column === 'body') expect(finding?.height).toBe(at)
+          if (table === 'items' && column === 'item')
+            expect(finding?.what).toContain('another content')
+          flips += 1
+        }
+      }
+    }
+  }
+  expect(flips).toBeGreaterThan(100)
+})
+
+/** Runs `work` on a copy of the store, and says where the copy is. */
+function inCopy<Result>(folder: string, work: (copy: DatabaseSync) => Result) {
+  const path = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }))
+  copyFileSync(join(folder, FILE), join(path, FILE))
+  const copy = new DatabaseSync(join(path, FILE), { enableForeignKeyConstraints: false })
+  try {
+    return { path, result: work(copy) }
+  } finally {
+    copy.close()
+  }
+}
+
+it.each([
+  ['a row taken away', "DELETE FROM items WHERE id = 'a'", 'holds 2 items; the chain gives 3'],
+  [
+    'a row invented',
+    `INSERT INTO items SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
+    'holds 4 items; the chain gives 3',
+  ],
+  [
+    'one row exchanged for an invented one',
+    `DELETE FROM items WHERE id = 'c'; INSERT INTO items
+      SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
+    'holds items that the chain does not give',
+  ],
+  [
+    'a row as it was before its last change',
+    `UPDATE items SET item = '{"id":"a","n":0}', revision = created WHERE id = 'a'`,
+    'but is changed here',
+  ],
+  [
+    'a deleted row come back',
+    `INSERT INTO items SELECT 16386, db, 'zz', 16386, '{"id":"zz"}' FROM items WHERE id = 'a'`,
+    'holds 4 items',
+  ],
+  ['the last block taken away', 'DELETE FROM blocks WHERE height = 4', 'the chain gives'],
+  [
+    'a block in the middle taken away',
+    'DELETE FROM blocks WHERE height = 2',
+    'height 2 must stand here',
+  ],
+  ['a database taken away', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
+  [
+    'a database renamed',
+    "UPDATE databases SET name = 'vex' WHERE name = 'veg'",
+    'the chain does not say so',
+  ],
+  ['an index that lost a row', 'INDEX', 'holds 2 items; the chain gives 3'],
+])('finds %s', async (_, sql, what) => {
+  const folder = await filledFolder()
+  const { path } = inCopy(folder, (copy) => {
+    if (sql !== 'INDEX') return copy.exec(sql)
+    // Take the row out of the index only, as a damaged page would.
+    copy.enableDefensive(false)
+    copy.exec(
+      "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' WHERE id <> ''c''' WHERE name = 'items_in_order'",
+    )
+    copy.exec('PRAGMA writable_schema = RESET')
+    copy.exec('REINDEX items_in_order')
+    copy.exec(
+      "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ' WHERE id <> ''c''', '') WHERE name = 'items_in_order'",
+    )
+  })
+  const finding = await findingIn(path)
+  expect(finding?.what).toContain(what)
+})
