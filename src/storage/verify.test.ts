@@ -70,7 +70,7 @@ function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   }
   if (typeof value === 'string') {
     const at = last ? value.length - 1 : 0
-    const unit = String.fromCharCode(value.charCodeAt(at) ^ 1)
+    const unit = String.fromCharCode(value.charCodeAt(at) ^ 16)
     return value.slice(0, at) + unit + value.slice(at + 1)
   }
   if (value instanceof Uint8Array) {
