@@ -6,6 +6,7 @@ import fastify, { type FastifyBaseLogger } from 'fastify'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
+import { validatorCompiler } from './validator.ts'
 
 /** Sockets that one listener holds open at most; more are closed at once. */
 export const SOCKETS_MAX = 1_000
@@ -66,20 +67,13 @@ export async function buildApp(
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     },
-    ajv: {
-      customOptions: {
-        removeAdditional: false,
-        coerceTypes: 'array',
-        allErrors: false,
-        strictNumbers: true,
-      },
-    },
     frameworkErrors: (error, request, reply) => {
       sendRefusal(component, request, reply, refuse(error))
     },
     clientErrorHandler: (error, socket) => answerBrokenRequest(component, error, socket),
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = SOCKETS_MAX
   let closing = false
   app.addHook('preClose', async () => {

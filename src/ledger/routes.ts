@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream'
-import { TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject } from '../base/json.ts'
@@ -20,6 +19,7 @@ import {
   ItemListReply,
   ItemParams,
   ItemReply,
+  isOn,
   LedgersQuery,
   LedgersReply,
   ServerIdReply,
@@ -146,10 +146,9 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async ({ params: { db }, query }, reply) => {
       const range = { ...rangeOf(query), after: query.after ?? null }
-      const stream =
-        query.docs === true
-          ? itemListReply(await ledger.listItems(db, range), range)
-          : idListReply(await ledger.listIds(db, range), range)
+      const stream = isOn(query.docs)
+        ? itemListReply(await ledger.listItems(db, range), range)
+        : idListReply(await ledger.listIds(db, range), range)
       return sendText(reply, stream)
     },
   )
@@ -250,15 +249,13 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ query }, reply) => {
       const range = rangeOf(query)
       const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
-      return sendText(reply, blockListReply(blocks, range, query.proof === true))
+      return sendText(reply, blockListReply(blocks, range, isOn(query.proof)))
     },
   )
 
   app.post(
     '/api/ledgers',
     {
-      // No coercion: a number where a name must be is a mistake, not a name.
-      validatorCompiler: TypeBoxValidatorCompiler,
       schema: {
         tags: ['ledger'],
         summary: 'Record several changes of any databases in one block, or none of them',

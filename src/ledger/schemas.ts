@@ -12,6 +12,15 @@ const token = Type.Optional(Type.String({ description: 'Only where tokens are re
 /** The query of a path that takes nothing but a token. */
 export const TokenQuery = Type.Object({ token })
 
+/** A switch in a query. */
+const flag = (description: string) =>
+  Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
+
+/** Whether a switch is on. */
+export function isOn(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
+  return value === 'true' || value === '1'
+}
+
 const limit = Type.Optional(
   Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'At most this many' }),
 )
@@ -31,7 +40,7 @@ export const ItemListQuery = Type.Object({
   after: Type.Optional(
     Type.String({ description: 'Only items created after the one with this id' }),
   ),
-  docs: Type.Optional(Type.Boolean({ description: 'With the items in `docs`' })),
+  docs: flag('With the items in `docs`'),
 })
 
 /** `GET /api/ledgers`. */
@@ -40,9 +49,7 @@ export const LedgersQuery = Type.Object({
   serverid: Type.String({ description: 'Whose chain; the own id is at /api/serverid' }),
   limit,
   offset,
-  proof: Type.Optional(
-    Type.Boolean({ description: 'With the blinds and commitments that verify the entries' }),
-  ),
+  proof: flag('With the blinds and commitments that verify the entries'),
 })
 
 const db = Type.String({ description: 'Name of the database' })
