@@ -2,6 +2,11 @@ import fastifySwagger from '@fastify/swagger'
 import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { HttpApp } from './component.ts'
 
+/** One way to show who calls, as OpenAPI names it. */
+export type SecurityScheme =
+  | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
+  | { readonly type: 'apiKey'; readonly in: 'header' | 'query'; readonly name: string }
+
 /** What the page says of its component. */
 export interface OpenApiPage {
   /** Where the page is served, e.g. `/doc`; the document itself is at `<path>/json`. */
@@ -12,6 +17,8 @@ export interface OpenApiPage {
   readonly version: string
   /** Groups of operations, in the order shown. */
   readonly tags?: readonly { readonly name: string; readonly description: string }[]
+  /** By the names that routes use in `security`. */
+  readonly securitySchemes?: Readonly<Record<string, SecurityScheme>>
 }
 
 /**
@@ -27,6 +34,7 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
       info: { title: page.title, description: page.description, version: page.version },
       servers: [{ url: '/' }],
       tags: (page.tags ?? []).map((tag) => ({ ...tag })),
+      components: { securitySchemes: { ...page.securitySchemes } },
     },
   })
   await app.register(fastifySwaggerUi, {
