@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto'
+import { isIPv6 } from 'node:net'
+import type { Clock } from '../base/clock.ts'
+import { FailureThrottle, type ThrottleLimits } from '../http/index.ts'
+import {
+  type IssuedToken,
+  matchesPassword,
+  PasswordTurns,
+  TokenError,
+  type TokenService,
+} from '../tokens/index.ts'
+import type { UserBook } from './user-book.ts'
+import { NAME_LENGTH_MAX, type User } from './users.ts'
+
+/** Seconds for which a session token is valid: 24 hours. Source: specification, “Limits”. */
+export const SESSION_SECONDS: number = 24 * 60 * 60
+/** The `aud` of session tokens: no other component takes them, and this one takes no others. */
+export const SESSION_AUDIENCE = 'daicho:samples'
+/** What stands for every password that is shown: the field is kept, no secret leaves. */
+export const PASSWORD_SHOWN = '********'
+
+const WINDOW_MS = 5 * 60 * 1000
+/** Wrong passwords for one name from one address, before that pair has to wait. */
+const NAME_LIMITS: ThrottleLimits = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
+/** Wrong passwords from one address, whatever the names. */
+const ADDRESS_LIMITS: ThrottleLimits = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
+
+/** What came of a login. */
+export type Login =
+  | { readonly outcome: 'issued'; readonly issued: IssuedToken }
+  | { readonly outcome: 'refused' }
+  | { readonly outcome: 'held-off'; readonly waitSeconds: number }
+
+/** A user as shown: the password never is. */
+export interface ShownUser {
+  readonly name: string
+  readonly password: typeof PASSWORD_SHOWN
+  readonly admin: boolean
+}
+
+/** What the service stands on. */
+export interface SampleServiceDeps {
+  readonly clock: Clock
+  readonly tokens: TokenService
+  readonly users: UserBook
+}
+
+/** Decides who gets a token and whose token counts. Source: specification, “Authentication”, T. */
+export class SampleService {
+  readonly #tokens: TokenService
+  readonly #users: UserBook
+  readonly #turns = new PasswordTurns()
+  readonly #byName: FailureThrottle
+  readonly #byAddress: FailureThrottle
+
+  constructor({ clock, tokens, users }: SampleServiceDeps) {
+    this.#tokens = tokens
+    this.#users = users
+    this.#byName = new FailureThrottle(clock, NAME_LIMITS)
+    this.#byAddress = new FailureThrottle(clock, ADDRESS_LIMITS)
+  }
+
+  /**
+   * Exchanges a name and a password, as any JSON brought them, for a token.
+   *
+   * An unknown name costs what a wrong password costs. `address` is the client's, for counting
+   * failures. Errors: HASHING_BUSY, KeptError.
+   */
+  async login(name: unknown, password: unknown, address: string): Promise<Login> {
+    const addressKey = keyOfAddress(address)
+    if (typeof name !== 'string' || typeof password !== 'string' || name.length > NAME_LENGTH_MAX) {
+      const waiting = this.#heldOff(addressKey, '')
+      if (waiting === null) this.#byAddress.fail(addressKey)
+      return waiting ?? { outcome: 'refused' }
+    }
+    const nameKey = createHash('sha256').update(addressKey).update('\0').update(name).digest('hex')
+    return (
+      this.#heldOff(addressKey, nameKey) ??
+      this.#turns.take(async () => {
+        // Again inside the turn: those who came together must not all pass before one has failed.
+        const waiting = this.#heldOff(addressKey, nameKey)
+        if (waiting !== null) return waiting
+        const user = await this.#userOf(name, password)
+        if (user === null) {
+          this.#byAddress.fail(addressKey)
+          this.#byName.fail(nameKey)
+          return { outcome: 'refused' }
+        }
+        this.#byName.clear(nameKey)
+        return { outcome: 'issued', issued: await this.#issue(user) }
+      })
+    )
+  }
+
+  /** Whether `token`, as any JSON brought it, lets a request through. Errors: KeptError. */
+  async accepts(token: unknown): Promise<boolean> {
+    if (typeof token !== 'string') return false
+    try {
+      const { subject, issuedAt } = await this.#tokens.verify(token, SESSION_AUDIENCE)
+      const user = this.#users.all().get(subject)
+      return user !== undefined && issuedAt >= Math.floor(user.since / 1000)
+    } catch (error) {
+      if (error instanceof TokenError && error.code === 'TOKEN_INVALID') return false
+      throw error
+    }
+  }
+
+  /** Everyone who may log in. */
+  users(): ShownUser[] {
+    return [...this.#users.all().values()].map(({ name, admin }) => ({
+      name,
+      password: PASSWORD_SHOWN,
+      admin,
+    }))
+  }
+
+  async #userOf(name: string, password: string): Promise<User | null> {
+    const user = this.#users.all().get(name)
+    const matches = await matchesPassword(user?.passwordHash ?? this.#users.decoy(), password)
+    return matches && user !== undefined ? user : null
+  }
+
+  #issue({ name, admin }: User): Promise<IssuedToken> {
+    return this.#tokens.issue({
+      audience: SESSION_AUDIENCE,
+      subject: name,
+      lifeSeconds: SESSION_SECONDS,
+      claims: { name, admin },
+    })
+  }
+
+  #heldOff(addressKey: string, nameKey: string): Login | null {
+    const waitMs = Math.max(this.#byAddress.waitMs(addressKey), this.#byName.waitMs(nameKey))
+    return waitMs === 0 ? null : { outcome: 'held-off', waitSeconds: Math.ceil(waitMs / 1000) }
+  }
+}
+
+/** One client: an IPv4 address, or the /64 of an IPv6 one, which a single line has all to itself. */
+function keyOfAddress(address: string): string {
+  if (!isIPv6(address)) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail] = address.toLowerCase().split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? 0 : tail.split(':').length
+  while (tail !== undefined && groups.length + after < 8) groups.push('0')
+  if (tail !== undefined && tail !== '') groups.push(...tail.split(':'))
+  return groups.slice(0, 4).join(':')
+}

@@ -1,0 +1,86 @@
+import { mkdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isJsonObject, type Json } from '../base/json.ts'
+import { type Kept, keptInFile } from '../base/kept.ts'
+import { parseStrictJson } from '../base/strict-json.ts'
+import { assertPasswordHash, hashPassword } from '../tokens/index.ts'
+import { UserError } from './errors.ts'
+import { addUser, type User, type Users } from './users.ts'
+
+/**
+ * The users that `daicho user` keeps in `<folder>/users.json`, hashes only. The folder is made if
+ * it is missing. Errors, later: KeptError.
+ */
+export function usersInFolder(folder: string): Kept<Users> {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return keptInFile({ path: join(folder, 'users.json'), initial: [], print, parse })
+}
+
+function print(users: Users): string {
+  return `${JSON.stringify({ users }, null, 2)}\n`
+}
+
+function parse(text: string): Users {
+  const file: Json = JSON.parse(text)
+  const users = isJsonObject(file) ? file.users : undefined
+  if (!Array.isArray(users)) throw new Error('no list of users')
+  return users.reduce<Users>((read, user) => {
+    if (!isJsonObject(user)) throw new Error('not a user')
+    const { name, passwordHash, admin, since } = user
+    if (typeof name !== 'string' || typeof passwordHash !== 'string') throw new Error('not a user')
+    if (typeof admin !== 'boolean' || typeof since !== 'number') throw new Error('not a user')
+    assertPasswordHash(passwordHash)
+    return addUser(read, { name, passwordHash, admin, since })
+  }, [])
+}
+
+/**
+ * The users that an operator declares in a file of their own, JSON:
+ * `[{"name": …, "password" or "passwordHash": …, "admin": true or false (default)}]`.
+ *
+ * It is read once; passwords are hashed here and forgotten.
+ * Errors: USERS_FILE_UNUSABLE, which names the file and the place and quotes no value but names.
+ */
+export async function readUsersFile(path: string): Promise<Users> {
+  const fail = (why: string, cause?: unknown): never => {
+    throw new UserError('USERS_FILE_UNUSABLE', `the users file ${path} ${why}`, { cause })
+  }
+  const bytes = await readFile(path).catch((error: unknown) => fail('cannot be read', error))
+  let list: Json = null
+  try {
+    list = parseStrictJson(bytes)
+  } catch {
+    // Without the cause: a parser's message quotes the text, and the text holds passwords.
+    fail('is not JSON')
+  }
+  if (!Array.isArray(list)) return fail('is not a JSON array of users')
+  let users: Users = []
+  for (const [index, entry] of list.entries()) {
+    try {
+      users = addUser(users, await declaredUser(entry))
+    } catch (error) {
+      fail(`has a mistake in user ${index + 1}: ${error instanceof Error ? error.message : ''}`)
+    }
+  }
+  return users
+}
+
+const MEMBERS = new Set(['name', 'password', 'passwordHash', 'admin'])
+
+async function declaredUser(entry: Json): Promise<User> {
+  if (!isJsonObject(entry)) throw new Error('it is not an object')
+  const unknown = Object.keys(entry).find((member) => !MEMBERS.has(member))
+  if (unknown !== undefined) throw new Error(`it has an unknown member ${unknown}`)
+  const { name, password, passwordHash, admin = false } = entry
+  if (typeof name !== 'string') throw new Error('its name is not a text')
+  if (typeof admin !== 'boolean') throw new Error('its admin is neither true nor false')
+  if (typeof passwordHash === 'string' && password === undefined) {
+    assertPasswordHash(passwordHash)
+    return { name, passwordHash, admin, since: 0 }
+  }
+  if (typeof password !== 'string' || passwordHash !== undefined) {
+    throw new Error('it needs either a password or a passwordHash, a text')
+  }
+  return { name, passwordHash: await hashPassword(password), admin, since: 0 }
+}

@@ -1,0 +1,174 @@
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingHttpHeaders, request } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { mountGuardedPath, mountPresenceFilter, openPairs } from '../../src/guarded-path/index.ts'
+import { startListener } from '../../src/http/index.ts'
+import { openUserBook, sampleApiComponent } from '../../src/sample-api/index.ts'
+import { openTokens, type TokenService } from '../../src/tokens/index.ts'
+
+/** A reply as its bytes say. */
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+/** What a call carries besides its method and path. */
+export interface Call {
+  readonly headers?: Record<string, string | string[]>
+  readonly body?: string | Buffer
+  readonly localAddress?: string
+}
+
+/** How the listener is set up; what is not said is preset. */
+export interface Setup {
+  readonly users?: readonly object[]
+  readonly pairs?: object
+  readonly presenceFilter?: boolean
+  readonly secret?: string
+}
+
+/** The listener of T and B on a real socket, its clock set by hand, its logs caught. */
+export interface SamplesListener {
+  readonly clock: { nowMs: number }
+  readonly tokens: TokenService
+  readonly folder: string
+  readonly port: number
+  /** Every log line of every level so far. */
+  readonly logs: string[]
+  call(method: string, path: string, call?: Call): Promise<Answer>
+  /** Sends `text` as it is and gives what comes back until the other side closes. */
+  raw(text: string | Buffer): Promise<string>
+  /** A valid token, by a login. */
+  login(name?: string, password?: string): Promise<string>
+  close(): Promise<void>
+}
+
+/** Starts it on a free port with a folder of its own. */
+export async function startSamples(setup: Setup = {}): Promise<SamplesListener> {
+  const clock = { nowMs: Date.UTC(2026, 10, 20, 12), now: () => clock.nowMs }
+  const folder = await mkdtemp(join(tmpdir(), 'daicho-samples-'))
+  const file = (name: string, content: unknown): string | null => {
+    if (content === undefined) return null
+    const path = join(folder, name)
+    writeFileSync(path, JSON.stringify(content))
+    return path
+  }
+  const tokens = await openTokens({ clock, folder, secret: setup.secret ?? null })
+  const users = await openUserBook({
+    file: file('declared-users.json', setup.users),
+    folder,
+    loopback: true,
+  })
+  const pairs = await openPairs({ file: file('hello.json', setup.pairs), loopback: true })
+  const logs: string[] = []
+  const listener = await startListener(
+    sampleApiComponent({
+      clock,
+      tokens,
+      users,
+      version: '0.0.0',
+      also: [
+        ...(setup.presenceFilter === true ? [mountPresenceFilter] : []),
+        (app) => mountGuardedPath(app, pairs),
+      ],
+    }),
+    {
+      host: '127.0.0.1',
+      port: 0,
+      publicHosts: new Set(),
+      logger: pino({ level: 'trace' }, { write: (line) => logs.push(line) }),
+    },
+  )
+  const port = Number(new URL(listener.url).port)
+  const call = (method: string, path: string, parts: Call = {}) => send(port, method, path, parts)
+  return {
+    clock,
+    tokens,
+    folder,
+    port,
+    logs,
+    call,
+    raw: (text) => sendRaw(port, text),
+    login: async (name = 'demo', password = 'demo') => {
+      const answer = await call('POST', '/api/authenticate', json({ name, password }))
+      const reply: { token?: string } = JSON.parse(answer.text)
+      if (reply.token === undefined) throw new Error(`no token: ${answer.status} ${answer.text}`)
+      return reply.token
+    },
+    close: async () => {
+      await listener.close()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** A JSON body. */
+export function json(value: unknown): Call {
+  return { headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) }
+}
+
+/** A URL-encoded body. */
+export function form(fields: Record<string, string>): Call {
+  return {
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams(fields).toString(),
+  }
+}
+
+/** An `Authorization` header for Basic. */
+export function basic(name: string, password: string): Record<string, string> {
+  return { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
+}
+
+/** Text that occurs nowhere by chance. */
+export function unmistakable(): string {
+  return randomBytes(12).toString('hex')
+}
+
+function send(port: number, method: string, path: string, call: Call): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const length =
+      call.body === undefined ? {} : { 'content-length': `${Buffer.byteLength(call.body)}` }
+    const outgoing = request(
+      {
+        host: '127.0.0.1',
+        port,
+        method,
+        path,
+        agent: false,
+        headers: { ...length, ...call.headers },
+        ...(call.localAddress === undefined ? {} : { localAddress: call.localAddress }),
+      },
+      (incoming) => {
+        const parts: Buffer[] = []
+        incoming.on('data', (part: Buffer) => parts.push(part))
+        incoming.once('error', reject)
+        incoming.once('end', () =>
+          resolve({
+            status: incoming.statusCode ?? 0,
+            headers: incoming.headers,
+            text: Buffer.concat(parts).toString(),
+          }),
+        )
+      },
+    )
+    outgoing.once('error', reject)
+    outgoing.end(call.body)
+  })
+}
+
+function sendRaw(port: number, text: string | Buffer): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(text))
+    const parts: Buffer[] = []
+    socket.on('data', (part) => parts.push(part))
+    socket.once('error', reject)
+    socket.once('close', () => resolve(Buffer.concat(parts).toString()))
+  })
+}
