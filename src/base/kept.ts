@@ -37,12 +37,14 @@ export interface KeptFile<Value> {
   readonly print: (value: Value) => string
   /** Reads what `print` wrote. Errors: any, when the text is something else. */
   readonly parse: (text: string) => Value
+  /** How long a change waits for another process, milliseconds; 5 s unless said otherwise. */
+  readonly lockWaitMs?: number
 }
 
 /** Only the owner reads and writes these files: they hold keys and password hashes. */
 const FILE_MODE = 0o600
-/** How long a change waits for another process, and how often it looks. */
 const LOCK_WAIT_MS = 5_000
+/** How often a change that waits looks again. */
 const LOCK_RETRY_MS = 20
 
 /** A value that ends with the process. */
@@ -82,7 +84,7 @@ export function keptInFile<Value>(file: KeptFile<Value>): Kept<Value> {
   return {
     current,
     change: async (change) => {
-      const release = await lock(`${file.path}.lock`)
+      const release = await lock(`${file.path}.lock`, file.lockWaitMs ?? LOCK_WAIT_MS)
       try {
         const changed = change(current())
         await replaceFile(file.path, file.print(changed))
@@ -121,8 +123,8 @@ function readKept<Value>({ path, parse }: KeptFile<Value>): Value {
   }
 }
 
-async function lock(path: string): Promise<() => Promise<void>> {
-  for (let waitedMs = 0; waitedMs <= LOCK_WAIT_MS; waitedMs += LOCK_RETRY_MS) {
+async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
+  for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
     try {
       const handle = await open(path, 'wx', FILE_MODE)
       await handle.close()

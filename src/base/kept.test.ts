@@ -1,0 +1,140 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdtemp, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Kept, keptInFile, keptInMemory } from './kept.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'daicho-kept-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const list = (lockWaitMs = 5_000) =>
+  keptInFile<readonly number[]>({
+    path: join(folder, 'list.json'),
+    lockWaitMs,
+    initial: [],
+    print: (values) => JSON.stringify(values),
+    parse: (text) => {
+      const values: unknown = JSON.parse(text)
+      if (!Array.isArray(values)) throw new Error(`no list: ${text}`)
+      return values.map(Number)
+    },
+  })
+
+function describeKept(name: string, open: () => Kept<readonly number[]>): void {
+  describe(`a value kept in ${name}`, () => {
+    it('starts as its initial value and is what the last change made it', async () => {
+      const kept = open()
+      expect(kept.current()).toEqual([])
+      expect(await kept.change((values) => [...values, 1])).toEqual([1])
+      expect(await kept.change((values) => [...values, 2])).toEqual([1, 2])
+      expect(kept.current()).toEqual([1, 2])
+      expect(kept.current()).toBe(kept.current())
+    })
+
+    it('loses none of many changes at once', async () => {
+      const kept = open()
+      const numbers = Array.from({ length: 20 }, (_, index) => index)
+      await Promise.all(numbers.map((n) => kept.change((values) => [...values, n])))
+      expect(kept.current().toSorted((a, b) => a - b)).toEqual(numbers)
+    })
+
+    it('stays as it was when a change throws, and can be changed after', async () => {
+      const kept = open()
+      await kept.change(() => [1])
+      const fail = kept.change(() => {
+        throw new RangeError('no')
+      })
+      await expect(fail).rejects.toThrow(RangeError)
+      expect(kept.current()).toEqual([1])
+      expect(await kept.change(() => [2])).toEqual([2])
+    })
+  })
+}
+
+describeKept('memory', () => keptInMemory<readonly number[]>([]))
+describeKept('a file', () => list())
+
+it('is seen by another holder of the file at once', async () => {
+  const [ours, theirs] = [list(), list()]
+  expect(ours.current()).toEqual([])
+  await theirs.change(() => [1])
+  expect(ours.current()).toEqual([1])
+  await theirs.change(() => [2])
+  expect(ours.current()).toEqual([2])
+})
+
+it('takes turns with another process', async () => {
+  const script = `
+    const { keptInFile } = await import(${JSON.stringify(new URL('./kept.ts', import.meta.url))})
+    const kept = keptInFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
+    for (let n = 0; n < 10; n += 1) await kept.change((values) => [...values, n])`
+  const run = () =>
+    promisify(execFile)(process.execPath, [
+      '--input-type=module',
+      '--eval',
+      script,
+      join(folder, 'list.json'),
+    ])
+  await Promise.all([run(), run()])
+  expect(list().current()).toHaveLength(20)
+})
+
+it('leaves one file of mode 0600, and neither a lock nor a temporary file', async () => {
+  await list().change(() => [1])
+  expect(await readdir(folder)).toEqual(['list.json'])
+  expect((await stat(join(folder, 'list.json'))).mode & 0o777).toBe(0o600)
+})
+
+it('leaves the value in force when the file vanishes', async () => {
+  const kept = list()
+  await kept.change(() => [1])
+  await unlink(join(folder, 'list.json'))
+  expect(kept.current()).toEqual([1])
+})
+
+it('refuses a damaged file, says which, and does not quote it', async () => {
+  await writeFile(join(folder, 'list.json'), '{"secret":1}')
+  const error = await Promise.resolve()
+    .then(() => list().current())
+    .catch((caught: unknown) => caught)
+  expect(error).toMatchObject({
+    code: 'FILE_DAMAGED',
+    message: `${join(folder, 'list.json')} does not hold what belongs there`,
+    cause: undefined,
+  })
+  await expect(list().change(() => [1])).rejects.toMatchObject({ code: 'FILE_DAMAGED' })
+  expect(await readFile(join(folder, 'list.json'), 'utf8')).toBe('{"secret":1}')
+})
+
+it('refuses where the folder is missing or may not be written', async () => {
+  const missing = keptInFile({
+    path: join(folder, 'none', 'list.json'),
+    initial: 0,
+    print: String,
+    parse: Number,
+  })
+  expect(missing.current()).toBe(0)
+  await expect(missing.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
+})
+
+it.skipIf(process.getuid?.() === 0)(
+  'refuses a file it may not read (skipped for root)',
+  async () => {
+    await list().change(() => [1])
+    await chmod(join(folder, 'list.json'), 0)
+    expect(() => list().current()).toThrow('cannot be read')
+  },
+)
+
+it('gives up on a lock that nobody releases, and names it', async () => {
+  await writeFile(join(folder, 'list.json.lock'), '')
+  await expect(list(40).change(() => [1])).rejects.toMatchObject({
+    code: 'FILE_LOCKED',
+    message: expect.stringContaining(join(folder, 'list.json.lock')),
+  })
+})

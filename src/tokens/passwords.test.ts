@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest'
+import {
+  assertPasswordHash,
+  decoyHash,
+  hashPassword,
+  matchesPassword,
+  PASSWORD_LENGTH_MAX,
+  PasswordTurns,
+  WAITING_MAX,
+} from './passwords.ts'
+
+describe('a password hash', () => {
+  it('is argon2id with 19 MiB and two passes, and matches its password only', async () => {
+    const made = await hashPassword('pässword')
+    expect(made).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
+    assertPasswordHash(made)
+    expect(await matchesPassword(made, 'pässword')).toBe(true)
+    for (const wrong of ['', 'password', 'pässword ', 'Pässword', 'x'.repeat(5000)]) {
+      expect(await matchesPassword(made, wrong)).toBe(false)
+    }
+    expect(await hashPassword('pässword')).not.toBe(made)
+  })
+
+  it('is made of 1 to 1024 characters without controls', async () => {
+    for (const bad of ['', 'x'.repeat(PASSWORD_LENGTH_MAX + 1), 'a\nb', 'a\u007fb', '\ud800']) {
+      await expect(hashPassword(bad)).rejects.toMatchObject({ code: 'PASSWORD_UNUSABLE' })
+    }
+    expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
+  })
+
+  it('made elsewhere passes only as argon2id, decodable, and within bounds', () => {
+    const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
+    assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
+    for (const bad of [
+      '',
+      'plain',
+      `$argon2i$v=19$m=19456,t=2,p=1$${salt}$${digest}`,
+      `$argon2id$v=16$m=19456,t=2,p=1$${salt}$${digest}`,
+      `$argon2id$v=19$m=262145,t=2,p=1$${salt}$${digest}`,
+      `$argon2id$v=19$m=19456,t=17,p=1$${salt}$${digest}`,
+      `$argon2id$v=19$m=19456,t=2,p=9$${salt}$${digest}`,
+      `$argon2id$v=19$m=0,t=2,p=1$${salt}$${digest}`,
+      `$argon2id$v=19$m=x$${salt}$${digest}`,
+      `$argon2id$v=19$m=19456,t=2,p=1$${'A'.repeat(13)}$${digest}`,
+      `$argon2id$v=19$m=19456,t=2,p=1$${salt}$`,
+      `$2b$10$${'A'.repeat(53)}`,
+    ]) {
+      expect(() => assertPasswordHash(bad), bad).toThrow(
+        expect.objectContaining({ code: 'PASSWORD_HASH_UNUSABLE' }),
+      )
+    }
+  })
+
+  it('as a decoy is a new one each time, costs what it is like, and matches nothing', async () => {
+    const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
+    expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
+    expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')
+    expect(decoyHash(like)).not.toBe(decoyHash(like))
+    assertPasswordHash(decoyHash(undefined))
+    expect(await matchesPassword(decoyHash(like), '')).toBe(false)
+  })
+})
+
+describe('turns', () => {
+  it('are two at a time, in order, also when one fails', async () => {
+    const turns = new PasswordTurns()
+    const order: string[] = []
+    const ends: (() => void)[] = []
+    const work = (name: string) => () =>
+      new Promise<string>((resolve, reject) => {
+        order.push(name)
+        ends.push(() => (name === 'b' ? reject(new Error('no')) : resolve(name)))
+      })
+    const all = Promise.allSettled(['a', 'b', 'c', 'd'].map((name) => turns.take(work(name))))
+    expect(order).toEqual(['a', 'b'])
+    ends[1]?.()
+    await new Promise(setImmediate)
+    expect(order).toEqual(['a', 'b', 'c'])
+    ends[0]?.()
+    await new Promise(setImmediate)
+    for (const end of ends) end()
+    await new Promise(setImmediate)
+    for (const end of ends) end()
+    expect((await all).map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+    ])
+  })
+
+  it('are refused when 256 wait, and given again when fewer do', async () => {
+    const turns = new PasswordTurns()
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const taken = Array.from({ length: WAITING_MAX + 2 }, () => turns.take(() => gate))
+    await expect(turns.take(() => gate)).rejects.toMatchObject({ code: 'HASHING_BUSY' })
+    open()
+    await Promise.all(taken)
+    expect(await turns.take(async () => 'mine')).toBe('mine')
+  })
+})

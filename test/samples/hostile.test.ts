@@ -1,0 +1,285 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { basic, json, type SamplesListener, startSamples } from './listener.ts'
+
+const NO_TOKEN = '{"success":false,"message":"No token provided."}'
+const INVALID = '{"success":false,"message":"Invalid token."}'
+const REFUSED = 'Authentication required.'
+
+let samples: SamplesListener
+let token: string
+beforeAll(async () => {
+  samples = await startSamples()
+  token = await samples.login()
+})
+afterAll(() => samples.close())
+
+const get = (target: string, ...headers: string[]) =>
+  samples.raw(
+    [`GET ${target} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n'),
+  )
+const statusOf = (reply: string) => Number(reply.slice(9, 12))
+const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
+
+describe('a token that is not a text, or not one of ours', () => {
+  it('is an invalid token, wherever it comes: arrays, objects, numbers, 5 KB', async () => {
+    const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
+    for (const value of values) {
+      const answer = await samples.call('GET', '/api/users', json({ token: value }))
+      expect([value, answer.status, answer.text]).toEqual([value, 200, INVALID])
+    }
+    for (const query of [`token=${token}&token=${token}`, `token=${'x'.repeat(5_000)}`]) {
+      const answer = await samples.call('GET', `/api/users?${query}`)
+      expect([answer.status, answer.text]).toEqual([200, INVALID])
+    }
+    const twice = { 'x-access-token': [token, token] }
+    expect((await samples.call('GET', '/api', { headers: twice })).text).toBe(INVALID)
+  })
+
+  it('is an invalid token when its user is gone, or has a new password since', async () => {
+    const { usersInFolder, addUser, removeUser, changePassword } = await import(
+      '../../src/sample-api/index.ts'
+    )
+    const { hashPassword } = await import('../../src/tokens/index.ts')
+    const own = await startSamples()
+    try {
+      const users = usersInFolder(own.folder)
+      const passwordHash = await hashPassword('first')
+      const since = own.clock.nowMs
+      const eve = { name: 'eve', passwordHash, admin: false, since }
+      await users.change((list) => addUser(list, eve))
+      // The preset user is gone the moment somebody is configured.
+      await expect(own.login()).rejects.toThrow('Authentication failed.')
+      const headers = { 'x-access-token': await own.login('eve', 'first') }
+      expect((await own.call('GET', '/api', { headers })).text).toContain('Welcome')
+
+      own.clock.nowMs += 1000
+      await users.change((list) =>
+        changePassword(list, 'eve', { passwordHash, since: own.clock.nowMs }),
+      )
+      expect((await own.call('GET', '/api', { headers })).text).toBe(INVALID)
+      const again = { 'x-access-token': await own.login('eve', 'first') }
+      expect((await own.call('GET', '/api', { headers: again })).text).toContain('Welcome')
+      await users.change((list) => removeUser(list, 'eve'))
+      expect((await own.call('GET', '/api', { headers: again })).text).toBe(INVALID)
+    } finally {
+      await own.close()
+    }
+  })
+
+  it('is an invalid token once revoked, from the next request on', async () => {
+    const mine = await samples.login()
+    const headers = { 'x-access-token': mine }
+    expect((await samples.call('GET', '/api', { headers })).text).toContain('Welcome')
+    const { jti } = JSON.parse(Buffer.from(mine.split('.')[1] ?? '', 'base64url').toString())
+    await samples.tokens.revoke(jti)
+    expect((await samples.call('GET', '/api', { headers })).text).toBe(INVALID)
+  })
+
+  it('is an invalid token when it was issued for another component', async () => {
+    const { token: other } = await samples.tokens.issue({
+      audience: 'daicho:api',
+      subject: 'demo',
+      lifeSeconds: 60,
+    })
+    expect((await samples.call('GET', `/api?token=${other}`)).text).toBe(INVALID)
+  })
+})
+
+describe('a path in disguise', () => {
+  it('is gated all the same', async () => {
+    for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
+      const reply = await get(target)
+      if (statusOf(reply) === 404) continue // not understood as that path, so nothing is shown
+      expect([target, statusOf(reply), bodyOf(reply)]).toEqual([target, 403, NO_TOKEN])
+    }
+    expect(statusOf(await get('http://x/api/users'))).toBe(403)
+  })
+
+  it('is guarded all the same', async () => {
+    const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
+    for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
+      const reply = await get(target)
+      expect([target, statusOf(reply), bodyOf(reply)]).toEqual([target, 401, REFUSED])
+    }
+    const authorization = `Authorization: ${basic('demo', 'demo').authorization}`
+    for (const target of ['http://x/hello?id=demo', '/%68ello?id=demo', '/hello;x?id=demo']) {
+      const reply = await get(target, authorization)
+      expect([target, statusOf(reply), bodyOf(reply)]).toEqual([target, 200, '{"status":true}'])
+    }
+    expect(statusOf(await get('/hello;id=demo', authorization))).toBe(401)
+  })
+})
+
+describe('credentials that are not well-formed', () => {
+  const encoded = (bytes: string | Buffer) => Buffer.from(bytes).toString('base64')
+
+  it('are refused with 401', async () => {
+    const right = encoded('demo:demo')
+    for (const authorization of [
+      '',
+      'Basic',
+      'Basic ',
+      'Basic  ',
+      'Basic =',
+      'Basic !!!!',
+      `Basic ${right}!`,
+      `Basic ${right}====`,
+      `Basic ${right.slice(0, -1)}`,
+      `Basic ${right} ${right}`,
+      `Bearer ${right}`,
+      `Digest ${right}`,
+      right,
+      `Basic ${encoded('demodemo')}`,
+      `Basic ${encoded('demo')}`,
+      `Basic ${encoded(':')}`,
+      `Basic ${encoded('demo:demo\0')}`,
+      `Basic ${encoded('demo:demo\r\n')}`,
+      `Basic ${encoded('demo:\u007fdemo')}`,
+      `Basic ${encoded(Buffer.from([0xff, 0xfe, 0x3a, 0xff]))}`,
+      `Basic ${encoded(`demo:${'x'.repeat(8_000)}`)}`,
+    ]) {
+      const answer = await samples.call('GET', '/hello?id=demo', { headers: { authorization } })
+      expect([authorization, answer.status, answer.text]).toEqual([authorization, 401, REFUSED])
+    }
+  })
+
+  it('are refused for ids that objects have by themselves', async () => {
+    const headers = basic('demo', 'demo')
+    for (const id of [
+      '__proto__',
+      'constructor',
+      'toString',
+      'hasOwnProperty',
+      '0',
+      '%00',
+      '%zz',
+    ]) {
+      for (const query of [`id=${id}`, `${id}=demo`, `id[${id}]=demo`, `id=demo&id=${id}`]) {
+        const { status, text } = await samples.call('GET', `/hello?${query}`, { headers })
+        expect([query, status, text]).toEqual([query, 401, REFUSED])
+      }
+    }
+  })
+
+  it('are read as Latin-1 where they are not UTF-8', async () => {
+    const own = await startSamples({ pairs: { x: { name: 'bøb', password: 'é' } } })
+    try {
+      const authorization = `Basic ${encoded(Buffer.from('bøb:é', 'latin1'))}`
+      const { status } = await own.call('GET', '/hello?id=x', { headers: { authorization } })
+      expect(status).toBe(200)
+    } finally {
+      await own.close()
+    }
+  })
+})
+
+describe('a request that no route is meant for', () => {
+  it('gets an answer in the shape of a failure, never a 5xx', async () => {
+    const ended = { 'content-type': 'application/json' }
+    const answers = {
+      400: [
+        await samples.call('POST', '/api/authenticate', { headers: ended, body: '{"name":' }),
+        await samples.call('GET', '/api', { headers: ended, body: '\xff' }),
+        await samples.call('GET', '/%zz'),
+        await samples.call('GET', '/hello%zz'),
+      ],
+      404: [await samples.call('GET', '/nothing'), await samples.call('TRACE', '/')],
+      413: [await samples.call('POST', '/api/authenticate', { body: 'x'.repeat(65_537) })],
+      415: [
+        await samples.call('POST', '/api/authenticate', {
+          headers: { ...ended, 'content-encoding': 'gzip' },
+          body: 'x',
+        }),
+      ],
+      422: [
+        await samples.call('POST', '/api/authenticate', {
+          headers: ended,
+          body: '{"__proto__":{"name":"demo"},"password":"demo"}',
+        }),
+        await samples.call('POST', '/api/authenticate', {
+          headers: ended,
+          body: '['.repeat(65) + ']'.repeat(65),
+        }),
+        await samples.call('POST', '/api/authenticate', {
+          headers: ended,
+          body: '{"name":"demo","name":"x","password":"demo"}',
+        }),
+      ],
+    }
+    for (const [status, list] of Object.entries(answers)) {
+      for (const answer of list) {
+        expect([answer.status, answer.text]).toEqual([Number(status), answer.text])
+        expect(JSON.parse(answer.text)).toEqual({ success: false, message: expect.any(String) })
+      }
+    }
+    for (const text of [
+      '\r\n\r\n\r\nx\r\n\r\n',
+      'GET / HTTP/9.9\r\n\r\n',
+      `GET /${'x'.repeat(20_000)}`,
+    ]) {
+      const reply = await samples.raw(text)
+      expect(statusOf(reply)).toBeGreaterThanOrEqual(400)
+      expect(statusOf(reply)).toBeLessThan(500)
+      expect(JSON.parse(bodyOf(reply))).toMatchObject({ success: false })
+    }
+  })
+
+  it('stays below 500 for any path, query, header and body', async () => {
+    const word = fc.oneof(
+      fc.constantFrom('api', 'users', 'hello', 'authenticate', 'token', 'id', '..', '%', '[]', ';'),
+      fc.string({ maxLength: 8 }).map(encodeURIComponent2),
+    )
+    const target = fc
+      .tuple(fc.array(word, { maxLength: 4 }), fc.array(fc.tuple(word, word), { maxLength: 4 }))
+      .map(([path, query]) => `/${path.join('/')}?${query.map((pair) => pair.join('=')).join('&')}`)
+    const call = fc.record({
+      method: fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'QUERY', 'MERGE'),
+      target,
+      headers: fc.record(
+        {
+          'content-type': fc.constantFrom(
+            'application/json',
+            'application/x-www-form-urlencoded',
+            'text/plain',
+            'multipart/form-data',
+            'x',
+            '',
+          ),
+          authorization: fc.oneof(
+            fc.string().map(encodeURIComponent2),
+            fc.base64String().map((t) => `Basic ${t}`),
+          ),
+          'x-access-token': fc.string().map(encodeURIComponent2),
+        },
+        { requiredKeys: [] },
+      ),
+      body: fc.oneof(
+        fc.constant(undefined),
+        fc.string(),
+        fc.jsonValue().map((value) => JSON.stringify(value)),
+        fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+      ),
+    })
+    let calls = 0
+    await fc.assert(
+      fc.asyncProperty(call, async ({ method, target: path, headers, body }) => {
+        calls += 1
+        const answer = await samples.call(method, path, {
+          headers,
+          // From many addresses, so that failures to log in do not hold the others off.
+          localAddress: `127.1.${calls >> 8}.${(calls % 254) + 1}`,
+          ...(body === undefined ? {} : { body }),
+        })
+        expect(answer.status).toBeLessThan(500)
+        if (answer.status < 400 || method === 'HEAD' || answer.status === 401) return
+        expect(JSON.parse(answer.text)).toMatchObject({ success: false })
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  function encodeURIComponent2(text: string): string {
+    return encodeURIComponent(text.toWellFormed())
+  }
+})

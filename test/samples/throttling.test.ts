@@ -1,0 +1,86 @@
+import { expect, it } from 'vitest'
+import { json, type SamplesListener, startSamples } from './listener.ts'
+
+const USERS = [
+  { name: 'ada', password: 'correct horse' },
+  { name: 'bob', password: 'battery staple' },
+]
+const HELD_OFF =
+  /^\{"success":false,"message":"Too many failed attempts. Try again in \d+ seconds."\}$/
+
+async function withSamples(work: (samples: SamplesListener) => Promise<void>): Promise<void> {
+  const samples = await startSamples({ users: USERS })
+  try {
+    await work(samples)
+  } finally {
+    await samples.close()
+  }
+}
+
+const login = (samples: SamplesListener, name: string, password: string, localAddress?: string) =>
+  samples.call('POST', '/api/authenticate', {
+    ...json({ name, password }),
+    ...(localAddress === undefined ? {} : { localAddress }),
+  })
+
+it('130 wrong passwords bring a 429, and another name from another address can still log in', () =>
+  withSamples(async (samples) => {
+    const statuses = []
+    for (let count = 0; count < 130; count += 1) {
+      statuses.push((await login(samples, 'ada', `wrong ${count}`)).status)
+    }
+    expect(statuses).toEqual([...Array(10).fill(200), ...Array(120).fill(429)])
+
+    const held = await login(samples, 'ada', 'correct horse')
+    expect([held.status, held.headers['retry-after']]).toEqual([429, '300'])
+    expect(held.text).toMatch(HELD_OFF)
+
+    const other = await login(samples, 'bob', 'battery staple', '127.0.0.2')
+    expect(JSON.parse(other.text).success).toBe(true)
+    // Another name from the same address may, too: only ten of its hundred failures are used.
+    expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
+    // And the same name from another address.
+    const elsewhere = await login(samples, 'ada', 'correct horse', '127.0.0.2')
+    expect(JSON.parse(elsewhere.text).success).toBe(true)
+  }))
+
+it('a hundred failures from one address hold off every name from there, for five minutes', () =>
+  withSamples(async (samples) => {
+    const statuses = []
+    for (let count = 0; count < 101; count += 1) {
+      statuses.push((await login(samples, `nobody ${count}`, 'x')).status)
+    }
+    expect(statuses).toEqual([...Array(100).fill(200), 429])
+    expect((await login(samples, 'bob', 'battery staple')).status).toBe(429)
+    samples.clock.nowMs += 5 * 60 * 1000 - 1
+    expect((await login(samples, 'bob', 'battery staple')).headers['retry-after']).toBe('1')
+    samples.clock.nowMs += 1
+    expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
+  }))
+
+it('guesses sent all at once get no further than guesses one by one', () =>
+  withSamples(async (samples) => {
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, count) => login(samples, 'ada', `wrong ${count}`)),
+    )
+    // Two passwords are looked at in one moment, so one may slip in beside the tenth.
+    const looked = answers.filter(({ status }) => status === 200).length
+    expect(looked).toBeGreaterThanOrEqual(10)
+    expect(looked).toBeLessThanOrEqual(11)
+  }))
+
+it('fifty logins at once all succeed', () =>
+  withSamples(async (samples) => {
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => login(samples, 'ada', 'correct horse')),
+    )
+    expect(answers.filter(({ text }) => JSON.parse(text).success)).toHaveLength(50)
+  }))
+
+it('a right password forgives the wrong ones for that name', () =>
+  withSamples(async (samples) => {
+    for (let round = 0; round < 3; round += 1) {
+      for (let count = 0; count < 9; count += 1) await login(samples, 'ada', 'wrong')
+      expect(JSON.parse((await login(samples, 'ada', 'correct horse')).text).success).toBe(true)
+    }
+  }))
