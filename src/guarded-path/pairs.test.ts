@@ -1,0 +1,62 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { openPairs, PART_LENGTH_MAX } from './pairs.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'daicho-pairs-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const fileOf = async (content: unknown) => {
+  const path = join(folder, 'hello.json')
+  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+it('are those of the file, near and far', async () => {
+  const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
+  const file = await fileOf(table)
+  for (const loopback of [true, false]) {
+    expect(Object.fromEntries(await openPairs({ file, loopback }))).toEqual(table)
+  }
+})
+
+it('are a preset one on loopback, and refused elsewhere, when there is no file', async () => {
+  const preset = await openPairs({ file: null, loopback: true })
+  expect([...preset.keys()]).toEqual(['demo'])
+  await expect(openPairs({ file: null, loopback: false })).rejects.toMatchObject({
+    code: 'HELLO_NOT_CONFIGURED',
+    message: expect.stringContaining('HELLO_FILE'),
+  })
+})
+
+it('are refused with their place, and without their passwords', async () => {
+  const long = 'x'.repeat(PART_LENGTH_MAX + 1)
+  const bad: [unknown, string][] = [
+    ['', 'is not JSON'],
+    ['{"a":{"name":"ada","password":"hunter2"', 'is not JSON'],
+    ['{"__proto__":{"name":"ada","password":"hunter2"}}', 'is not JSON'],
+    [[], 'is not a JSON object'],
+    [{}, 'holds 0 pairs'],
+    [{ '': { name: 'ada', password: 'hunter2' } }, 'has an id that is empty'],
+    [{ [long]: { name: 'ada', password: 'hunter2' } }, 'has an id that is empty, too long'],
+    [{ a: 'hunter2' }, 'needs, for id a, a name'],
+    [{ a: { name: 'a:b', password: 'hunter2' } }, 'needs, for id a, a name: a text without colons'],
+    [{ a: { name: 1, password: 'hunter2' } }, 'needs, for id a, a name'],
+    [{ a: { name: 'ada' } }, 'needs, for id a, a password'],
+    [{ a: { name: 'ada', password: '' } }, 'needs, for id a, a password'],
+    [{ a: { name: 'ada', password: 'hunter2\n' } }, 'needs, for id a, a password'],
+  ]
+  for (const [content, why] of bad) {
+    const file = await fileOf(content)
+    const error = await openPairs({ file, loopback: true }).catch((caught: unknown) => caught)
+    expect(error).toMatchObject({ code: 'HELLO_FILE_UNUSABLE' })
+    expect(String(error)).toContain(why)
+    expect(String(error)).not.toContain('hunter2')
+  }
+  const missing = openPairs({ file: join(folder, 'none'), loopback: true })
+  await expect(missing).rejects.toThrow('cannot be read')
+})

@@ -1,0 +1,156 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { hashPassword, matchesPassword } from '../tokens/index.ts'
+import { openUserBook } from './user-book.ts'
+import { readUsersFile, usersInFolder } from './user-file.ts'
+import {
+  addUser,
+  changePassword,
+  NAME_LENGTH_MAX,
+  removeUser,
+  USERS_MAX,
+  type User,
+} from './users.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'daicho-users-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+const HASH = `$argon2id$v=19$m=19456,t=2,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`
+const user = (name: string): User => ({ name, passwordHash: HASH, admin: false, since: 1 })
+const fileOf = async (content: unknown) => {
+  const path = join(folder, 'declared.json')
+  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+describe('a list of users', () => {
+  it('holds each name once, and finds whom it changes', () => {
+    const one = addUser([], user('ada'))
+    expect(() => addUser(one, user('ada'))).toThrow('there is a user ada already')
+    expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
+    expect(removeUser(one, 'ada')).toEqual([])
+    expect(() => removeUser(one, 'bob')).toThrow('there is no user bob')
+    const changed = changePassword(one, 'ada', { passwordHash: 'x', since: 2 })
+    expect(changed).toEqual([{ name: 'ada', passwordHash: 'x', admin: false, since: 2 }])
+    expect(() => changePassword(one, 'bob', { passwordHash: 'x', since: 2 })).toThrow('bob')
+  })
+
+  it('refuses names that are empty, long or unprintable, and more than 1000', () => {
+    for (const name of ['', 'x'.repeat(NAME_LENGTH_MAX + 1), 'a\nb', '\ud800']) {
+      expect(() => addUser([], user(name))).toThrow(
+        expect.objectContaining({ code: 'USER_NAME_UNUSABLE' }),
+      )
+    }
+    const full = Array.from({ length: USERS_MAX }, (_, index) => user(`${index}`))
+    expect(() => addUser(full, user('x'))).toThrow(expect.objectContaining({ code: 'USERS_FULL' }))
+  })
+
+  it('is kept with hashes only, for the owner only', async () => {
+    const users = usersInFolder(folder)
+    const passwordHash = await hashPassword('secret words')
+    await users.change((list) => addUser(list, { ...user('ada'), passwordHash }))
+    const path = join(folder, 'users.json')
+    expect(await readFile(path, 'utf8')).not.toContain('secret words')
+    expect((await stat(path)).mode & 0o777).toBe(0o600)
+    expect(usersInFolder(folder).current()).toEqual(users.current())
+    await writeFile(path, (await readFile(path, 'utf8')).replace('$argon2id', '$argon2i'))
+    expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
+  })
+})
+
+describe("an operator's file of users", () => {
+  it('is hashed as it is read; hashes made elsewhere are taken', async () => {
+    const made = await hashPassword('b')
+    const path = await fileOf([
+      { name: 'ada', password: 'a', admin: true },
+      { name: 'bob', passwordHash: made },
+    ])
+    const [ada, bob] = await readUsersFile(path)
+    expect(ada).toMatchObject({ name: 'ada', admin: true, since: 0 })
+    expect(await matchesPassword(ada?.passwordHash ?? '', 'a')).toBe(true)
+    expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false, since: 0 })
+  })
+
+  it('is refused with its place, and without its passwords', async () => {
+    const bad: [unknown, string][] = [
+      ['', 'is not JSON'],
+      ['[{"name":"ada","password":"hunter2"', 'is not JSON'],
+      ['[{"name":"ada","password":"hunter2","password":"hunter2"}]', 'is not JSON'],
+      [{}, 'is not a JSON array'],
+      [['ada'], 'user 1: it is not an object'],
+      [[{ password: 'hunter2' }], 'user 1: its name is not a text'],
+      [[{ name: 'ada' }], 'user 1: it needs either'],
+      [[{ name: 'ada', password: 'hunter2', passwordHash: HASH }], 'user 1: it needs either'],
+      [[{ name: 'ada', password: 5 }], 'user 1: it needs either'],
+      [[{ name: 'ada', password: '' }], 'user 1: a password has 1 to 1024'],
+      [[{ name: 'ada', passwordHash: 'hunter2' }], 'user 1: a password hash is not'],
+      [[{ name: 'ada', password: 'hunter2', admin: 'yes' }], 'user 1: its admin'],
+      [[{ name: 'ada', password: 'hunter2', role: 'x' }], 'user 1: it has an unknown member role'],
+      [
+        [
+          { name: 'a', passwordHash: HASH },
+          { name: 'a', passwordHash: HASH },
+        ],
+        'user 2: there is',
+      ],
+    ]
+    for (const [content, why] of bad) {
+      const path = await fileOf(content)
+      const error = await readUsersFile(path).catch((caught: unknown) => caught)
+      expect(error).toMatchObject({ code: 'USERS_FILE_UNUSABLE' })
+      expect(String(error)).toContain(`the users file ${path} `)
+      expect(String(error)).toContain(why)
+      expect(String(error)).not.toContain('hunter2')
+    }
+    await expect(readUsersFile(join(folder, 'none'))).rejects.toThrow('cannot be read')
+  })
+})
+
+describe('the users of a node', () => {
+  it('are the preset one on loopback, and nobody elsewhere', async () => {
+    const book = await openUserBook({ file: null, folder: null, loopback: true })
+    expect([...book.all().keys()]).toEqual(['demo'])
+    expect(book.isPreset()).toBe(true)
+    const elsewhere = openUserBook({ file: null, folder, loopback: false })
+    await expect(elsewhere).rejects.toMatchObject({
+      code: 'USERS_NOT_CONFIGURED',
+      message: expect.stringContaining('USERS_FILE'),
+    })
+    await expect(
+      openUserBook({ file: await fileOf([]), folder: null, loopback: false }),
+    ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
+  })
+
+  it('are those of the file, then those of the folder; the preset is gone, and not back elsewhere', async () => {
+    await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
+    const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
+    for (const loopback of [true, false]) {
+      const book = await openUserBook({ file, folder, loopback })
+      expect([...book.all().values()].map(({ name, admin }) => [name, admin])).toEqual([
+        ['ada', true],
+        ['eve', false],
+      ])
+      expect(book.isPreset()).toBe(false)
+    }
+  })
+
+  it('change while the node runs', async () => {
+    const users = usersInFolder(folder)
+    await users.change((list) => addUser(list, user('ada')))
+    const [near, far] = [
+      await openUserBook({ file: null, folder, loopback: true }),
+      await openUserBook({ file: null, folder, loopback: false }),
+    ]
+    expect([...near.all().keys()]).toEqual(['ada'])
+    await users.change((list) => removeUser(list, 'ada'))
+    expect([...near.all().keys()]).toEqual(['demo'])
+    expect([...far.all().keys()]).toEqual([])
+    expect(far.isPreset()).toBe(false)
+    expect(far.decoy()).toContain('$m=19456,t=2,p=1$')
+  })
+})
