@@ -1,11 +1,7 @@
-import { type TLiteral, type TObject, type TString, Type } from 'typebox'
+import { Type } from 'typebox'
 
 /** Which pair must be shown. */
-export const HelloQuery: TObject<{ id: TString }> = Type.Object({
-  id: Type.String({ examples: ['demo'] }),
-})
+export const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })
 
 /** Credentials that match. */
-export const HelloReply: TObject<{ status: TLiteral<true> }> = Type.Object({
-  status: Type.Literal(true),
-})
+export const HelloReply = Type.Object({ status: Type.Literal(true) })

@@ -13,7 +13,7 @@ import type { UserBook } from './user-book.ts'
 import { NAME_LENGTH_MAX, type User } from './users.ts'
 
 /** Seconds for which a session token is valid: 24 hours. Source: specification, “Limits”. */
-export const SESSION_SECONDS: number = 24 * 60 * 60
+export const SESSION_SECONDS = 24 * 60 * 60
 /** The `aud` of session tokens: no other component takes them, and this one takes no others. */
 export const SESSION_AUDIENCE = 'daicho:samples'
 /** What stands for every password that is shown: the field is kept, no secret leaves. */
