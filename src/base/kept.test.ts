@@ -111,7 +111,7 @@ it('refuses a damaged file, says which, and does not quote it', async () => {
   expect(await readFile(join(folder, 'list.json'), 'utf8')).toBe('{"secret":1}')
 })
 
-it('refuses where the folder is missing or may not be written', async () => {
+it('makes the folder where it is missing, for the owner only', async () => {
   const missing = keptInFile({
     path: join(folder, 'none', 'list.json'),
     initial: 0,
@@ -119,7 +119,16 @@ it('refuses where the folder is missing or may not be written', async () => {
     parse: Number,
   })
   expect(missing.current()).toBe(0)
-  await expect(missing.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
+  expect(await missing.change(() => 1)).toBe(1)
+  expect((await stat(join(folder, 'none'))).mode & 0o777).toBe(0o700)
+})
+
+it('refuses where no folder can be', async () => {
+  await writeFile(join(folder, 'file'), '')
+  const path = join(folder, 'file', 'list.json')
+  const kept = keptInFile({ path, initial: 0, print: String, parse: Number })
+  expect(kept.current()).toBe(0)
+  await expect(kept.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
 })
 
 it.skipIf(process.getuid?.() === 0)(

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { open, rename, unlink } from 'node:fs/promises'
+import { mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from './coded-error.ts'
@@ -43,6 +43,7 @@ export interface KeptFile<Value> {
 
 /** Only the owner reads and writes these files: they hold keys and password hashes. */
 const FILE_MODE = 0o600
+const FOLDER_MODE = 0o700
 const LOCK_WAIT_MS = 5_000
 /** How often a change that waits looks again. */
 const LOCK_RETRY_MS = 20
@@ -64,7 +65,7 @@ export function keptInMemory<Value>(initial: Value): Kept<Value> {
  *
  * `current` costs one `stat` while nothing changes, so it may be called for every request. A file
  * that vanishes leaves the value last read in force: deleting a list of revocations by accident
- * revives nothing. Changes hold `<path>.lock` and replace the file as a whole; readers see the old
+ * revives nothing. The first change makes the folder where it is missing. Changes hold `<path>.lock` and replace the file as a whole; readers see the old
  * or the new one. A lock left by a crash is never stolen: its message says what to remove.
  *
  * Errors: KeptError. A damaged file is refused, at start and later, rather than taken for empty.
@@ -124,6 +125,9 @@ function readKept<Value>({ path, parse }: KeptFile<Value>): Value {
 }
 
 async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
+  await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE }).catch((error: unknown) => {
+    throw new KeptError('FILE_UNREADABLE', `${dirname(path)} cannot be made`, { cause: error })
+  })
   for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
     try {
       const handle = await open(path, 'wx', FILE_MODE)

@@ -1,8 +1,16 @@
 import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../base/clock.ts'
-import type { Credentials, HttpComponent } from '../http/index.ts'
+import {
+  mountGuardedPath,
+  mountPresenceFilter,
+  openPairs,
+  PRESET_PAIR,
+} from '../guarded-path/index.ts'
+import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
 import { type LedgerService, ledgerComponent, openLedger } from '../ledger/index.ts'
+import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
+import { openTokens, type TokenService } from '../tokens/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import type { Settings } from './settings.ts'
 
@@ -16,6 +24,8 @@ export interface Surroundings {
   readonly version: string
   /** The ledger of this process, when it runs: made before the components after it. */
   ledger: LedgerService | null
+  /** The tokens of this process: made by the first component that takes them, shared by all. */
+  tokens: TokenService | null
   /** Lines for the person at the terminal, such as preset credentials; never logged. */
   readonly notices: string[]
 }
@@ -23,6 +33,7 @@ export interface Surroundings {
 /** How each component is made, in the order in which they start; a key is the name in `--only`. */
 export const COMPONENTS = {
   ledger: ledger,
+  samples: samples,
 } as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
 
 /** A component that exists. */
@@ -52,6 +63,48 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
     version,
     close: () => opened.close(),
   })
+}
+
+async function samples(around: Surroundings): Promise<HttpComponent> {
+  const { settings, host, clock, version, logger, notices } = around
+  const loopback = isLoopback(host)
+  const users = await openUserBook({
+    file: settings.USERS_FILE,
+    folder: settings.SYSTEM_FOLDER,
+    loopback,
+  })
+  const pairs = await openPairs({ file: settings.HELLO_FILE, loopback })
+  if (users.isPreset()) {
+    const { name, password } = PRESET_USER
+    notices.push(`Sample API: name "${name}", password "${password}" (preset)`)
+  }
+  if (settings.HELLO_FILE === null) {
+    const { id, name, password } = PRESET_PAIR
+    notices.push(`/hello?id=${id}: name "${name}", password "${password}" (preset)`)
+  }
+  const filtered = settings.PRESENCE_FILTER === '1'
+  if (filtered) logger.warn('PRESENCE_FILTER looks for a header, not at it: it keeps nobody out')
+  return sampleApiComponent({
+    clock,
+    tokens: await tokensOf(around),
+    users,
+    version,
+    also: [
+      ...(filtered ? [mountPresenceFilter] : []),
+      (app: HttpApp) => mountGuardedPath(app, pairs),
+    ],
+  })
+}
+
+/** The one token service of this process. Errors: TokenError, KeptError. */
+async function tokensOf(around: Surroundings): Promise<TokenService> {
+  const { clock, settings } = around
+  around.tokens ??= await openTokens({
+    clock,
+    folder: settings.SYSTEM_FOLDER,
+    secret: settings.SECRET,
+  })
+  return around.tokens
 }
 
 /** Errors: Exit (configuration) for half a pair, or for none on an address others can reach. */

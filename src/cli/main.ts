@@ -11,6 +11,8 @@ if (Number(process.versions.node.split('.')[0]) < 22) {
 // After the check: older versions of Node cannot load what the commands need.
 const { configCommand } = await import('./config.ts')
 const { serveCommand } = await import('./serve.ts')
+const { tokenCommand } = await import('./token.ts')
+const { userCommand } = await import('./user.ts')
 const { verifyCommand } = await import('./verify.ts')
 
 const program = new Command('daicho')
@@ -18,9 +20,19 @@ const program = new Command('daicho')
   .version(VERSION)
   .addCommand(serveCommand())
   .addCommand(verifyCommand())
+  .addCommand(userCommand())
+  .addCommand(tokenCommand())
   .addCommand(configCommand())
   .showHelpAfterError('(add --help for the possibilities)')
-for (const command of program.commands) command.copyInheritedSettings(program).exitOverride()
+inherit(program)
+
+/** What holds for the program holds for commands of commands. */
+function inherit(parent: Command): void {
+  for (const command of parent.commands) {
+    command.copyInheritedSettings(parent).exitOverride()
+    inherit(command)
+  }
+}
 
 try {
   await program.exitOverride().parseAsync()

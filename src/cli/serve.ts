@@ -16,6 +16,7 @@ const NAMES = Object.keys(COMPONENTS) as ComponentName[]
 /** The flag that sets each component's port. */
 const PORT_FLAG: Record<ComponentName, string> = {
   ledger: 'port',
+  samples: 'sample-port',
 }
 
 /** `daicho serve`. */
@@ -61,6 +62,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     logger,
     version: VERSION,
     ledger: null,
+    tokens: null,
     notices: [],
   }
   const listeners: Listener[] = []

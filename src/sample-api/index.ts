@@ -5,7 +5,6 @@ export { openUserBook, PRESET_USER, UserBook, type UserSources } from './user-bo
 export { usersInFolder } from './user-file.ts'
 export {
   addUser,
-  assertUserName,
   changePassword,
   removeUser,
   type User,

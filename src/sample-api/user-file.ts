@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../base/json.ts'
@@ -9,11 +8,10 @@ import { UserError } from './errors.ts'
 import { addUser, type User, type Users } from './users.ts'
 
 /**
- * The users that `daicho user` keeps in `<folder>/users.json`, hashes only. The folder is made if
- * it is missing. Errors, later: KeptError.
+ * The users that `daicho user` keeps in `<folder>/users.json`, hashes only.
+ * Errors, when they are read or changed: KeptError.
  */
 export function usersInFolder(folder: string): Kept<Users> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
   return keptInFile({ path: join(folder, 'users.json'), initial: [], print, parse })
 }
 

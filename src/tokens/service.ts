@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import type { Clock } from '../base/clock.ts'
@@ -196,7 +195,6 @@ export class TokenService {
  */
 export async function openTokens(options: TokenServiceOptions): Promise<TokenService> {
   const { clock, folder, secret } = options
-  if (folder !== null) await mkdir(folder, { recursive: true, mode: 0o700 })
   const revocations = keep(folder, 'token-revocations.json', {
     initial: new Map(),
     print: printRevocations,
