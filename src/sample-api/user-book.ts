@@ -20,6 +20,15 @@ export interface UserSources {
   readonly loopback: boolean
 }
 
+const NOBODY: Users = []
+
+/** What follows from one reading of the kept users. */
+interface Merged {
+  readonly of: Users
+  readonly users: ReadonlyMap<string, User>
+  readonly decoy: string
+}
+
 /**
  * Everyone who may log in now: those of the operator's file (which win where names meet), then
  * those of `daicho user`, also when added while this runs; while there are none at all, the preset.
@@ -28,7 +37,7 @@ export class UserBook {
   readonly #declared: Users
   readonly #kept: Kept<Users> | null
   readonly #preset: Users
-  #merged: { of: Users; users: ReadonlyMap<string, User> } | null = null
+  #merged: Merged | null = null
 
   /** Use `openUserBook`. */
   constructor(declared: Users, kept: Kept<Users> | null, preset: Users) {
@@ -39,15 +48,7 @@ export class UserBook {
 
   /** Everyone, by name, in a stable order. */
   all(): ReadonlyMap<string, User> {
-    const kept = this.#kept?.current() ?? []
-    // `current` gives the same list until the file is another one.
-    if (this.#merged?.of !== kept) {
-      const users = new Map(this.#declared.map((user) => [user.name, user]))
-      for (const user of kept) if (!users.has(user.name)) users.set(user.name, user)
-      if (users.size === 0) for (const user of this.#preset) users.set(user.name, user)
-      this.#merged = { of: kept, users }
-    }
-    return this.#merged.users
+    return this.#current().users
   }
 
   /** Whether the preset user can log in now. */
@@ -58,8 +59,20 @@ export class UserBook {
 
   /** A hash that is nobody's and costs as much as the first user's. */
   decoy(): string {
-    const [first] = this.all().values()
-    return decoyHash(first?.passwordHash)
+    return this.#current().decoy
+  }
+
+  #current(): Merged {
+    const kept = this.#kept?.current() ?? NOBODY
+    // `current` gives the same list until the file is another one.
+    if (this.#merged?.of === kept) return this.#merged
+    const users = new Map(this.#declared.map((user) => [user.name, user]))
+    for (const user of kept) if (!users.has(user.name)) users.set(user.name, user)
+    if (users.size === 0) for (const user of this.#preset) users.set(user.name, user)
+    const [first] = users.values()
+    // Made here and not per login: an unknown name must cost what a known one costs, no more.
+    this.#merged = { of: kept, users, decoy: decoyHash(first?.passwordHash) }
+    return this.#merged
   }
 }
 

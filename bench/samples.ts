@@ -1,0 +1,198 @@
+// The token-gated sample under load, and whether its answers tell which names exist.
+// Client and server are two processes of this machine and share its processors.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Agent, request } from 'node:http'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { systemClock } from '../src/base/clock.ts'
+import { openTokens } from '../src/tokens/index.ts'
+
+/** Logins in flight in one moment. */
+const LOGINS_AT_ONCE = 50
+/** Milliseconds for which they go on. */
+const LOAD_MS = 6_000
+/** Failed logins of a known and of an unknown name, by turns. */
+const FAILURES_EACH = 30
+
+interface Server {
+  readonly port: number
+  readonly child: ChildProcess
+}
+
+async function startServer(): Promise<Server> {
+  const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
+  const flags = ['serve', '--only', 'samples', '--sample-port', '0', '--json']
+  const child = spawn(process.execPath, [main, ...flags], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'warn' },
+  })
+  if (child.stdout === null) throw new Error('no output of the server')
+  const [line]: unknown[] = await once(child.stdout, 'data')
+  const addresses: { samples: string } = JSON.parse(String(line))
+  return { port: Number(new URL(addresses.samples).port), child }
+}
+
+interface Timed {
+  readonly ms: number
+  readonly status: number
+  readonly text: string
+}
+
+function call(
+  port: number,
+  options: { path: string; body?: object; agent?: Agent; localAddress?: string },
+): Promise<Timed> {
+  const { path, body, agent, localAddress } = options
+  const started = performance.now()
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      {
+        host: '127.0.0.1',
+        port,
+        path,
+        agent: agent ?? false,
+        method: body === undefined ? 'GET' : 'POST',
+        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' } }),
+        ...(localAddress === undefined ? {} : { localAddress }),
+      },
+      (incoming) => {
+        let text = ''
+        incoming.setEncoding('utf8').on('data', (part: string) => {
+          text += part
+        })
+        incoming.once('end', () =>
+          resolve({ ms: performance.now() - started, status: incoming.statusCode ?? 0, text }),
+        )
+      },
+    )
+    outgoing.once('error', reject)
+    outgoing.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}
+
+const quantile = (values: readonly number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[
+    Math.min(values.length - 1, Math.floor(values.length * share))
+  ] ?? Number.NaN
+
+/** GET / by one client at a time, for as long as `until` says. */
+async function readHome(port: number, until: () => boolean): Promise<number[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const times: number[] = []
+  while (!until()) times.push((await call(port, { path: '/', agent })).ms)
+  agent.destroy()
+  return times
+}
+
+async function underLogins(port: number): Promise<void> {
+  const quietEnd = performance.now() + 1_000
+  const quiet = await readHome(port, () => performance.now() > quietEnd)
+
+  const end = performance.now() + LOAD_MS
+  const over = () => performance.now() > end
+  const agent = new Agent({ keepAlive: true, maxSockets: LOGINS_AT_ONCE })
+  const logins: number[] = []
+  let refused = 0
+  const clients = Array.from({ length: LOGINS_AT_ONCE }, async () => {
+    while (!over()) {
+      const body = { name: 'demo', password: 'demo' }
+      const login = await call(port, { path: '/api/authenticate', body, agent })
+      if (login.text.includes('"token"')) logins.push(login.ms)
+      else refused += 1
+    }
+  })
+  const busy = await readHome(port, over)
+  await Promise.all(clients)
+  agent.destroy()
+
+  console.log(`\nGET / while ${LOGINS_AT_ONCE} logins are in flight, for ${LOAD_MS / 1000} s`)
+  console.table({
+    'GET / alone': row(quiet, 1_000),
+    'GET / under logins': row(busy, LOAD_MS),
+    login: row(logins, LOAD_MS),
+  })
+  console.log(`logins refused: ${refused}; p99 of GET / must be below 200 ms`)
+}
+
+function row(times: readonly number[], windowMs: number): Record<string, number> {
+  return {
+    count: times.length,
+    'per second': Math.round((times.length * 1000) / windowMs),
+    'median ms': round(quantile(times, 0.5)),
+    'p99 ms': round(quantile(times, 0.99)),
+    'max ms': round(Math.max(...times)),
+  }
+}
+
+async function knownAndUnknown(port: number): Promise<void> {
+  const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] }
+  for (let count = -5; count < FAILURES_EACH; count += 1) {
+    // Either comes first in every other round.
+    const kinds =
+      count % 2 === 0 ? (['known', 'unknown'] as const) : (['unknown', 'known'] as const)
+    for (const kind of kinds) {
+      const name = kind === 'known' ? 'demo' : 'eve0'
+      // Each from another address: the throttle would answer the eleventh without looking.
+      const localAddress = `127.0.2.${count + 6}`
+      const body = { name, password: 'wrong' }
+      const { ms, status, text } = await call(port, {
+        path: '/api/authenticate',
+        body,
+        localAddress,
+      })
+      if (status !== 200 || text.includes('token')) throw new Error(`unexpected: ${status} ${text}`)
+      if (count >= 0) times[kind].push(ms)
+    }
+  }
+  const [known, unknown] = [quantile(times.known, 0.5), quantile(times.unknown, 0.5)]
+  const difference = Math.abs(known - unknown) / Math.min(known, unknown)
+  console.log(`\nFailed logins, ${FAILURES_EACH} each by turns`)
+  console.table({
+    'known name': { 'median ms': round(known), 'p99 ms': round(quantile(times.known, 0.99)) },
+    'unknown name': { 'median ms': round(unknown), 'p99 ms': round(quantile(times.unknown, 0.99)) },
+  })
+  console.log(`medians differ by ${round(difference * 100)} %; must be below 10 %`)
+}
+
+async function verifying(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'daicho-bench-'))
+  const rates: Record<string, Record<string, number>> = {}
+  for (const [name, where] of [
+    ['in memory', null],
+    ['in a folder', folder],
+  ] as const) {
+    const tokens = await openTokens({ clock: systemClock, folder: where, secret: null })
+    const grant = { audience: 'bench', subject: 'ada', lifeSeconds: 3_600 }
+    const { token } = await tokens.issue(grant)
+    const count = 10_000
+    for (let done = 0; done < 2_000; done += 1) await tokens.verify(token, 'bench')
+    const started = performance.now()
+    for (let done = 0; done < count; done += 1) await tokens.verify(token, 'bench')
+    const us = ((performance.now() - started) * 1000) / count
+    rates[name] = { 'µs per token': round(us), 'per second': Math.round(1_000_000 / us) }
+  }
+  await rm(folder, { recursive: true })
+  console.log('\nVerifying a token; keys and revocations looked at each time')
+  console.table(rates)
+}
+
+const round = (value: number): number => Math.round(value * 100) / 100
+
+/** Measures and prints; about ten seconds. */
+export async function run(): Promise<void> {
+  console.log(`Node ${process.versions.node}, ${availableParallelism()} processors, shared by both`)
+  const { port, child } = await startServer()
+  try {
+    await knownAndUnknown(port)
+    await underLogins(port)
+  } finally {
+    child.kill()
+    await once(child, 'exit')
+  }
+  await verifying()
+}
+
+if (import.meta.main) await run()
