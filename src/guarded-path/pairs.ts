@@ -8,7 +8,7 @@ import { PairsError } from './errors.ts'
 export type Pairs = ReadonlyMap<string, Credentials>
 
 /** Pairs of one file at most. */
-export const PAIRS_MAX = 10_000
+const PAIRS_MAX = 10_000
 /** Characters of an id, a name or a password at most. */
 export const PART_LENGTH_MAX = 256
 

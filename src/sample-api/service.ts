@@ -13,11 +13,11 @@ import type { UserBook } from './user-book.ts'
 import { NAME_LENGTH_MAX, type User } from './users.ts'
 
 /** Seconds for which a session token is valid: 24 hours. Source: specification, “Limits”. */
-export const SESSION_SECONDS = 24 * 60 * 60
+const SESSION_SECONDS = 24 * 60 * 60
 /** The `aud` of session tokens: no other component takes them, and this one takes no others. */
-export const SESSION_AUDIENCE = 'daicho:samples'
+const SESSION_AUDIENCE = 'daicho:samples'
 /** What stands for every password that is shown: the field is kept, no secret leaves. */
-export const PASSWORD_SHOWN = '********'
+const PASSWORD_SHOWN = '********'
 
 const WINDOW_MS = 5 * 60 * 1000
 /** Wrong passwords for one name from one address, before that pair has to wait. */

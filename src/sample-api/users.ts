@@ -22,7 +22,7 @@ export interface User {
 export type Users = readonly User[]
 
 /** Lets a name pass. Errors: USER_NAME_UNUSABLE. */
-export function assertUserName(name: string): void {
+function assertUserName(name: string): void {
   if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
     throw new UserError('USER_NAME_UNUSABLE', `a user name has 1 to ${NAME_LENGTH_MAX} characters`)
   }

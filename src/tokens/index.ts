@@ -1,17 +1,9 @@
-export { TokenError, type TokenErrorCode } from './errors.ts'
+export { TokenError } from './errors.ts'
 export {
   assertPasswordHash,
   decoyHash,
   hashPassword,
   matchesPassword,
-  PASSWORD_LENGTH_MAX,
   PasswordTurns,
 } from './passwords.ts'
-export {
-  type IssuedToken,
-  openTokens,
-  type TokenGrant,
-  TokenService,
-  type TokenServiceOptions,
-  type VerifiedToken,
-} from './service.ts'
+export { type IssuedToken, openTokens, type TokenService } from './service.ts'

@@ -5,7 +5,7 @@ import { TokenError } from './errors.ts'
 /** The longest life of any token, in milliseconds: so long is a retired key still needed. */
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
 /** Bytes of a key: as many as an HS256 signature has (RFC 7518 section 3.2). */
-export const KEY_BYTES = 32
+const KEY_BYTES = 32
 /** Keys held at most, the one in use among them. */
 export const KEYS_MAX = 16
 

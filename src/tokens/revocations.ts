@@ -3,7 +3,7 @@ import { TokenError } from './errors.ts'
 import { TOKEN_LIFE_MAX_MS } from './key-ring.ts'
 
 /** Tokens revoked one by one at most; whoever needs more drops the keys. */
-export const REVOCATIONS_MAX = 10_000
+const REVOCATIONS_MAX = 10_000
 
 /** The `jti` of each revoked token, and until when it must be remembered (ms since the epoch). */
 export type Revocations = ReadonlyMap<string, number>

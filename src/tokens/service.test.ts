@@ -67,6 +67,34 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
   })
 
+  it('is judged by time, audience, keys and revocations also when it was valid before', async () => {
+    const tokens = await inFolder()
+    const other = await inFolder()
+    const issued = [await issue(tokens), await issue(tokens), await issue(tokens)]
+    const [first, second, third] = issued.map(({ token }) => token)
+    for (const { token } of issued) expect(await codeOf(tokens, token)).toBe('valid')
+    expect(await codeOf(tokens, first ?? '', 'other')).toBe('TOKEN_INVALID')
+    await other.revoke(issued[1]?.jti ?? '')
+    expect(await codeOf(tokens, second ?? '')).toBe('TOKEN_INVALID')
+    expect(await codeOf(tokens, first ?? '')).toBe('valid')
+    clock.ms += 59_999
+    expect(await codeOf(tokens, third ?? '')).toBe('valid')
+    clock.ms += 1
+    expect(await codeOf(tokens, third ?? '')).toBe('TOKEN_INVALID')
+    clock.ms -= 1
+    await other.rotate({ dropOld: true })
+    expect(await codeOf(tokens, first ?? '')).toBe('TOKEN_INVALID')
+  })
+
+  it('stays right when more tokens come than are remembered', async () => {
+    const tokens = await withSecret()
+    const { token } = await issue(tokens)
+    for (let count = 0; count < 1_100; count += 1) {
+      expect(await codeOf(tokens, (await issue(tokens)).token)).toBe('valid')
+    }
+    expect(await codeOf(tokens, token)).toBe('valid')
+  })
+
   it('does not carry its claims into the error that refuses it', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
@@ -126,6 +154,8 @@ describe('what is not one of our tokens', () => {
       'null exp': signed(head, { ...good, exp: null }),
       'missing jti': signed(head, withoutJti),
       'missing sub': signed(head, withoutSub),
+      'null jti': signed(head, { ...good, jti: null }),
+      'a sub that is a list': signed(head, { ...good, sub: ['ada'] }),
       'missing iat': signed(head, withoutIat),
       'other audience': signed(head, { ...good, aud: 'other' }),
       'other issuer': signed(head, { ...good, iss: 'other' }),
@@ -166,9 +196,12 @@ describe('what is not one of our tokens', () => {
       .tuple(fc.nat(token.length - 1), fc.string({ minLength: 0, maxLength: 3 }))
       .map(([at, text]) => token.slice(0, at) + text + token.slice(at + 1))
       .filter((text) => text !== token)
+    const kid = kidOf(token)
     const crafted = fc
-      .tuple(fc.jsonValue(), fc.jsonValue())
-      .map(([header, payload]) => signed(Object(header), payload))
+      .tuple(fc.jsonValue(), fc.boolean(), fc.jsonValue())
+      .map(([header, ours, payload]) =>
+        signed(ours ? { alg: 'HS256', typ: 'JWT', kid } : Object(header), payload),
+      )
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.string(), damaged, crafted), async (text) => {
         expect(await codeOf(tokens, text)).toBe('TOKEN_INVALID')
