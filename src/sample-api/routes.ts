@@ -128,8 +128,9 @@ function mountGated(app: HttpApp, service: SampleService): void {
     if (token === undefined) return reply.code(403).type(JSON_TYPE).send(NO_TOKEN)
     if (!(await service.accepts(token))) return reply.code(200).type(JSON_TYPE).send(INVALID_TOKEN)
   })
+  const welcome = async () => ({ message: 'Welcome to the sample API.' })
   app.get(
-    '/',
+    '',
     {
       schema: {
         tags: ['sample'],
@@ -140,8 +141,11 @@ function mountGated(app: HttpApp, service: SampleService): void {
         response: { 200: WelcomeReply, 403: Failure },
       },
     },
-    async () => ({ message: 'Welcome to the sample API.' }),
+    welcome,
   )
+  // Some clients add a slash; the page need not list that.
+  const hidden = { hide: true, response: { 200: WelcomeReply } }
+  app.get('/', { prefixTrailingSlash: 'slash', schema: hidden }, welcome)
   app.get(
     '/users',
     {

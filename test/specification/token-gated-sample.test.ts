@@ -154,6 +154,7 @@ describe('Endpoints, T', () => {
     const answer = await samples.call('GET', '/api', { headers: { 'x-access-token': token } })
     expect([answer.status, answer.headers['content-type']]).toEqual([200, JSON_TYPE])
     expect(answer.text).toBe(WELCOME)
+    expect((await samples.call('GET', `/api/?token=${token}`)).text).toBe(WELCOME)
   })
 
   it('GET /api/users with a token: array of user records {name, password, admin}', async () => {

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { basic, type SamplesListener, startSamples } from './listener.ts'
+
+let samples: SamplesListener
+beforeAll(async () => {
+  samples = await startSamples()
+})
+afterAll(() => samples.close())
+
+interface Operation {
+  readonly security?: readonly Record<string, unknown>[]
+}
+
+async function operations(): Promise<[string, string, Operation][]> {
+  const page = await samples.call('GET', '/doc/json')
+  const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(page.text)
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, string, Operation] => [
+      method.toUpperCase(),
+      path,
+      operation,
+    ]),
+  )
+}
+
+it('lists the documented operations and no others', async () => {
+  expect((await operations()).map(([method, path]) => `${method} ${path}`).toSorted()).toEqual([
+    'GET /',
+    'GET /api',
+    'GET /api/users',
+    'GET /hello',
+    'POST /api/authenticate',
+  ])
+})
+
+it('says of every operation how to authenticate, and that holds', async () => {
+  const token = await samples.login()
+  const granted: Record<string, Record<string, string>> = {
+    sessionToken: { 'x-access-token': token },
+    sessionTokenAsBearer: { authorization: `Bearer ${token}` },
+    sessionTokenInQuery: {},
+    basicPerId: basic('demo', 'demo'),
+  }
+  for (const [method, path, { security }] of await operations()) {
+    if (security === undefined) throw new Error(`${method} ${path} says nothing`)
+    const without = await samples.call(method, path)
+    expect([path, without.status < 300]).toEqual([path, security.length === 0])
+    for (const scheme of security.flatMap((one) => Object.keys(one))) {
+      const query = scheme === 'sessionTokenInQuery' ? `token=${token}` : 'id=demo'
+      const headers = granted[scheme] ?? {}
+      const { status, text } = await samples.call(method, `${path}?${query}`, { headers })
+      expect([path, scheme, status]).toEqual([path, scheme, 200])
+      expect(text).not.toContain('"success":false')
+    }
+  }
+})
+
+it('is served whole from this address', async () => {
+  const page = await samples.call('GET', '/doc')
+  const html = (await samples.call('GET', page.headers.location ?? '/doc/')).text
+  expect(html).toContain('<title>daicho samples</title>')
+  expect(html).not.toMatch(/(?:src|href)="https?:/)
+})
