@@ -69,6 +69,7 @@ export function keptInMemory<Value>(initial: Value): Kept<Value> {
  * or the new one. A lock left by a crash is never stolen: its message says what to remove.
  *
  * Errors: KeptError. A damaged file is refused, at start and later, rather than taken for empty.
+ * Source: docs/decisions/0041-kept-files.md.
  */
 export function keptInFile<Value>(file: KeptFile<Value>): Kept<Value> {
   let value = file.initial

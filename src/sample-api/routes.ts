@@ -47,7 +47,10 @@ function parseBody(bytes: Buffer): Json {
   }
 }
 
-/** Mounts `/` and the open and gated paths under `/api`. */
+/**
+ * Mounts `/` and the open and gated paths under `/api`.
+ * Source: specification, “Endpoints”, T; docs/decisions/0044-token-gate.md.
+ */
 export function sampleRoutes(app: HttpApp, service: SampleService): void {
   app.get(
     '/',

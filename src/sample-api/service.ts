@@ -45,7 +45,10 @@ export interface SampleServiceDeps {
   readonly users: UserBook
 }
 
-/** Decides who gets a token and whose token counts. Source: specification, “Authentication”, T. */
+/**
+ * Decides who gets a token and whose token counts.
+ * Source: specification, “Authentication”, T; docs/decisions/0042-logins.md.
+ */
 export class SampleService {
   readonly #tokens: TokenService
   readonly #users: UserBook

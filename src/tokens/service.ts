@@ -75,7 +75,7 @@ export interface TokenServiceOptions {
  * pinned when it is verified, so what its header says can only name one of our keys. Keys and
  * revocations are read through `Kept`, so a change by another process holds from the next call on.
  * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
- * docs/decisions/0040-session-tokens.md.
+ * docs/decisions/0040-tokens.md.
  */
 export class TokenService {
   readonly #clock: Clock
