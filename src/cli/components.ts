@@ -88,6 +88,7 @@ async function samples(around: Surroundings): Promise<HttpComponent> {
     clock,
     tokens: await tokensOf(around),
     users,
+    logger: logger.child({ component: 'samples' }),
     version,
     also: [
       ...(filtered ? [mountPresenceFilter] : []),

@@ -1,6 +1,5 @@
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import type { Kept } from '../base/kept.ts'
 import {
   addUser,
   changePassword,
@@ -8,7 +7,7 @@ import {
   type Users,
   usersInFolder,
 } from '../sample-api/index.ts'
-import { hashPassword } from '../tokens/index.ts'
+import { hashPassword, type Kept } from '../tokens/index.ts'
 import { EXIT } from './exit.ts'
 import { EXITS_OF_FILES, exitingWith, nodeFolder } from './node-folder.ts'
 import { readNewPassword } from './password-prompt.ts'

@@ -6,7 +6,7 @@ export {
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
-export { type OpenApiPage, registerOpenApiPage, type SecurityScheme } from './openapi-page.ts'
+export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
 export { FailureThrottle, type ThrottleLimits } from './throttle.ts'

@@ -3,7 +3,7 @@ import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { HttpApp } from './component.ts'
 
 /** One way to show who calls, as OpenAPI names it. */
-export type SecurityScheme =
+type SecurityScheme =
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
   | { readonly type: 'apiKey'; readonly in: 'header' | 'query'; readonly name: string }
 

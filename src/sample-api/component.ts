@@ -1,10 +1,11 @@
 import { type HttpApp, type HttpComponent, registerOpenApiPage } from '../http/index.ts'
 import { statusOf } from './errors.ts'
-import { readBodies, sampleRoutes } from './routes.ts'
+import { readBodies, type SampleLogger, sampleRoutes } from './routes.ts'
 import { SampleService, type SampleServiceDeps } from './service.ts'
 
 /** What the listener of the samples stands on. */
 export interface SampleApiDeps extends SampleServiceDeps {
+  readonly logger: SampleLogger
   /** The version that the documentation page shows. */
   readonly version: string
   /** What else is mounted on this listener, before the sample itself. */
@@ -16,7 +17,12 @@ export interface SampleApiDeps extends SampleServiceDeps {
  *
  * Source: specification, “T: token-gated sample”, whose address is also that of B.
  */
-export function sampleApiComponent({ version, also, ...deps }: SampleApiDeps): HttpComponent {
+export function sampleApiComponent({
+  version,
+  also,
+  logger,
+  ...deps
+}: SampleApiDeps): HttpComponent {
   return {
     name: 'samples',
     defaultPort: 4129,
@@ -46,7 +52,7 @@ export function sampleApiComponent({ version, also, ...deps }: SampleApiDeps): H
         },
       })
       for (const mount of also) await mount(app)
-      sampleRoutes(app, new SampleService(deps))
+      sampleRoutes(app, new SampleService(deps), logger)
     },
   }
 }

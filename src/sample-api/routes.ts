@@ -1,10 +1,13 @@
 import formbody from '@fastify/formbody'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../base/strict-json.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { Failure, LoginBody, LoginReply, TokenQuery, UsersReply, WelcomeReply } from './schemas.ts'
 import type { SampleService } from './service.ts'
+
+/** Where logins are logged: by the id of the token, never by the token. */
+export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const failure = (message: string) => JSON.stringify({ success: false, message })
@@ -51,7 +54,7 @@ function parseBody(bytes: Buffer): Json {
  * Mounts `/` and the open and gated paths under `/api`.
  * Source: specification, “Endpoints”, T; docs/decisions/0044-token-gate.md.
  */
-export function sampleRoutes(app: HttpApp, service: SampleService): void {
+export function sampleRoutes(app: HttpApp, service: SampleService, logger: SampleLogger): void {
   app.get(
     '/',
     {
@@ -69,7 +72,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService): void {
   // token that is a list is an invalid token: both have a reply of their own, not a 400.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
-    mountLogin(open, service)
+    mountLogin(open, service, logger)
   })
   app.register(
     async (gated: HttpApp) => {
@@ -80,7 +83,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService): void {
   )
 }
 
-function mountLogin(app: HttpApp, service: SampleService): void {
+function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger): void {
   app.post(
     '/api/authenticate',
     {
@@ -103,7 +106,7 @@ function mountLogin(app: HttpApp, service: SampleService): void {
       switch (login.outcome) {
         case 'issued': {
           const { token, jti } = login.issued
-          request.log.info({ jti }, 'session token issued')
+          logger.info({ jti }, 'session token issued')
           return { success: true as const, message: 'Valid for 24 hours.', token }
         }
         case 'refused':

@@ -1,5 +1,4 @@
-import type { Kept } from '../base/kept.ts'
-import { decoyHash, hashPassword } from '../tokens/index.ts'
+import { decoyHash, hashPassword, type Kept } from '../tokens/index.ts'
 import { UserError } from './errors.ts'
 import { readUsersFile, usersInFolder } from './user-file.ts'
 import type { User, Users } from './users.ts'

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../base/json.ts'
-import { type Kept, keptInFile } from '../base/kept.ts'
 import { parseStrictJson } from '../base/strict-json.ts'
-import { assertPasswordHash, hashPassword } from '../tokens/index.ts'
+import { assertPasswordHash, hashPassword, type Kept, keptInFile } from '../tokens/index.ts'
 import { UserError } from './errors.ts'
 import { addUser, type User, type Users } from './users.ts'
 

@@ -1,4 +1,5 @@
 export { TokenError } from './errors.ts'
+export { type Kept, keptInFile } from './kept.ts'
 export {
   assertPasswordHash,
   decoyHash,

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
 import type { Clock } from '../base/clock.ts'
 import type { JsonObject } from '../base/json.ts'
-import { type Kept, keptInFile, keptInMemory } from '../base/kept.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { TokenError } from './errors.ts'
+import { type Kept, keptInFile, keptInMemory } from './kept.ts'
 import {
   freshKey,
   type KeyRing,

@@ -57,15 +57,13 @@ describe('daicho serve --only samples', () => {
     expect(noPairs.err).toMatch(/^daicho: .*HELLO_FILE.*\n$/)
   })
 
-  it('refuses a secret of 6 bytes, wherever it comes from, with exit code 78', async () => {
+  it('refuses a secret of 6 bytes with exit code 78', async () => {
     const path = join(folder, 'secret')
     await writeFile(path, '123456\n')
-    for (const env of [{ SECRET: '123456' }, { SECRET_FILE: path }]) {
-      const { code, err } = await serve(env, '127.0.0.1')
-      expect(code).toBe(78)
-      expect(err).toContain('6 bytes')
-      expect(err).not.toContain('123456')
-    }
+    const { code, err } = await serve({ SECRET_FILE: path }, '127.0.0.1')
+    expect(code).toBe(78)
+    expect(err).toContain('6 bytes')
+    expect(err).not.toContain('123456')
   })
 
   it('notices revocations, new keys and users while it runs', async () => {
@@ -120,14 +118,10 @@ describe('daicho user and daicho token', () => {
     const env = { SYSTEM_FOLDER: join(folder, 'other') }
     const cases: [string, Record<string, string>, number, string][] = [
       ['user list', {}, 78, 'set SYSTEM_FOLDER'],
-      ['user list', env, 78, 'there is no folder'],
       ['token keys rotate', env, 78, 'there is no folder'],
       ['user', env, 2, 'Usage: daicho user'],
-      ['user add', env, 2, "missing required argument 'name'"],
       ['user add ada correct-horse', env, 2, 'too many arguments'],
       ['user add ada', env, 2, 'give the password on standard input'],
-      ['token revoke', env, 2, "missing required argument 'jti'"],
-      ['token nonsense', env, 2, "unknown command 'nonsense'"],
     ]
     for (const [args, given, code, why] of cases) {
       const ended = await daicho(args, { env: given })
@@ -137,7 +131,6 @@ describe('daicho user and daicho token', () => {
     expect((await daicho('user add ada', { env, input: 'one\r\ntwo\n' })).code).toBe(0)
     const again = await daicho('user add ada', { env, input: 'x\n' })
     expect([again.code, again.err]).toEqual([1, 'daicho: there is a user ada already\n'])
-    expect((await daicho('user remove bob', { env })).code).toBe(1)
     expect((await daicho('token revoke x', { env })).code).toBe(2)
     const listed = await daicho('user list --json', { env })
     expect(listed.out).toBe('[{"name":"ada","admin":false}]\n')

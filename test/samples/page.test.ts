@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { basic, type SamplesListener, startSamples } from './listener.ts'
+import { basic, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 let samples: SamplesListener
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { basic, form, json, startSamples, unmistakable } from './listener.ts'
+import { basic, form, json, startSamples, unmistakable } from '../support/samples-listener.ts'
 
 it('no password, hash, key or token is in a log line, an error body, a list of users or a decoded token', async () => {
   const [password, wrong, pairPassword] = [unmistakable(), unmistakable(), unmistakable()]
@@ -82,7 +82,7 @@ it('a login logs the id of the token, by which it can be revoked', async () => {
     const token = await samples.login()
     const { jti } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
     const line = samples.logs.find((text) => text.includes('session token issued')) ?? ''
-    expect(JSON.parse(line)).toMatchObject({ jti, component: 'samples' })
+    expect(JSON.parse(line)).toMatchObject({ jti, level: 30 })
   } finally {
     await samples.close()
   }

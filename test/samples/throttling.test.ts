@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { json, type SamplesListener, startSamples } from './listener.ts'
+import { json, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 const USERS = [
   { name: 'ada', password: 'correct horse' },

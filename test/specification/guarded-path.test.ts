@@ -1,6 +1,11 @@
 import { METHODS } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, basic, type SamplesListener, startSamples } from '../samples/listener.ts'
+import {
+  type Answer,
+  basic,
+  type SamplesListener,
+  startSamples,
+} from '../support/samples-listener.ts'
 
 const PAIRS = {
   one: { name: 'ada', password: 'pa:ss' },

@@ -1,6 +1,6 @@
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { form, json, type SamplesListener, startSamples } from '../samples/listener.ts'
+import { form, json, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 const USERS = [
   { name: 'ada', password: 'correct horse', admin: true },

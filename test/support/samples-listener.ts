@@ -67,11 +67,13 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
   })
   const pairs = await openPairs({ file: file('hello.json', setup.pairs), loopback: true })
   const logs: string[] = []
+  const logger = pino({ level: 'trace' }, { write: (line) => logs.push(line) })
   const listener = await startListener(
     sampleApiComponent({
       clock,
       tokens,
       users,
+      logger,
       version: '0.0.0',
       also: [
         ...(setup.presenceFilter === true ? [mountPresenceFilter] : []),
@@ -82,7 +84,7 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
       host: '127.0.0.1',
       port: 0,
       publicHosts: new Set(),
-      logger: pino({ level: 'trace' }, { write: (line) => logs.push(line) }),
+      logger,
     },
   )
   const port = Number(new URL(listener.url).port)

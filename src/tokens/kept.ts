@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { CodedError } from './coded-error.ts'
+import { CodedError } from '../base/coded-error.ts'
 
 /** Why a kept value cannot be read or changed; the message names the file. */
 export type KeptErrorCode =
