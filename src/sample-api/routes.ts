@@ -31,12 +31,6 @@ export async function readBodies(app: HttpApp): Promise<void> {
   )
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
   await app.register(formbody)
-  app.addHook('preParsing', async ({ headers }) => {
-    const encoding = headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
-    if (encoding !== 'identity') {
-      throw new HttpRefusal(415, 'CONTENT_ENCODING_UNKNOWN', 'send the body without compression')
-    }
-  })
 }
 
 function parseBody(bytes: Buffer): Json {
