@@ -22,6 +22,15 @@ export interface OpenApiPage {
 }
 
 /**
+ * Everything comes from this address. The plugin's own policy lets other sites in, and its
+ * `upgrade-insecure-requests` leaves the page blank on every plain address but loopback.
+ */
+const CONTENT_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+  "font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; " +
+  "frame-ancestors 'none'"
+
+/**
  * Serves an OpenAPI 3.1 document made of the route schemas, and Swagger UI for it, with every file
  * from this process: nothing is fetched from elsewhere, so the page works without a network.
  *
@@ -39,7 +48,7 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
   })
   await app.register(fastifySwaggerUi, {
     routePrefix: page.path,
-    staticCSP: true,
+    staticCSP: CONTENT_POLICY,
     theme: { title: page.title },
     uiConfig: { validatorUrl: null, docExpansion: 'list', displayRequestDuration: true },
   })
