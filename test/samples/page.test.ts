@@ -60,4 +60,8 @@ it('is served whole from this address', async () => {
   const html = (await samples.call('GET', page.headers.location ?? '/doc/')).text
   expect(html).toContain('<title>daicho samples</title>')
   expect(html).not.toMatch(/(?:src|href)="https?:/)
+  const policy = String(page.headers['content-security-policy'])
+  expect(policy).toContain("default-src 'none'")
+  // Neither another site, nor https where there is none: that leaves the page blank.
+  expect(policy).not.toMatch(/https?:|swagger\.io|upgrade-insecure-requests|unsafe/)
 })
