@@ -51,8 +51,9 @@ async function openIn(
   return {
     service: new LedgerService(reader, writer, clock),
     async close() {
-      await writer.close()
+      // The writer last: who closes last folds the engine's log into the file.
       await reader.close()
+      await writer.close()
       folder.release()
     },
   }

@@ -9,16 +9,35 @@ export interface WriterStart {
   readonly difficulty: number
 }
 
-/** Main thread to writer: one batch, or the last message. */
-export type ToWriter = { readonly batch: string; readonly nowMs: number } | { readonly close: true }
+/**
+ * Main thread to writer: units of work, or the last message. `entries` and `bytes` are their sums,
+ * so that the writer can tell how many messages make one block without opening them.
+ */
+export type ToWriter =
+  | {
+      readonly units: string
+      readonly entries: number
+      readonly bytes: number
+      readonly nowMs: number
+    }
+  | { readonly close: true }
 
-/** Writer to main thread. */
+/** Writer to main thread. `messages` says how many messages an answer is for, oldest first. */
 export type FromWriter =
   | { readonly ready: true }
-  /** The batch is durable; a batch of which nothing could be done makes no block. */
-  | { readonly block: { height: number; id: string } | null; readonly outcomes: Outcome[] }
-  /** Nothing of the batch was done. After `stopped` nothing more will be. */
-  | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
+  /** The units are durable; units of which nothing could be done make no block. */
+  | {
+      readonly messages: number
+      readonly block: { height: number; id: string } | null
+      readonly outcomes: Outcome[]
+    }
+  /** Nothing of the units was done. After `stopped` nothing more will be. */
+  | {
+      readonly messages: number
+      readonly refused: LedgerErrorCode
+      readonly reason: string
+      readonly stopped: boolean
+    }
   /** It could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

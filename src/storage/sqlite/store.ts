@@ -3,6 +3,7 @@ import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import type { Store } from '../store.ts'
+import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
@@ -11,7 +12,7 @@ import { Query } from './statements.ts'
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 32_768
 /** The write-ahead log is folded into the file when it holds this many pages of 4 KiB. */
-const LOG_PAGES = 4_096
+const LOG_PAGES = 8_192
 /** Items of deleted databases removed by one `tidy`. */
 const PURGE_ITEMS = 500
 
@@ -30,12 +31,14 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #statements: ReturnType<typeof prepare>
   /** Names to creation positions, as in table `databases`: only this connection changes it. */
   readonly #databases = new Map<string, number>()
+  readonly #fold: LogFolder
   #head: Head | null
   #purging = true
-  #appended = 0
+  #appended = false
 
-  constructor(database: DatabaseSync) {
+  constructor(database: DatabaseSync, fold: LogFolder) {
     super(database, NO_VIEW)
+    this.#fold = fold
     this.#statements = prepare(database)
     const head = this.#statements.head.get()
     this.#head = head === undefined ? null : headOfRow(head)
@@ -56,18 +59,23 @@ class SqliteStore extends SqliteReader implements Store {
       throw storeError(error)
     }
     this.#head = headOf(block)
-    this.#appended += 1
+    this.#appended = true
   }
 
   async tidy(): Promise<boolean> {
-    // Commits do not fold the log themselves (wal_autocheckpoint is off), so that none of them is
-    // the slow one; this does, while nothing waits. PASSIVE never waits for readers.
-    if (this.#appended > 0 && this.#logPages() >= LOG_PAGES) {
-      this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
-    }
-    this.#appended = 0
+    // Commits do not fold the log (wal_autocheckpoint is off), so that none of them is the slow one:
+    // another thread does most of it. Then this connection folds the little that came meanwhile, and
+    // the next commit starts the log anew.
+    if (this.#fold.takeFolded()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
+    this.#appended = false
     if (this.#purging) this.#purging = this.#purge()
     return this.#purging
+  }
+
+  override async close(): Promise<void> {
+    await this.#fold.close()
+    await super.close()
   }
 
   #logPages(): number {
@@ -238,7 +246,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
     prepareSchema(database, options.path, options.serverId)
-    return new SqliteStore(database)
+    return new SqliteStore(database, new LogFolder(options.path))
   } catch (error) {
     database.close()
     if (error instanceof StoreError) throw error

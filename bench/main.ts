@@ -1,0 +1,18 @@
+// `npm run bench` runs every benchmark; `npm run bench -- ledger single` one of them, or a part.
+const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
+  {
+    ledger: () => import('./ledger.ts'),
+    samples: () => import('./samples.ts'),
+  }
+
+const [name, ...parts] = process.argv.slice(2)
+if (name !== undefined && BENCHMARKS[name] === undefined) {
+  console.error(`known are: ${Object.keys(BENCHMARKS).join(', ')}`)
+  process.exit(2)
+}
+for (const [each, open] of Object.entries(BENCHMARKS)) {
+  if (name !== undefined && name !== each) continue
+  console.log(`\n== ${each}`)
+  const benchmark = await open()
+  await benchmark.run(parts)
+}

@@ -1,0 +1,41 @@
+// The baseline: Fastify with the ledger's own schemas and nothing behind them.
+import { randomUUID } from 'node:crypto'
+import fastify from 'fastify'
+import {
+  CreateBody,
+  DatabaseParams,
+  Failure,
+  ItemParams,
+  ItemReply,
+  TokenQuery,
+  WrittenReply,
+} from '../../src/ledger/schemas.ts'
+import { sampleItem } from './sample-item.ts'
+
+const failures = { '4xx': Failure, '5xx': Failure }
+const item = { id: randomUUID(), ...sampleItem() }
+const app = fastify()
+app.post(
+  '/api/:db',
+  {
+    schema: {
+      params: DatabaseParams,
+      querystring: TokenQuery,
+      body: CreateBody,
+      response: { 200: WrittenReply, ...failures },
+    },
+  },
+  async () => ({ status: true, id: randomUUID() }),
+)
+app.get(
+  '/api/:db/:id',
+  {
+    schema: {
+      params: ItemParams,
+      querystring: TokenQuery,
+      response: { 200: ItemReply, ...failures },
+    },
+  },
+  async () => ({ status: true, item }),
+)
+console.log(JSON.stringify({ ledger: await app.listen({ port: 0 }) }))

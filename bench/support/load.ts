@@ -1,0 +1,47 @@
+import autocannon from 'autocannon'
+
+/** What one run gave. */
+export interface Run {
+  readonly perSecond: number
+  readonly p99Ms: number
+}
+
+/** Sends one request over and over on `connections` connections for `seconds`. */
+export async function load(request: {
+  url: string
+  method: 'GET' | 'POST'
+  body?: string
+  connections: number
+  seconds: number
+}): Promise<Run> {
+  const { url, method, body, connections, seconds } = request
+  const result = await autocannon({
+    url,
+    method,
+    connections,
+    duration: seconds,
+    ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
+  })
+  if (result.non2xx > 0 || result.errors > 0) {
+    throw new Error(`${method} ${url}: ${result.non2xx} refusals, ${result.errors} errors`)
+  }
+  return { perSecond: result.requests.total / result.duration, p99Ms: result.latency.p99 }
+}
+
+/** The middle one, or the mean of the two in the middle. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length / 2
+  return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
+}
+
+/** Prints rows as a table with aligned columns; the first row names them. */
+export function printTable(rows: readonly (readonly string[])[]): void {
+  const width = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0))
+  for (const row of rows) {
+    const cells = row.map((cell, at) =>
+      at === 0 ? cell.padEnd(width(at)) : cell.padStart(width(at)),
+    )
+    console.log(cells.join('  '))
+  }
+}

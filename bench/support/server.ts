@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** A server under measurement, in a process of its own. */
+export interface Server {
+  readonly url: string
+  /** Resident memory in MB. */
+  residentMb(): number
+  /** Seconds of processor time used so far. */
+  cpuSeconds(): number
+  stop(signal?: NodeJS.Signals): Promise<void>
+}
+
+const path = (file: string) => fileURLToPath(new URL(file, import.meta.url))
+/** Ticks of /proc/<pid>/stat in a second. */
+const TICKS = 100
+
+/** Starts a program that prints one line of JSON with its address under `ledger`. */
+async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
+  })
+  if (child.stdout === null) throw new Error('no output of the server')
+  const [line]: unknown[] = await once(child.stdout, 'data')
+  const { ledger }: { ledger: string } = JSON.parse(String(line))
+  return serverOf(child, ledger)
+}
+
+/** What a started process is to the benchmarks. */
+export function serverOf(child: ChildProcess, url: string): Server {
+  const proc = (file: string) => readFileSync(`/proc/${child.pid}/${file}`, 'utf8')
+  return {
+    url,
+    residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(proc('status'))?.[1]) / 1024,
+    cpuSeconds: () => {
+      const fields = proc('stat').split(' ')
+      return (Number(fields[13]) + Number(fields[14])) / TICKS
+    },
+    async stop(signal = 'SIGTERM') {
+      const ended = once(child, 'exit')
+      child.kill(signal)
+      await ended
+    },
+  }
+}
+
+/** The ledger, durable, in `folder`. */
+export function startLedger(folder: string): Promise<Server> {
+  const main = path('../../src/cli/main.ts')
+  const flags = ['serve', '--only', 'ledger', '--port', '0', '--json']
+  return startProgram([main, ...flags], { SYSTEM_FOLDER: folder })
+}
+
+/** The baseline. */
+export function startBare(): Promise<Server> {
+  return startProgram([path('./bare-app.ts')], {})
+}

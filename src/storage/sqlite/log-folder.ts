@@ -1,0 +1,51 @@
+import { Worker } from 'node:worker_threads'
+
+/** Folds the write-ahead log in a thread of its own, which starts when it is first needed. */
+export class LogFolder {
+  readonly #path: string
+  #worker: Worker | null = null
+  #state: 'idle' | 'folding' | 'folded' = 'idle'
+
+  /** `path` is the database file. */
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** Starts folding unless it goes on already. */
+  start(): void {
+    if (this.#state !== 'idle') return
+    this.#state = 'folding'
+    this.#worker ??= this.#startWorker()
+    this.#worker.postMessage('fold')
+  }
+
+  /** Whether a fold has ended since this was last asked. */
+  takeFolded(): boolean {
+    if (this.#state !== 'folded') return false
+    this.#state = 'idle'
+    return true
+  }
+
+  /** Ends the thread; a fold in the middle is abandoned, and nothing is lost by it. */
+  async close(): Promise<void> {
+    await this.#worker?.terminate()
+  }
+
+  #startWorker(): Worker {
+    // Sources run as they are, a build has only JavaScript.
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    const worker = new Worker(new URL(`./fold-thread.${extension}`, import.meta.url), {
+      name: 'log-folder',
+      workerData: this.#path,
+    })
+    worker.unref()
+    worker.on('message', () => {
+      this.#state = 'folded'
+    })
+    // Without the thread the log grows until the store is closed, which folds it; nothing is lost.
+    worker.on('error', () => {
+      this.#state = 'folding'
+    })
+    return worker
+  }
+}
