@@ -1,5 +1,5 @@
 import { canonicalJson } from '../base/canonical-json.ts'
-import type { Entry } from '../chain/index.ts'
+import { type Entry, entryText } from '../chain/index.ts'
 
 /** One change that an entry makes to a database; `position` is the entry's, packed. */
 export type Effect =
@@ -35,5 +35,22 @@ export function effectOf(entry: Entry, position: number): Effect {
       return { kind, position, db, id: entry.item.id, text: canonicalJson(entry.item) }
     case 'delete_item':
       return { kind, position, db, id: entry.id }
+  }
+}
+
+/**
+ * The canonical text of the entry of node `serverId` that has `effect`. A stored entry is in
+ * canonical form exactly when this gives it back.
+ */
+export function entryTextOf(effect: Effect, serverId: number): string {
+  switch (effect.kind) {
+    case 'create_db':
+    case 'delete_db':
+      return entryText.database(effect.kind, serverId, effect.db)
+    case 'create_item':
+    case 'update_item':
+      return entryText.item(effect.kind, serverId, effect.db, effect.text)
+    case 'delete_item':
+      return entryText.deleteItem(serverId, effect.db, effect.id)
   }
 }

@@ -1,6 +1,7 @@
+export type { Finding } from './comparison.ts'
 export { type Effect, effectOf } from './effect.ts'
 export { StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder } from './folder.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
 export type { ItemRange, Store, StoredDatabase, StoredItem, StoreReader } from './store.ts'
-export { type Finding, type Progress, type Verification, verifyStore } from './verify.ts'
+export { type Progress, type Verification, verifyStore } from './verify.ts'

@@ -12,6 +12,11 @@ export interface StoredItem {
   readonly text: string
 }
 
+/** An item with the database that it is in: the packed position that created that. */
+export interface PlacedItem extends StoredItem {
+  readonly database: number
+}
+
 /** A database: its name, and the packed position of the entry that created it. */
 export interface StoredDatabase {
   readonly name: string
@@ -48,10 +53,14 @@ export interface StoreReader {
   listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]>
   /** The same with the items; also bounded by PAGE_CHARACTERS. */
   listItems(database: number, range: ItemRange): Promise<StoredItem[]>
+  /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
+  itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
   /** How many items the database created at `database` holds. */
   countItems(database: number): Promise<number>
   /** Creation positions of deleted databases whose space is not free yet. */
   droppedDatabases(): Promise<number[]>
+  /** What the engine finds wrong with its own file (an index that lost a row, say), or null. */
+  damage(): Promise<string | null>
   /** The last block of the chain of `serverId`, or null when there is none. */
   head(serverId: number): Promise<Head | null>
   /** Blocks from height `from` upwards, at most `limit`, bounded by PAGE_CHARACTERS but at least one. */

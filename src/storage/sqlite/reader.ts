@@ -6,11 +6,21 @@ import { StoreError } from '../errors.ts'
 import {
   type ItemRange,
   PAGE_CHARACTERS,
+  type PlacedItem,
   type StoredDatabase,
   type StoredItem,
   type StoreReader,
 } from '../store.ts'
-import { blockOf, databaseOf, headOfRow, integerOf, itemOf, positionsOf, type Row } from './rows.ts'
+import {
+  blockOf,
+  databaseOf,
+  headOfRow,
+  integerOf,
+  itemOf,
+  placedItemOf,
+  positionsOf,
+  type Row,
+} from './rows.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
@@ -44,6 +54,7 @@ export class SqliteReader implements StoreReader {
       item: query('item'),
       ids: query('ids'),
       items: query('items'),
+      created: query('created'),
       count: query('count'),
       dropped: query('dropped'),
       head: query('head'),
@@ -81,6 +92,11 @@ export class SqliteReader implements StoreReader {
     return page(rows, itemOf, (item) => item.text.length)
   }
 
+  async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
+    this.#view.take()
+    return page(this.#select.created.iterate(after, limit), placedItemOf, ({ text }) => text.length)
+  }
+
   async countItems(database: number): Promise<number> {
     this.#view.take()
     const row = this.#select.count.get(database)
@@ -90,6 +106,12 @@ export class SqliteReader implements StoreReader {
   async droppedDatabases(): Promise<number[]> {
     this.#view.take()
     return this.#select.dropped.all().map((row) => integerOf(row, 'db'))
+  }
+
+  async damage(): Promise<string | null> {
+    this.#view.take()
+    const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
+    return first?.[0] === 'ok' ? null : `the file is damaged: ${first?.[0]}`
   }
 
   async head(serverId: number): Promise<Head | null> {
@@ -159,6 +181,8 @@ const SELECT = {
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
   items: `SELECT id, created, revision, item FROM items
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
+  created: `SELECT id, created, revision, item, db FROM items
+    WHERE created > ? ORDER BY created LIMIT ?`,
   count: 'SELECT count(*) AS n FROM items WHERE db = ?',
   dropped: 'SELECT db FROM dropped ORDER BY db',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',

@@ -1,6 +1,6 @@
 import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
-import type { StoredDatabase, StoredItem } from '../store.ts'
+import type { PlacedItem, StoredDatabase, StoredItem } from '../store.ts'
 
 /** A row as the driver gives it: values in the order of the statement's columns. */
 export type Row = readonly unknown[]
@@ -52,6 +52,11 @@ export function itemOf([id, created, revision, item]: Row): StoredItem {
     revision: integer(revision, 'revision'),
     text: text(item, 'item'),
   }
+}
+
+/** Of the columns id, created, revision, item, db. */
+export function placedItemOf(row: Row): PlacedItem {
+  return { ...itemOf(row), database: integer(row[4], 'db') }
 }
 
 /** Of the columns height, id, timestamps. */

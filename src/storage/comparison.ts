@@ -1,0 +1,188 @@
+import type { Json } from '../base/json.ts'
+import { type Block, type Entry, entryOf, packPosition, positionText } from '../chain/index.ts'
+import { type Effect, effectOf, entryTextOf } from './effect.ts'
+import type { PlacedItem, StoredItem, StoreReader } from './store.ts'
+
+/** The first difference found; `height` and `index` say where in the chain, when it has a place. */
+export interface Finding {
+  readonly height: number | null
+  readonly index: number | null
+  readonly what: string
+}
+
+type ItemEffect = Extract<Effect, { id: string }>
+
+/** Rows read ahead at a time. */
+const ROWS_PER_PAGE = 500
+
+/**
+ * Compares a chain, entry by entry, with the databases that are there, in constant memory.
+ *
+ * Nothing is rebuilt: every row says where it was created and where its content was set, so the
+ * databases are what the chain makes of them exactly when
+ * - every row is met, walking both in the order of creation, at the entry that created it,
+ * - no later entry changes or deletes it, but for the one that it says set its content, with the
+ *   same text,
+ * - there are as many rows as creations less deletions.
+ * An invented row fails the first, a stale or changed one the second, a missing one the last. Rows
+ * left of a deleted database are passed over: nobody can read them, they are on their way out.
+ */
+export class Comparison {
+  /** Live databases by name: creation position, and how many items the chain gives each. */
+  readonly databases = new Map<string, { created: number; items: number; whole: number }>()
+  readonly #store: StoreReader
+  /** Creation positions of the databases that the chain deleted. */
+  readonly #deleted = new Set<number>()
+  /** Creation positions of the databases that the store holds now. */
+  #stored: ReadonlySet<number> | null = null
+  /** Rows in the order of creation that the chain has not come to, and the next of them. */
+  #rows: readonly PlacedItem[] = []
+  #next = 0
+
+  constructor(store: StoreReader) {
+    this.#store = store
+  }
+
+  /** How many items the chain gives all live databases. */
+  get items(): number {
+    let items = 0
+    for (const database of this.databases.values()) items += database.items
+    return items
+  }
+
+  /** The first entry of the next block that the databases contradict, or null. */
+  async block(block: Block): Promise<Finding | null> {
+    for (const [index, text] of block.entries.entries()) {
+      const found = (what: string): Finding => ({ height: block.height, index, what })
+      const entry = parsed(text)
+      if (entry === null) return found('it is not an entry')
+      if (entry.serverid !== block.serverId) return found('the entry names another server id')
+      const effect = effectOf(entry, packPosition(block.height, index))
+      if (entryTextOf(effect, block.serverId) !== text) return found('it is not in canonical form')
+      const what = 'id' in effect ? await this.#item(effect) : this.#database(effect)
+      if (what !== null) return found(what)
+    }
+    return null
+  }
+
+  /** After the last block: rows that no entry created, databases, and numbers of items. */
+  async end(): Promise<Finding | null> {
+    const what =
+      (await this.#rowsBefore(Number.POSITIVE_INFINITY)) ??
+      (await this.#databasesDiffer()) ??
+      (await this.#store.damage())
+    return what === null ? null : { height: null, index: null, what }
+  }
+
+  #database({ kind, db, position }: Effect): string | null {
+    const database = this.databases.get(db)
+    if (kind === 'create_db') {
+      if (database !== undefined) return `database ${db} exists already`
+      this.databases.set(db, { created: position, items: 0, whole: 0 })
+      return null
+    }
+    if (database === undefined) return `there is no database ${db} at this height`
+    this.databases.delete(db)
+    this.#deleted.add(database.created)
+    return null
+  }
+
+  async #item(effect: ItemEffect): Promise<string | null> {
+    const { kind, db, id, position } = effect
+    const database = this.databases.get(db)
+    if (database === undefined) return `there is no database ${db} at this height`
+    if (kind === 'create_item') {
+      database.items += 1
+      const stray = await this.#rowsBefore(position)
+      if (stray !== null) return stray
+      const row = await this.#peek()
+      if (row?.created !== position) return null // deleted again further on, or missing
+      this.#next += 1
+      if (row.id !== id || row.database !== database.created) {
+        return `what is stored as created here is item ${row.id}, not item ${id} of ${db}`
+      }
+      return contradiction(effect, row, database)
+    }
+    if (kind === 'delete_item') database.items -= 1
+    // A database that is deleted further on has no rows to compare with.
+    if (!(await this.#isStored(database.created))) return null
+    const row = await this.#store.item(db, id)
+    return row === null ? null : contradiction(effect, row, database)
+  }
+
+  /** Passes over the rows created before `position`; says which of them no entry created. */
+  async #rowsBefore(position: number): Promise<string | null> {
+    for (let row = await this.#peek(); row !== null; row = await this.#peek()) {
+      if (row.created >= position) return null
+      if (await this.#isStored(row.database)) {
+        const at = positionText(row.created)
+        return `item ${row.id} is stored as created at ${at}, where the chain creates no such item`
+      }
+      this.#next += 1
+    }
+    return null
+  }
+
+  async #peek(): Promise<PlacedItem | null> {
+    if (this.#next === this.#rows.length) {
+      const after = this.#rows.at(-1)?.created ?? -1
+      this.#rows = await this.#store.itemsByCreation(after, ROWS_PER_PAGE)
+      this.#next = 0
+    }
+    return this.#rows[this.#next] ?? null
+  }
+
+  async #isStored(database: number): Promise<boolean> {
+    this.#stored ??= new Set((await this.#store.databases()).map(({ created }) => created))
+    return this.#stored.has(database)
+  }
+
+  async #databasesDiffer(): Promise<string | null> {
+    const stored = await this.#store.databases()
+    for (const { name, created } of stored) {
+      if (this.databases.get(name)?.created === created) continue
+      return `database ${name} is stored as created at ${positionText(created)}; the chain does not say so`
+    }
+    for (const [name, { created, items, whole }] of this.databases) {
+      if (!stored.some((database) => database.name === name)) {
+        return `database ${name}, created at ${positionText(created)}, is missing`
+      }
+      const count = await this.#store.countItems(created)
+      if (count !== items) return `database ${name} holds ${count} items; the chain gives ${items}`
+      if (whole !== items)
+        return `database ${name} holds items whose last change is not in the chain`
+    }
+    const alive = (await this.#store.droppedDatabases()).find(
+      (created) => !this.#deleted.has(created),
+    )
+    if (alive === undefined) return null
+    return `${positionText(alive)} is noted as a deleted database; the chain deletes none there`
+  }
+}
+
+/** What `row` says of itself that `effect` contradicts, or null; counts rows met with their text. */
+function contradiction(
+  effect: ItemEffect,
+  row: StoredItem,
+  database: { whole: number },
+): string | null {
+  const { kind, position, id, db } = effect
+  const stored = `item ${id} of ${db} is stored as of ${positionText(row.revision)}`
+  // Created later again: the row says nothing about this entry.
+  if (row.created > position) return null
+  if (kind === 'delete_item') return `${stored}, but is deleted here`
+  if (row.revision < position) return `${stored}, but is changed here`
+  if (row.revision > position) return null
+  if (row.text !== effect.text) return `item ${id} of ${db} is stored with another content`
+  database.whole += 1
+  return null
+}
+
+function parsed(text: string): Entry | null {
+  try {
+    const value: Json = JSON.parse(text)
+    return entryOf(value)
+  } catch {
+    return null
+  }
+}
