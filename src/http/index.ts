@@ -6,7 +6,15 @@ export {
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
+export { figure, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
+export {
+  OutboundError,
+  type OutboundErrorCode,
+  type OutboundPolicy,
+  type OutboundReply,
+  outboundGet,
+} from './outbound.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
 export { FailureThrottle, type ThrottleLimits } from './throttle.ts'

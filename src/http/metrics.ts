@@ -1,0 +1,115 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Gauge, Histogram, Registry } from 'prom-client'
+import type { HttpApp } from './component.ts'
+
+/** Upper bounds of the latency buckets, seconds. */
+const LATENCY_BUCKETS_S = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+]
+/** How often the event loop's delay is sampled, milliseconds. */
+const LOOP_RESOLUTION_MS = 20
+const NANOSECONDS = 1e9
+const MICROSECONDS = 1e6
+
+/**
+ * Counts and times every request of `app`, and serves the figures at `GET /metrics` as Prometheus
+ * text. Returns the listener's own registry: a component adds its own figures there.
+ *
+ * Labels hold the route's pattern, never the path or the query, so their number is bounded and no
+ * secret gets into them. A request that no route takes has the route `none`.
+ *
+ * Call it before the routes are mounted: only later routes are counted.
+ */
+export function registerMetrics(app: HttpApp): Registry {
+  const registry = new Registry()
+  // Its `_count` is the number of requests: one observation per request pays for both.
+  const latency = new Histogram({
+    name: 'daicho_http_request_seconds',
+    help: 'Requests by route and status, and the time from arrival to the last byte handed over',
+    labelNames: ['method', 'route', 'status'],
+    buckets: LATENCY_BUCKETS_S,
+    registers: [registry],
+  })
+  app.addHook('onResponse', (request, reply, done) => {
+    latency.observe(
+      {
+        method: request.method,
+        route: request.routeOptions.url ?? 'none',
+        status: reply.statusCode,
+      },
+      reply.elapsedTime / 1000,
+    )
+    done()
+  })
+  const stop = addProcessFigures(registry)
+  app.addHook('onClose', async () => stop())
+  app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
+    reply.type(registry.contentType).send(await registry.metrics()),
+  )
+  return registry
+}
+
+/** Adds what is true of the whole process; returns how to stop sampling. */
+function addProcessFigures(registry: Registry): () => void {
+  const delay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
+  delay.enable()
+  figure(registry, {
+    name: 'daicho_event_loop_delay_seconds',
+    help: 'Delay of the event loop since the previous scrape, by quantile (1 is the maximum)',
+    labelNames: ['quantile'],
+    collect() {
+      this.set({ quantile: '0.5' }, delay.percentile(50) / NANOSECONDS)
+      this.set({ quantile: '0.99' }, delay.percentile(99) / NANOSECONDS)
+      this.set({ quantile: '1' }, delay.max / NANOSECONDS)
+      delay.reset()
+    },
+  })
+  figure(registry, {
+    name: 'process_resident_memory_bytes',
+    help: 'Memory of the process that is in RAM',
+    labelNames: [],
+    collect() {
+      this.set(process.memoryUsage.rss())
+    },
+  })
+  figure(registry, {
+    name: 'process_cpu_seconds_total',
+    help: 'Processor time that the process has used, user and system',
+    labelNames: [],
+    collect() {
+      const { user, system } = process.cpuUsage()
+      this.set((user + system) / MICROSECONDS)
+    },
+  })
+  figure(registry, {
+    name: 'process_uptime_seconds',
+    help: 'Time since the process started',
+    labelNames: [],
+    collect() {
+      this.set(process.uptime())
+    },
+  })
+  return () => delay.disable()
+}
+
+/** What a figure read at scrape time is made of. */
+interface Figure<Label extends string> {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly Label[]
+  /** Sets the gauge to what is true now. */
+  collect(this: Gauge<Label>): void
+}
+
+/** Adds a gauge that is read only when somebody scrapes, so that it costs nothing in between. */
+export function figure<Label extends string>(registry: Registry, what: Figure<Label>): void {
+  registry.registerMetric(
+    new Gauge<Label>({
+      name: what.name,
+      help: what.help,
+      labelNames: [...what.labelNames],
+      registers: [],
+      collect: what.collect,
+    }),
+  )
+}

@@ -1,0 +1,215 @@
+import { type LookupOptions, lookup } from 'node:dns'
+import { type IncomingMessage, request as plainRequest, type RequestOptions } from 'node:http'
+import { request as tlsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import type { Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { CodedError } from '../base/coded-error.ts'
+import { addressKind } from './outbound-address.ts'
+
+/** Why a request to elsewhere got no usable reply. */
+export type OutboundErrorCode =
+  | 'SCHEME_REFUSED' // not a scheme that the caller allows
+  | 'ADDRESS_REFUSED' // the host is, or resolves to, an address that is not allowed
+  | 'UNREACHABLE' // no connection, no such name, TLS failure, reset, cut short
+  | 'TIMEOUT' // not complete within the time allowed
+  | 'REDIRECTED' // the reply points elsewhere; redirects are never followed
+  | 'BODY_TOO_LARGE' // more bytes than allowed, before or after decompression
+  | 'ENCODING_REFUSED' // a Content-Encoding that was not asked for, or not what it says
+
+/** Thrown by `outboundGet`. The message names the host, never the path, query or credentials. */
+export class OutboundError extends CodedError<OutboundErrorCode> {
+  override readonly name = 'OutboundError'
+}
+
+/** What a request to elsewhere may do and cost. */
+export interface OutboundPolicy {
+  /** e.g. `['https:']`; only tests and peers on a private network add `http:`. */
+  readonly schemes: readonly ('https:' | 'http:')[]
+  /** Whether addresses of private networks and loopback may be called. */
+  readonly allowPrivate: boolean
+  /** From the call to the last byte of the body, name resolution included; milliseconds. */
+  readonly timeoutMs: number
+  /** Longest body in bytes, counted both as sent and decompressed. */
+  readonly bodyBytesMax: number
+}
+
+/** A reply that arrived whole. */
+export interface OutboundReply {
+  /** HTTP status, 200..299 or 304 or 400..599. */
+  readonly status: number
+  /** The value of a header, by lower-case name; null when absent. */
+  header(name: string): string | null
+  /** The body, decompressed. */
+  readonly body: Buffer
+}
+
+/**
+ * One GET to an address that the operator chose, bounded in time, bytes and reach.
+ *
+ * The host is judged as written and again at every address it resolves to, on the very lookup that
+ * the connection uses, so that DNS cannot answer twice differently. Redirects are errors. The body
+ * is counted while it streams and the connection is destroyed at the limit, so a compressed bomb
+ * costs no more memory than the limit. A connection is used once.
+ *
+ * Errors: OutboundError.
+ */
+export async function outboundGet(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  policy: OutboundPolicy,
+): Promise<OutboundReply> {
+  refuseByUrl(url, policy)
+  const ended = new AbortController()
+  const timer = setTimeout(
+    () => ended.abort(new OutboundError('TIMEOUT', `no complete reply from ${url.hostname}`)),
+    policy.timeoutMs,
+  )
+  try {
+    const response = await send(url, headers, policy, ended.signal)
+    return await receive(url, response, policy, ended.signal)
+  } catch (error) {
+    throw ended.signal.aborted ? ended.signal.reason : asOutboundError(url, error)
+  } finally {
+    clearTimeout(timer)
+    // Whatever is still open belongs to a reply that nobody reads any more.
+    ended.abort()
+  }
+}
+
+function refuseByUrl(url: URL, policy: OutboundPolicy): void {
+  if (!policy.schemes.some((scheme) => scheme === url.protocol)) {
+    throw new OutboundError('SCHEME_REFUSED', `${url.protocol} is not allowed here`)
+  }
+  // An address as the host never goes through a lookup, so it is judged here.
+  const literal = url.hostname.replace(/^\[|\]$/g, '')
+  if (isIP(literal) !== 0) refuseByAddress(url.hostname, literal, policy)
+}
+
+function refuseByAddress(host: string, address: string, policy: OutboundPolicy): void {
+  const kind = addressKind(address)
+  if (kind === 'public' || (kind === 'private' && policy.allowPrivate)) return
+  throw new OutboundError('ADDRESS_REFUSED', `${host} is at ${address}, which is not allowed`)
+}
+
+function send(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  policy: OutboundPolicy,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const options: RequestOptions = {
+    method: 'GET',
+    headers: { ...headers, 'accept-encoding': 'gzip', connection: 'close' },
+    agent: false,
+    signal,
+    lookup: judgedLookup(policy),
+    maxHeaderSize: 16_384,
+  }
+  return new Promise((resolve, reject) => {
+    const request =
+      url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options)
+    request.once('response', resolve)
+    // `on`, not `once`: a reset after the reply emits again, and must not be uncaught.
+    request.on('error', reject)
+    request.end()
+  })
+}
+
+/** `dns.lookup`, refusing a name as soon as one of its addresses is not allowed. */
+function judgedLookup(policy: OutboundPolicy): LookupFunction {
+  return (hostname, options: LookupOptions, callback) => {
+    lookup(hostname, { ...options, all: true }, (error, addresses) => {
+      const [first] = addresses ?? []
+      if (error !== null || first === undefined) {
+        callback(error ?? new Error(`no address for ${hostname}`), '', 0)
+        return
+      }
+      try {
+        for (const { address } of addresses) refuseByAddress(hostname, address, policy)
+      } catch (refusal) {
+        callback(refusal instanceof Error ? refusal : new Error(String(refusal)), '', 0)
+        return
+      }
+      if (options.all === true) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    })
+  }
+}
+
+async function receive(
+  url: URL,
+  response: IncomingMessage,
+  policy: OutboundPolicy,
+  signal: AbortSignal,
+): Promise<OutboundReply> {
+  const status = response.statusCode ?? 0
+  if (status >= 300 && status < 400 && status !== 304) {
+    throw new OutboundError('REDIRECTED', `${url.hostname} answered ${status}, a redirect`)
+  }
+  const body = await bodyOf(url, response, policy, signal)
+  return {
+    status,
+    header: (name) => {
+      const value = response.headers[name]
+      return typeof value === 'string' ? value : null
+    },
+    body,
+  }
+}
+
+async function bodyOf(
+  url: URL,
+  response: IncomingMessage,
+  policy: OutboundPolicy,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const encoding = (response.headers['content-encoding'] ?? 'identity').toLowerCase()
+  if (encoding === 'identity' || response.statusCode === 304) {
+    return collect(url, response, policy.bodyBytesMax)
+  }
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+    throw new OutboundError('ENCODING_REFUSED', `${url.hostname} sent an unknown encoding`)
+  }
+  const gunzip = createGunzip()
+  let sent = 0
+  response.on('data', (chunk: Buffer) => {
+    sent += chunk.length
+    if (sent > policy.bodyBytesMax) gunzip.destroy(tooLarge(url))
+  })
+  response.on('error', (error) => gunzip.destroy(error))
+  signal.addEventListener('abort', () => gunzip.destroy(), { once: true })
+  response.pipe(gunzip)
+  return collect(url, gunzip, policy.bodyBytesMax)
+}
+
+/** Every byte of `stream`; leaving the loop early destroys it. */
+async function collect(url: URL, stream: Readable, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stream) {
+    // Streams of bytes without an encoding yield buffers only.
+    const part: Buffer = chunk
+    bytes += part.length
+    if (bytes > bytesMax) throw tooLarge(url)
+    chunks.push(part)
+  }
+  return Buffer.concat(chunks)
+}
+
+function tooLarge(url: URL): OutboundError {
+  return new OutboundError('BODY_TOO_LARGE', `the reply of ${url.hostname} is too long`)
+}
+
+function asOutboundError(url: URL, error: unknown): OutboundError {
+  if (error instanceof OutboundError) return error
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+  if (code.startsWith('Z_')) {
+    return new OutboundError('ENCODING_REFUSED', `${url.hostname} sent broken gzip (${code})`, {
+      cause: error,
+    })
+  }
+  return new OutboundError('UNREACHABLE', `${url.hostname} cannot be reached (${code})`, {
+    cause: error,
+  })
+}
