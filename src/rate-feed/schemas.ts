@@ -1,0 +1,121 @@
+import { Type } from '@fastify/type-provider-typebox'
+import { CURRENCIES, PAIRS } from './currencies.ts'
+import { HISTORY_ROWS_MAX } from './history.ts'
+
+const HISTORY_ROWS_DEFAULT = 100
+
+const Instant = Type.String({ format: 'date-time' })
+
+function numbersNamed(names: readonly string[], description: string) {
+  return Type.Object(Object.fromEntries(names.map((name) => [name, Type.Number()])), {
+    description,
+    additionalProperties: false,
+  })
+}
+
+/** The twenty rates. Source: specification, “R: rate feed response”. */
+const Rate = numbersNamed(PAIRS, 'Units of the second currency that one unit of the first equals')
+
+const Result = Type.Object(
+  {
+    datetime: Type.String({
+      pattern: '^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d\\+0$',
+      description: 'Time of the call, in GMT',
+    }),
+    rate: Rate,
+  },
+  { additionalProperties: false },
+)
+
+const metaFields = {
+  source: Type.String({ description: 'What is served; joined by + when parts come from others' }),
+  origin: Type.Union([Type.String(), Type.Null()], {
+    description: 'Where a kept vector once came from',
+  }),
+  asOf: Type.String({ description: 'Date or instant of the rates' }),
+  ageSeconds: Type.Integer(),
+  stale: Type.Boolean({ description: 'Whether no live source stands by them' }),
+  confirmedBy: Type.Union([Type.String(), Type.Null()]),
+  confirmedAt: Type.Union([Instant, Type.Null()]),
+  proxies: Type.Array(Type.String(), { description: 'Pairs computed from a stand-in' }),
+  nextRefresh: Type.Union([Instant, Type.Null()]),
+}
+
+/** `GET /`, and with `detail=1` its `meta`. */
+export const RatesReply = Type.Object({
+  status: Type.Literal(true),
+  result: Result,
+  meta: Type.Optional(
+    Type.Object({
+      ...metaFields,
+      perEur: numbersNamed(CURRENCIES, 'Unrounded units per euro, of which all rates are made'),
+    }),
+  ),
+})
+
+/** The query of `GET /`. */
+export const RatesQuery = Type.Object({
+  detail: Type.Optional(
+    Type.Union([Type.Literal('0'), Type.Literal('1')], {
+      description: '1 adds `meta`: where the rates come from',
+    }),
+  ),
+})
+
+/** What every failure looks like. Source: specification, “Errors”, row R. */
+export const Failure = Type.Object({
+  status: Type.Literal(false),
+  code: Type.String(),
+  message: Type.String(),
+})
+
+/** The query of `GET /history`. */
+export const HistoryParams = Type.Object({
+  pair: Type.Enum([...PAIRS], { description: 'Whose rates' }),
+  from: Type.Optional(Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32 })),
+  to: Type.Optional(Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32 })),
+  limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: HISTORY_ROWS_DEFAULT }),
+  offset: Type.Integer({ minimum: 0, maximum: 1e9, default: 0 }),
+})
+
+/** `GET /history`: oldest first. */
+export const HistoryReply = Type.Object({
+  status: Type.Literal(true),
+  pair: Type.String(),
+  rows: Type.Array(
+    Type.Object({
+      asOf: Type.String(),
+      rate: Type.Number(),
+      source: Type.String(),
+      acceptedAt: Instant,
+      id: Type.String({ description: 'Of the item in the ledger database `rates`' }),
+      position: Type.String({
+        description: 'Where it stands in the ledger: serverid/height.index',
+      }),
+      proof: Type.String({ description: 'Path of its proof on the ledger' }),
+    }),
+  ),
+  limit: Type.Integer(),
+  offset: Type.Integer(),
+})
+
+const Health = Type.Object({
+  status: Type.Boolean({ description: 'Whether GET / answers with rates' }),
+  health: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
+  vector: Type.Union([Type.Object(metaFields), Type.Null()]),
+  sources: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      lastSuccessAt: Type.Union([Instant, Type.Null()]),
+      lastAttemptAt: Type.Union([Instant, Type.Null()]),
+      asOf: Type.Union([Type.String(), Type.Null()]),
+      failures: Type.Integer(),
+      lastError: Type.Union([Type.String(), Type.Null()]),
+      backOffUntil: Type.Union([Instant, Type.Null()]),
+    }),
+  ),
+  recordsPending: Type.Union([Type.Integer(), Type.Null()]),
+})
+
+/** `GET /healthz`, the same with 200 and 503. */
+export const HealthReply = Health
