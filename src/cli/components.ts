@@ -11,7 +11,10 @@ import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
 import { type LedgerService, ledgerComponent, openLedger } from '../ledger/index.ts'
 import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
 import { openTokens, type TokenService } from '../tokens/index.ts'
+import { rateFeedComponent } from '../rate-feed/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { rateFeedDeps } from './rate-feed-deps.ts'
+import { ledgerOfRates } from './rate-ledger.ts'
 import type { Settings } from './settings.ts'
 
 /** What components are made from. */
@@ -34,6 +37,7 @@ export interface Surroundings {
 export const COMPONENTS = {
   ledger: ledger,
   samples: samples,
+  rates: rates,
 } as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
 
 /** A component that exists. */
@@ -106,6 +110,19 @@ async function tokensOf(around: Surroundings): Promise<TokenService> {
     secret: settings.SECRET,
   })
   return around.tokens
+}
+
+async function rates(around: Surroundings): Promise<HttpComponent> {
+  const { settings, clock, logger, version } = around
+  if (settings.RATES_RECORD && around.ledger === null) {
+    throw new Exit(EXIT.configuration, 'RATES_RECORD=1 needs the ledger in the same process')
+  }
+  return rateFeedComponent({
+    ...rateFeedDeps(settings, version, clock),
+    log: logger.child({ component: 'rates' }),
+    ledger: settings.RATES_RECORD && around.ledger !== null ? ledgerOfRates(around.ledger) : null,
+    version,
+  })
 }
 
 /** Errors: Exit (configuration) for half a pair, or for none on an address others can reach. */

@@ -10,6 +10,7 @@ if (Number(process.versions.node.split('.')[0]) < 22) {
 
 // After the check: older versions of Node cannot load what the commands need.
 const { configCommand } = await import('./config.ts')
+const { ratesCommand } = await import('./rates.ts')
 const { serveCommand } = await import('./serve.ts')
 const { tokenCommand } = await import('./token.ts')
 const { userCommand } = await import('./user.ts')
@@ -22,6 +23,7 @@ const program = new Command('daicho')
   .addCommand(verifyCommand())
   .addCommand(userCommand())
   .addCommand(tokenCommand())
+  .addCommand(ratesCommand())
   .addCommand(configCommand())
   .showHelpAfterError('(add --help for the possibilities)')
 inherit(program)

@@ -17,6 +17,7 @@ const NAMES = Object.keys(COMPONENTS) as ComponentName[]
 const PORT_FLAG: Record<ComponentName, string> = {
   ledger: 'port',
   samples: 'sample-port',
+  rates: 'rates-port',
 }
 
 /** `daicho serve`. */

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { DEFAULT_SOURCES } from '../rate-feed/index.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** One environment variable. */
@@ -56,6 +57,34 @@ const choice = <Option extends string>(
   secret: false,
 })
 
+const flag = (about: string): Setting<boolean> => ({
+  fallback: false,
+  parse: (given) => ({ '0': false, '1': true })[given],
+  expected: '0 or 1',
+  about,
+  secret: false,
+})
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+
+/** A duration as people write it, in milliseconds. */
+const duration = (about: string): Setting<number | null> => ({
+  fallback: null,
+  parse: (given) => {
+    const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(given) ?? []
+    const unitMs = UNIT_MS[unit]
+    return unitMs === undefined ? undefined : Number(count) * unitMs
+  },
+  expected: 'a number and s, m, h or d, like 4d',
+  about,
+  secret: false,
+})
+
 const list = (about: string): Setting<readonly string[]> => ({
   fallback: [],
   parse: (given) =>
@@ -82,6 +111,13 @@ const SETTINGS = {
   USERS_FILE: text('File of users of the sample API'),
   HELLO_FILE: text('File of the credentials that the guarded path takes, per id'),
   PRESENCE_FILTER: choice('0', ['0', '1'], 'Whether the samples want an Authorization header'),
+  RATES_SOURCES: textOr(DEFAULT_SOURCES, 'Where rates come from, in the order they are tried'),
+  RATES_STRICT: flag('1 refuses stale rates with 503'),
+  RATES_MAX_STALE: duration('Refuse stale rates whose date is further back, like 4d'),
+  RATES_BAND: choice('on', ['on', 'off'], 'Whether rates that jump need a second witness'),
+  RATES_RECORD: flag('1 records accepted rates in the ledger database "rates"'),
+  RATES_ALLOW_PRIVATE: flag('1 lets url: sources be on a private network'),
+  RATES_OPENEXCHANGERATES_APP_ID: secret('Key for the source openexchangerates'),
   LOG_LEVEL: choice(
     'info',
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
@@ -143,7 +179,13 @@ export interface ShownSetting {
 export function shownSettings(settings: Settings): ShownSetting[] {
   return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { secret, fallback, about }]) => {
     const value = settings[name as keyof Settings]
-    const shown = secret && value !== null ? '********' : value
+    const shown = secret && value !== null ? '********' : withoutAddresses(value)
     return { name, value: shown, isDefault: value === fallback, about }
   })
+}
+
+/** Addresses of the operator's own may hold keys: their hosts are shown, and no more. */
+function withoutAddresses(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  return value.replace(/\burl:https:\/\/(?:[^,/@]*@)?([^,/?#]*)[^,]*/g, 'url:https://$1/********')
 }

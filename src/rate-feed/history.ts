@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import type { Clock } from '../base/clock.ts'
-import { type Rates, ratesOf } from './currencies.ts'
+import { isJsonObject, type Json } from '../base/json.ts'
+import { PAIRS, ratesOf } from './currencies.ts'
 import type { HourlyWarning } from './log.ts'
 import type { Schedule } from './schedule.ts'
 import { documentOf, type RateVector } from './vector.ts'
@@ -19,7 +20,8 @@ export interface VectorRecord {
   readonly acceptedAt: string
   /** Units per euro; `CNY` where the offshore rate is not known. */
   readonly perEur: Readonly<Record<string, number>>
-  readonly rate: Rates
+  /** The twenty rates. */
+  readonly rate: Readonly<Record<string, number>>
 }
 
 /** Where in the ledger an entry stands, `<serverid>/<height>.<index>`. */
@@ -72,6 +74,32 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
     perEur,
     rate: ratesOf(vector.perEur),
   }
+}
+
+/**
+ * The record that a stored item holds, or null when it holds none: the database is an ordinary one,
+ * so anyone who may write to the ledger may have put other items there.
+ */
+export function vectorRecordOf(item: Json): VectorRecord | null {
+  if (!isJsonObject(item)) return null
+  const { id, source, asOf, acceptedAt, perEur, rate } = item
+  if (typeof id !== 'string' || typeof source !== 'string') return null
+  if (typeof asOf !== 'string' || typeof acceptedAt !== 'string') return null
+  const values = numbersOf(perEur)
+  const rates = numbersOf(rate)
+  if (values === null || rates === null) return null
+  if (PAIRS.some((pair) => rates[pair] === undefined)) return null
+  return { id, source, asOf, acceptedAt, perEur: values, rate: rates }
+}
+
+function numbersOf(value: Json | undefined): Record<string, number> | null {
+  if (value === undefined || !isJsonObject(value)) return null
+  const numbers: Record<string, number> = {}
+  for (const [name, number] of Object.entries(value)) {
+    if (typeof number !== 'number') return null
+    numbers[name] = number
+  }
+  return numbers
 }
 
 /** Records that wait while the ledger does not take them; beyond this the oldest are lost. */

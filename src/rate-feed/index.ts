@@ -9,7 +9,10 @@ export {
   type RateLedger,
   type RecordedVector,
   type VectorRecord,
+  vectorRecordOf,
 } from './history.ts'
 export type { FeedLog } from './log.ts'
 export type { RateDetail, RateFeedService } from './service.ts'
 export { DEFAULT_SOURCES, parseSourceList, type SourceEntry } from './source-list.ts'
+export type { Get } from './sources/http-source.ts'
+export { parseRateDetail, rateTable } from './table.ts'

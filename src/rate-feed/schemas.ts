@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { CURRENCIES, PAIRS } from './currencies.ts'
+import { CURRENCIES, PAIRS, type PerEur, type Rates } from './currencies.ts'
 import { HISTORY_ROWS_MAX } from './history.ts'
 
 const HISTORY_ROWS_DEFAULT = 100
@@ -14,7 +14,9 @@ function numbersNamed(names: readonly string[], description: string) {
 }
 
 /** The twenty rates. Source: specification, “R: rate feed response”. */
-const Rate = numbersNamed(PAIRS, 'Units of the second currency that one unit of the first equals')
+const Rate = Type.Unsafe<Rates>(
+  numbersNamed(PAIRS, 'Units of the second currency that one unit of the first equals'),
+)
 
 const Result = Type.Object(
   {
@@ -48,7 +50,9 @@ export const RatesReply = Type.Object({
   meta: Type.Optional(
     Type.Object({
       ...metaFields,
-      perEur: numbersNamed(CURRENCIES, 'Unrounded units per euro, of which all rates are made'),
+      perEur: Type.Unsafe<PerEur>(
+        numbersNamed(CURRENCIES, 'Unrounded units per euro, of which all rates are made'),
+      ),
     }),
   ),
 })

@@ -183,7 +183,10 @@ export class RateFeedService {
       throw new RateFeedError('HISTORY_RANGE_INVALID', 'from is after to')
     }
     const rows = await ledger.history(query)
-    return rows.map((row) => ({ ...row, rate: row.record.rate[pair] }))
+    return rows.flatMap((row) => {
+      const rate = row.record.rate[pair]
+      return rate === undefined ? [] : [{ ...row, rate }]
+    })
   }
 
   async #readKept(kind: 'lastgood' | 'snapshot'): Promise<boolean> {

@@ -1,0 +1,31 @@
+import { Value } from 'typebox/value'
+import { PAIRS } from './currencies.ts'
+import { RatesReply } from './schemas.ts'
+import type { RateDetail } from './service.ts'
+
+const WHOLE_DIGITS = 5
+
+/** The detail in the body of `GET /?detail=1`, or null when it is something else. */
+export function parseRateDetail(text: string): RateDetail | null {
+  try {
+    const body: unknown = JSON.parse(text)
+    if (!Value.Check(RatesReply, body) || body.meta === undefined) return null
+    return { result: body.result, meta: body.meta }
+  } catch {
+    return null
+  }
+}
+
+/** `detail` for a terminal: one line per pair with the decimal points below each other. */
+export function rateTable({ result, meta }: RateDetail): string {
+  const { source, origin, asOf, stale, proxies } = meta
+  const from = origin === null || origin === source ? source : `${source} (${origin})`
+  const head = `Rates of ${asOf} from ${from}${stale ? ', stale' : ''}; asked ${result.datetime}`
+  const lines = PAIRS.map((pair) => {
+    const text = String(result.rate[pair])
+    const [whole = ''] = text.split('.')
+    return `${pair}  ${' '.repeat(Math.max(0, WHOLE_DIGITS - whole.length))}${text}`
+  })
+  const notes = proxies.map((proxy) => `Stand-in: ${proxy.replace('=', ' is computed as ')}`)
+  return `${[head, '', ...lines, ...(notes.length > 0 ? ['', ...notes] : [])].join('\n')}\n`
+}
