@@ -74,7 +74,7 @@ export function createRateFeed(deps: RateFeedDeps): RateFeedService {
   const accepted = (vector: RateVector) => {
     recorder?.add(vector)
     lastGood?.write(documentOf(vector)).catch((error: unknown) => {
-      warning.warn('lastgood', { err: error }, 'the rates cannot be kept for the next start')
+      warning.warn('keeping', { err: error }, 'the rates cannot be kept for the next start')
     })
   }
   const rounds = new Rounds(keepers, companions, { board, clock, schedule, band, accepted })

@@ -39,10 +39,12 @@ export class LastGood {
     const path = join(this.#folder, FILE)
     const beside = `${path}.${randomUUID()}`
     try {
-      {
-        await using file = await open(beside, 'wx')
+      const file = await open(beside, 'wx')
+      try {
         await file.writeFile(text)
         await file.sync()
+      } finally {
+        await file.close()
       }
       await rename(beside, path)
     } catch (error) {

@@ -60,7 +60,7 @@ export const RatesReply = Type.Object({
 /** The query of `GET /`. */
 export const RatesQuery = Type.Object({
   detail: Type.Optional(
-    Type.Union([Type.Literal('0'), Type.Literal('1')], {
+    Type.Enum(['0', '1'], {
       description: '1 adds `meta`: where the rates come from',
     }),
   ),

@@ -45,15 +45,19 @@ export async function readVectorFile(path: string): Promise<Quote> {
 
 async function readBounded(path: string): Promise<string> {
   try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
-    const { size } = await file.stat()
-    const isFile = (await file.stat()).isFile()
-    if (!isFile || size > FILE_BYTES_MAX) {
-      throw new SourceError('FILE_UNREADABLE', 'it is no regular file, or longer than 1 MiB')
+    // Opening a pipe nobody writes to would wait for ever without O_NONBLOCK.
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const stat = await file.stat()
+      if (!stat.isFile() || stat.size > FILE_BYTES_MAX) {
+        throw new SourceError('FILE_UNREADABLE', 'it is no regular file, or longer than 1 MiB')
+      }
+      const bytes = Buffer.alloc(stat.size)
+      const { bytesRead } = await file.read(bytes, 0, stat.size, 0)
+      return bytes.toString('utf8', 0, bytesRead)
+    } finally {
+      await file.close()
     }
-    const bytes = Buffer.alloc(size)
-    const { bytesRead } = await file.read(bytes, 0, size, 0)
-    return bytes.toString('utf8', 0, bytesRead)
   } catch (error) {
     if (error instanceof SourceError) throw error
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'

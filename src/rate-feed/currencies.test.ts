@@ -1,0 +1,68 @@
+import { constantFrom, double, assert as fcAssert, property, record } from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { CURRENCIES, type Currency, PAIRS, type PerEur, ratesOf } from './currencies.ts'
+import { SNAPSHOT } from './sources/snapshot.ts'
+import { documentOf, NO_HELPERS, vectorOf } from './vector.ts'
+
+/** Computed from the published reference rates by hand, not by this program. */
+const GOLDEN = {
+  USDJPY: 158.089,
+  EURJPY: 178.15,
+  EURUSD: 1.1269,
+  AUDJPY: 110.378,
+  GBPJPY: 209.885,
+  NZDJPY: 88.804,
+  CADJPY: 110.942,
+  CHFJPY: 190.352,
+  HKDJPY: 20.144,
+  GBPUSD: 1.32764,
+  USDCHF: 0.83051,
+  ZARJPY: 9.587,
+  AUDUSD: 0.6982,
+  NZDUSD: 0.56174,
+  EURAUD: 1.614,
+  TRYJPY: 3.215,
+  CNHJPY: 23.579,
+  NOKJPY: 16.529,
+  SEKJPY: 15.846,
+  MXNJPY: 8.81,
+}
+
+const value = double({ min: 1e-4, max: 1e6, noNaN: true })
+const anyPerEur = record(
+  Object.fromEntries(CURRENCIES.map((currency) => [currency, value])) as Record<
+    Currency,
+    typeof value
+  >,
+)
+
+describe('ratesOf', () => {
+  it('makes the golden table of the bundled vector, in the order of the contract', () => {
+    const vector = vectorOf('snapshot', SNAPSHOT, NO_HELPERS)
+    expect(JSON.stringify(ratesOf(vector.perEur))).toBe(JSON.stringify(GOLDEN))
+    expect(Object.keys(ratesOf(vector.perEur))).toEqual(PAIRS)
+  })
+
+  it('gives, for every pair, the quotient of the unrounded values rounded once', () => {
+    void fcAssert(
+      property(anyPerEur, constantFrom(...PAIRS), (perEur: PerEur, pair) => {
+        const units = new Map<string, number>([['EUR', 1], ...Object.entries(perEur)])
+        const base = units.get(pair.slice(0, 3)) ?? Number.NaN
+        const quote = units.get(pair.slice(3)) ?? Number.NaN
+        const decimals = pair.endsWith('JPY') ? 3 : 5
+        expect(ratesOf(perEur)[pair]).toBe(Number((quote / base).toFixed(decimals)))
+      }),
+    )
+  })
+})
+
+describe('documentOf', () => {
+  it('keeps CNY where CNH is only its stand-in, so that reading it back says the same', () => {
+    const vector = vectorOf('snapshot', SNAPSHOT, NO_HELPERS)
+    const document = documentOf(vector)
+    expect(document.perEur).not.toHaveProperty('CNH')
+    expect(document.perEur).toMatchObject({ CNY: 7.5554, USD: 1.1269 })
+    expect(document.source).toBe('ecb')
+    expect(vector.cnhIsCny).toBe(true)
+  })
+})

@@ -1,0 +1,460 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import type { RequestListener } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SourceListError } from './errors.ts'
+import type { RateFeedService } from './service.ts'
+import { parseSourceList } from './source-list.ts'
+import {
+  Diary,
+  ecbFile,
+  exchangeApiBody,
+  feedOn,
+  frankfurterBody,
+  gmoBody,
+  Hands,
+  loopbackGet,
+  openExchangeRatesBody,
+  PER_EUR,
+  Stage,
+} from './test-world.ts'
+
+const MINUTE = 60_000
+const DAY = 86_400_000
+const GOOD_DATE = '2026-10-07'
+const NEXT_DATE = '2026-10-08'
+
+let stage: Stage
+let hands: Hands
+let folder: string
+let open: RateFeedService[]
+
+beforeEach(async () => {
+  stage = new Stage()
+  hands = new Hands()
+  open = []
+  folder = mkdtempSync(join(tmpdir(), 'daicho-rates-'))
+  await stage.open()
+})
+afterEach(async () => {
+  for (const feed of open) await feed.close()
+  stage.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function opened(...args: DropTwo<Parameters<typeof feedOn>>): Promise<RateFeedService> {
+  const feed = feedOn(stage, hands, ...args)
+  open.push(feed)
+  await feed.open()
+  return feed
+}
+type DropTwo<List> = List extends [unknown, unknown, ...infer Rest] ? Rest : never
+
+const send =
+  (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
+  (_request, response) =>
+    response.writeHead(status, headers).end(body)
+
+/** What each source answers when all is well, with the vector `PER_EUR`. */
+const PLAYED: Readonly<Record<string, string>> = {
+  ecb: ecbFile(GOOD_DATE),
+  frankfurter: frankfurterBody(GOOD_DATE),
+  'exchange-api': exchangeApiBody(GOOD_DATE, { ...PER_EUR, CNH: 7.561 }),
+  openexchangerates: openExchangeRatesBody(`${GOOD_DATE}T11:00:00Z`, { ...PER_EUR, CNH: 7.561 }),
+}
+
+describe('each source, played by a local server', () => {
+  const poisoned = { ...PER_EUR, JPY: 1.789 }
+  const zero = { ...PER_EUR, USD: 0 }
+  const negative = { ...PER_EUR, USD: -1.13 }
+  const { ZAR: _, ...lacking } = PER_EUR
+  const later = (name: string, perEur: Record<string, number>, date = NEXT_DATE): string => {
+    if (name === 'ecb') return ecbFile(date, perEur)
+    if (name === 'frankfurter') return frankfurterBody(date, perEur)
+    if (name === 'exchange-api') return exchangeApiBody(date, { ...perEur, CNH: 7.561 })
+    return openExchangeRatesBody(`${date}T08:00:00Z`, { ...perEur, CNH: 7.561 })
+  }
+  const bad: readonly (readonly [string, (name: string) => RequestListener, string])[] = [
+    ['429', () => send('', 429, { 'retry-after': '3600' }), 'HTTP_STATUS'],
+    ['503', () => send('', 503), 'HTTP_STATUS'],
+    ['a reset', () => (request) => request.socket.destroy(), 'UNREACHABLE'],
+    ['no answer', () => () => {}, 'TIMEOUT'],
+    ['half an answer', () => (_, response) => void response.write('<'), 'TIMEOUT'],
+    ['a redirect', () => send('', 302, { location: '/elsewhere' }), 'REDIRECTED'],
+    [
+      'a gzip bomb',
+      () => send(gzipSync(Buffer.alloc(8_000_000)), 200, { 'content-encoding': 'gzip' }),
+      'BODY_TOO_LARGE',
+    ],
+    ['a body without end', () => endless, 'BODY_TOO_LARGE'],
+    ['HTML with 200', () => send('<!doctype html><h1>Sorry</h1>'), 'MALFORMED'],
+    ['bytes that are no text', () => send(Buffer.from([0xff, 0xfe, 0x00])), 'MALFORMED'],
+    ['nothing with 200', () => send(''), 'MALFORMED'],
+    ['a missing currency', (name) => send(later(name, lacking)), 'INCOMPLETE'],
+    ['zero', (name) => send(later(name, zero)), 'VALUE_INVALID'],
+    ['a negative value', (name) => send(later(name, negative)), 'VALUE_INVALID'],
+    ['a poisoned value', (name) => send(later(name, poisoned)), 'OUT_OF_BAND'],
+    ['a future date', (name) => send(later(name, PER_EUR, '2026-10-20')), 'DATE_FUTURE'],
+  ]
+  const cases = Object.keys(PLAYED).flatMap((name) =>
+    bad.map(([what, answer, code]) => ({ name, what, answer, code })),
+  )
+
+  it.each(cases)(
+    '$name: after $what the old good vector is kept',
+    async ({ name, answer, code }) => {
+      const feed = await opened(name, {}, { get: loopbackGet(60) })
+      stage.answer = send(PLAYED[name] ?? '')
+      await feed.refresh()
+      const before = await feed.detail()
+      expect(before.meta).toMatchObject({ source: name, stale: false })
+
+      stage.answer = answer(name)
+      hands.advance(7 * 60 * MINUTE)
+      await feed.refresh()
+      const after = await feed.detail()
+      expect(after.result.rate).toEqual(before.result.rate)
+      expect(after.meta).toMatchObject({ source: name, asOf: before.meta.asOf })
+      expect(feed.health().sources[0]?.lastError).toBe(code)
+    },
+  )
+
+  it.each(Object.keys(PLAYED))('%s: an older date does not replace a newer one', async (name) => {
+    const feed = await opened(name)
+    stage.answer = send(PLAYED[name] ?? '')
+    await feed.refresh()
+    stage.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
+    hands.advance(7 * 60 * MINUTE)
+    await feed.refresh()
+    expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
+  })
+
+  it.each(Object.keys(PLAYED))('%s: success:false with 200 is a failure', async (name) => {
+    const feed = await opened(`${name},snapshot`)
+    stage.answer = send('{"success":false,"error":{"code":104}}')
+    await feed.refresh()
+    expect(feed.health().sources[0]?.lastError).toBe(name === 'ecb' ? 'MALFORMED' : 'REFUSED')
+    expect((await feed.detail()).meta.source).toBe('snapshot')
+  })
+
+  it('asks conditionally, and a 304 confirms what is served', async () => {
+    const feed = await opened('ecb')
+    stage.answer = send(PLAYED.ecb ?? '', 200, {
+      etag: '"v1"',
+      'last-modified': 'Wed, 07 Oct 2026 14:00:00 GMT',
+    })
+    await feed.refresh()
+    const first = await feed.detail()
+    stage.answer = (request, response) => {
+      const same = request.headers['if-none-match'] === '"v1"'
+      response.writeHead(same ? 304 : 500).end()
+    }
+    hands.advance(30 * MINUTE)
+    await feed.refresh()
+    const second = await feed.detail()
+    expect(stage.requests.length).toBe(2)
+    expect(stage.requests[1]?.headers).toMatchObject({
+      'if-none-match': '"v1"',
+      'if-modified-since': 'Wed, 07 Oct 2026 14:00:00 GMT',
+      'user-agent': 'daicho/test',
+      accept: 'application/xml, text/xml',
+    })
+    expect(second.result.rate).toEqual(first.result.rate)
+    expect(second.meta.confirmedAt).toBe(new Date(hands.now()).toISOString())
+  })
+
+  it('a 304 that nobody asked for is a failure', async () => {
+    const feed = await opened('ecb,snapshot')
+    stage.answer = send('', 304)
+    await feed.refresh()
+    expect(feed.health().sources[0]?.lastError).toBe('HTTP_STATUS')
+  })
+
+  it('a body that was refused is asked for again in full', async () => {
+    const feed = await opened('ecb,snapshot')
+    stage.answer = send('<html>', 200, { etag: '"bad"' })
+    await feed.refresh()
+    stage.answer = send(PLAYED.ecb ?? '', 200, { etag: '"good"' })
+    hands.advance(30 * MINUTE)
+    await feed.refresh()
+    expect(stage.requests.at(-1)?.headers).not.toHaveProperty('if-none-match')
+    expect((await feed.detail()).meta.source).toBe('ecb')
+  })
+
+  it('429 is left alone as long as it says, and a 503 is tried once more', async () => {
+    const feed = await opened('ecb,snapshot')
+    stage.answer = send('', 503)
+    await feed.refresh()
+    expect(stage.requests.length).toBe(2)
+    stage.answer = send('', 429, { 'retry-after': '7200' })
+    hands.advance(MINUTE)
+    await feed.refresh()
+    expect(stage.requests.length).toBe(3)
+    hands.advance(119 * MINUTE)
+    await feed.refresh()
+    expect(stage.requests.length).toBe(3)
+    hands.advance(2 * MINUTE)
+    await feed.refresh()
+    expect(stage.requests.length).toBe(4)
+  })
+
+  it('the collected rates have a second address', async () => {
+    stage.answer = (request, response) => {
+      const fallback = request.url === '/exchange-api-fallback'
+      response.writeHead(fallback ? 200 : 500).end(fallback ? PLAYED['exchange-api'] : '')
+    }
+    const feed = await opened('exchange-api')
+    await feed.refresh()
+    expect((await feed.detail()).meta.source).toBe('exchange-api')
+  })
+
+  it('the operator’s key is sent to its source, and to nobody else', async () => {
+    const diary = new Diary()
+    stage.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
+    const feed = await opened('openexchangerates,snapshot', {}, { log: diary })
+    await feed.refresh()
+    expect(stage.requests[0]?.url).toBe('/openexchangerates?app_id=key-of-the-operator')
+    const told = diary.lines.join() + JSON.stringify([feed.health(), await feed.detail()])
+    expect(told).not.toContain('key-of-the-operator')
+  })
+})
+
+describe('the live ticker over the reference rates', () => {
+  const play =
+    (status: string): RequestListener =>
+    (request, response) => {
+      const instant = new Date(hands.now() - 1_000).toISOString()
+      response.end(
+        request.url === '/gmo'
+          ? gmoBody(instant, { ...PER_EUR, JPY: 179.5 }, status)
+          : ecbFile(GOOD_DATE),
+      )
+    }
+
+  it('serves its own currencies and bridges the others', async () => {
+    stage.answer = play('OPEN')
+    const feed = await opened('gmo,ecb')
+    await feed.refresh()
+    const { meta, result } = await feed.detail()
+    expect(meta.source).toBe('gmo+ecb')
+    expect(result.rate.EURJPY).toBeCloseTo(179.5, 3)
+    expect(result.rate.NOKJPY).toBe(Number((179.5 / 10.79).toFixed(3)))
+  })
+
+  it('brings its own bridge when the reference rates are not listed', async () => {
+    stage.answer = play('OPEN')
+    const feed = await opened('gmo')
+    await feed.refresh()
+    expect((await feed.detail()).meta.source).toBe('gmo+ecb')
+  })
+
+  it('is CLOSE at weekends: the newer live vector is kept and the next source confirms it', async () => {
+    stage.answer = play('OPEN')
+    const feed = await opened('gmo,ecb')
+    await feed.refresh()
+    stage.answer = play('CLOSE')
+    hands.advance(DAY)
+    await feed.refresh()
+    const { meta } = await feed.detail()
+    expect(meta).toMatchObject({ source: 'gmo+ecb', stale: false, confirmedBy: 'ecb' })
+    expect(feed.health().sources[0]?.lastError).toBe('MARKET_CLOSED')
+  })
+})
+
+describe('500 cold requests', () => {
+  it('make one request to the source', async () => {
+    const feed = feedOn(stage, hands, 'ecb')
+    open.push(feed)
+    stage.answer = send(PLAYED.ecb ?? '')
+    const answers = await Promise.all(Array.from({ length: 500 }, async () => feed.answer()))
+    expect(stage.requests.length).toBe(1)
+    expect(new Set(answers.map(({ body }) => body)).size).toBe(1)
+    expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
+  })
+
+  it('are refused after ten seconds when nobody answers', async () => {
+    const feed = feedOn(stage, hands, 'ecb', {}, { get: () => new Promise(() => {}) })
+    const waiting = feed.answer()
+    hands.advance(10_000)
+    await expect(waiting).rejects.toMatchObject({ code: 'RATES_NONE_YET' })
+  })
+})
+
+describe('with every source hanging', () => {
+  it('an answer comes without waiting, in the same turn, once any vector exists', async () => {
+    stage.answer = () => {}
+    const feed = await opened('ecb,frankfurter,snapshot')
+    const answer = feed.answer()
+    expect(answer).not.toBeInstanceOf(Promise)
+    expect(answer).toMatchObject({ headers: { 'x-rates-source': 'snapshot' } })
+  })
+})
+
+describe('without a network', () => {
+  const offline = { get: loopbackGet(60) }
+
+  it('strict mode refuses what nobody confirms', async () => {
+    stage.answer = (request) => request.socket.destroy()
+    const feed = await opened('ecb,snapshot', { strict: true }, offline)
+    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+    expect(feed.health()).toMatchObject({ serving: false, health: 'down' })
+    stage.answer = send(PLAYED.ecb ?? '')
+    hands.advance(MINUTE)
+    await feed.refresh()
+    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
+  })
+
+  it('RATES_MAX_STALE lets stale rates be given up to that age', async () => {
+    const feed = await opened('snapshot', { maxStaleMs: 4 * DAY })
+    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
+    hands.advance(Date.parse('2026-10-10T00:00:00Z') - hands.now())
+    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
+    hands.advance(1_000)
+    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+  })
+
+  it('warns once an hour, also when nobody asks, and says when it is over', async () => {
+    const diary = new Diary()
+    const feed = await opened('snapshot', {}, { log: diary })
+    for (let minute = 0; minute < 121; minute += 1) {
+      await feed.answer()
+      hands.advance(MINUTE)
+    }
+    const warnings = diary.lines.filter((line) => line.startsWith('warn the rates are stale'))
+    expect(warnings.length).toBe(3)
+    expect(warnings[0]).toContain('"source":"snapshot","asOf":"2026-10-06"')
+  })
+})
+
+describe('the last good vector', () => {
+  const path = () => join(folder, 'rates.json')
+
+  it('is kept in the system folder and served by the next start, which says so', async () => {
+    stage.answer = send(PLAYED.ecb ?? '')
+    const first = await opened('ecb,lastgood,snapshot', { folder })
+    await first.refresh()
+    const before = await first.detail()
+    await first.close()
+    expect(readdirSync(folder)).toEqual(['rates.json'])
+    expect(JSON.parse(readFileSync(path(), 'utf8'))).toMatchObject({
+      source: 'ecb',
+      asOf: GOOD_DATE,
+      perEur: { USD: 1.13, CNY: 7.56 },
+    })
+
+    stage.answer = send('', 503)
+    const second = await opened('ecb,lastgood,snapshot', { folder })
+    const after = await second.detail()
+    expect(after.result.rate).toEqual(before.result.rate)
+    expect(after.meta).toMatchObject({ source: 'lastgood', origin: 'ecb', stale: true })
+    expect(after.meta.proxies).toEqual(['CNHJPY=CNYJPY'])
+  })
+
+  it.each([
+    ['empty', ''],
+    ['cut short', '{"source":"ecb","asOf":"2026-10-07","perE'],
+    ['not JSON', '\u0000\u0001'],
+    ['of a future date', JSON.stringify({ source: 'ecb', asOf: '2030-01-01', perEur: PER_EUR })],
+    ['without a currency', JSON.stringify({ source: 'ecb', asOf: GOOD_DATE, perEur: { USD: 1 } })],
+    [
+      'with a changed value',
+      `{"source":"ecb","asOf":"2026-10-07","perEur":${JSON.stringify(PER_EUR)},"sha256":"00"}`,
+    ],
+    ['longer than any vector', ' '.repeat(2_000_000)],
+  ])('%s does not break the start: the bundled one is served, with a warning', async (_, text) => {
+    writeFileSync(path(), text)
+    const diary = new Diary()
+    const feed = await opened('lastgood,snapshot', { folder }, { log: diary })
+    expect((await feed.detail()).meta.source).toBe('snapshot')
+    expect(diary.lines[0]).toMatch(/^warn the kept rates are no use/)
+  })
+
+  it('that is no file does not hold up the start', async () => {
+    symlinkSync('/dev/zero', path())
+    const feed = await opened('lastgood,snapshot', { folder })
+    expect((await feed.detail()).meta.source).toBe('snapshot')
+  })
+
+  it('absent is a first start, of which nobody is warned', async () => {
+    const diary = new Diary()
+    await opened('lastgood,snapshot', { folder }, { log: diary })
+    expect(diary.lines.some((line) => line.includes('kept'))).toBe(false)
+  })
+
+  it('that cannot be written is a warning, and the rates are served', async () => {
+    const diary = new Diary()
+    writeFileSync(join(folder, 'file'), '')
+    stage.answer = send(PLAYED.ecb ?? '')
+    const feed = await opened('ecb,lastgood', { folder: join(folder, 'file') }, { log: diary })
+    await feed.refresh()
+    await feed.close()
+    expect((await feed.detail()).meta.source).toBe('ecb')
+    expect(diary.lines.some((line) => line.includes('cannot be kept'))).toBe(true)
+  })
+})
+
+describe('the operator’s own vector', () => {
+  const write = (vector: object) => {
+    writeFileSync(join(folder, 'own.json'), JSON.stringify(vector))
+    return `file:${join(folder, 'own.json')}`
+  }
+
+  it('in a file is there from the start, and followed', async () => {
+    const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
+    const feed = await opened(`${entry},snapshot`)
+    const { meta } = await feed.detail()
+    expect(meta).toMatchObject({ source: 'file', origin: 'desk', stale: false, proxies: [] })
+    write({ source: 'desk', asOf: NEXT_DATE, perEur: { ...PER_EUR, USD: 1.14 } })
+    hands.advance(MINUTE)
+    await feed.refresh()
+    expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
+  })
+
+  it('behind https is told apart by number, never by address', async () => {
+    stage.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
+    const get = loopbackGet()
+    const feed = await opened(
+      'url:https://one.example/v?key=1,url:https://two.example/v?key=2',
+      {},
+      { get: (url, headers) => get(new URL(stage.at(url.pathname + url.search)), headers) },
+    )
+    await feed.refresh()
+    expect(feed.health().sources.map(({ name }) => name)).toEqual(['url', 'url2'])
+    expect(stage.requests[0]?.url).toBe('/v?key=1')
+    expect((await feed.detail()).meta).toMatchObject({ source: 'url', origin: 'desk' })
+  })
+})
+
+describe('RATES_SOURCES', () => {
+  it.each([
+    ['ecb,,snapshot', /"" is no source/],
+    ['ecb,yahoo', /"yahoo" is no source/],
+    ['ecb,ecb', /listed twice/],
+    ['file:', /needs a path/],
+    ['url:http://example.com/v', /needs an https address/],
+    ['url:nonsense?key=secret', /^url: needs an https address$/],
+    [Array.from({ length: 17 }, (_, n) => `file:${n}`).join(), /more than 16/],
+  ])('%s is refused, and the message says why', (text, message) => {
+    expect(() => parseSourceList(text)).toThrow(SourceListError)
+    expect(() => parseSourceList(text)).toThrow(message)
+  })
+
+  it('needs the key of a source that has one', () => {
+    expect(() =>
+      feedOn(stage, hands, 'openexchangerates', { openExchangeRatesAppId: null }),
+    ).toThrow('openexchangerates needs a key')
+  })
+})
+
+const endless: RequestListener = (_request, response) => {
+  const block = Buffer.alloc(65_536, 0x20)
+  const more = () => {
+    while (!response.destroyed && response.write(block)) {
+      // Until the other side has had enough.
+    }
+  }
+  response.on('drain', more)
+  more()
+}

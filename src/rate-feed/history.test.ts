@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest'
+import {
+  type RateLedger,
+  Recorder,
+  recordOf,
+  type VectorRecord,
+  vectorRecordOf,
+} from './history.ts'
+import { HourlyWarning } from './log.ts'
+import { Diary, Hands, PER_EUR } from './test-world.ts'
+import { NO_HELPERS, quoteOf, vectorOf } from './vector.ts'
+
+const vector = (changes: Record<string, number> = {}) =>
+  vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })), NO_HELPERS)
+
+/** A ledger that takes records, or refuses them all. */
+class FakeLedger implements RateLedger {
+  records: VectorRecord[] = []
+  refuses = false
+
+  async record(record: VectorRecord): Promise<void> {
+    if (this.refuses) throw new Error('the disk is full')
+    if (!this.records.some(({ id }) => id === record.id)) this.records.push(record)
+  }
+
+  async history() {
+    return this.records.map((record) => ({ record, position: '1/0.0' }))
+  }
+}
+
+function recorder() {
+  const hands = new Hands()
+  const diary = new Diary()
+  const ledger = new FakeLedger()
+  const under = new Recorder(ledger, hands, hands, new HourlyWarning(diary, hands))
+  return { hands, diary, ledger, under }
+}
+
+describe('recordOf', () => {
+  it('names equal vectors equally, whenever they are accepted, and others otherwise', () => {
+    const record = recordOf(vector(), 1)
+    expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
+    expect(recordOf(vector(), 2).id).toBe(record.id)
+    expect(recordOf(vector({ USD: 1.131 }), 1).id).not.toBe(record.id)
+    expect(record.perEur).toMatchObject({ USD: 1.13, CNY: 7.56 })
+    expect(record.rate.EURUSD).toBe(1.13)
+  })
+
+  it('is read back from an item, and nothing else is', () => {
+    const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
+    const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
+    expect(vectorRecordOf(item)).toEqual(item)
+    const { USDJPY: _, ...fewer } = item.rate
+    for (const other of [
+      null,
+      [],
+      {},
+      { ...item, rate: fewer },
+      { ...item, rate: { ...item.rate, USDJPY: '1' } },
+      { ...item, perEur: null },
+      { ...item, asOf: 1 },
+    ]) {
+      expect(vectorRecordOf(other)).toBeNull()
+    }
+  })
+})
+
+describe('Recorder', () => {
+  it('records each vector once, in order', async () => {
+    const { under, ledger } = recorder()
+    under.add(vector())
+    under.add(vector({ USD: 1.131 }))
+    under.add(vector())
+    await under.flush()
+    expect(ledger.records.map(({ rate }) => rate.EURUSD)).toEqual([1.13, 1.131])
+    expect(under.pending).toBe(0)
+  })
+
+  it('keeps what the ledger refuses, warns once, and tries again after a minute', async () => {
+    const { under, ledger, hands, diary } = recorder()
+    ledger.refuses = true
+    under.add(vector())
+    await under.flush()
+    under.add(vector({ USD: 1.131 }))
+    await under.flush()
+    expect(under.pending).toBe(2)
+    expect(diary.lines.length).toBe(1)
+    ledger.refuses = false
+    hands.advance(60_000)
+    await under.flush()
+    expect(ledger.records.length).toBe(2)
+    expect(diary.lines.at(-1)).toBe('info rates are recorded again')
+  })
+
+  it('bounds what waits: the oldest go first', async () => {
+    const { under, ledger } = recorder()
+    ledger.refuses = true
+    for (let n = 0; n < 1_005; n += 1) under.add(vector({ USD: 1 + n / 1e5 }))
+    await under.flush()
+    expect(under.pending).toBe(1_000)
+    ledger.refuses = false
+    await under.flush()
+    expect(ledger.records[0]?.rate.EURUSD).toBe(1.00005)
+  })
+})

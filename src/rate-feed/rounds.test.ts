@@ -1,0 +1,383 @@
+import { describe, expect, it } from 'vitest'
+import { DEFAULT_BAND } from './acceptance.ts'
+import { OFFLINE_RANK, RateBoard } from './board.ts'
+import { SourceKeeper } from './keeper.ts'
+import { HourlyWarning } from './log.ts'
+import { Rounds } from './rounds.ts'
+import { SourceError } from './source-error.ts'
+import { SNAPSHOT } from './sources/snapshot.ts'
+import type { RateSource } from './sources/source.ts'
+import { Diary, Hands, PER_EUR } from './test-world.ts'
+import { NO_HELPERS, type Quote, quoteOf, type RateVector, vectorOf } from './vector.ts'
+
+const MINUTE = 60_000
+
+/** A source that says what it is told to, and counts how often it is asked. */
+class Puppet implements RateSource {
+  readonly name: string
+  readonly family: string
+  readonly refreshMs = 30 * MINUTE
+  readonly partial: boolean
+  says: Quote | 'unchanged' | SourceError
+  asked = 0
+
+  constructor(name: string, says: Quote | SourceError, family = name, partial = false) {
+    this.name = name
+    this.says = says
+    this.family = family
+    this.partial = partial
+  }
+
+  async read(): Promise<Quote | 'unchanged'> {
+    this.asked += 1
+    if (this.says instanceof SourceError) throw this.says
+    return this.says
+  }
+}
+
+const quote = (asOf: string, changes: Record<string, number> = {}) =>
+  quoteOf(asOf, Object.entries({ ...PER_EUR, ...changes }))
+const down = () => new SourceError('UNREACHABLE', 'no', { passing: true })
+
+function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boolean } = {}) {
+  const hands = new Hands()
+  const diary = new Diary()
+  const warning = new HourlyWarning(diary, hands)
+  const tools = { clock: hands, schedule: hands, random: () => 0.5, warning }
+  const keepers = puppets.map((puppet) => new SourceKeeper(puppet, tools))
+  const board = new RateBoard(hands)
+  if (options.kept !== undefined) {
+    board.replace(vectorOf('lastgood', options.kept, NO_HELPERS), OFFLINE_RANK)
+  }
+  const accepted: RateVector[] = []
+  const keeperOf = (name: string) => keepers.find(({ source }) => source.name === name) ?? null
+  const rounds = new Rounds(
+    keepers,
+    { overlay: keeperOf('exchange-api'), bridge: keeperOf('ecb') },
+    {
+      board,
+      clock: hands,
+      schedule: hands,
+      band: options.banded === false ? null : DEFAULT_BAND,
+      accepted: (vector) => accepted.push(vector),
+    },
+  )
+  const served = () => board.standing?.vector
+  return { hands, diary, keepers, board, rounds, accepted, served }
+}
+
+describe('the order of sources', () => {
+  it('asks the first alone while it answers', async () => {
+    const [first, second] = [
+      new Puppet('ecb', quote('2026-10-07')),
+      new Puppet('other', quote('2026-10-07')),
+    ]
+    const { rounds, served } = world([first, second])
+    await rounds.run()
+    expect(served()?.source).toBe('ecb')
+    expect([first.asked, second.asked]).toEqual([1, 0])
+  })
+
+  it('asks the next when one fails, after one more try', async () => {
+    const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
+    const { rounds, served } = world([first, second])
+    await rounds.run()
+    expect(served()?.source).toBe('other')
+    expect([first.asked, second.asked]).toEqual([2, 1])
+  })
+
+  it('backs a failing source off, longer each time, and returns to it', async () => {
+    const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
+    const { rounds, served, hands, keepers } = world([first, second])
+    const waits: number[] = []
+    for (let failure = 1; failure <= 8; failure += 1) {
+      await rounds.run()
+      waits.push((keepers[0]?.dueAt ?? 0) - hands.now())
+      if (failure === 8) first.says = quote('2026-10-07')
+      hands.advance(waits.at(-1) ?? 0)
+    }
+    expect(waits.map((ms) => ms / 1_000)).toEqual([30, 60, 120, 240, 480, 960, 1800, 1800])
+    await rounds.run()
+    expect(served()?.source).toBe('ecb')
+    expect(keepers[0]?.record()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
+  })
+
+  it('leaves a source alone as long as it asks to be', async () => {
+    const first = new Puppet(
+      'ecb',
+      new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
+    )
+    const { rounds, hands, keepers } = world([first])
+    await rounds.run()
+    expect(first.asked).toBe(1)
+    expect(keepers[0]?.dueAt).toBe(hands.now() + 7_200_000)
+    hands.advance(7_199_000)
+    await rounds.run()
+    expect(first.asked).toBe(1)
+  })
+
+  it('starts the next round by itself when a source is due', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds, hands, served } = world([first])
+    await rounds.run()
+    first.says = quote('2026-10-08', { JPY: 180 })
+    hands.advance(29 * MINUTE)
+    await rounds.run()
+    expect(served()?.asOf).toBe('2026-10-07')
+    hands.advance(MINUTE)
+    await rounds.run()
+    expect(served()?.asOf).toBe('2026-10-08')
+    expect(first.asked).toBe(2)
+  })
+
+  it('runs one round at a time, however many want one', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds } = world([first])
+    await Promise.all(Array.from({ length: 500 }, () => rounds.run()))
+    expect(first.asked).toBe(1)
+  })
+})
+
+describe('what is served', () => {
+  it('never becomes older', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds, hands, served } = world([first])
+    await rounds.run()
+    first.says = quote('2026-10-06', { JPY: 177 })
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(served()?.asOf).toBe('2026-10-07')
+    expect(served()?.perEur.JPY).toBe(178.9)
+  })
+
+  it('is corrected by its own source at the same date, and only confirmed by a later one', async () => {
+    const [first, second] = [
+      new Puppet('ecb', quote('2026-10-07')),
+      new Puppet('other', quote('2026-10-07', { JPY: 179.5 })),
+    ]
+    const { rounds, hands, served, accepted, board } = world([first, second])
+    await rounds.run()
+    first.says = quote('2026-10-07', { JPY: 178.8 })
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(served()?.perEur.JPY).toBe(178.8)
+    first.says = down()
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(served()?.perEur.JPY).toBe(178.8)
+    expect(board.standing?.confirmed?.by).toBe('other')
+    expect(accepted.length).toBe(2)
+  })
+
+  it('is stale from the moment that nobody has confirmed it for two hours', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds, hands, board } = world([first])
+    await rounds.run()
+    expect(board.standing?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+    first.says = 'unchanged'
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(board.standing?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+  })
+
+  it('is stale when its date is a week back, however well confirmed', async () => {
+    const first = new Puppet('ecb', quote('2026-10-01'))
+    const { rounds, board } = world([first], { kept: quote('2026-09-30') })
+    await rounds.run()
+    expect(board.standing?.staleFrom).toBe(Date.parse('2026-10-08'))
+  })
+
+  it('stays live over a weekend on which the better source is closed', async () => {
+    const live = new Puppet('live', quote('2026-10-08T09:00:00Z'))
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds, hands, board, served } = world([live, first])
+    await rounds.run()
+    live.says = new SourceError('MARKET_CLOSED', 'closed', { retryAfterMs: 600_000 })
+    hands.advance(3 * 60 * MINUTE)
+    await rounds.run()
+    expect(served()?.source).toBe('live')
+    expect(board.standing?.confirmed).toEqual({ by: 'ecb', at: hands.now() })
+  })
+
+  it('is what was kept while a live source says less, and it is confirmed by it', async () => {
+    const first = new Puppet('ecb', quote('2026-10-06'))
+    const { rounds, board, served } = world([first], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe('lastgood')
+    expect(board.standing?.confirmed?.by).toBe('ecb')
+  })
+})
+
+describe('the sanity band', () => {
+  it.each([
+    ['USD', 1.13 * 1.109, true],
+    ['USD', 1.13 * 1.112, false],
+    ['USD', 1.13 / 1.109, true],
+    ['USD', 1.13 / 1.112, false],
+    ['TRY', 55.5 * 1.309, true],
+    ['TRY', 55.5 * 1.312, false],
+    ['JPY', 178.9 * 100, false],
+    ['JPY', 178.9 / 100, false],
+    ['CNY', 75.6, false],
+  ])('one day later, %s at %d is believed: %s', async (currency, value, believed) => {
+    const first = new Puppet('ecb', quote('2026-10-08', { [currency]: value }))
+    const { rounds, served, keepers } = world([first], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
+    expect(keepers[0]?.record().lastError).toBe(believed ? null : 'OUT_OF_BAND')
+  })
+
+  it('widens by one percent for each day between the vectors', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
+    const { rounds, served } = world([first], { kept: quote('2026-09-27') })
+    await rounds.run()
+    expect(served()?.source).toBe('ecb')
+  })
+
+  it('is held against the bundled vector when nothing is kept', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07', { JPY: 1.789 }))
+    const { rounds, served } = world([first])
+    await rounds.run()
+    expect(served()).toBeUndefined()
+  })
+
+  it('gives way when two independent sources agree within one percent', async () => {
+    const crash = { CHF: 0.7 }
+    const first = new Puppet('ecb', quote('2026-10-08', crash))
+    const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.706 }))
+    const { rounds, served } = world([first, second], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()).toMatchObject({ source: 'ecb', perEur: { CHF: 0.7 } })
+  })
+
+  it('does not give way when they differ by more', async () => {
+    const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
+    const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.708 }))
+    const { rounds, served } = world([first, second], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe('lastgood')
+  })
+
+  it('does not count a mirror as a second witness', async () => {
+    const poison = { CHF: 0.7 }
+    const first = new Puppet('ecb', quote('2026-10-08', poison), 'ecb')
+    const mirror = new Puppet('frankfurter', quote('2026-10-08', poison), 'ecb')
+    const { rounds, served } = world([first, mirror], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe('lastgood')
+  })
+
+  it('does not count a live source that was completed by the one in doubt', async () => {
+    const poison = { NOK: 20 }
+    const { NOK: _, ...traded } = PER_EUR
+    const first = new Puppet('ecb', quote('2026-10-08', poison))
+    const partial = new Puppet(
+      'gmo',
+      quoteOf('2026-10-08T09:00:00Z', Object.entries(traded)),
+      'gmo',
+      true,
+    )
+    const { rounds, served } = world([first, partial], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe('lastgood')
+  })
+
+  it('keeps what was doubted at hand: a witness that comes later confirms it', async () => {
+    const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
+    const second = new Puppet('openexchangerates', down())
+    const { rounds, served, hands } = world([first, second], { kept: quote('2026-10-07') })
+    await rounds.run()
+    second.says = quote('2026-10-08T09:00:00Z', { CHF: 0.702 })
+    hands.advance(MINUTE)
+    await rounds.run()
+    expect(served()?.source).toBe('ecb')
+    expect(first.asked).toBe(1)
+  })
+
+  it('can be switched off', async () => {
+    const first = new Puppet('ecb', quote('2026-10-08', { JPY: 1.789 }))
+    const { rounds, served } = world([first], { kept: quote('2026-10-07'), banded: false })
+    await rounds.run()
+    expect(served()?.perEur.JPY).toBe(1.789)
+  })
+})
+
+describe('a source that cannot be right', () => {
+  it('is refused a date to come, and “unchanged” does not bring it in later by the back door', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const { rounds, served, hands, keepers } = world([first])
+    await rounds.run()
+    first.says = quote('2026-10-20', { JPY: 180 })
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(keepers[0]?.record().lastError).toBe('DATE_FUTURE')
+    first.says = 'unchanged'
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(keepers[0]?.record().lastError).toBe('DATE_FUTURE')
+    expect(served()?.asOf).toBe('2026-10-07')
+  })
+
+  it('is refused without a currency; nothing is ever served in part', async () => {
+    const { NOK: _, ...rest } = PER_EUR
+    const first = new Puppet('ecb', quoteOf('2026-10-08', Object.entries(rest)))
+    const { rounds, served, keepers } = world([first], { kept: quote('2026-10-07') })
+    await rounds.run()
+    expect(served()?.source).toBe('lastgood')
+    expect(keepers[0]?.record().lastError).toBe('INCOMPLETE')
+  })
+
+  it('is warned of once an hour, and once when it is well again', async () => {
+    const first = new Puppet('ecb', down())
+    const { rounds, hands, diary } = world([first])
+    for (let minutes = 0; minutes < 59; minutes += 1) {
+      await rounds.run()
+      hands.advance(MINUTE)
+    }
+    expect(diary.lines.length).toBe(1)
+    first.says = quote('2026-10-07')
+    hands.advance(30 * MINUTE)
+    await rounds.run()
+    expect(diary.lines.at(-1)).toBe('info the source answers again')
+    expect(diary.lines.length).toBe(2)
+  })
+})
+
+describe('the CNH overlay', () => {
+  it('refines the vector when it arrives, and nobody waits for it', async () => {
+    const first = new Puppet('ecb', quote('2026-10-07'))
+    const overlay = new Puppet('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
+    let release = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const read = overlay.read.bind(overlay)
+    overlay.read = () => held.then(read)
+    const { rounds, served } = world([first, overlay])
+    await rounds.run()
+    expect(served()).toMatchObject({ source: 'ecb', cnhIsCny: true })
+    release()
+    await held
+    await new Promise(setImmediate)
+    await rounds.run()
+    expect(served()).toMatchObject({ source: 'ecb+exchange-api', cnhIsCny: false })
+    expect(served()?.perEur.CNH).toBeCloseTo(7.56 * 1.01, 12)
+    expect(first.asked).toBe(1)
+  })
+})
+
+describe('the bundled vector', () => {
+  it('gives way to any live one of its date or later, and is not confirmed by an older one', async () => {
+    for (const [date, source] of [
+      ['2026-10-05', 'snapshot'],
+      ['2026-10-06', 'ecb'],
+      ['2026-10-07', 'ecb'],
+    ] as const) {
+      const { rounds, board, served } = world([new Puppet('ecb', quote(date))])
+      board.replace(vectorOf('snapshot', SNAPSHOT, NO_HELPERS), OFFLINE_RANK)
+      await rounds.run()
+      expect(served()?.source).toBe(source)
+      expect(board.standing?.confirmed === null).toBe(source === 'snapshot')
+    }
+  })
+})

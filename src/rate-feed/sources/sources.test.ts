@@ -1,0 +1,266 @@
+import { assert as fcAssert, property, string } from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { SourceError } from '../source-error.ts'
+import {
+  ecbFile,
+  exchangeApiBody,
+  frankfurterBody,
+  gmoBody,
+  openExchangeRatesBody,
+  PER_EUR,
+} from '../test-world.ts'
+import { NO_HELPERS, type Quote, vectorOf } from '../vector.ts'
+import { parseEcb } from './ecb.ts'
+import { parseExchangeApi } from './exchange-api.ts'
+import { parseFrankfurter } from './frankfurter.ts'
+import { parseGmo } from './gmo.ts'
+import { retryAfterMs } from './http-source.ts'
+import { parseOpenExchangeRates } from './open-exchange-rates.ts'
+import { parseVectorDocument, textOfVectorDocument } from './vector-document.ts'
+
+const DATE = '2026-10-07'
+const INSTANT = '2026-10-07T11:00:00Z'
+const WITH_CNH = { ...PER_EUR, CNH: 7.57 }
+const document = { source: 'desk', asOf: DATE, perEur: { ...PER_EUR } }
+
+const PARSERS: Readonly<Record<string, (text: string) => Quote>> = {
+  ecb: parseEcb,
+  frankfurter: parseFrankfurter,
+  'exchange-api': parseExchangeApi,
+  openexchangerates: parseOpenExchangeRates,
+  gmo: parseGmo,
+  document: parseVectorDocument,
+}
+
+const GOOD: readonly (readonly [string, string, string])[] = [
+  ['ecb', ecbFile(DATE), DATE],
+  ['ecb', ecbFile(DATE, PER_EUR, '"'), DATE],
+  ['frankfurter', frankfurterBody(DATE), DATE],
+  ['exchange-api', exchangeApiBody(DATE, WITH_CNH), DATE],
+  ['openexchangerates', openExchangeRatesBody(INSTANT, WITH_CNH), INSTANT],
+  ['document', JSON.stringify(document), DATE],
+]
+
+describe('every source', () => {
+  it.each(GOOD)('%s: the documented body gives the vector', (name, body, asOf) => {
+    const quote = PARSERS[name]?.(body)
+    expect(quote?.asOf).toBe(asOf)
+    for (const [code, value] of Object.entries(PER_EUR)) {
+      expect(quote?.perEur.get(code)).toBeCloseTo(value, 12)
+    }
+  })
+
+  const HTML = '<html><body>We are down. <Cube currency="USD" rate="1"/></body></html>'
+  const junk = ['', ' ', HTML, 'null', '[]', '{}', '"x"', '{', '1', '{"success":false}', '\u0000']
+  const every = Object.keys(PARSERS).flatMap((name) => junk.map((body) => [name, body] as const))
+  it.each(every)('%s: %j is refused', (name, body) => {
+    expect(() => PARSERS[name]?.(body)).toThrow(SourceError)
+  })
+
+  it('answers any text with a quote or a SourceError', () => {
+    void fcAssert(
+      property(string({ maxLength: 200, unit: 'binary' }), (text) => {
+        for (const parse of Object.values(PARSERS)) {
+          try {
+            parse(text)
+          } catch (error) {
+            expect(error).toBeInstanceOf(SourceError)
+          }
+        }
+      }),
+    )
+  })
+})
+
+describe('a value that is none', () => {
+  const BAD = [
+    '0',
+    '-1.13',
+    '.',
+    '',
+    '1e3',
+    'NaN',
+    'Infinity',
+    '1,13',
+    '+1',
+    '0x1',
+    ' 1',
+    '1.',
+  ] as const
+  it.each(BAD)('refuses the ECB file with USD %j', (rate) => {
+    const file = ecbFile(DATE).replace("rate='1.13'", `rate='${rate}'`)
+    expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
+  })
+
+  const bad = ['0', '-1.13', '"1.13"', '"."', 'null', 'true', '1e999', '1e-9', '[1]']
+  it.each(bad)('refuses JSON bodies with USD %s', (rate) => {
+    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+    const put = (body: string) => body.replace(/("usd":)[^,}]*/i, `$1${rate}`)
+    expect(() => parseFrankfurter(put(frankfurterBody(DATE)))).toThrow(refused)
+    expect(() => parseExchangeApi(put(exchangeApiBody(DATE, WITH_CNH)))).toThrow(refused)
+    expect(() => parseVectorDocument(put(JSON.stringify(document)))).toThrow(refused)
+  })
+
+  it.each(['0', '-1', '"x"', 'null'])('refuses dollar rates with EUR %s', (rate) => {
+    const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
+    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+    expect(() => parseOpenExchangeRates(body)).toThrow(refused)
+  })
+
+  it.each(['.', '0', '-158', '', '1e2'])('refuses a price of %j', (price) => {
+    const body = gmoBody(INSTANT).replace(/"bid":"[^"]*"/, `"bid":"${price}"`)
+    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+    expect(() => parseGmo(body)).toThrow(refused)
+  })
+
+  it('refuses a book whose ask is below its bid, or far above', () => {
+    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+    for (const ask of ['1', '900']) {
+      const body = gmoBody(INSTANT).replace(/"ask":"[^"]*"/, `"ask":"${ask}"`)
+      expect(() => parseGmo(body)).toThrow(refused)
+    }
+  })
+})
+
+describe('the ECB file', () => {
+  it.each([
+    `<!DOCTYPE x [<!ENTITY a "b">]>${ecbFile(DATE)}`,
+    ecbFile(DATE).replace('<Cube>', '<!-- <Cube> -->'),
+    ecbFile(DATE).replace('<Cube>', '<![CDATA[<Cube>]]>'),
+  ])('with a DTD, a comment or CDATA is refused', (file) => {
+    expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'MALFORMED' }))
+  })
+
+  it.each([
+    ecbFile('2026-02-30'),
+    ecbFile('yesterday'),
+    ecbFile('2026-10-07T00:00:00'),
+    ecbFile('07.10.2026'),
+  ])('with a date that is none is refused', (file) => {
+    expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'DATE_INVALID' }))
+  })
+
+  it('with two dates, or a currency named twice, is refused', () => {
+    expect(() => parseEcb(ecbFile(DATE) + ecbFile('2026-10-06'))).toThrow(SourceError)
+    const twice = ecbFile(DATE).replace('</Cube>', "<Cube currency='USD' rate='1.14'/></Cube>")
+    expect(() => parseEcb(twice)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
+  })
+
+  it('is read in linear time, however hostile', () => {
+    const hostile = `<Cube time='2026-10-07'>${"<Cube currency='USD' rate='".repeat(30_000)}`
+    expect(vectorError(() => parseEcb(hostile))).toBe('INCOMPLETE')
+  })
+})
+
+describe('the live ticker', () => {
+  it('gives the middle of bid and ask, and lacks what is not traded', () => {
+    const quote = parseGmo(gmoBody('2026-10-07T11:00:00.123456Z'))
+    expect(quote.asOf).toBe('2026-10-07T11:00:00Z')
+    expect(quote.perEur.get('JPY')).toBeCloseTo(178.9, 6)
+    expect(quote.perEur.get('USD')).toBeCloseTo(1.13, 6)
+    expect([...quote.perEur.keys()]).not.toContain('NOK')
+    expect(vectorError(() => quote)).toBe('INCOMPLETE')
+  })
+
+  it('is bridged: by the dollar for what follows it, by the euro for the rest', () => {
+    const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
+    const quote = parseGmo(gmoBody(INSTANT))
+    const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, {
+      overlay: null,
+      bridge: { name: 'ecb', quote: bridge },
+    })
+    expect(source).toBe('gmo+ecb')
+    expect(perEur.HKD).toBeCloseTo(8.85 * 1.13, 6)
+    expect(perEur.CNH).toBeCloseTo(7.56 * 1.13, 6)
+    expect(cnhIsCny).toBe(true)
+    expect(perEur.NOK).toBe(10.79)
+    expect(perEur.SEK).toBe(11.25)
+  })
+
+  it('is closed at weekends, and asks to be left alone for a while', () => {
+    const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
+    expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
+      expect.objectContaining(closed),
+    )
+  })
+
+  it('is refused when it says so, lacks the euro, or a timestamp is none', () => {
+    const good = gmoBody(INSTANT)
+    expect(() => parseGmo(good.replace('"status":0', '"status":4'))).toThrow(
+      expect.objectContaining({ code: 'REFUSED' }),
+    )
+    expect(() => parseGmo(good.replace('EUR_JPY', 'XXX_JPY'))).toThrow(
+      expect.objectContaining({ code: 'INCOMPLETE' }),
+    )
+    expect(() => parseGmo(good.replace(`"timestamp":"${INSTANT}"`, '"timestamp":"now"'))).toThrow(
+      expect.objectContaining({ code: 'DATE_INVALID' }),
+    )
+  })
+})
+
+describe('CNH', () => {
+  const quote = parseFrankfurter(frankfurterBody(DATE))
+  const overlayOf = (cnh: number, date = DATE) => ({
+    name: 'exchange-api',
+    quote: parseExchangeApi(exchangeApiBody(date, { ...PER_EUR, CNY: 8, CNH: cnh })),
+  })
+  it.each([
+    ['CNY stands in when nobody tells the basis', null, 7.56, true, 'ecb'],
+    ['CNY times the basis of the overlay', overlayOf(8.08), 7.56 * 1.01, false, 'ecb+exchange-api'],
+    ['a basis just below 2 % is taken', overlayOf(8.15), 7.56 * 1.01875, false, 'ecb+exchange-api'],
+    ['a basis beyond 2 % is not', overlayOf(8.17), 7.56, true, 'ecb'],
+    ['nor one of another month', overlayOf(8.08, '2026-09-20'), 7.56, true, 'ecb'],
+  ] as const)('%s', (_promise, overlay, cnh, proxied, source) => {
+    const vector = vectorOf('ecb', quote, { overlay, bridge: null })
+    expect(vector.perEur.CNH).toBeCloseTo(cnh, 12)
+    expect(vector.cnhIsCny).toBe(proxied)
+    expect(vector.source).toBe(source)
+  })
+})
+
+describe('a vector document', () => {
+  it('has a checksum that a changed value does not fit', () => {
+    const text = textOfVectorDocument(document)
+    expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)
+    const flipped = text.replace('1.13', '1.73')
+    expect(() => parseVectorDocument(flipped)).toThrow(
+      expect.objectContaining({ code: 'CHECKSUM_WRONG' }),
+    )
+  })
+
+  it('may not bring odd characters into our headers', () => {
+    const hostile = JSON.stringify({ ...document, source: 'x\r\nSet-Cookie: a=b' })
+    expect(() => parseVectorDocument(hostile)).toThrow(
+      expect.objectContaining({ code: 'MALFORMED' }),
+    )
+  })
+
+  it('that lacks a currency makes no vector, and the message says which', () => {
+    const { NOK: _, SEK: __, ...perEur } = document.perEur
+    const quote = parseVectorDocument(JSON.stringify({ ...document, perEur }))
+    expect(() => vectorOf('file', quote, NO_HELPERS)).toThrow('it lacks NOK, SEK')
+  })
+})
+
+describe('Retry-After', () => {
+  const now = Date.parse('2026-10-07T11:00:00Z')
+  it.each([
+    [null, null],
+    ['120', 120_000],
+    ['0', 0],
+    ['Wed, 07 Oct 2026 11:05:00 GMT', 300_000],
+    ['Wed, 07 Oct 2026 10:00:00 GMT', 0],
+    ['999999999', 86_400_000],
+    ['soon', null],
+  ])('%j is %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
+})
+
+/** The code with which `make` is refused, as far as a whole vector. */
+function vectorError(make: () => Quote): string {
+  try {
+    vectorOf('x', make(), NO_HELPERS)
+    return 'none'
+  } catch (error) {
+    return error instanceof SourceError ? error.code : 'not a SourceError'
+  }
+}

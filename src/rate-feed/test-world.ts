@@ -1,0 +1,214 @@
+// What the tests of the feed share: hands on the clock, sources that say what they are told to, and
+// a local server that plays them. Not part of the program.
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { outboundGet } from '../http/index.ts'
+import { createRateFeed, type RateFeedDeps, type RateFeedSettings } from './feed.ts'
+import type { Schedule } from './schedule.ts'
+import type { RateFeedService } from './service.ts'
+import { parseSourceList } from './source-list.ts'
+import type { Get } from './sources/http-source.ts'
+
+/** Two days after the date of the bundled vector. */
+export const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
+
+/** A clock and a schedule that stand still until told. Waits of up to a second pass by themselves. */
+export class Hands implements Schedule {
+  #now: number
+  #waiting: { at: number; run: () => void }[] = []
+
+  constructor(now = START_MS) {
+    this.#now = now
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const entry = { at: this.#now + ms, run }
+    if (ms <= 1_000) {
+      setImmediate(() => {
+        if (this.#waiting.includes(entry)) run()
+      })
+    }
+    this.#waiting.push(entry)
+    return () => {
+      this.#waiting = this.#waiting.filter((other) => other !== entry)
+    }
+  }
+
+  /** Moves the time on and runs what has become due. */
+  advance(ms: number): void {
+    this.#now += ms
+    const due = this.#waiting.filter(({ at }) => at <= this.#now)
+    this.#waiting = this.#waiting.filter(({ at }) => at > this.#now)
+    for (const { run } of due) run()
+  }
+}
+
+/** A local server on a free port that answers as it is told, and counts. */
+export class Stage {
+  answer: RequestListener = (_request, response) => response.writeHead(503).end()
+  requests: { url: string; headers: Record<string, unknown> }[] = []
+  readonly #server = createServer((request, response) => {
+    this.requests.push({ url: request.url ?? '', headers: { ...request.headers } })
+    this.answer(request, response)
+  })
+
+  async open(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  /** The address of `path` on this server. */
+  at(path: string): string {
+    const { port } = this.#server.address() as AddressInfo
+    return `http://127.0.0.1:${port}${path}`
+  }
+}
+
+/** Requests over plain http to this machine, briefly: what tests need and nothing else may. */
+export function loopbackGet(timeoutMs = 5_000): Get {
+  return (url, headers) =>
+    outboundGet(
+      url,
+      { ...headers, 'user-agent': 'daicho/test' },
+      { schemes: ['http:'], allowPrivate: true, timeoutMs, bodyBytesMax: 1_048_576 },
+    )
+}
+
+/** What a feed under test says to its operator. */
+export class Diary {
+  lines: string[] = []
+  info = (_fields: object, message: string): void => {
+    this.lines.push(`info ${message}`)
+  }
+  warn = (fields: object, message: string): void => {
+    this.lines.push(`warn ${message} ${JSON.stringify(fields)}`)
+  }
+}
+
+/** A feed whose public sources are all played by `stage`. */
+export function feedOn(
+  stage: Stage,
+  hands: Hands,
+  sources: string,
+  settings: Partial<RateFeedSettings> = {},
+  deps: Partial<RateFeedDeps> = {},
+): RateFeedService {
+  return createRateFeed(depsOn(stage, hands, sources, settings, deps))
+}
+
+/** What `feedOn` makes its feed of. */
+export function depsOn(
+  stage: Stage,
+  hands: Hands,
+  sources: string,
+  settings: Partial<RateFeedSettings> = {},
+  deps: Partial<RateFeedDeps> = {},
+): RateFeedDeps {
+  return {
+    settings: {
+      sources: parseSourceList(sources),
+      strict: false,
+      maxStaleMs: null,
+      folder: null,
+      openExchangeRatesAppId: 'key-of-the-operator',
+      banded: true,
+      ...settings,
+    },
+    clock: hands,
+    schedule: hands,
+    random: () => 0.5,
+    log: new Diary(),
+    get: loopbackGet(),
+    ledger: null,
+    addresses: {
+      ecb: stage.at('/ecb'),
+      frankfurter: stage.at('/frankfurter'),
+      exchangeApi: [stage.at('/exchange-api'), stage.at('/exchange-api-fallback')],
+      openExchangeRates: stage.at('/openexchangerates'),
+      gmo: stage.at('/gmo'),
+    },
+    ...deps,
+  }
+}
+
+/** Units per euro, near the bundled ones. */
+export const PER_EUR: Readonly<Record<string, number>> = {
+  USD: 1.13,
+  JPY: 178.9,
+  GBP: 0.8501,
+  SEK: 11.25,
+  CHF: 0.9361,
+  NOK: 10.79,
+  TRY: 55.5,
+  AUD: 1.615,
+  CAD: 1.606,
+  CNY: 7.56,
+  HKD: 8.85,
+  MXN: 20.25,
+  NZD: 2.007,
+  ZAR: 18.6,
+}
+
+/** The ECB's daily file. */
+export function ecbFile(date: string, perEur = PER_EUR, quote = "'"): string {
+  const cubes = Object.entries(perEur).map(
+    ([code, rate]) => `<Cube currency=${quote}${code}${quote} rate=${quote}${rate}${quote}/>`,
+  )
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01" xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
+<gesmes:subject>Reference rates</gesmes:subject>
+<gesmes:Sender><gesmes:name>European Central Bank</gesmes:name></gesmes:Sender>
+<Cube><Cube time=${quote}${date}${quote}>${cubes.join('\n')}</Cube></Cube></gesmes:Envelope>`
+}
+
+/** Frankfurter's body. */
+export function frankfurterBody(date: string, rates = PER_EUR): string {
+  return JSON.stringify({ amount: 1, base: 'EUR', date, rates })
+}
+
+/** The body of exchange-api. */
+export function exchangeApiBody(date: string, perEur: Record<string, number>): string {
+  const lower = Object.entries(perEur).map(([code, value]) => [code.toLowerCase(), value])
+  return JSON.stringify({ date, eur: { btc: 0.0000123, eur: 1, ...Object.fromEntries(lower) } })
+}
+
+/** The body of Open Exchange Rates. */
+export function openExchangeRatesBody(instant: string, perEur: Record<string, number>): string {
+  const dollar = perEur.USD ?? Number.NaN
+  const rates = Object.entries(perEur).map(([code, value]) => [code, value / dollar])
+  return JSON.stringify({
+    disclaimer: 'x',
+    license: 'y',
+    timestamp: Date.parse(instant) / 1_000,
+    base: 'USD',
+    rates: { ...Object.fromEntries(rates), USD: 1, EUR: 1 / dollar },
+  })
+}
+
+const GMO_SYMBOLS = ['USD', 'EUR', 'GBP', 'AUD', 'NZD', 'CAD', 'CHF', 'TRY', 'ZAR', 'MXN']
+
+/** GMO's ticker, with a spread of one per mille around the middle. */
+export function gmoBody(instant: string, perEur = PER_EUR, status = 'OPEN'): string {
+  const yen = perEur.JPY ?? Number.NaN
+  const data = GMO_SYMBOLS.map((code) => {
+    const middle = code === 'EUR' ? yen : yen / (perEur[code] ?? Number.NaN)
+    return {
+      ask: (middle * 1.0005).toFixed(9),
+      bid: (middle * 0.9995).toFixed(9),
+      symbol: `${code}_JPY`,
+      timestamp: instant,
+      status,
+    }
+  })
+  return JSON.stringify({ status: 0, data, responsetime: instant })
+}

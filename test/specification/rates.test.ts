@@ -1,0 +1,277 @@
+// Every statement of the specification about component R, quoted, over a real socket.
+import { pino } from 'pino'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Listener, startListener } from '../../src/http/index.ts'
+import { PAIRS, type RateFeedDeps, rateFeedComponent } from '../../src/rate-feed/index.ts'
+import {
+  depsOn,
+  ecbFile,
+  Hands,
+  loopbackGet,
+  PER_EUR,
+  Stage,
+} from '../../src/rate-feed/test-world.ts'
+
+let stage: Stage
+let hands: Hands
+let listeners: Listener[]
+
+beforeEach(async () => {
+  stage = new Stage()
+  await stage.open()
+  hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
+  listeners = []
+})
+afterEach(async () => {
+  for (const listener of listeners) await listener.close()
+  stage.close()
+})
+
+async function listen(
+  sources: string,
+  settings: Partial<RateFeedDeps['settings']> = {},
+  deps: Partial<RateFeedDeps> = {},
+): Promise<string> {
+  const component = rateFeedComponent({
+    ...depsOn(stage, hands, sources, settings, { get: loopbackGet(100), ...deps }),
+    version: '0.0.0',
+  })
+  const logger = pino({ level: 'silent' })
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  const listener = await startListener(component, options)
+  listeners.push(listener)
+  return listener.url
+}
+
+interface Reply {
+  status: boolean
+  result: { datetime: string; rate: Record<string, number> }
+  [more: string]: unknown
+}
+
+/** The body as the contract shapes it; the tests below look at every part of it. */
+async function get(url: string): Promise<{ http: Response; body: Reply }> {
+  const http = await fetch(url)
+  return { http, body: (await http.json()) as Reply }
+}
+
+describe('“One GET returns the current rates of 20 currency pairs as JSON.”', () => {
+  it('GET / · Request: none · “The object described under Resources (`status`, `result.datetime`, `result.rate`)”', async () => {
+    const url = await listen('snapshot')
+    const { http, body } = await get(`${url}/`)
+    expect(http.status).toBe(200)
+    expect(http.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(http.headers.get('cache-control')).toBe('no-store')
+    expect(Object.keys(body)).toEqual(['status', 'result'])
+    expect(Object.keys(body.result)).toEqual(['datetime', 'rate'])
+  })
+
+  it('“status | boolean | true on success”', async () => {
+    const { body } = await get(`${await listen('snapshot')}/`)
+    expect(body.status).toBe(true)
+  })
+
+  it('“result | object | Present on success”', async () => {
+    const { body } = await get(`${await listen('snapshot')}/`)
+    expect(typeof body.result).toBe('object')
+  })
+
+  it('“result.datetime | string, layout `YYYY-MM-DD hh:mm:ss+0` | Time of the call, in GMT”', async () => {
+    const url = await listen('snapshot')
+    expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-08 21:05:09+0')
+    hands.advance(1)
+    expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-08 21:05:10+0')
+    hands.advance(3 * 3_600_000)
+    expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-09 00:05:10+0')
+  })
+
+  it('“result.rate | object of 20 numbers | Current rate per currency pair”', async () => {
+    const { body } = await get(`${await listen('snapshot')}/`)
+    const values = Object.values(body.result.rate)
+    expect(values.length).toBe(20)
+    expect(values.every((value) => typeof value === 'number' && value > 0)).toBe(true)
+  })
+
+  it('“The 20 keys of `result.rate` are: USDJPY, EURJPY, EURUSD, AUDJPY, GBPJPY, NZDJPY, CADJPY, CHFJPY, HKDJPY, GBPUSD, USDCHF, ZARJPY, AUDUSD, NZDUSD, EURAUD, TRYJPY, CNHJPY, NOKJPY, SEKJPY, MXNJPY.”', async () => {
+    const { body } = await get(`${await listen('snapshot')}/`)
+    expect(Object.keys(body.result.rate).join(', ')).toBe(
+      'USDJPY, EURJPY, EURUSD, AUDJPY, GBPJPY, NZDJPY, CADJPY, CHFJPY, HKDJPY, GBPUSD, USDCHF, ZARJPY, AUDUSD, NZDUSD, EURAUD, TRYJPY, CNHJPY, NOKJPY, SEKJPY, MXNJPY',
+    )
+  })
+
+  it('“A value for pair ABCXYZ means one unit of ABC equals that many units of XYZ.”', async () => {
+    stage.answer = (_request, response) => response.end(ecbFile('2026-10-08'))
+    const url = await listen('ecb')
+    const { rate } = (await get(`${url}/`)).body.result
+    const perEur: Record<string, number> = { EUR: 1, ...PER_EUR, CNH: PER_EUR.CNY ?? 0 }
+    for (const pair of PAIRS) {
+      const oneUnit = (perEur[pair.slice(3)] ?? 0) / (perEur[pair.slice(0, 3)] ?? 0)
+      expect(rate[pair]).toBe(Number(oneUnit.toFixed(pair.endsWith('JPY') ? 3 : 5)))
+    }
+  })
+})
+
+describe('“R | Failure | `status` false; the rest of the failure body: not shown.”', () => {
+  const failure = (code: string) => ({ status: false, code, message: expect.any(String) })
+
+  it('no rates at all: 503, and when to come back', async () => {
+    stage.answer = (request) => request.socket.destroy()
+    const { http, body } = await get(`${await listen('ecb')}/`)
+    expect(http.status).toBe(503)
+    expect(http.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(body).toEqual(failure('RATES_NONE_YET'))
+  })
+
+  it('only stale rates in strict mode: 503', async () => {
+    const url = await listen('snapshot', { strict: true })
+    for (const path of ['/', '/?detail=1']) {
+      const { http, body } = await get(`${url}${path}`)
+      expect(http.status).toBe(503)
+      expect(body).toEqual(failure('RATES_STALE'))
+    }
+  })
+
+  it.each([
+    ['GET', '/nothing', 404, 'PATH_UNKNOWN'],
+    ['POST', '/', 404, 'PATH_UNKNOWN'],
+    ['GET', '/?detail=maybe', 400, 'REQUEST_INVALID'],
+    ['GET', '/?detail=1&detail=1', 400, 'REQUEST_INVALID'],
+    ['GET', '/history?pair=USDJPY', 404, 'HISTORY_OFF'],
+    ['GET', '/history', 400, 'REQUEST_INVALID'],
+    ['GET', '/history?pair=usdjpy', 400, 'REQUEST_INVALID'],
+    ['GET', '/history?pair=USDJPY&limit=0', 400, 'REQUEST_INVALID'],
+    ['GET', '/history?pair=USDJPY&limit=1001', 400, 'REQUEST_INVALID'],
+    ['GET', '/history?pair=USDJPY&offset=-1', 400, 'REQUEST_INVALID'],
+    ['GET', '/%', 400, 'URL_MALFORMED'],
+  ])('%s %s: %i %s', async (method, path, status, code) => {
+    const reply = await fetch(`${await listen('snapshot')}${path}`, { method })
+    expect(reply.status).toBe(status)
+    expect(await reply.json()).toEqual(failure(code))
+  })
+
+  it('a query that means nothing here is no failure', async () => {
+    const { http, body } = await get(`${await listen('snapshot')}/?x=1&detail=0`)
+    expect(http.status).toBe(200)
+    expect(Object.keys(body)).toEqual(['status', 'result'])
+  })
+})
+
+describe('beyond the specification: where the rates come from is always said', () => {
+  it('with no network, a fresh start answers the bundled rates, marked stale', async () => {
+    stage.answer = (request) => request.socket.destroy()
+    const { http, body } = await get(`${await listen('ecb,frankfurter,lastgood,snapshot')}/`)
+    expect(body.status).toBe(true)
+    expect(body.result.rate).toMatchObject({ USDJPY: 158.089, MXNJPY: 8.81 })
+    expect(Object.fromEntries(http.headers)).toMatchObject({
+      'x-rates-stale': 'true',
+      'x-rates-as-of': '2026-10-06',
+      'x-rates-source': 'snapshot',
+      'x-rates-proxy': 'CNHJPY=CNYJPY',
+    })
+  })
+
+  it('with a live source, the headers name it', async () => {
+    const perEur = { ...PER_EUR, CNH: 7.57 }
+    stage.answer = (_request, response) =>
+      response.end(JSON.stringify({ source: 'desk', asOf: '2026-10-08', perEur }))
+    const get_ = loopbackGet()
+    const url = await listen(
+      'url:https://rates.example/',
+      {},
+      { get: (_url, headers) => get_(new URL(stage.at('/')), headers) },
+    )
+    const { http } = await get(`${url}/`)
+    const headers = Object.fromEntries(http.headers)
+    expect(headers).toMatchObject({
+      'x-rates-stale': 'false',
+      'x-rates-as-of': '2026-10-08',
+      'x-rates-source': 'url',
+    })
+    expect(headers).not.toHaveProperty('x-rates-proxy')
+  })
+
+  it('?detail=1 adds a sibling `meta` and leaves `result` as it is', async () => {
+    const url = await listen('snapshot')
+    const plain = (await get(`${url}/`)).body
+    const { http, body } = await get(`${url}/?detail=1`)
+    expect(http.headers.get('cache-control')).toBe('no-store')
+    expect(Object.keys(body)).toEqual(['status', 'result', 'meta'])
+    expect(body.result).toEqual(plain.result)
+    expect(body.meta).toMatchObject({
+      source: 'snapshot',
+      origin: 'ecb',
+      asOf: '2026-10-06',
+      ageSeconds: 2 * 86_400 + 75_909,
+      stale: true,
+      proxies: ['CNHJPY=CNYJPY'],
+      perEur: { USD: 1.1269, CNH: 7.5554 },
+    })
+  })
+
+  it('/healthz tells each source’s last success, as-of and back-off', async () => {
+    stage.answer = (request, response) => {
+      if (request.url === '/ecb') response.writeHead(429, { 'retry-after': '600' }).end()
+      else response.end(JSON.stringify({ base: 'EUR', date: '2026-10-08', rates: PER_EUR }))
+    }
+    const url = await listen('ecb,frankfurter')
+    await get(`${url}/`)
+    const { http, body } = await get(`${url}/healthz`)
+    expect(http.status).toBe(200)
+    expect(body).toMatchObject({
+      status: true,
+      health: 'ok',
+      sources: [
+        {
+          name: 'ecb',
+          lastSuccessAt: null,
+          asOf: null,
+          failures: 1,
+          lastError: 'HTTP_STATUS',
+          backOffUntil: '2026-10-08T21:15:09.999Z',
+        },
+        {
+          name: 'frankfurter',
+          lastSuccessAt: '2026-10-08T21:05:09.999Z',
+          asOf: '2026-10-08',
+          failures: 0,
+          lastError: null,
+          backOffUntil: null,
+        },
+      ],
+    })
+  })
+
+  it('/healthz says degraded with stale rates, and 503 where GET / would', async () => {
+    const degraded = await get(`${await listen('snapshot')}/healthz`)
+    expect(degraded.http.status).toBe(200)
+    expect(degraded.body).toMatchObject({ status: true, health: 'degraded' })
+    const down = await get(`${await listen('snapshot', { strict: true })}/healthz`)
+    expect(down.http.status).toBe(503)
+    expect(down.body).toMatchObject({ status: false, health: 'down' })
+  })
+
+  it('/metrics counts requests by route, and /doc/json lists every route with its replies', async () => {
+    const url = await listen('snapshot')
+    await get(`${url}/?token=secret`)
+    await fetch(`${url}/unknown/secret`)
+    const metrics = await (await fetch(`${url}/metrics`)).text()
+    expect(metrics).toMatch(/_count\{method="GET",route="\/",status="200"\} 1\n/)
+    expect(metrics).toMatch(/_count\{method="GET",route="none",status="404"\} 1\n/)
+    expect(metrics).toMatch(/daicho_rates_stale 1\n/)
+    expect(metrics).toMatch(/daicho_event_loop_delay_seconds\{quantile="0\.99"\} /)
+    expect(metrics).not.toContain('secret')
+    const document = await (await fetch(`${url}/doc/json`)).json()
+    expect(document).toMatchObject({
+      openapi: '3.1.0',
+      paths: { '/': {}, '/history': {}, '/healthz': {} },
+    })
+  })
+
+  it('`GET /` and `HEAD /` send the same headers', async () => {
+    const url = await listen('snapshot')
+    const [one, other] = await Promise.all([fetch(url), fetch(url, { method: 'HEAD' })])
+    const without = (headers: Headers) =>
+      [...headers].filter(([name]) => !['date', 'connection', 'keep-alive'].includes(name))
+    expect(without(other.headers)).toEqual(without(one.headers))
+  })
+})
