@@ -5,6 +5,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger } from 'fastify'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
+import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
 import { validatorCompiler } from './validator.ts'
 
@@ -98,13 +99,14 @@ export async function buildApp(
     if (refusal.status >= 500) logger.error({ err: error, ...requestForLog(request) }, refusal.code)
     return sendRefusal(component, request, reply, refusal)
   })
-  app.setNotFoundHandler((request, reply) =>
-    sendRefusal(component, request, reply, {
+  app.setNotFoundHandler((request, reply) => {
+    countUnrouted(app.server, 404, reply.elapsedTime)
+    return sendRefusal(component, request, reply, {
       status: 404,
       code: 'PATH_UNKNOWN',
       message: 'nothing is served at this path with this method',
-    }),
-  )
+    })
+  })
   await component.register(app)
   if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
   await app.ready()

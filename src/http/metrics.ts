@@ -1,15 +1,24 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Gauge, Histogram, Registry } from 'prom-client'
+import { Gauge, Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
+import { type Count, RequestTally } from './request-tally.ts'
 
-/** Upper bounds of the latency buckets, seconds. */
-const LATENCY_BUCKETS_S = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
-]
 /** How often the event loop's delay is sampled, milliseconds. */
 const LOOP_RESOLUTION_MS = 20
 const NANOSECONDS = 1e9
 const MICROSECONDS = 1e6
+
+const REQUESTS_NAME = 'daicho_http_request_seconds'
+const REQUESTS_HELP =
+  'Requests by route and status, and the time from arrival to the last byte handed over'
+
+/** How each listener with figures counts requests that no route takes. */
+const unrouted = new WeakMap<object, Count>()
+
+/** Counts a request that no route of the listener with this `server` takes. */
+export function countUnrouted(server: object, status: number, ms: number): void {
+  unrouted.get(server)?.(status, ms)
+}
 
 /**
  * Counts and times every request of `app`, and serves the figures at `GET /metrics` as Prometheus
@@ -22,29 +31,27 @@ const MICROSECONDS = 1e6
  */
 export function registerMetrics(app: HttpApp): Registry {
   const registry = new Registry()
-  // Its `_count` is the number of requests: one observation per request pays for both.
-  const latency = new Histogram({
-    name: 'daicho_http_request_seconds',
-    help: 'Requests by route and status, and the time from arrival to the last byte handed over',
-    labelNames: ['method', 'route', 'status'],
-    buckets: LATENCY_BUCKETS_S,
-    registers: [registry],
-  })
-  app.addHook('onResponse', (request, reply, done) => {
-    latency.observe(
-      {
-        method: request.method,
-        route: request.routeOptions.url ?? 'none',
-        status: reply.statusCode,
+  const tally = new RequestTally()
+  app.addHook('onRoute', (route) => {
+    // A hook of the route's own knows its pattern; asking the request for it costs more than the
+    // count. A route of several methods is counted under all of them together.
+    const count = tally.counterOf(String(route.method), route.url)
+    const others = [route.onResponse ?? []].flat()
+    route.onResponse = [
+      ...others,
+      (_request, reply, done) => {
+        count(reply.statusCode, reply.elapsedTime)
+        done()
       },
-      reply.elapsedTime / 1000,
-    )
-    done()
+    ]
   })
+  unrouted.set(app.server, tally.counterOf('ANY', 'none'))
   const stop = addProcessFigures(registry)
   app.addHook('onClose', async () => stop())
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
-    reply.type(registry.contentType).send(await registry.metrics()),
+    reply
+      .type(registry.contentType)
+      .send(`${tally.text(REQUESTS_NAME, REQUESTS_HELP)}${await registry.metrics()}`),
   )
   return registry
 }

@@ -47,9 +47,14 @@ function currentRoute(app: HttpApp, feed: RateFeedService): void {
           return reply.header('cache-control', 'no-store').send({ status: true, ...detail })
         }
         const made = feed.answer()
-        const { headers, body } = made instanceof Promise ? await made : made
-        // Already JSON, made once a second: a string is sent as it is.
-        return reply.headers(headers).send(body)
+        const { headers, rawHeaders, body } = made instanceof Promise ? await made : made
+        // A listener that is closing has set a header that must go out with the others.
+        if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
+        // Text and headers are made once a second, so nothing is left to do but send them: past
+        // Fastify's reply, which would look at each again. docs/decisions/0033-reply-as-text.md.
+        reply.hijack()
+        reply.raw.writeHead(200, rawHeaders).end(body)
+        return reply
       } catch (error) {
         throw withRetryAfter(error, feed, reply)
       }

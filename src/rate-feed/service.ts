@@ -30,6 +30,8 @@ export interface RateAnswer {
   /** `{"status":true,"result":{"datetime":…,"rate":{…}}}`. */
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
+  /** The same and `content-length`, as names and values in turn: the form that Node sends fastest. */
+  readonly rawHeaders: string[]
 }
 
 /** What is known about the rates beside the rates. */
@@ -238,17 +240,21 @@ export class RateFeedService {
     this.#warnWhenStale()
     this.#refuseTooStale(standing, now)
     const { source, asOf, stale, proxies } = this.#metaOf(standing, now)
-    const answer = {
-      body: `{"status":true,"result":{"datetime":"${datetimeOf(now)}","rate":${standing.rateText}}}`,
-      headers: {
-        'content-type': 'application/json; charset=utf-8',
-        'cache-control': 'no-store',
-        'x-rates-source': source,
-        'x-rates-as-of': asOf,
-        'x-rates-stale': String(stale),
-        ...(proxies.length > 0 ? { 'x-rates-proxy': proxies.join(', ') } : {}),
-      },
+    const body = `{"status":true,"result":{"datetime":"${datetimeOf(now)}","rate":${standing.rateText}}}`
+    const headers = {
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-rates-source': source,
+      'x-rates-as-of': asOf,
+      'x-rates-stale': String(stale),
+      ...(proxies.length > 0 ? { 'x-rates-proxy': proxies.join(', ') } : {}),
     }
+    const rawHeaders = [
+      ...Object.entries(headers).flat(),
+      'content-length',
+      String(Buffer.byteLength(body)),
+    ]
+    const answer = { body, headers, rawHeaders }
     this.#made = { standing, second, answer }
     return answer
   }

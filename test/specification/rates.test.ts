@@ -256,7 +256,7 @@ describe('beyond the specification: where the rates come from is always said', (
     await fetch(`${url}/unknown/secret`)
     const metrics = await (await fetch(`${url}/metrics`)).text()
     expect(metrics).toMatch(/_count\{method="GET",route="\/",status="200"\} 1\n/)
-    expect(metrics).toMatch(/_count\{method="GET",route="none",status="404"\} 1\n/)
+    expect(metrics).toMatch(/_count\{method="ANY",route="none",status="404"\} 1\n/)
     expect(metrics).toMatch(/daicho_rates_stale 1\n/)
     expect(metrics).toMatch(/daicho_event_loop_delay_seconds\{quantile="0\.99"\} /)
     expect(metrics).not.toContain('secret')
