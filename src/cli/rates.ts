@@ -9,6 +9,7 @@ import {
   type RateDetail,
   RateFeedError,
   rateTable,
+  type Schedule,
 } from '../rate-feed/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { rateFeedDeps } from './rate-feed-deps.ts'
@@ -50,7 +51,9 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
     }
     process.stdout.write(rateTable(detail))
     const { stale, asOf } = detail.meta
-    if (stale) process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
+    // A feed of our own has warned already.
+    if (stale && url !== undefined)
+      process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
   } catch (error) {
     if (!(error instanceof RateFeedError)) throw error
     const { code, message } = error
@@ -67,7 +70,7 @@ async function fromSources(): Promise<RateDetail> {
   }
   try {
     const deps = rateFeedDeps(settings, VERSION, systemClock)
-    const feed = createRateFeed({ ...deps, log, ledger: null })
+    const feed = createRateFeed({ ...deps, log, ledger: null, schedule: keptAlive })
     await feed.open()
     await feed.refresh()
     await feed.close()
@@ -76,6 +79,14 @@ async function fromSources(): Promise<RateDetail> {
     if (!(error instanceof CodedError) || error instanceof RateFeedError) throw error
     throw new Exit(EXIT.configuration, error.message, { cause: error })
   }
+}
+
+/** Timers that keep the process alive: the command ends when the feed is closed, not before. */
+const keptAlive: Schedule = {
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
 }
 
 /** The operator names the address, so it may be anywhere, this machine included. */

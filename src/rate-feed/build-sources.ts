@@ -106,7 +106,6 @@ function sourceOf(
     case 'openexchangerates':
       if (appId === null) {
         throw new SourceListError(
-          'SOURCES_INVALID',
           'openexchangerates needs a key: set RATES_OPENEXCHANGERATES_APP_ID',
         )
       }

@@ -23,4 +23,8 @@ export const statusOf: Record<RateFeedErrorCode, number> = {
 /** Why `RATES_SOURCES` is not taken: the message names the entry that is wrong. */
 export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   override readonly name = 'SourceListError'
+
+  constructor(message: string) {
+    super('SOURCES_INVALID', `RATES_SOURCES: ${message}`)
+  }
 }

@@ -434,7 +434,7 @@ describe('RATES_SOURCES', () => {
     ['ecb,ecb', /listed twice/],
     ['file:', /needs a path/],
     ['url:http://example.com/v', /needs an https address/],
-    ['url:nonsense?key=secret', /^url: needs an https address$/],
+    ['url:nonsense?key=secret', /^RATES_SOURCES: url: needs an https address$/],
     [Array.from({ length: 17 }, (_, n) => `file:${n}`).join(), /more than 16/],
   ])('%s is refused, and the message says why', (text, message) => {
     expect(() => parseSourceList(text)).toThrow(SourceListError)

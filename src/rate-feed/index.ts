@@ -12,6 +12,7 @@ export {
   vectorRecordOf,
 } from './history.ts'
 export type { FeedLog } from './log.ts'
+export type { Schedule } from './schedule.ts'
 export type { RateDetail, RateFeedService } from './service.ts'
 export { DEFAULT_SOURCES, parseSourceList, type SourceEntry } from './source-list.ts'
 export type { Get } from './sources/http-source.ts'

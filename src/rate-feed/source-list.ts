@@ -28,10 +28,10 @@ const ENTRIES_MAX = 16
 export function parseSourceList(text: string): readonly SourceEntry[] {
   const words = text.split(',').map((word) => word.trim())
   if (words.length > ENTRIES_MAX) {
-    throw new SourceListError('SOURCES_INVALID', `more than ${ENTRIES_MAX} sources are listed`)
+    throw new SourceListError(`more than ${ENTRIES_MAX} sources are listed`)
   }
   if (new Set(words).size !== words.length) {
-    throw new SourceListError('SOURCES_INVALID', 'a source is listed twice')
+    throw new SourceListError('a source is listed twice')
   }
   return words.map(entryOf)
 }
@@ -50,7 +50,6 @@ function entryOf(word: string): SourceEntry {
   if (word.startsWith('file:')) return { kind: 'file', path: pathOf(word) }
   if (word.startsWith('url:')) return { kind: 'url', url: urlOf(word.slice('url:'.length)) }
   throw new SourceListError(
-    'SOURCES_INVALID',
     `${JSON.stringify(word.slice(0, 40))} is no source; known are ecb, frankfurter, exchange-api, ` +
       'openexchangerates, gmo, file:<path>, url:<https address>, lastgood, snapshot',
   )
@@ -59,7 +58,7 @@ function entryOf(word: string): SourceEntry {
 function pathOf(word: string): string {
   const path = word.startsWith('file://') ? word.slice('file://'.length) : word.slice(5)
   if (path === '' || path.includes('\0')) {
-    throw new SourceListError('SOURCES_INVALID', 'file: needs a path')
+    throw new SourceListError('file: needs a path')
   }
   return path
 }
@@ -68,7 +67,7 @@ function pathOf(word: string): string {
 function urlOf(text: string): URL {
   const url = URL.parse(text)
   if (url === null || url.protocol !== 'https:') {
-    throw new SourceListError('SOURCES_INVALID', 'url: needs an https address')
+    throw new SourceListError('url: needs an https address')
   }
   return url
 }
