@@ -3,7 +3,7 @@ import { type Rates, ratesOf } from './currencies.ts'
 import type { RateVector } from './vector.ts'
 
 /** However well confirmed, rates older than this are stale: no source pauses for so long. */
-export const AS_OF_AGE_MAX_MS = 7 * 86_400_000
+const AS_OF_AGE_MAX_MS = 7 * 86_400_000
 /** A confirmation counts at least this long. */
 const CONFIRMED_MIN_MS = 2 * 3_600_000
 /** Refreshes of the confirming source that may be missed before the rates count as stale. */

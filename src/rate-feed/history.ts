@@ -25,7 +25,7 @@ export interface VectorRecord {
 }
 
 /** Where in the ledger an entry stands, `<serverid>/<height>.<index>`. */
-export type LedgerPosition = string
+type LedgerPosition = string
 
 /** Which records to read. */
 export interface HistoryQuery {

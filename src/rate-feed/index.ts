@@ -1,10 +1,9 @@
-export { type RateFeedComponentDeps, rateFeedComponent } from './component.ts'
-export { PAIRS, type Pair, type Rates } from './currencies.ts'
-export { RateFeedError, type RateFeedErrorCode, SourceListError } from './errors.ts'
-export { createRateFeed, type RateFeedDeps, type RateFeedSettings } from './feed.ts'
+export { rateFeedComponent } from './component.ts'
+export { PAIRS } from './currencies.ts'
+export { RateFeedError } from './errors.ts'
+export { createRateFeed, type RateFeedDeps } from './feed.ts'
 export {
   type HistoryQuery,
-  type LedgerPosition,
   RATES_DATABASE,
   type RateLedger,
   type RecordedVector,
@@ -13,7 +12,6 @@ export {
 } from './history.ts'
 export type { FeedLog } from './log.ts'
 export type { Schedule } from './schedule.ts'
-export type { RateDetail, RateFeedService } from './service.ts'
-export { DEFAULT_SOURCES, parseSourceList, type SourceEntry } from './source-list.ts'
-export type { Get } from './sources/http-source.ts'
+export type { RateDetail } from './service.ts'
+export { DEFAULT_SOURCES, parseSourceList } from './source-list.ts'
 export { parseRateDetail, rateTable } from './table.ts'

@@ -18,7 +18,7 @@ const COLD_WAIT_MS = 10_000
 const CLOCK_SKEW_MS = 3_600_000
 
 /** When rates are too old to be given. */
-export interface StalePolicy {
+interface StalePolicy {
   /** Refuse all stale rates. */
   readonly strict: boolean
   /** Refuse stale rates whose date is further back than this, milliseconds; null never does. */
@@ -303,6 +303,6 @@ export class RateFeedService {
 }
 
 /** `now` as `YYYY-MM-DD hh:mm:ss+0`, GMT. Source: specification, “result.datetime”. */
-export function datetimeOf(now: number): string {
+function datetimeOf(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')}+0`
 }

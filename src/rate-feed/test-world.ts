@@ -11,7 +11,7 @@ import { parseSourceList } from './source-list.ts'
 import type { Get } from './sources/http-source.ts'
 
 /** Two days after the date of the bundled vector. */
-export const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
+const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
 /** A clock and a schedule that stand still until told. Waits of up to a second pass by themselves. */
 export class Hands implements Schedule {
