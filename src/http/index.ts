@@ -11,7 +11,6 @@ export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
   OutboundError,
   type OutboundErrorCode,
-  type OutboundPolicy,
   type OutboundReply,
   outboundGet,
 } from './outbound.ts'

@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { CURRENCIES, PAIRS, type PerEur, type Rates } from './currencies.ts'
+import { CURRENCIES, PAIRS, type Pair, type PerEur, type Rates } from './currencies.ts'
 import { HISTORY_ROWS_MAX } from './history.ts'
 
 const HISTORY_ROWS_DEFAULT = 100
@@ -13,6 +13,11 @@ function numbersNamed(names: readonly string[], description: string) {
   })
 }
 
+/** With its type, which documentation pages need to show a choice. */
+function oneOf<Word extends string>(words: readonly Word[], description: string) {
+  return Type.Unsafe<Word>({ type: 'string', enum: [...words], description })
+}
+
 /** The twenty rates. Source: specification, “R: rate feed response”. */
 const Rate = Type.Unsafe<Rates>(
   numbersNamed(PAIRS, 'Units of the second currency that one unit of the first equals'),
@@ -21,6 +26,7 @@ const Rate = Type.Unsafe<Rates>(
 const Result = Type.Object(
   {
     datetime: Type.String({
+      examples: ['2026-10-07 09:30:00+0'],
       pattern: '^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d\\+0$',
       description: 'Time of the call, in GMT',
     }),
@@ -59,11 +65,7 @@ export const RatesReply = Type.Object({
 
 /** The query of `GET /`. */
 export const RatesQuery = Type.Object({
-  detail: Type.Optional(
-    Type.Enum(['0', '1'], {
-      description: '1 adds `meta`: where the rates come from',
-    }),
-  ),
+  detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`: where the rates come from')),
 })
 
 /** What every failure looks like. Source: specification, “Errors”, row R. */
@@ -75,7 +77,7 @@ export const Failure = Type.Object({
 
 /** The query of `GET /history`. */
 export const HistoryParams = Type.Object({
-  pair: Type.Enum([...PAIRS], { description: 'Whose rates' }),
+  pair: oneOf<Pair>(PAIRS, 'Whose rates'),
   from: Type.Optional(Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32 })),
   to: Type.Optional(Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32 })),
   limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: HISTORY_ROWS_DEFAULT }),

@@ -170,6 +170,30 @@ describe('beyond the specification: where the rates come from is always said', (
     })
   })
 
+  it('… to the digit', async () => {
+    const { body } = await get(`${await listen('snapshot')}/`)
+    expect(JSON.stringify(body.result.rate)).toBe(
+      '{"USDJPY":158.089,"EURJPY":178.15,"EURUSD":1.1269,"AUDJPY":110.378,"GBPJPY":209.885,' +
+        '"NZDJPY":88.804,"CADJPY":110.942,"CHFJPY":190.352,"HKDJPY":20.144,"GBPUSD":1.32764,' +
+        '"USDCHF":0.83051,"ZARJPY":9.587,"AUDUSD":0.6982,"NZDUSD":0.56174,"EURAUD":1.614,' +
+        '"TRYJPY":3.215,"CNHJPY":23.579,"NOKJPY":16.529,"SEKJPY":15.846,"MXNJPY":8.81}',
+    )
+  })
+
+  it('500 cold requests at once make one request to the source', async () => {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    stage.answer = (_request, response) =>
+      void released.then(() => response.end(ecbFile('2026-10-08')))
+    const url = await listen('ecb', {}, { get: loopbackGet() })
+    const replies = Array.from({ length: 500 }, () => get(`${url}/`))
+    // The last one has arrived when the listener answers a later one on another path.
+    await get(`${url}/healthz`)
+    release()
+    const bodies = await Promise.all(replies)
+    expect(bodies.filter(({ http }) => http.status === 200).length).toBe(500)
+    expect(stage.requests.length).toBe(1)
+  })
+
   it('with a live source, the headers name it', async () => {
     const perEur = { ...PER_EUR, CNH: 7.57 }
     stage.answer = (_request, response) =>
