@@ -12,38 +12,56 @@ import { outboundGet, startListener } from '../src/http/index.ts'
 import { parseSourceList, rateFeedComponent } from '../src/rate-feed/index.ts'
 
 const CONNECTIONS = 64
-const ROUNDS = 7
-const ROUND_S = 3
-const WARM_UP_S = 2
+/** Fresh processes are measured several times: two runs of one program differ more than rounds. */
+const STARTS = 4
+const ROUNDS = 5
+const ROUND_S = 1
+const WARM_UP_S = 1
 
 /** Measures, interleaved, and prints. */
 export async function run(): Promise<void> {
-  const product = await child('product')
-  const body = await (await fetch(product.url)).text()
-  const peer = await child('peer', body.length)
-  try {
-    for (const { url } of [product, peer]) await load(url, WARM_UP_S)
-    const figures = { product: [] as number[], peer: [] as number[] }
-    for (let round = 0; round < ROUNDS; round += 1) {
-      // Each starts every other round, so that neither always runs on the warmer machine.
-      for (const name of round % 2 === 0 ? ORDER : ORDER.toReversed()) {
-        figures[name].push(await load(name === 'product' ? product.url : peer.url, ROUND_S))
+  const figures = { product: [] as number[], peer: [] as number[] }
+  const ms: number[] = []
+  let bytes = 0
+  for (let start = 0; start < STARTS; start += 1) {
+    const product = await child('product')
+    bytes = (await (await fetch(product.url)).text()).length
+    const peer = await child('peer', bytes)
+    try {
+      const urls = { product: product.url, peer: peer.url }
+      for (const name of ORDER) await load(urls[name], WARM_UP_S)
+      for (let round = 0; round < ROUNDS; round += 1) {
+        // Each starts every other round, so that neither always runs on the warmer machine.
+        for (const name of round % 2 === 0 ? ORDER : ORDER.toReversed()) {
+          figures[name].push(await load(urls[name], ROUND_S))
+        }
       }
+      ms.push(...(await latencies(product.url, 200)))
+    } finally {
+      product.process.kill()
+      peer.process.kill()
     }
-    const ratios = figures.product.map((rate, round) => rate / (figures.peer[round] ?? Number.NaN))
-    print(`GET / · ${CONNECTIONS} connections · ${body.length} bytes · 1 server process and the`)
-    print(`load generator share the processors · medians of ${ROUNDS} interleaved rounds`)
-    print(`  rate feed, all sources hanging   ${Math.round(median(figures.product))} requests/s`)
-    print(`  bare Fastify, constant           ${Math.round(median(figures.peer))} requests/s`)
-    print(`  ratio                            ${median(ratios).toFixed(3)}`)
-    print(`  rounds                           ${ratios.map((r) => r.toFixed(2)).join(' ')}`)
-    const ms = await latencies(product.url, 500)
-    print(`one request at a time, all sources hanging: median ${median(ms).toFixed(2)} ms, longest`)
-    print(`of ${ms.length}: ${Math.max(...ms).toFixed(2)} ms`)
-  } finally {
-    product.process.kill()
-    peer.process.kill()
   }
+  const ratios = figures.product.map((rate, round) => rate / (figures.peer[round] ?? Number.NaN))
+  print(`GET / · ${CONNECTIONS} connections · ${bytes} bytes · one server process and the load`)
+  print(
+    `generator share the processors · medians of ${STARTS} starts × ${ROUNDS} interleaved rounds`,
+  )
+  print(`  rate feed, all sources hanging   ${Math.round(median(figures.product))} requests/s`)
+  print(`  bare Fastify, constant           ${Math.round(median(figures.peer))} requests/s`)
+  print(`  ratio of the medians             ${ratio(figures.product, figures.peer)}`)
+  print(`  median of the rounds' ratios     ${median(ratios).toFixed(3)}`)
+  print(`  rounds                           ${ratios.map((r) => r.toFixed(2)).join(' ')}`)
+  print(`one request at a time, all sources hanging, ${ms.length} requests: median`)
+  print(`${median(ms).toFixed(2)} ms, 99 of 100 within ${quantile(ms, 0.99).toFixed(2)} ms`)
+}
+
+function ratio(left: readonly number[], right: readonly number[]): string {
+  return (median(left) / median(right)).toFixed(3)
+}
+
+function quantile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
 }
 
 const ORDER = ['product', 'peer'] as const
@@ -53,7 +71,7 @@ function print(line: string): void {
 }
 
 function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+  return quantile(values, 0.5)
 }
 
 async function load(url: string, duration: number): Promise<number> {

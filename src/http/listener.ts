@@ -1,10 +1,11 @@
-import type { Server, ServerResponse } from 'node:http'
+import type { Server } from 'node:http'
 import { STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger } from 'fastify'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
+import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
 import { validatorCompiler } from './validator.ts'
@@ -76,11 +77,13 @@ export async function buildApp(
 
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = SOCKETS_MAX
+  const inFlight = new InFlight(app.server)
   let closing = false
   app.addHook('preClose', async () => {
     closing = true
   })
   app.addHook('onRequest', (request, reply, done) => {
+    inFlight.add(reply.raw)
     if (closing) reply.header('connection', 'close')
     const refusal =
       (component.sameOriginOnly ? crossOriginRefusal(request.raw, options.publicHosts) : null) ??
@@ -100,7 +103,7 @@ export async function buildApp(
     return sendRefusal(component, request, reply, refusal)
   })
   app.setNotFoundHandler((request, reply) => {
-    countUnrouted(app.server, 404, reply.elapsedTime)
+    countUnrouted(app.server, reply.raw)
     return sendRefusal(component, request, reply, {
       status: 404,
       code: 'PATH_UNKNOWN',
@@ -119,11 +122,6 @@ export async function startListener(
   options: ListenOptions,
 ): Promise<Listener> {
   const app = await buildApp(component, options)
-  const inFlight = new Set<ServerResponse>()
-  app.server.on('request', (_request, response: ServerResponse) => {
-    inFlight.add(response)
-    response.once('close', () => inFlight.delete(response))
-  })
   try {
     await app.listen({ host: options.host, port: options.port })
   } catch (error) {
@@ -135,7 +133,7 @@ export async function startListener(
   return {
     name: component.name,
     url,
-    close: () => drain(app, inFlight),
+    close: () => drain(app),
   }
 }
 
@@ -143,9 +141,9 @@ export async function startListener(
  * Closes `app`: no new connections, `Connection: close` on what is answered from now on, a bounded
  * wait for what is in flight, then every socket goes. Keep-alive clients made a plain close() hang.
  */
-async function drain(app: HttpApp, inFlight: ReadonlySet<ServerResponse>): Promise<void> {
+async function drain(app: HttpApp): Promise<void> {
   const server: Server = app.server
-  for (const response of inFlight) {
+  for (const response of InFlight.of(server)?.replies() ?? []) {
     if (!response.headersSent) response.setHeader('connection', 'close')
   }
   const force = setTimeout(() => server.closeAllConnections(), DRAIN_MS)

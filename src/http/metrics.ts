@@ -1,6 +1,8 @@
+import type { Server, ServerResponse } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
+import { InFlight } from './in-flight.ts'
 import { type Count, RequestTally } from './request-tally.ts'
 
 /** How often the event loop's delay is sampled, milliseconds. */
@@ -13,11 +15,12 @@ const REQUESTS_HELP =
   'Requests by route and status, and the time from arrival to the last byte handed over'
 
 /** How each listener with figures counts requests that no route takes. */
-const unrouted = new WeakMap<object, Count>()
+const unrouted = new WeakMap<Server, Count>()
 
-/** Counts a request that no route of the listener with this `server` takes. */
-export function countUnrouted(server: object, status: number, ms: number): void {
-  unrouted.get(server)?.(status, ms)
+/** Has `response`, to a request that no route of the listener with this `server` takes, counted. */
+export function countUnrouted(server: Server, response: ServerResponse): void {
+  const count = unrouted.get(server)
+  if (count !== undefined) InFlight.of(server)?.countBy(response, count)
 }
 
 /**
@@ -32,17 +35,18 @@ export function countUnrouted(server: object, status: number, ms: number): void 
 export function registerMetrics(app: HttpApp): Registry {
   const registry = new Registry()
   const tally = new RequestTally()
+  const inFlight = InFlight.of(app.server)
   app.addHook('onRoute', (route) => {
     // A hook of the route's own knows its pattern; asking the request for it costs more than the
     // count. A route of several methods is counted under all of them together.
     const count = tally.counterOf(String(route.method), route.url)
-    const others = [route.onResponse ?? []].flat()
-    route.onResponse = [
-      ...others,
+    const others = [route.onRequest ?? []].flat()
+    route.onRequest = [
       (_request, reply, done) => {
-        count(reply.statusCode, reply.elapsedTime)
+        inFlight?.countBy(reply.raw, count)
         done()
       },
+      ...others,
     ]
   })
   unrouted.set(app.server, tally.counterOf('ANY', 'none'))

@@ -1,0 +1,113 @@
+import { request } from 'node:http'
+import { pino } from 'pino'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { HttpComponent } from './component.ts'
+import { type Listener, startListener } from './listener.ts'
+import { figure, registerMetrics } from './metrics.ts'
+import { statusFalseReply } from './refusal.ts'
+import { RequestTally } from './request-tally.ts'
+
+let listener: Listener | null = null
+afterEach(async () => {
+  await listener?.close()
+  listener = null
+})
+
+/** A listener with one quick route, one that fails and one that ends when it is told to. */
+async function listen(): Promise<{ url: string; asked: Promise<void>; release: () => void }> {
+  const asked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const component: HttpComponent = {
+    name: 'tested',
+    defaultPort: 0,
+    limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
+    sameOriginOnly: false,
+    statusOf: {},
+    refusalReply: statusFalseReply,
+    async register(app) {
+      figure(registerMetrics(app), {
+        name: 'tested_figure',
+        help: 'Read when somebody scrapes',
+        labelNames: [],
+        collect() {
+          this.set(42)
+        },
+      })
+      app.get('/items/:id', async () => ({ status: true }))
+      app.get('/broken', async () => {
+        throw new Error('a defect')
+      })
+      app.get('/slow', async () => {
+        asked.resolve()
+        await released.promise
+        return { status: true }
+      })
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  listener = await startListener(component, where)
+  return { url: listener.url, asked: asked.promise, release: () => released.resolve() }
+}
+
+const scrape = async (url: string) => (await fetch(`${url}/metrics`)).text()
+
+describe('/metrics', () => {
+  it('counts requests by method, pattern and status, and never shows a path or a query', async () => {
+    const { url } = await listen()
+    for (const path of ['/items/1?token=hidden', '/items/hidden', '/broken', '/hidden/x']) {
+      await (await fetch(url + path)).text()
+    }
+    const text = await scrape(url)
+    expect(text).toContain('_count{method="GET",route="/items/:id",status="200"} 2\n')
+    expect(text).toContain('_count{method="GET",route="/broken",status="500"} 1\n')
+    expect(text).toContain('_count{method="ANY",route="none",status="404"} 1\n')
+    expect(text).toContain('tested_figure 42\n')
+    expect(text).toMatch(/process_resident_memory_bytes \d+\n/)
+    expect(text).not.toContain('hidden')
+  })
+
+  it('counts a client that went away before its reply under 499', async () => {
+    const { url, asked, release } = await listen()
+    const gone = request(`${url}/slow`)
+    const hungUp = Promise.withResolvers<void>()
+    gone.on('error', () => hungUp.resolve())
+    gone.end()
+    await asked
+    gone.destroy()
+    await hungUp.promise
+    release()
+    let text = ''
+    while (!text.includes('status="499"')) text = await scrape(url)
+    expect(text).toContain('_count{method="GET",route="/slow",status="499"} 1\n')
+  })
+
+  it('lets a request that is being answered finish when the listener closes', async () => {
+    const { url, asked, release } = await listen()
+    const reply = fetch(`${url}/slow`)
+    await asked
+    const closed = listener?.close()
+    release()
+    const answered = await reply
+    expect(await answered.json()).toEqual({ status: true })
+    expect(answered.headers.get('connection')).toBe('close')
+    await closed
+  })
+})
+
+describe('RequestTally', () => {
+  it('puts each request into its bucket, and the buckets add up', () => {
+    const tally = new RequestTally()
+    const count = tally.counterOf('GET', '/a"b\\c')
+    for (const ms of [0, 1, 1.1, 5, 30_000, 30_001]) count(200, ms)
+    const text = tally.text('t', 'help')
+    expect(text).toMatch(/^# HELP t help\n# TYPE t histogram\n/)
+    const labels = 'method="GET",route="/a\\"b\\\\c",status="200"'
+    expect(text).toContain(`t_bucket{le="0.001",${labels}} 2\n`)
+    expect(text).toContain(`t_bucket{le="0.0025",${labels}} 3\n`)
+    expect(text).toContain(`t_bucket{le="30",${labels}} 5\n`)
+    expect(text).toContain(`t_bucket{le="+Inf",${labels}} 6\n`)
+    expect(text).toContain(`t_sum{${labels}} 60.0081\n`)
+    expect(text).toContain(`t_count{${labels}} 6\n`)
+  })
+})
