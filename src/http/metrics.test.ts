@@ -76,9 +76,9 @@ describe('/metrics', () => {
     await asked
     gone.destroy()
     await hungUp.promise
-    release()
     let text = ''
     while (!text.includes('status="499"')) text = await scrape(url)
+    release()
     expect(text).toContain('_count{method="GET",route="/slow",status="499"} 1\n')
   })
 
