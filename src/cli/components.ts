@@ -9,9 +9,9 @@ import {
 } from '../guarded-path/index.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
 import { type LedgerService, ledgerComponent, openLedger } from '../ledger/index.ts'
+import { rateFeedComponent } from '../rate-feed/index.ts'
 import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
 import { openTokens, type TokenService } from '../tokens/index.ts'
-import { rateFeedComponent } from '../rate-feed/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { rateFeedDeps } from './rate-feed-deps.ts'
 import { ledgerOfRates } from './rate-ledger.ts'
@@ -36,8 +36,8 @@ export interface Surroundings {
 /** How each component is made, in the order in which they start; a key is the name in `--only`. */
 export const COMPONENTS = {
   ledger: ledger,
-  samples: samples,
   rates: rates,
+  samples: samples,
 } as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
 
 /** A component that exists. */

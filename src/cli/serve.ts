@@ -16,8 +16,8 @@ const NAMES = Object.keys(COMPONENTS) as ComponentName[]
 /** The flag that sets each component's port. */
 const PORT_FLAG: Record<ComponentName, string> = {
   ledger: 'port',
-  samples: 'sample-port',
   rates: 'rates-port',
+  samples: 'sample-port',
 }
 
 /** `daicho serve`. */
