@@ -1,0 +1,164 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import type { RequestListener } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SourceListError } from './errors.ts'
+import type { RateFeedService } from './service.ts'
+import { parseSourceList } from './source-list.ts'
+import { Diary, ecbFile, feedOn, Hands, loopbackGet, PER_EUR, Stage } from './test-world.ts'
+
+const MINUTE = 60_000
+const GOOD_DATE = '2026-10-07'
+const NEXT_DATE = '2026-10-08'
+
+let stage: Stage
+let hands: Hands
+let folder: string
+let open: RateFeedService[]
+
+beforeEach(async () => {
+  stage = new Stage()
+  hands = new Hands()
+  open = []
+  folder = mkdtempSync(join(tmpdir(), 'daicho-rates-'))
+  await stage.open()
+})
+afterEach(async () => {
+  for (const feed of open) await feed.close()
+  stage.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function opened(...args: DropTwo<Parameters<typeof feedOn>>): Promise<RateFeedService> {
+  const feed = feedOn(stage, hands, ...args)
+  open.push(feed)
+  await feed.open()
+  return feed
+}
+type DropTwo<List> = List extends [unknown, unknown, ...infer Rest] ? Rest : never
+
+const send =
+  (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
+  (_request, response) =>
+    response.writeHead(status, headers).end(body)
+
+describe('the last good vector', () => {
+  const path = () => join(folder, 'rates.json')
+
+  it('is kept in the system folder and served by the next start, which says so', async () => {
+    stage.answer = send(ecbFile(GOOD_DATE))
+    const first = await opened('ecb,lastgood,snapshot', { folder })
+    await first.refresh()
+    const before = await first.detail()
+    await first.close()
+    expect(readdirSync(folder)).toEqual(['rates.json'])
+    expect(JSON.parse(readFileSync(path(), 'utf8'))).toMatchObject({
+      source: 'ecb',
+      asOf: GOOD_DATE,
+      perEur: { USD: 1.13, CNY: 7.56 },
+    })
+
+    stage.answer = send('', 503)
+    const second = await opened('ecb,lastgood,snapshot', { folder })
+    const after = await second.detail()
+    expect(after.result.rate).toEqual(before.result.rate)
+    expect(after.meta).toMatchObject({ source: 'lastgood', origin: 'ecb', stale: true })
+    expect(after.meta.proxies).toEqual(['CNHJPY=CNYJPY'])
+  })
+
+  it.each([
+    ['empty', ''],
+    ['cut short', '{"source":"ecb","asOf":"2026-10-07","perE'],
+    ['not JSON', '\u0000\u0001'],
+    ['of a future date', JSON.stringify({ source: 'ecb', asOf: '2030-01-01', perEur: PER_EUR })],
+    ['without a currency', JSON.stringify({ source: 'ecb', asOf: GOOD_DATE, perEur: { USD: 1 } })],
+    [
+      'with a changed value',
+      `{"source":"ecb","asOf":"2026-10-07","perEur":${JSON.stringify(PER_EUR)},"sha256":"00"}`,
+    ],
+    ['longer than any vector', ' '.repeat(2_000_000)],
+  ])('%s does not break the start: the bundled one is served, with a warning', async (_, text) => {
+    writeFileSync(path(), text)
+    const diary = new Diary()
+    const feed = await opened('lastgood,snapshot', { folder }, { log: diary })
+    expect((await feed.detail()).meta.source).toBe('snapshot')
+    expect(diary.lines[0]).toMatch(/^warn the kept rates are no use/)
+  })
+
+  it('that is no file does not hold up the start', async () => {
+    symlinkSync('/dev/zero', path())
+    const feed = await opened('lastgood,snapshot', { folder })
+    expect((await feed.detail()).meta.source).toBe('snapshot')
+  })
+
+  it('absent is a first start, of which nobody is warned', async () => {
+    const diary = new Diary()
+    await opened('lastgood,snapshot', { folder }, { log: diary })
+    expect(diary.lines.some((line) => line.includes('kept'))).toBe(false)
+  })
+
+  it('that cannot be written is a warning, and the rates are served', async () => {
+    const diary = new Diary()
+    writeFileSync(join(folder, 'file'), '')
+    stage.answer = send(ecbFile(GOOD_DATE))
+    const feed = await opened('ecb,lastgood', { folder: join(folder, 'file') }, { log: diary })
+    await feed.refresh()
+    await feed.close()
+    expect((await feed.detail()).meta.source).toBe('ecb')
+    expect(diary.lines.some((line) => line.includes('cannot be kept'))).toBe(true)
+  })
+})
+
+describe('the operator’s own vector', () => {
+  const write = (vector: object) => {
+    writeFileSync(join(folder, 'own.json'), JSON.stringify(vector))
+    return `file:${join(folder, 'own.json')}`
+  }
+
+  it('in a file is there from the start, and followed', async () => {
+    const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
+    const feed = await opened(`${entry},snapshot`)
+    const { meta } = await feed.detail()
+    expect(meta).toMatchObject({ source: 'file', origin: 'desk', stale: false, proxies: [] })
+    write({ source: 'desk', asOf: NEXT_DATE, perEur: { ...PER_EUR, USD: 1.14 } })
+    hands.advance(MINUTE)
+    await feed.refresh()
+    expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
+  })
+
+  it('behind https is told apart by number, never by address', async () => {
+    stage.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
+    const get = loopbackGet()
+    const feed = await opened(
+      'url:https://one.example/v?key=1,url:https://two.example/v?key=2',
+      {},
+      { get: (url, headers) => get(new URL(stage.at(url.pathname + url.search)), headers) },
+    )
+    await feed.refresh()
+    expect(feed.health().sources.map(({ name }) => name)).toEqual(['url', 'url2'])
+    expect(stage.requests[0]?.url).toBe('/v?key=1')
+    expect((await feed.detail()).meta).toMatchObject({ source: 'url', origin: 'desk' })
+  })
+})
+
+describe('RATES_SOURCES', () => {
+  it.each([
+    ['ecb,,snapshot', /"" is no source/],
+    ['ecb,yahoo', /"yahoo" is no source/],
+    ['ecb,ecb', /listed twice/],
+    ['file:', /needs a path/],
+    ['url:http://example.com/v', /needs an https address/],
+    ['url:nonsense?key=secret', /^RATES_SOURCES: url: needs an https address$/],
+    [Array.from({ length: 17 }, (_, n) => `file:${n}`).join(), /more than 16/],
+  ])('%s is refused, and the message says why', (text, message) => {
+    expect(() => parseSourceList(text)).toThrow(SourceListError)
+    expect(() => parseSourceList(text)).toThrow(message)
+  })
+
+  it('needs the key of a source that has one', () => {
+    expect(() =>
+      feedOn(stage, hands, 'openexchangerates', { openExchangeRatesAppId: null }),
+    ).toThrow('openexchangerates needs a key')
+  })
+})
