@@ -2,6 +2,7 @@
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),
+    rates: () => import('./rates.ts'),
     samples: () => import('./samples.ts'),
   }
 

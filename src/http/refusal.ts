@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
@@ -71,6 +72,12 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   return { status: 500, code: 'INTERNAL', message: 'something went wrong on our side' }
 }
 
+/** Whether part of the request's body has not been read. */
+function leavesBody({ complete, headers }: IncomingMessage): boolean {
+  const announced = headers['transfer-encoding'] ?? headers['content-length'] ?? '0'
+  return !complete && announced !== '0'
+}
+
 /** Sends `refusal` in the shape of `component`. */
 export function sendRefusal(
   component: HttpComponent,
@@ -80,7 +87,7 @@ export function sendRefusal(
 ): FastifyReply {
   const { contentType, body } = component.refusalReply(refusal)
   // A body that was not read to its end would be taken for the next request.
-  if (refusal.status === 413 || !request.raw.complete) reply.header('connection', 'close')
+  if (refusal.status === 413 || leavesBody(request.raw)) reply.header('connection', 'close')
   return reply
     .code(refusal.status)
     .header('content-type', contentType)
