@@ -8,24 +8,24 @@ if (Number(process.versions.node.split('.')[0]) < 22) {
   process.exit(EXIT.configuration)
 }
 
-// After the check: older versions of Node cannot load what the commands need.
-const { configCommand } = await import('./config.ts')
-const { ratesCommand } = await import('./rates.ts')
-const { serveCommand } = await import('./serve.ts')
-const { tokenCommand } = await import('./token.ts')
-const { userCommand } = await import('./user.ts')
-const { verifyCommand } = await import('./verify.ts')
+/** Loaded when they are needed: one command does not wait for what the others are made of. */
+const COMMANDS = new Map<string, () => Promise<Command>>([
+  ['serve', async () => (await import('./serve.ts')).serveCommand()],
+  ['verify', async () => (await import('./verify.ts')).verifyCommand()],
+  ['user', async () => (await import('./user.ts')).userCommand()],
+  ['token', async () => (await import('./token.ts')).tokenCommand()],
+  ['rates', async () => (await import('./rates.ts')).ratesCommand()],
+  ['config', async () => (await import('./config.ts')).configCommand()],
+])
 
 const program = new Command('daicho')
   .description('A ledger database that anyone can verify, and the services beside it')
   .version(VERSION)
-  .addCommand(serveCommand())
-  .addCommand(verifyCommand())
-  .addCommand(userCommand())
-  .addCommand(tokenCommand())
-  .addCommand(ratesCommand())
-  .addCommand(configCommand())
   .showHelpAfterError('(add --help for the possibilities)')
+const named = COMMANDS.get(process.argv[2] ?? '')
+for (const load of named === undefined ? COMMANDS.values() : [named]) {
+  program.addCommand(await load())
+}
 inherit(program)
 
 /** What holds for the program holds for commands of commands. */

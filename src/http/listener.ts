@@ -66,6 +66,8 @@ export async function buildApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
+      // A missing Host is refused by the guard, in the component's own shape.
+      requireHostHeader: false,
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     },
