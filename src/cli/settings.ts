@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { DEFAULT_SOURCES } from '../rate-feed/index.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** One environment variable. */
@@ -111,7 +110,10 @@ const SETTINGS = {
   USERS_FILE: text('File of users of the sample API'),
   HELLO_FILE: text('File of the credentials that the guarded path takes, per id'),
   PRESENCE_FILTER: choice('0', ['0', '1'], 'Whether the samples want an Authorization header'),
-  RATES_SOURCES: textOr(DEFAULT_SOURCES, 'Where rates come from, in the order they are tried'),
+  RATES_SOURCES: textOr(
+    'ecb,frankfurter,lastgood,snapshot',
+    'Where rates come from, in the order they are tried',
+  ),
   RATES_STRICT: flag('1 refuses stale rates with 503'),
   RATES_MAX_STALE: duration('Refuse stale rates whose date is further back, like 4d'),
   RATES_BAND: choice('on', ['on', 'off'], 'Whether rates that jump need a second witness'),

@@ -13,5 +13,5 @@ export {
 export type { FeedLog } from './log.ts'
 export type { Schedule } from './schedule.ts'
 export type { RateDetail } from './service.ts'
-export { DEFAULT_SOURCES, parseSourceList } from './source-list.ts'
+export { parseSourceList } from './source-list.ts'
 export { parseRateDetail, rateTable } from './table.ts'

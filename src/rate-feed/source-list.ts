@@ -15,9 +15,6 @@ export type SourceEntry =
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'url'; readonly url: URL }
 
-/** The sources of a feed that nobody configured. */
-export const DEFAULT_SOURCES = 'ecb,frankfurter,lastgood,snapshot'
-
 const ENTRIES_MAX = 16
 
 /**
