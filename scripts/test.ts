@@ -9,6 +9,8 @@ const steps: readonly (readonly [string, readonly string[]])[] = [
   ['format, lint, imports', ['biome', 'check', '--colors=off', '.']],
   ['types', ['tsc', '-p', 'tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
+  ['build', ['node', 'scripts/build.ts']],
+  ['package', ['publint', '--strict']],
   ['tests', ['vitest', 'run', ...process.argv.slice(2)]],
 ]
 for (const [name, [command = '', ...args]] of steps) {

@@ -5,9 +5,9 @@ import { HASH_BYTES, hmacInto } from './hashing.ts'
 import { treeHash } from './merkle-tree.ts'
 
 /** The version of everything that goes into an id; part of the header. */
-export const CHAIN_VERSION = 1
+const CHAIN_VERSION = 1
 /** The most leading hexadecimal zeros that a node may ask its ids to have. */
-export const DIFFICULTY_MAX = 4
+const DIFFICULTY_MAX = 4
 
 /**
  * A block of one chain, as stores keep it and peers exchange it.

@@ -1,25 +1,12 @@
 /** Room for the entries of one block in a packed position; a power of two above ENTRIES_MAX. */
 const INDEX_ROOM = 16_384
 
-/** Where an entry stands in its chain. */
-export interface Position {
-  /** The height of its block. */
-  readonly height: number
-  /** Its index in the block's body. */
-  readonly index: number
-}
-
 /**
  * A position as one integer that sorts as the chain does: stores keep it, and a database and an
  * item's creation are named by it, equal on every node that replays the chain.
  */
 export function packPosition(height: number, index: number): number {
   return height * INDEX_ROOM + index
-}
-
-/** The position that `packed` stands for. */
-export function unpackPosition(packed: number): Position {
-  return { height: Math.floor(packed / INDEX_ROOM), index: packed % INDEX_ROOM }
 }
 
 /** The position as `<height>.<index>`, the form in headers and messages. */

@@ -143,7 +143,7 @@ function dashboardCredentials({ settings, host, notices }: Surroundings): Creden
 }
 
 /** Whether only this machine can reach `host`. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true
   return isIP(host) === 4 && host.startsWith('127.')
 }

@@ -46,7 +46,7 @@ function decode(bytes: Buffer): string {
 const comparisonKey = randomBytes(32)
 
 /** Whether two texts are equal, in a time that does not tell where or how much they differ. */
-export function equalSecrets(left: string, right: string): boolean {
+function equalSecrets(left: string, right: string): boolean {
   const mac = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
   return timingSafeEqual(mac(left), mac(right))
 }

@@ -1,7 +1,6 @@
 export {
   type Credentials,
   equalCredentials,
-  equalSecrets,
   parseBasic,
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'

@@ -11,7 +11,7 @@ import { refusalOf, sendRefusal } from './refusal.ts'
 import { validatorCompiler } from './validator.ts'
 
 /** Sockets that one listener holds open at most; more are closed at once. */
-export const SOCKETS_MAX = 1_000
+const SOCKETS_MAX = 1_000
 /** A header block must be complete within this time. */
 const HEADERS_TIMEOUT_MS = 10_000
 /** How often overdue requests are looked for; with Node's 30 s a slow body lived twice as long. */

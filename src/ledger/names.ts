@@ -1,9 +1,9 @@
 import { LedgerError } from './errors.ts'
 
 /** Longest database name, bytes of UTF-8. */
-export const DATABASE_NAME_BYTES_MAX = 128
+const DATABASE_NAME_BYTES_MAX = 128
 /** Longest item id, bytes of UTF-8. */
-export const ITEM_ID_BYTES_MAX = 256
+const ITEM_ID_BYTES_MAX = 256
 
 /** `config` and `ledgers` by the specification; the others would hide a path of the service. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])

@@ -1,5 +1,5 @@
 export type { Finding } from './comparison.ts'
-export { type Effect, effectOf } from './effect.ts'
+export type { Effect } from './effect.ts'
 export { StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder } from './folder.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'

@@ -2,9 +2,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
-export const APPLICATION_ID = 0x64616963
+const APPLICATION_ID = 0x64616963
 /** The layout below. A file with a higher number was written by a newer daicho. */
-export const FORMAT_VERSION = 1
+const FORMAT_VERSION = 1
 
 /**
  * One store is one file. Positions are packed (`chain/position.ts`).

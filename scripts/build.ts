@@ -1,0 +1,19 @@
+// Builds `dist/`, which the published package holds: JavaScript and types of `src/`, and the files
+// beside the sources that are served as they are.
+import { spawnSync } from 'node:child_process'
+import { cpSync, rmSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const [src, dist] = [join(root, 'src'), join(root, 'dist')]
+/** What the compiler makes of a source takes its place. */
+const COMPILED = new Set(['.ts', '.tsx', '.snap'])
+
+rmSync(dist, { recursive: true, force: true })
+const { status } = spawnSync('tsc', ['-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
+if (status !== 0) process.exit(status ?? 1)
+cpSync(src, dist, {
+  recursive: true,
+  filter: (path) => !path.endsWith('__snapshots__') && !COMPILED.has(extname(path)),
+})
