@@ -30,6 +30,11 @@ const CONTENT_POLICY =
   "font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; " +
   "frame-ancestors 'none'"
 
+/** The name, in place of the plugin's own logo. */
+const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" width="150" height="40" viewBox="0 0 150 40">
+<text x="0" y="28" font-family="system-ui, sans-serif" font-size="26" font-weight="600" fill="#fff">daicho</text>
+</svg>`
+
 /**
  * Serves an OpenAPI 3.1 document made of the route schemas, and Swagger UI for it, with every file
  * from this process: nothing is fetched from elsewhere, so the page works without a network.
@@ -43,13 +48,16 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
       info: { title: page.title, description: page.description, version: page.version },
       servers: [{ url: '/' }],
       tags: (page.tags ?? []).map((tag) => ({ ...tag })),
-      components: { securitySchemes: { ...page.securitySchemes } },
+      ...(page.securitySchemes === undefined
+        ? {}
+        : { components: { securitySchemes: { ...page.securitySchemes } } }),
     },
   })
   await app.register(fastifySwaggerUi, {
     routePrefix: page.path,
     staticCSP: CONTENT_POLICY,
     theme: { title: page.title },
+    logo: { type: 'image/svg+xml', content: Buffer.from(LOGO) },
     uiConfig: { validatorUrl: null, docExpansion: 'list', displayRequestDuration: true },
   })
 }
