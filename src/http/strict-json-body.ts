@@ -1,3 +1,4 @@
+import type { Json } from '../base/json.ts'
 import { parseStrictJson } from '../base/strict-json.ts'
 import type { HttpApp } from './component.ts'
 import { HttpRefusal } from './refusal.ts'
@@ -8,13 +9,15 @@ const NOT_JSON = new HttpRefusal(
   'CONTENT_TYPE_UNKNOWN',
   'send the body as Content-Type: application/json',
 )
+const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: send an object')
 
 /**
  * Makes `app` take bodies of JSON only, by the strict rules of `parseStrictJson`, for components
  * that keep and hash what they are sent.
  *
  * Whether there is a body is decided by the bytes that arrive: with none, `request.body` is
- * undefined whatever the Content-Type says. Bytes that are not declared as JSON are refused (415),
+ * undefined whatever the Content-Type says. The four bytes `null` are refused (400): where a body is
+ * optional, Fastify shows its absence to schemas and handlers as null, and would mix them up. Bytes that are not declared as JSON are refused (415),
  * because only such a request can come from a form of another site without being asked first.
  * Errors: StrictJsonError and HttpRefusal, for the component's error reply.
  */
@@ -22,7 +25,7 @@ export function takeStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
     try {
-      done(null, body.length === 0 ? undefined : parseStrictJson(body))
+      done(null, body.length === 0 ? undefined : notNull(parseStrictJson(body)))
     } catch (error) {
       done(error instanceof Error ? error : new Error(String(error)))
     }
@@ -30,4 +33,9 @@ export function takeStrictJson(app: HttpApp): void {
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
     done(body.length === 0 ? null : NOT_JSON, undefined)
   })
+}
+
+function notNull(value: Json): Json {
+  if (value === null) throw NULL_BODY
+  return value
 }
