@@ -1,5 +1,7 @@
 // Every statement of the specification about L, the ledger database, as a test over a real socket.
 // A test's name quotes its statement.
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 
@@ -113,6 +115,12 @@ describe('What the service does', () => {
     expect((await node.send('GET', '/api/dbs')).json.dbs).not.toContain('stolen')
     const own = { origin: node.url, 'sec-fetch-site': 'same-origin' }
     expect((await node.send('GET', '/api/dbs', undefined, own)).status).toBe(200)
+  })
+
+  it('The documentation page loads nothing from elsewhere and works over plain http', async () => {
+    const policy = (await node.send('GET', '/doc')).headers.get('content-security-policy') ?? ''
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).not.toMatch(/https?:|upgrade-insecure-requests|swagger\.io/)
   })
 
   it('"A simple dashboard is served at `/`." The page links to the documentation', async () => {
@@ -232,6 +240,12 @@ describe('States and transitions', () => {
     expect(await lastEntry()).toMatchObject({ method: 'create_db', db: name })
   })
 
+  it('A body of the JSON text null is a body: it creates no database', async () => {
+    const reply = await node.send('POST', '/api/not-made', 'null')
+    expect([reply.status, reply.json.status]).toEqual([400, false])
+    expect((await node.send('GET', '/api/dbs')).json.dbs).not.toContain('not-made')
+  })
+
   it('"item absent | `POST /api/{_db}` with a JSON body | database present | item present | Id assigned and returned; ledger entry `create_item`"', async () => {
     const db = await freshDatabase()
     const reply = await node.send('POST', `/api/${db}`, { a: 1 })
@@ -307,6 +321,20 @@ describe('Endpoints', () => {
     }
   })
 
+  it('`docs` and `proof` are switched by `true` or `1`', async () => {
+    const db = await freshDatabase()
+    await node.send('POST', `/api/${db}`, { id: 'a' })
+    const chain = `/api/ledgers?serverid=${serverId}&limit=1`
+    for (const on of ['true', '1']) {
+      const list = await node.send('GET', `/api/${db}?docs=${on}`)
+      expect(list.json.docs).toEqual([{ id: 'a' }])
+      const { ledgers } = (await node.send('GET', `${chain}&proof=${on}`)).json
+      expect(Object.keys(ledgers[0].proof)).toEqual(['height', 'root', 'blinds', 'commitments'])
+    }
+    expect((await node.send('GET', `/api/${db}?docs=0`)).json.docs).toBeUndefined()
+    expect((await node.send('GET', `/api/${db}?docs=maybe`)).status).toBe(400)
+  })
+
   it('"GET `/api/{_db}/{_id}`: `{status: true, item: object}`, where the item includes `id`. When the item does not exist, `{status: false}`."', async () => {
     const db = await freshDatabase()
     await node.send('POST', `/api/${db}`, { id: 'x', n: 1 })
@@ -379,5 +407,17 @@ describe('Errors', () => {
       404,
       { status: false, code: 'ITEM_NOT_FOUND', message: `there is no item x in ${db}` },
     ])
+  })
+
+  it('"Any failure": also of a request without a Host header, which Node would refuse by itself', async () => {
+    const { hostname, port } = new URL(node.url)
+    const socket = connect(Number(port), hostname)
+    socket.end('GET /api/dbs HTTP/1.1\r\n\r\n')
+    const reply = await text(socket)
+    expect(reply).toMatch(/^HTTP\/1\.1 400 /)
+    expect(JSON.parse(reply.slice(reply.indexOf('{')))).toMatchObject({
+      status: false,
+      code: 'HOST_NOT_ONE',
+    })
   })
 })
