@@ -1,0 +1,22 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../base/clock.ts'
+import { openLedger } from './open.ts'
+
+it('a ledger that was closed leaves its store in one file, without a write-ahead log', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const open = () => openLedger({ folder, difficulty: 0, clock: systemClock })
+
+  const first = await open()
+  await first.service.createDatabase('fruit')
+  expect(await first.service.databases()).toEqual(['fruit'])
+  await first.close()
+  expect(readdirSync(folder).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+
+  const second = await open()
+  expect(await second.service.databases()).toEqual(['fruit'])
+  await second.close()
+})
