@@ -60,10 +60,11 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<Verific
 
 function inWords(verification: Verification, seconds: number): string {
   const { serverId, blocks, entries, databases, items, headId, finding } = verification
-  const counted = `${blocks} blocks, ${entries} entries`
+  const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}`
   if (finding === null) {
     return [
-      `Everything holds: ${counted}; ${databases} databases with ${items} items follow from them.`,
+      `Everything holds: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
+        `${databases === 1 ? 'follows' : 'follow'} from them.`,
       `server id  ${serverId}`,
       `head       ${headId ?? '(none)'}`,
       `time       ${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`,
@@ -75,4 +76,8 @@ function inWords(verification: Verification, seconds: number): string {
   ].filter((part) => part !== '')
   const where = place.length === 0 ? '' : `at ${place.join(', ')}: `
   return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
+}
+
+function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`
 }
