@@ -60,11 +60,6 @@ function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number })
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
 }
 
-/** Whether a switch in the query is on. */
-function isOn(flag: string | undefined): boolean {
-  return flag === 'true' || flag === '1'
-}
-
 function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/dbs',

@@ -32,10 +32,6 @@ const offset = Type.Optional(
   }),
 )
 
-/** A switch in a query: `true` or `1`, `false` or `0`. */
-const flag = (description: string) =>
-  Type.Optional(Type.Enum(['true', '1', 'false', '0'], { type: 'string', description }))
-
 /** `GET /api/{db}`. */
 export const ItemListQuery = Type.Object({
   token,
