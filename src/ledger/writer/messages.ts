@@ -31,7 +31,7 @@ export type FromWriter =
       readonly block: { height: number; id: string } | null
       readonly outcomes: Outcome[]
     }
-  /** Nothing of the units was done. After `stopped` nothing more will be. */
+  /** Nothing of the units was done; with `stopped` nobody knows, and nothing more will be done. */
   | {
       readonly messages: number
       readonly refused: LedgerErrorCode

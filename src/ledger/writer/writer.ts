@@ -180,7 +180,8 @@ export class LedgerWriter {
       }
       return
     }
-    const error = new LedgerError(message.refused, `nothing was written: ${message.reason}`)
+    const what = message.stopped ? 'it is not known what was written' : 'nothing was written'
+    const error = new LedgerError(message.refused, `${what}: ${message.reason}`)
     for (const waiting of answered) waiting.reject(error)
     if (message.stopped) this.#stop(message.reason)
   }
