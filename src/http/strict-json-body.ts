@@ -17,7 +17,8 @@ const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: sen
  *
  * Whether there is a body is decided by the bytes that arrive: with none, `request.body` is
  * undefined whatever the Content-Type says. The four bytes `null` are refused (400): where a body is
- * optional, Fastify shows its absence to schemas and handlers as null, and would mix them up. Bytes that are not declared as JSON are refused (415),
+ * optional, Fastify shows its absence to schemas and handlers as null, and would mix them up. Bytes
+ * that are not declared as JSON are refused (415),
  * because only such a request can come from a form of another site without being asked first.
  * Errors: StrictJsonError and HttpRefusal, for the component's error reply.
  */
