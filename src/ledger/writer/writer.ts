@@ -50,7 +50,8 @@ export class LedgerWriter {
   #scheduled = false
   #stopped: LedgerError | null = null
   #closing = false
-  #closed: (() => void) | null = null
+  /** Resolves when the thread has ended, for whatever reason. */
+  readonly #ended: Promise<void>
 
   /** Called when a block is durable, before anyone is answered. */
   onCommit: () => void = () => {}
@@ -60,9 +61,11 @@ export class LedgerWriter {
     this.#clock = clock
     worker.on('message', (message: FromWriter) => this.#receive(message))
     worker.on('error', (error) => this.#stop(`the writer's thread failed: ${error.message}`))
-    worker.on('exit', () => {
-      this.#stop("the writer's thread has ended")
-      this.#closed?.()
+    this.#ended = new Promise((resolve) => {
+      worker.on('exit', () => {
+        this.#stop("the writer's thread has ended")
+        resolve()
+      })
     })
   }
 
@@ -120,14 +123,15 @@ export class LedgerWriter {
   }
 
   /** Writes what waits, then lets go of the store. Nothing more is taken. */
-  close(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#closed = resolve
-      this.#closing = true
-      if (this.#stopped !== null) void this.#worker.terminate()
+  async close(): Promise<void> {
+    this.#closing = true
+    if (this.#stopped === null) {
       this.#sendArrived()
       this.#post({ close: true })
-    })
+    } else {
+      void this.#worker.terminate()
+    }
+    await this.#ended
   }
 
   /** Once per turn of the event loop: requests that arrived together travel together. */
