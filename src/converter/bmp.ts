@@ -1,0 +1,188 @@
+import { ConverterError } from './errors.ts'
+import { undecodable } from './format.ts'
+
+/** Rows of pixels, top to bottom, three bytes each. */
+export interface RawImage {
+  readonly width: number
+  readonly height: number
+  readonly rgb: Uint8Array
+}
+
+/** What the headers say. */
+interface Header {
+  readonly width: number
+  readonly height: number
+  readonly topDown: boolean
+  readonly bitsPerPixel: number
+  /** Where the rows start. */
+  readonly offset: number
+  /** Bytes per row: padded to four. */
+  readonly stride: number
+  /** Red, green and blue of a pixel, for 16 and 32 bits. */
+  readonly masks: readonly [number, number, number]
+  /** 0xRRGGBB each, for up to 8 bits. */
+  readonly colors: Uint32Array
+}
+
+const FILE_HEADER_BYTES = 14
+const CORE_HEADER_BYTES = 12
+const RGB = 0
+const BIT_FIELDS = 3
+const ALPHA_BIT_FIELDS = 6
+
+/**
+ * The size of a BMP, without decoding it. Errors as for `readBmp`.
+ */
+export function bmpSize(bytes: Uint8Array): Pick<RawImage, 'width' | 'height'> {
+  const { width, height } = readHeader(viewOf(bytes))
+  return { width, height }
+}
+
+/**
+ * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel; alpha is not used.
+ *
+ * Errors: IMAGE_UNDECODABLE when it is damaged or cut short; FORMAT_NOT_ACCEPTED when it is
+ * run-length encoded or holds a JPEG or PNG.
+ * Source: Microsoft, “Bitmap storage” (BITMAPCOREHEADER, BITMAPINFOHEADER, V4, V5).
+ */
+export function readBmp(bytes: Uint8Array): RawImage {
+  const view = viewOf(bytes)
+  const header = readHeader(view)
+  const { width, height, stride, offset } = header
+  if (offset + stride * height > bytes.byteLength) throw undecodable('bmp')
+  const rgb = new Uint8Array(width * height * 3)
+  const readRow = rowReader(header)
+  for (let row = 0; row < height; row += 1) {
+    const stored = header.topDown ? row : height - 1 - row
+    readRow(view, offset + stored * stride, rgb, row * width * 3)
+  }
+  return { width, height, rgb }
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function readHeader(view: DataView): Header {
+  try {
+    return parseHeader(view)
+  } catch (error) {
+    // A read beyond the end.
+    if (error instanceof RangeError) throw undecodable('bmp', error)
+    throw error
+  }
+}
+
+function parseHeader(view: DataView): Header {
+  const offset = view.getUint32(10, true)
+  const headerBytes = view.getUint32(FILE_HEADER_BYTES, true)
+  const core = headerBytes === CORE_HEADER_BYTES
+  if (!core && headerBytes < 40) throw undecodable('bmp')
+  const at = FILE_HEADER_BYTES + 4
+  const width = core ? view.getUint16(at, true) : view.getInt32(at, true)
+  const signedHeight = core ? view.getUint16(at + 2, true) : view.getInt32(at + 4, true)
+  const height = Math.abs(signedHeight)
+  const bitsPerPixel = view.getUint16(at + (core ? 6 : 10), true)
+  const compression = core ? RGB : view.getUint32(at + 12, true)
+  const bitFields = compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS
+  if (compression !== RGB && !bitFields) {
+    throw new ConverterError('FORMAT_NOT_ACCEPTED', 'this BMP is compressed; save it uncompressed')
+  }
+  if (width < 1 || height < 1 || ![1, 2, 4, 8, 16, 24, 32].includes(bitsPerPixel)) {
+    throw undecodable('bmp')
+  }
+  const colorsAt = FILE_HEADER_BYTES + headerBytes
+  const colorsUsed = core ? 0 : view.getUint32(at + 28, true)
+  return {
+    width,
+    height,
+    topDown: signedHeight < 0,
+    bitsPerPixel,
+    offset,
+    stride: Math.ceil((width * bitsPerPixel) / 32) * 4,
+    // The masks follow the first 40 bytes, inside a longer header or after it.
+    masks: bitFields && bitsPerPixel >= 16 ? masksAt(view, at + 36) : defaultMasks(bitsPerPixel),
+    colors:
+      bitsPerPixel <= 8
+        ? readColors(view, colorsAt, core ? 3 : 4, colorCount(bitsPerPixel, colorsUsed))
+        : new Uint32Array(0),
+  }
+}
+
+function colorCount(bitsPerPixel: number, used: number): number {
+  const all = 1 << bitsPerPixel
+  return used === 0 ? all : Math.min(used, all)
+}
+
+function readColors(view: DataView, at: number, step: number, count: number): Uint32Array {
+  return Uint32Array.from({ length: count }, (_, index) => {
+    const from = at + index * step
+    return (view.getUint8(from + 2) << 16) | (view.getUint8(from + 1) << 8) | view.getUint8(from)
+  })
+}
+
+function masksAt(view: DataView, at: number): [number, number, number] {
+  return [view.getUint32(at, true), view.getUint32(at + 4, true), view.getUint32(at + 8, true)]
+}
+
+function defaultMasks(bitsPerPixel: number): [number, number, number] {
+  return bitsPerPixel === 16 ? [0x7c00, 0x03e0, 0x001f] : [0xff0000, 0x00ff00, 0x0000ff]
+}
+
+type RowReader = (view: DataView, from: number, rgb: Uint8Array, to: number) => void
+
+function rowReader(header: Header): RowReader {
+  const { bitsPerPixel } = header
+  if (bitsPerPixel <= 8) return indexedRow(header)
+  if (bitsPerPixel === 24) return plainRow(header.width)
+  return maskedRow(header)
+}
+
+function indexedRow({ width, bitsPerPixel, colors }: Header): RowReader {
+  const perByte = 8 / bitsPerPixel
+  const mask = (1 << bitsPerPixel) - 1
+  return (view, from, rgb, to) => {
+    for (let x = 0; x < width; x += 1) {
+      const byte = view.getUint8(from + Math.trunc(x / perByte))
+      const index = (byte >> (8 - bitsPerPixel * ((x % perByte) + 1))) & mask
+      // An index beyond the table is black, as in other decoders.
+      const color = colors[index] ?? 0
+      rgb[to + x * 3] = color >>> 16
+      rgb[to + x * 3 + 1] = (color >>> 8) & 255
+      rgb[to + x * 3 + 2] = color & 255
+    }
+  }
+}
+
+function plainRow(width: number): RowReader {
+  return (view, from, rgb, to) => {
+    for (let x = 0; x < width * 3; x += 3) {
+      rgb[to + x] = view.getUint8(from + x + 2)
+      rgb[to + x + 1] = view.getUint8(from + x + 1)
+      rgb[to + x + 2] = view.getUint8(from + x)
+    }
+  }
+}
+
+function maskedRow({ width, bitsPerPixel, masks }: Header): RowReader {
+  const bytes = bitsPerPixel / 8
+  const [red, green, blue] = masks.map(channelReader)
+  if (red === undefined || green === undefined || blue === undefined) throw new RangeError()
+  return (view, from, rgb, to) => {
+    for (let x = 0; x < width; x += 1) {
+      const at = from + x * bytes
+      const value = bytes === 2 ? view.getUint16(at, true) : view.getUint32(at, true)
+      rgb[to + x * 3] = red(value)
+      rgb[to + x * 3 + 1] = green(value)
+      rgb[to + x * 3 + 2] = blue(value)
+    }
+  }
+}
+
+/** Takes the bits under `mask` out of a pixel, as 0..255. */
+function channelReader(mask: number): (value: number) => number {
+  if (mask === 0) return () => 0
+  const shift = 31 - Math.clz32(mask & -mask)
+  const most = mask >>> shift
+  return (value) => Math.round((((value & mask) >>> shift) * 255) / most)
+}

@@ -1,0 +1,192 @@
+import sharp, { type Metadata, type Sharp } from 'sharp'
+import { bmpSize, readBmp } from './bmp.ts'
+import { ConverterError } from './errors.ts'
+import { formatOf, type ImageFormat, requireWholePng, undecodable } from './format.ts'
+import type { Grid } from './grid.ts'
+
+/** Pixels of an image at most. */
+export const PIXELS_MAX = 100_000_000
+/** What a decoder may hold at once when it cannot work row by row. */
+const DECODER_BYTES_MAX = 300_000_000
+/** Longest decoding. */
+const SECONDS_MAX = 30
+/** Up to here the pixels between two steps stand plain; beyond, they are packed. */
+const PLAIN_BYTES_MAX = 48 * 1024 * 1024
+
+/** How the pixels of the cells come from those of the image. */
+export type Resample = 'cubic' | 'nearest'
+
+/** What decoding is told. */
+export interface DecodeOptions {
+  readonly resample: Resample
+  readonly grayscale: boolean
+  /** 0xRRGGBB behind what is transparent; null leaves alpha aside. */
+  readonly background: number | null
+}
+
+/** The image and the pixels of its cells. */
+export interface Decoded {
+  readonly format: ImageFormat
+  /** Pixels of the image as it is to be looked at: after the EXIF orientation. */
+  readonly width: number
+  readonly height: number
+  readonly grid: Grid
+  /** Three bytes per cell, row by row. */
+  readonly rgb: Uint8Array
+}
+
+// All loaders are shut, then those of the accepted formats opened: what `formatOf` lets through can
+// only ever reach these six.
+sharp.block({ operation: ['VipsForeignLoad'] })
+sharp.unblock({
+  operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff'].map(
+    (name) => `VipsForeignLoad${name}Buffer`,
+  ),
+})
+sharp.cache(false)
+sharp.concurrency(1)
+
+/**
+ * Decodes the first frame of an image, turns it upright, and resizes it to the grid that `gridFor`
+ * chooses for its size. Colours are brought to sRGB, eight bits per channel.
+ *
+ * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and what `gridFor` throws.
+ * Source: docs/decisions/0024-decoding.md.
+ */
+export async function decode(
+  bytes: Uint8Array,
+  options: DecodeOptions,
+  gridFor: (size: { width: number; height: number }) => Grid,
+): Promise<Decoded> {
+  const format = formatOf(bytes)
+  if (format === 'png') requireWholePng(bytes)
+  try {
+    const source = format === 'bmp' ? openBmp(bytes) : await open(bytes, format)
+    const { width, height } = source
+    const grid = gridFor({ width, height })
+    const rgb = await cellsOf(source, grid, options)
+    return { format, width, height, grid, rgb: options.grayscale ? gray(rgb) : rgb }
+  } catch (error) {
+    if (error instanceof ConverterError) throw error
+    if (/timeout/i.test(String(error))) {
+      throw tooLarge(`decoding takes longer than ${SECONDS_MAX} seconds`)
+    }
+    throw undecodable(format, error)
+  }
+}
+
+/** An image that is understood but not yet decoded. */
+interface Source {
+  readonly width: number
+  readonly height: number
+  readonly hasAlpha: boolean
+  readonly start: () => Sharp
+}
+
+async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
+  // The first frame only. Any warning that data is missing or wrong is an error.
+  const start = () =>
+    sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
+      .autoOrient()
+      .timeout({ seconds: SECONDS_MAX })
+  const meta = await start().metadata()
+  requireBearable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
+  const { width, height } = meta.autoOrient
+  return { width, height, hasAlpha: meta.hasAlpha, start }
+}
+
+function openBmp(bytes: Uint8Array): Source {
+  const { width, height } = bmpSize(bytes)
+  requireBearable(width * height, 3)
+  const start = () => {
+    const { rgb } = readBmp(bytes)
+    return sharp(rgb, { raw: { width, height, channels: 3 }, limitInputPixels: false })
+  }
+  return { width, height, hasAlpha: false, start }
+}
+
+function requireBearable(pixels: number, bytesPerPixel: number): void {
+  if (pixels > PIXELS_MAX) throw tooLarge(`${pixels} pixels; at most ${PIXELS_MAX}`)
+  if (pixels * bytesPerPixel > DECODER_BYTES_MAX) {
+    throw tooLarge(
+      `an image of this kind must be decoded as a whole; at most ` +
+        `${Math.trunc(DECODER_BYTES_MAX / bytesPerPixel)} pixels, this has ${pixels}`,
+    )
+  }
+}
+
+/** Bytes that the decoder holds for every pixel at once; 0 where it works row by row. */
+function decoderBytesPerPixel(
+  format: ImageFormat,
+  meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling'>,
+): number {
+  const plain = (meta.channels ?? 4) * (meta.depth === 'uchar' ? 1 : 2)
+  switch (format) {
+    case 'jpeg':
+      // A progressive JPEG keeps two bytes for every coefficient until the end.
+      return meta.isProgressive ? (meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2) : 0
+    case 'png':
+      return meta.isProgressive ? plain : 0
+    case 'tiff':
+      return plain
+    default:
+      return 4
+  }
+}
+
+function tooLarge(message: string): ConverterError {
+  return new ConverterError('IMAGE_TOO_LARGE', message)
+}
+
+async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Promise<Uint8Array> {
+  const image = await withoutAlpha(source, options.background)
+  const { data, info } = await image
+    .resize({ width: grid.columns, height: grid.rows, fit: 'fill', kernel: options.resample })
+    .toColourspace('srgb')
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  return threeChannels(data, info.channels)
+}
+
+/**
+ * The image without alpha, before it is resized: resizing weighs pixels by their alpha, so that what
+ * is transparent would come out black, whatever its colour.
+ */
+async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
+  if (!source.hasAlpha) return source.start()
+  if (background !== null) {
+    const [r, g, b] = [background >>> 16, (background >>> 8) & 255, background & 255]
+    return source.start().flatten({ background: { r, g, b } })
+  }
+  const opaque = source.start().removeAlpha().toColourspace('srgb')
+  if (source.width * source.height * 3 > PLAIN_BYTES_MAX) {
+    return sharp(await opaque.png({ compressionLevel: 1 }).toBuffer(), { limitInputPixels: false })
+  }
+  const { data, info } = await opaque.raw().toBuffer({ resolveWithObject: true })
+  const { width, height, channels } = info
+  return sharp(data, { raw: { width, height, channels } })
+}
+
+/** Gray images come with one channel. */
+function threeChannels(data: Buffer, channels: number): Uint8Array {
+  if (channels === 3) return data
+  const pixels = data.length / channels
+  const rgb = new Uint8Array(pixels * 3)
+  const colored = channels > 2
+  for (let pixel = 0; pixel < pixels; pixel += 1) {
+    const at = pixel * channels
+    rgb[pixel * 3] = data[at] ?? 0
+    rgb[pixel * 3 + 1] = data[colored ? at + 1 : at] ?? 0
+    rgb[pixel * 3 + 2] = data[colored ? at + 2 : at] ?? 0
+  }
+  return rgb
+}
+
+/** Luma by Rec. 709, rounded, in place. */
+function gray(rgb: Uint8Array): Uint8Array {
+  for (let at = 0; at < rgb.length; at += 3) {
+    const luma = 0.2126 * (rgb[at] ?? 0) + 0.7152 * (rgb[at + 1] ?? 0) + 0.0722 * (rgb[at + 2] ?? 0)
+    rgb.fill(Math.round(luma), at, at + 3)
+  }
+  return rgb
+}

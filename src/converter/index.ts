@@ -1,0 +1,65 @@
+import { type HttpComponent, registerOpenApiPage, statusFalseReply } from '../http/index.ts'
+import { statusOf } from './errors.ts'
+import { type ConverterDefaults, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
+import { converterPage } from './page.ts'
+import { converterRoutes } from './routes.ts'
+import { ConverterService } from './service.ts'
+import type { ThreadLimits } from './threads.ts'
+import { FORM_BYTES_MAX } from './upload.ts'
+
+export type { Plan } from './convert.ts'
+export { ConverterError, type ConverterErrorCode } from './errors.ts'
+export { COLUMNS_MAX, PX_MAX } from './grid.ts'
+export {
+  type ConversionOptions,
+  type ConverterDefaults,
+  OPTION_NAMES,
+  optionsOf,
+  PX_DEFAULT,
+  WIDTH_DEFAULT,
+} from './options.ts'
+export { type Conversion, ConversionThreads, THREAD_LIMITS, type ThreadLimits } from './threads.ts'
+
+/** What the converter is made of; what is absent has the specification's value. */
+export interface ConverterDependencies {
+  /** The release, for the documentation. */
+  readonly version: string
+  /** `px` and `width` of requests that do not say: `DEFAULT_PX`, `DEFAULT_WIDTH`. */
+  readonly defaults?: Partial<ConverterDefaults>
+  readonly threadLimits?: ThreadLimits
+}
+
+const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its colour.
+
+**[Open the upload page](/page)** to try it with a preview. JPEG, PNG, GIF, WebP, AVIF, TIFF and BMP
+are taken, up to 10 MiB. LibreOffice needs about a minute to open a workbook with 60,000 colours:
+with \`colors=4096\` it takes two seconds.`
+
+/**
+ * Component C: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI
+ * documentation at `/`. Source: specification, “C: converter”.
+ */
+export function converterComponent(deps: ConverterDependencies): HttpComponent {
+  const defaults = { px: PX_DEFAULT, width: WIDTH_DEFAULT, ...deps.defaults }
+  const converter = new ConverterService(defaults, deps.threadLimits)
+  return {
+    name: 'converter',
+    defaultPort: 4127,
+    limits: { bodyBytesMax: FORM_BYTES_MAX, requestTimeoutMs: 120_000 },
+    sameOriginOnly: false,
+    statusOf,
+    refusalReply: statusFalseReply,
+    async register(app) {
+      await registerOpenApiPage(app, {
+        path: '/',
+        title: 'daicho: image to spreadsheet',
+        description: DESCRIPTION,
+        version: deps.version,
+        tags: [{ name: 'images', description: 'An image becomes a sheet' }],
+      })
+      converterRoutes(app, converter)
+      await converterPage(app, defaults)
+    },
+    close: () => converter.close(),
+  }
+}

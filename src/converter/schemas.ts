@@ -1,0 +1,81 @@
+import { type TLiteral, type TObject, type TString, type TUnsafe, Type } from 'typebox'
+import { RANGES, type WholeNumberField } from './options.ts'
+import type { Upload } from './upload.ts'
+
+/** The workbook's media type: specification, “Endpoints”, row C. */
+export const EXCEL = 'application/vnd.ms-excel'
+/** The registered one, for clients that ask for it and not for the other. */
+export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+
+const whole = (name: WholeNumberField, description: string) => ({
+  type: 'integer',
+  minimum: RANGES[name][0],
+  maximum: RANGES[name][1],
+  description,
+})
+
+/**
+ * The form, as it is documented; `upload.ts` and `options.ts` read and check it, because a form is
+ * bytes and not JSON. Source: specification, “C: converter parameters”.
+ */
+export const UploadForm: TUnsafe<Upload> = Type.Unsafe<Upload>({
+  type: 'object',
+  required: ['file'],
+  properties: {
+    file: { type: 'string', format: 'binary', description: 'The image, at most 10 MiB' },
+    px: whole('px', 'Side of a cell in pixels'),
+    width: whole('width', 'Cells across; absent: from `height`, else the default width'),
+    height: whole('height', 'Cells down; absent: from `width`, truncated'),
+    colors: whole('colors', 'Different colours at most; fewer open faster'),
+    background: {
+      type: 'string',
+      pattern: '^#?[0-9A-Fa-f]{6}$',
+      description: 'Colour behind transparent pixels; absent: alpha is left aside',
+    },
+    resample: {
+      type: 'string',
+      enum: ['cubic', 'nearest'],
+      description: 'How the image is resized; absent: cubic',
+    },
+    grayscale: { type: 'boolean', description: 'Shades of gray; absent: false' },
+    zoom: whole('zoom', 'Magnification the sheet opens with, per cent'),
+  },
+})
+
+const binary = Type.Unsafe<unknown>({ type: 'string', format: 'binary' })
+const headers = {
+  'X-Daicho-Grid': { type: 'string', description: 'Columns and rows, e.g. `100x75`' },
+  'X-Daicho-Colors': {
+    type: 'string',
+    description: 'Colours in the product, and in the resized image: `57211 of 604608`',
+  },
+}
+
+/** A reply that is bytes, by media type. */
+export interface BinaryReply {
+  readonly description: string
+  readonly headers: Readonly<Record<string, object>>
+  readonly content: Readonly<Record<string, { readonly schema: TUnsafe<unknown> }>>
+}
+
+/** The workbook. */
+export const WorkbookReply: BinaryReply = {
+  description: 'The workbook',
+  headers: { 'Content-Disposition': { type: 'string' }, ...headers },
+  content: { [EXCEL]: { schema: binary }, [OOXML]: { schema: binary } },
+}
+
+/** The picture of the cells. */
+export const PreviewReply: BinaryReply = {
+  description: 'One pixel per cell',
+  headers,
+  content: { 'image/png': { schema: binary } },
+}
+
+/** What every refusal looks like: specification, “Errors”, row C, leaves it open. */
+export const Failure: TObject<{ status: TLiteral<false>; code: TString; message: TString }> =
+  Type.Object({
+    status: Type.Literal(false),
+    code: Type.String(),
+    message: Type.String(),
+  })
