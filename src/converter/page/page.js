@@ -1,0 +1,226 @@
+// The upload page: asks the service for the cells as a picture whenever an option changes, and for
+// the workbook when the form is sent. Everything it shows of a file goes through textContent.
+
+const FILE_BYTES_MAX = 10 * 1024 * 1024
+/** From this many colours on LibreOffice takes its time. */
+const COLORS_SLOW = 8_192
+/** How long the options must rest before the preview is asked for. */
+const REST_MS = 250
+
+const at = (id) => document.getElementById(id)
+const form = at('form')
+const fileInput = at('file')
+const canvas = at('canvas')
+const number = new Intl.NumberFormat('en')
+
+/** @type {File | null} */
+let file = null
+/** @type {AbortController | null} */
+let preview = null
+/** @type {XMLHttpRequest | null} */
+let download = null
+let rest = 0
+
+function say(text, kind = '') {
+  const message = at('message')
+  message.textContent = text
+  message.className = `message ${kind}`
+}
+
+function size(bytes) {
+  return bytes < 1e6
+    ? `${number.format(Math.ceil(bytes / 1e3))} kB`
+    : `${number.format(Math.round(bytes / 1e5) / 10)} MB`
+}
+
+/** The fields as they stand; the file comes last, so that what is wrong with them is known first. */
+function fields() {
+  const data = new FormData()
+  for (const [name, value] of new FormData(form)) {
+    if (name !== 'file' && value !== '') data.append(name, value)
+  }
+  data.append('file', file, file.name)
+  return data
+}
+
+function choose(chosen) {
+  if (!chosen) return
+  file = chosen
+  at('file-name').textContent = chosen.name
+  at('file-facts').textContent = `${size(chosen.size)} · choose another`
+  if (chosen.size > FILE_BYTES_MAX) {
+    clearPreview()
+    say(`This file has ${size(chosen.size)}; at most 10 MiB are taken.`, 'bad')
+    return
+  }
+  void showPreview()
+}
+
+function clearPreview() {
+  preview?.abort()
+  at('stage').classList.remove('busy')
+  canvas.hidden = true
+  at('empty').hidden = false
+  at('facts').hidden = true
+  at('hint').hidden = true
+}
+
+/** What the service said was wrong. */
+async function reasonOf(response) {
+  try {
+    const { message } = await response.json()
+    return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+  } catch {
+    return `The service answered ${response.status}.`
+  }
+}
+
+async function showPreview() {
+  preview?.abort()
+  if (file === null || file.size > FILE_BYTES_MAX || !form.checkValidity()) return
+  const mine = new AbortController()
+  preview = mine
+  at('stage').classList.add('busy')
+  say('')
+  try {
+    const response = await fetch('/preview', {
+      method: 'POST',
+      body: fields(),
+      signal: mine.signal,
+    })
+    if (!response.ok) {
+      const reason = await reasonOf(response)
+      if (preview !== mine) return
+      clearPreview()
+      say(reason, 'bad')
+      return
+    }
+    const picture = await createImageBitmap(await response.blob())
+    if (preview !== mine) return
+    draw(picture, response.headers.get('x-daicho-colors') ?? '')
+    at('stage').classList.remove('busy')
+  } catch (error) {
+    if (mine.signal.aborted) return
+    clearPreview()
+    say(`The service cannot be reached: ${error.message}.`, 'bad')
+  }
+}
+
+function draw(picture, counts) {
+  const px = Number(form.elements.px.value || form.elements.px.placeholder)
+  canvas.width = picture.width
+  canvas.height = picture.height
+  canvas.getContext('2d').drawImage(picture, 0, 0)
+  // As large as the sheet would be, unless that is more than fits.
+  canvas.style.width = `${picture.width * px}px`
+  canvas.hidden = false
+  at('empty').hidden = true
+
+  const [, used = '0', distinct = '0'] = /^(\d+) of (\d+)$/.exec(counts) ?? []
+  at('grid').textContent = `${number.format(picture.width)} × ${number.format(picture.height)}`
+  at('cells').textContent = number.format(picture.width * picture.height)
+  at('colors').textContent =
+    used === distinct
+      ? number.format(Number(used))
+      : `${number.format(Number(used))} of ${number.format(Number(distinct))}`
+  const screen = [picture.width * px, picture.height * px].map((side) => number.format(side))
+  at('screen').textContent = `${screen.join(' × ')} px`
+  at('facts').hidden = false
+  at('hint').hidden = Number(used) < COLORS_SLOW
+}
+
+/** A rough guess before the end is known: bytes per cell and per colour of the packed workbook. */
+function expectedBytes() {
+  const colors = Number((at('colors').textContent ?? '').replace(/\D.*$|,/g, '')) || 10_000
+  return canvas.width * canvas.height * 5.5 + colors * 12 + 3_000
+}
+
+function sendForm(event) {
+  event.preventDefault()
+  if (file === null || download !== null) return
+  const request = new XMLHttpRequest()
+  const expected = expectedBytes()
+  download = request
+  at('convert').disabled = true
+  at('progress').hidden = false
+  say('')
+  const step = (part, text) => {
+    at('bar').value = part
+    at('progress-text').textContent = text
+  }
+  step(0, 'Sending …')
+  request.upload.onprogress = ({ loaded, total }) =>
+    step((loaded / total) * 0.2, `Sending ${size(loaded)} of ${size(total)}`)
+  request.upload.onload = () => step(0.2, 'Converting …')
+  request.onprogress = ({ loaded }) =>
+    step(0.2 + 0.79 * (1 - Math.exp((-2 * loaded) / expected)), `${size(loaded)} received`)
+  request.onload = () => void finished(request)
+  request.onerror = () => ended('The connection broke; nothing was saved.', 'bad')
+  request.onabort = () => ended('Cancelled.')
+  request.open('POST', '/image')
+  request.setRequestHeader('accept', 'application/vnd.ms-excel')
+  request.responseType = 'blob'
+  request.send(fields())
+}
+
+async function finished(request) {
+  const body = request.response
+  if (request.status !== 200) {
+    ended(await reasonOf(new Response(body, { status: request.status })), 'bad')
+    return
+  }
+  const name = file.name.replace(/(.)\.[^.]*$/s, '$1') || 'image'
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(body)
+  link.download = `${name}.xlsx`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+  ended(`Saved ${link.download}, ${size(body.size)}.`, 'good')
+}
+
+function ended(text, kind) {
+  download = null
+  at('convert').disabled = false
+  at('progress').hidden = true
+  say(text, kind)
+}
+
+function optionsChanged() {
+  clearTimeout(rest)
+  rest = setTimeout(() => void showPreview(), REST_MS)
+}
+
+fileInput.addEventListener('change', () => choose(fileInput.files[0]))
+form.addEventListener('input', (event) => {
+  if (event.target !== fileInput) optionsChanged()
+})
+form.addEventListener('submit', sendForm)
+at('cancel').addEventListener('click', () => download?.abort())
+at('background-on').addEventListener('change', (event) => {
+  at('background').disabled = !event.target.checked
+})
+at('fewer').addEventListener('click', () => {
+  form.elements.colors.value = '4096'
+  void showPreview()
+})
+
+// Dropping anywhere on the page counts: a near miss must not make the browser leave the page.
+for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault()
+    at('drop').classList.toggle('over', kind === 'dragenter' || kind === 'dragover')
+  })
+}
+document.addEventListener('drop', (event) => {
+  const [dropped] = event.dataTransfer?.files ?? []
+  if (dropped === undefined) return
+  // So that the form holds it too, also for what the browser itself checks.
+  fileInput.files = event.dataTransfer.files
+  choose(dropped)
+})
+document.addEventListener('paste', (event) => {
+  const [pasted] = event.clipboardData?.files ?? []
+  if (pasted === undefined) return
+  fileInput.files = event.clipboardData.files
+  choose(pasted)
+})
