@@ -1,0 +1,178 @@
+import fc from 'fast-check'
+import sharp from 'sharp'
+import { describe, expect, it } from 'vitest'
+import { convert, type Job } from '../../src/converter/convert.ts'
+import { COLORS_MAX } from '../../src/converter/palette.ts'
+import { quietFaults } from './package-parts.ts'
+import { readWithPopulate, readWithSheetJs, validate, validatorRuns } from './readers.ts'
+
+/** A picture made up by the test: `colors` different colours, each used at least once. */
+interface Picture {
+  readonly width: number
+  readonly height: number
+  readonly colors: number
+  readonly seed: number
+  readonly px: number
+  readonly grayscale: boolean
+  readonly zoom: number | null
+  /** Cells per pixel and side: with hard edges every pixel becomes a square of cells. */
+  readonly magnified: number
+  readonly compressed: 'png' | 'webp' | 'tiff'
+}
+
+const side = fc.integer({ min: 1, max: 40 })
+const picture: fc.Arbitrary<Picture> = fc
+  .record({
+    width: side,
+    height: side,
+    // Few colours, many, and with the large pictures below as many as there can be.
+    fraction: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
+    large: fc.nat({ max: 24 }).map((n) => n === 0),
+    seed: fc.nat(),
+    px: fc.oneof(fc.constantFrom(1, 2, 7, 546), fc.integer({ min: 1, max: 546 })),
+    grayscale: fc.boolean(),
+    zoom: fc.option(fc.integer({ min: 10, max: 400 })),
+    magnified: fc.constantFrom(1, 1, 1, 2, 3),
+    compressed: fc.constantFrom('png', 'webp', 'tiff'),
+  })
+  .map(({ fraction, large, width, height, ...rest }) => {
+    const size = large ? { width: 120 + width, height: 120 + height } : { width, height }
+    const most = Math.min(size.width * size.height, COLORS_MAX)
+    return { ...rest, ...size, colors: Math.max(1, Math.round(fraction * most)) }
+  })
+
+/** The pixels: colours spread over the whole cube by a multiplier that has no repeats below 2^24. */
+function pixelsOf({ width, height, colors, seed }: Picture): Uint8Array {
+  const rgb = new Uint8Array(width * height * 3)
+  for (let pixel = 0; pixel < width * height; pixel += 1) {
+    const color = Math.imul((pixel % colors) + seed, 0x9e3779b1) & 0xffffff
+    rgb[pixel * 3] = color >>> 16
+    rgb[pixel * 3 + 1] = (color >>> 8) & 255
+    rgb[pixel * 3 + 2] = color & 255
+  }
+  return rgb
+}
+
+async function fileOf(one: Picture, rgb: Uint8Array): Promise<Buffer> {
+  const image = sharp(rgb, { raw: { width: one.width, height: one.height, channels: 3 } })
+  if (one.compressed === 'webp') return image.webp({ lossless: true }).toBuffer()
+  return one.compressed === 'tiff'
+    ? image.tiff({ compression: 'lzw' }).toBuffer()
+    : image.png().toBuffer()
+}
+
+/** `RRGGBB` of every cell as it must be. */
+function expectedFills(one: Picture, rgb: Uint8Array): string[] {
+  const fills: string[] = []
+  const hex = (value: number) => value.toString(16).toUpperCase().padStart(2, '0')
+  for (let row = 0; row < one.height * one.magnified; row += 1) {
+    for (let column = 0; column < one.width * one.magnified; column += 1) {
+      const at =
+        (Math.trunc(row / one.magnified) * one.width + Math.trunc(column / one.magnified)) * 3
+      const [r = 0, g = 0, b = 0] = rgb.subarray(at, at + 3)
+      const luma = Math.round(0.2126 * r + 0.7152 * g + 0.0722 * b)
+      fills.push(one.grayscale ? hex(luma).repeat(3) : hex(r) + hex(g) + hex(b))
+    }
+  }
+  return fills
+}
+
+async function workbookOf(job: Partial<Job> & Pick<Job, 'bytes' | 'options'>): Promise<Buffer> {
+  const { pieces } = await convert({
+    name: 'picture.png',
+    cellsMax: 10_000_000,
+    product: 'workbook',
+    ...job,
+  })
+  return Buffer.concat(Array.from(pieces, (piece) => piece.bytes))
+}
+
+function optionsFor(one: Picture): Job['options'] {
+  return {
+    px: one.px,
+    width: one.width * one.magnified,
+    height: one.height * one.magnified,
+    defaultWidth: 100,
+    colors: COLORS_MAX,
+    background: null,
+    resample: 'nearest',
+    grayscale: one.grayscale,
+    zoom: one.zoom,
+  }
+}
+
+const VALIDATED_EVERY = process.env.DAICHO_TEST_THOROUGH === '1' ? 1 : 50
+const PICTURES = 200
+const pictures = fc.sample(picture, { numRuns: PICTURES - 2, seed: 20_231_208 })
+const plain: Picture = {
+  width: 1,
+  height: 1,
+  colors: 1,
+  seed: 1,
+  px: 2,
+  grayscale: false,
+  zoom: null,
+  magnified: 1,
+  compressed: 'png',
+}
+// One pixel, and as many colours as a workbook bears.
+const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: COLORS_MAX }]
+
+describe('200 made-up pictures', () => {
+  const validated = validatorRuns()
+  it('come back from two readers pixel by pixel, without faults that readers overlook', async () => {
+    for (const one of [...pictures, ...edges]) {
+      const rgb = pixelsOf(one)
+      const bytes = await fileOf(one, rgb)
+      const workbook = await workbookOf({ bytes, options: optionsFor(one) })
+      const told = JSON.stringify(one)
+      const expected = expectedFills(one, rgb)
+      for (const seen of [readWithSheetJs(workbook), await readWithPopulate(workbook)]) {
+        expect(seen.fills.join(), told).toBe(expected.join())
+        expect(seen.sheets, told).toEqual(['picture.png'])
+        expect(seen.heights, told).toEqual([one.px * 0.75])
+        expect(seen.widths, told).toEqual([Math.trunc((one.px * 256) / 7) / 256])
+      }
+      expect(quietFaults(workbook), told).toEqual([])
+    }
+  }, 120_000)
+
+  const name = validated
+    ? 'are accepted by the Open XML SDK (a sample; DAICHO_TEST_THOROUGH=1 takes all)'
+    : 'SKIPPED: the Open XML validator is not to be had for this platform'
+  it.skipIf(!validated)(
+    name,
+    async () => {
+      for (const [at, one] of [...edges, ...pictures].entries()) {
+        if (at % VALIDATED_EVERY > 1) continue
+        const bytes = await fileOf(one, pixelsOf(one))
+        const workbook = await workbookOf({ bytes, options: optionsFor(one) })
+        expect(await validate(workbook), JSON.stringify(one)).toEqual([])
+      }
+    },
+    600_000,
+  )
+})
+
+describe('a picture of more colours than a workbook bears', () => {
+  it('with 160,000 of them has every channel of every cell within 3 of 255', async () => {
+    const one = { ...plain, width: 400, height: 400, colors: 160_000 }
+    const rgb = pixelsOf(one)
+    const bytes = await fileOf(one, rgb)
+    const workbook = await workbookOf({ bytes, options: optionsFor(one) })
+    const { fills } = readWithSheetJs(workbook)
+    expect(fills.length).toBe(160_000)
+    const off = fills.map((fill, at) =>
+      Math.max(
+        ...[0, 1, 2].map((channel) =>
+          Math.abs(
+            Number.parseInt(fill.slice(channel * 2, channel * 2 + 2), 16) -
+              (rgb[at * 3 + channel] ?? 0),
+          ),
+        ),
+      ),
+    )
+    expect(off.reduce((most, one) => Math.max(most, one), 0)).toBeLessThanOrEqual(3)
+    expect(quietFaults(workbook)).toEqual([])
+  }, 60_000)
+})

@@ -1,0 +1,113 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import SheetJs from 'xlsx-js-style'
+import XlsxPopulate from 'xlsx-populate'
+
+/** A workbook as a reader of other people's making sees it. */
+export interface Seen {
+  readonly sheets: readonly string[]
+  /** `A1:CV75` */
+  readonly used: string
+  /** `RRGGBB` of every cell, row by row; a cell without a solid fill is ''. */
+  readonly fills: readonly string[]
+  /** Every different cell value. */
+  readonly values: readonly unknown[]
+  /** Every different column width, in characters. */
+  readonly widths: readonly (number | undefined)[]
+  /** Every different row height, in points. */
+  readonly heights: readonly (number | undefined)[]
+}
+
+/** The workbook as SheetJS (with styles) reads it. */
+export function readWithSheetJs(bytes: Uint8Array): Seen {
+  const book = SheetJs.read(bytes, { cellStyles: true })
+  const sheet = book.Sheets[book.SheetNames[0] ?? ''] ?? {}
+  const range = SheetJs.utils.decode_range(sheet['!ref'] ?? 'A1')
+  const fills: string[] = []
+  const values = new Set<unknown>()
+  for (let r = 0; r <= range.e.r; r += 1) {
+    for (let c = 0; c <= range.e.c; c += 1) {
+      const cell: SheetJs.CellObject | undefined = sheet[SheetJs.utils.encode_cell({ r, c })]
+      // Read cells carry the fill itself, although the types speak of styles to be written.
+      const style: { patternType?: string; fgColor?: { rgb?: string } } = cell?.s ?? {}
+      fills.push(style.patternType === 'solid' ? (style.fgColor?.rgb ?? '') : '')
+      values.add(cell?.v)
+    }
+  }
+  return {
+    sheets: book.SheetNames,
+    used: sheet['!ref'] ?? '',
+    fills,
+    values: [...values],
+    widths: [...new Set(sheet['!cols']?.map((column) => column.width))],
+    heights: [...new Set(sheet['!rows']?.map((row) => row.hpt))],
+  }
+}
+
+/** The workbook as xlsx-populate reads it. It takes an empty string for no value at all. */
+export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
+  const book = await XlsxPopulate.fromDataAsync(bytes)
+  const sheet = book.sheet(0)
+  const range = sheet.usedRange()
+  const fills: string[] = []
+  const values = new Set<unknown>()
+  const widths = new Set<number | undefined>()
+  const heights = new Set<number | undefined>()
+  for (const row of range.cells()) {
+    for (const cell of row) {
+      const fill = cell.style('fill')
+      fills.push(fill?.type === 'solid' ? fill.color.rgb.replace(/^FF/, '') : '')
+      values.add(cell.value())
+    }
+  }
+  const end = range.endCell()
+  for (let column = 1; column <= end.columnNumber(); column += 1) {
+    widths.add(sheet.column(column).width())
+  }
+  for (let row = 1; row <= end.rowNumber(); row += 1) heights.add(sheet.row(row).height())
+  return {
+    sheets: book.sheets().map((one) => one.name()),
+    used: range.address(),
+    fills,
+    values: [...values],
+    widths: [...widths],
+    heights: [...heights],
+  }
+}
+
+const validatorFolder = fileURLToPath(new URL('../validator/', import.meta.url))
+const validatorPackages = join(validatorFolder, 'node_modules/@xarsh')
+
+/**
+ * Whether the Open XML SDK's validator runs here; installs it the first time. It is no dependency of
+ * the project because it exists for few platforms.
+ */
+export function validatorRuns(): boolean {
+  const program = join(validatorPackages, `ooxml-validator-${process.platform}-${process.arch}`)
+  if (!existsSync(program)) {
+    const options = { cwd: validatorFolder, timeout: 60_000, stdio: 'ignore' } as const
+    spawnSync('npm', ['ci', '--no-audit', '--no-fund'], options)
+  }
+  return existsSync(program)
+}
+
+/** What the Open XML SDK finds wrong with the workbook: nothing, it is hoped. */
+export async function validate(bytes: Uint8Array): Promise<readonly unknown[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'daicho-validate-'))
+  try {
+    const file = join(folder, 'workbook.xlsx')
+    await writeFile(file, bytes)
+    const command = join(validatorPackages, 'ooxml-validator/dist/src/cli.js')
+    const run = promisify(execFile)(process.execPath, [command, file])
+    const { stdout } = await run.catch((error: { stdout: string }) => error)
+    const result: { ok: boolean; errors: unknown[] } = JSON.parse(stdout)
+    return result.ok ? result.errors : ['not accepted', ...result.errors]
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}

@@ -1,0 +1,35 @@
+import { pino } from 'pino'
+import { type ConverterDependencies, converterComponent } from '../../src/converter/index.ts'
+import { type Listener, startListener } from '../../src/http/index.ts'
+
+/** What a form sends besides the file. */
+export type Fields = Readonly<Record<string, string | number | boolean>>
+
+/** A converter on a free port of this machine. */
+export async function startConverter(deps: Partial<ConverterDependencies> = {}): Promise<Listener> {
+  return startListener(converterComponent({ version: '0.0.0', ...deps }), {
+    host: '127.0.0.1',
+    port: 0,
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set(),
+  })
+}
+
+/** The form of an upload, as a browser would build it. */
+export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = {}): FormData {
+  const form = new FormData()
+  for (const [field, value] of Object.entries(fields)) form.append(field, String(value))
+  if (bytes !== null) form.append('file', new Blob([new Uint8Array(bytes)]), name)
+  return form
+}
+
+/** Posts an image as a browser would. */
+export function postImage(
+  url: string,
+  bytes: Uint8Array,
+  name: string,
+  fields: Fields = {},
+  headers: Record<string, string> = { accept: 'application/vnd.ms-excel' },
+): Promise<Response> {
+  return fetch(`${url}/image`, { method: 'POST', body: formOf(bytes, name, fields), headers })
+}

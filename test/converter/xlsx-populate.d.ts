@@ -1,0 +1,21 @@
+/** The part of xlsx-populate that the tests use; it brings no types of its own. */
+declare module 'xlsx-populate' {
+  interface Cell {
+    value(): unknown
+    style(name: 'fill'): { type: string; color: { rgb: string } } | undefined
+    columnNumber(): number
+    rowNumber(): number
+  }
+  interface Sheet {
+    name(): string
+    usedRange(): { cells(): Cell[][]; address(): string; endCell(): Cell }
+    column(number: number): { width(): number | undefined }
+    row(number: number): { height(): number | undefined }
+  }
+  interface Workbook {
+    sheet(index: number): Sheet
+    sheets(): Sheet[]
+  }
+  const XlsxPopulate: { fromDataAsync(bytes: Uint8Array): Promise<Workbook> }
+  export = XlsxPopulate
+}
