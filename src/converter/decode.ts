@@ -7,7 +7,7 @@ import type { Grid } from './grid.ts'
 /** Pixels of an image at most. */
 export const PIXELS_MAX = 100_000_000
 /** What a decoder may hold at once when it cannot work row by row. */
-const DECODER_BYTES_MAX = 300_000_000
+const DECODER_BYTES_MAX = 256 * 1024 * 1024
 /** Longest decoding. */
 const SECONDS_MAX = 30
 /** Up to here the pixels between two steps stand plain; beyond, they are packed. */
@@ -77,22 +77,26 @@ export async function decode(
 
 /** An image that is understood but not yet decoded. */
 interface Source {
+  /** As it is to be looked at. */
   readonly width: number
   readonly height: number
   readonly hasAlpha: boolean
+  /** EXIF, 1..8; 1 is upright. */
+  readonly orientation: number
+  /** The image as it is stored. */
   readonly start: () => Sharp
 }
 
 async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
   // The first frame only. Any warning that data is missing or wrong is an error.
   const start = () =>
-    sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
-      .autoOrient()
-      .timeout({ seconds: SECONDS_MAX })
+    sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 }).timeout({
+      seconds: SECONDS_MAX,
+    })
   const meta = await start().metadata()
   requireBearable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
   const { width, height } = meta.autoOrient
-  return { width, height, hasAlpha: meta.hasAlpha, start }
+  return { width, height, hasAlpha: meta.hasAlpha, orientation: meta.orientation ?? 1, start }
 }
 
 function openBmp(bytes: Uint8Array): Source {
@@ -102,7 +106,7 @@ function openBmp(bytes: Uint8Array): Source {
     const { rgb } = readBmp(bytes)
     return sharp(rgb, { raw: { width, height, channels: 3 }, limitInputPixels: false })
   }
-  return { width, height, hasAlpha: false, start }
+  return { width, height, hasAlpha: false, orientation: 1, start }
 }
 
 function requireBearable(pixels: number, bytesPerPixel: number): void {
@@ -115,10 +119,10 @@ function requireBearable(pixels: number, bytesPerPixel: number): void {
   }
 }
 
-/** Bytes that the decoder holds for every pixel at once; 0 where it works row by row. */
+/** Bytes that decoding holds for every pixel at once; 0 where it works row by row. */
 function decoderBytesPerPixel(
   format: ImageFormat,
-  meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling'>,
+  meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
 ): number {
   const plain = (meta.channels ?? 4) * (meta.depth === 'uchar' ? 1 : 2)
   switch (format) {
@@ -127,10 +131,9 @@ function decoderBytesPerPixel(
       return meta.isProgressive ? (meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2) : 0
     case 'png':
       return meta.isProgressive ? plain : 0
-    case 'tiff':
-      return plain
     default:
-      return 4
+      // The whole frame, and with alpha its opaque copy (see `withoutAlpha`).
+      return (format === 'tiff' ? plain : 4) + (meta.hasAlpha ? 3 : 0)
   }
 }
 
@@ -149,22 +152,26 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
 }
 
 /**
- * The image without alpha, before it is resized: resizing weighs pixels by their alpha, so that what
- * is transparent would come out black, whatever its colour.
+ * The image upright and without alpha, before it is resized: resizing weighs pixels by their alpha,
+ * so that what is transparent would come out black, whatever its colour.
  */
 async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
-  if (!source.hasAlpha) return source.start()
+  const { width, height, hasAlpha, orientation, start } = source
+  if (!hasAlpha) return start().autoOrient()
   if (background !== null) {
     const [r, g, b] = [background >>> 16, (background >>> 8) & 255, background & 255]
-    return source.start().flatten({ background: { r, g, b } })
+    return start().autoOrient().flatten({ background: { r, g, b } })
   }
-  const opaque = source.start().removeAlpha().toColourspace('srgb')
-  if (source.width * source.height * 3 > PLAIN_BYTES_MAX) {
-    return sharp(await opaque.png({ compressionLevel: 1 }).toBuffer(), { limitInputPixels: false })
+  if (width * height * 3 > PLAIN_BYTES_MAX) {
+    // Stored as it lies, so that it goes through row by row; turned when it is small.
+    const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
+    const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
+    return sharp(bytes, { limitInputPixels: false }).autoOrient()
   }
-  const { data, info } = await opaque.raw().toBuffer({ resolveWithObject: true })
-  const { width, height, channels } = info
-  return sharp(data, { raw: { width, height, channels } })
+  const opaque = start().autoOrient().removeAlpha().toColourspace('srgb').raw()
+  const { data, info } = await opaque.toBuffer({ resolveWithObject: true })
+  const { channels } = info
+  return sharp(data, { raw: { width: info.width, height: info.height, channels } })
 }
 
 /** Gray images come with one channel. */

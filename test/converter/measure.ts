@@ -1,0 +1,34 @@
+// Converts the file it is given in a process of its own, as the service would, and prints what came
+// of it and the most memory that the process ever held.
+import { readFile } from 'node:fs/promises'
+import {
+  ConversionThreads,
+  ConverterError,
+  optionsOf,
+  THREAD_LIMITS,
+} from '../../src/converter/index.ts'
+
+const [file = '', fields = '{}'] = process.argv.slice(2)
+const threads = new ConversionThreads(THREAD_LIMITS)
+const job = {
+  bytes: await readFile(file),
+  name: 'image',
+  options: optionsOf(new Map(Object.entries(JSON.parse(fields))), { px: 2, width: 100 }),
+  cellsMax: 50_000_000,
+  product: 'workbook',
+} as const
+
+async function outcome(): Promise<string> {
+  try {
+    const { plan, product } = await threads.start(job, new AbortController().signal)
+    for await (const _ of product);
+    return `${plan.grid.columns}x${plan.grid.rows}`
+  } catch (error) {
+    return error instanceof ConverterError ? error.code : String(error)
+  }
+}
+
+const result = await outcome()
+const megabytes = Math.round(process.resourceUsage().maxRSS / 1024)
+console.log(JSON.stringify({ outcome: result, megabytes }))
+await threads.close()
