@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../base/clock.ts'
+import { converterComponent } from '../converter/index.ts'
 import {
   mountGuardedPath,
   mountPresenceFilter,
@@ -36,6 +37,7 @@ export interface Surroundings {
 /** How each component is made, in the order in which they start; a key is the name in `--only`. */
 export const COMPONENTS = {
   ledger: ledger,
+  converter: converter,
   rates: rates,
   samples: samples,
 } as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
@@ -123,6 +125,11 @@ async function rates(around: Surroundings): Promise<HttpComponent> {
     ledger: settings.RATES_RECORD && around.ledger !== null ? ledgerOfRates(around.ledger) : null,
     version,
   })
+}
+
+async function converter({ settings, version }: Surroundings): Promise<HttpComponent> {
+  const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
+  return converterComponent({ version, defaults })
 }
 
 /** Errors: Exit (configuration) for half a pair, or for none on an address others can reach. */

@@ -14,6 +14,7 @@ const COMMANDS = new Map<string, () => Promise<Command>>([
   ['verify', async () => (await import('./verify.ts')).verifyCommand()],
   ['user', async () => (await import('./user.ts')).userCommand()],
   ['token', async () => (await import('./token.ts')).tokenCommand()],
+  ['image', async () => (await import('./image.ts')).imageCommand()],
   ['rates', async () => (await import('./rates.ts')).ratesCommand()],
   ['config', async () => (await import('./config.ts')).configCommand()],
 ])

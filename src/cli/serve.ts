@@ -18,6 +18,7 @@ const PORT_FLAG: Record<ComponentName, string> = {
   ledger: 'port',
   rates: 'rates-port',
   samples: 'sample-port',
+  converter: 'converter-port',
 }
 
 /** `daicho serve`. */

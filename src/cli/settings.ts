@@ -120,6 +120,8 @@ const SETTINGS = {
   RATES_RECORD: flag('1 records accepted rates in the ledger database "rates"'),
   RATES_ALLOW_PRIVATE: flag('1 lets url: sources be on a private network'),
   RATES_OPENEXCHANGERATES_APP_ID: secret('Key for the source openexchangerates'),
+  DEFAULT_PX: integer(2, 1, 546, 'Pixels of a cell, when an upload does not say'),
+  DEFAULT_WIDTH: integer(100, 1, 16_384, 'Cells across, when an upload does not say'),
   LOG_LEVEL: choice(
     'info',
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
