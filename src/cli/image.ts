@@ -5,12 +5,12 @@ import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import {
-  ConversionThreads,
+  ConversionWorkers,
   ConverterError,
   OPTION_NAMES,
   optionsOf,
   type Plan,
-  THREAD_LIMITS,
+  WORKER_LIMITS,
 } from '../converter/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine } from './progress.ts'
@@ -98,11 +98,11 @@ async function readImage(path: string): Promise<Uint8Array> {
 
 /** Writes beside `to` and moves it there at the end: a broken workbook never has its name. */
 async function write(
-  job: Parameters<ConversionThreads['start']>[0],
+  job: Parameters<ConversionWorkers['start']>[0],
   to: string,
 ): Promise<{ plan: Plan; bytesWritten: number }> {
-  const threads = new ConversionThreads({
-    ...THREAD_LIMITS,
+  const workers = new ConversionWorkers({
+    ...WORKER_LIMITS,
     seats: 1,
     conversionMs: CONVERSION_MS,
   })
@@ -115,7 +115,7 @@ async function write(
   try {
     // Before any work: a folder that cannot be written to is not worth a long wait.
     await (await openPart(part)).close()
-    const { plan, product } = await threads.start(job, interrupted.signal, (rows) => {
+    const { plan, product } = await workers.start(job, interrupted.signal, (rows) => {
       line.update(rows / rowsMax, `${rows} of ${rowsMax} rows`, systemClock.now())
     })
     rowsMax = plan.grid.rows
@@ -129,7 +129,7 @@ async function write(
   } finally {
     line.end()
     process.off('SIGINT', stop).off('SIGTERM', stop)
-    await threads.close()
+    await workers.close()
   }
 }
 

@@ -43,8 +43,7 @@ export interface Plan {
 
 /** Some bytes of the product, and how many rows of cells are done with them. */
 export interface Piece {
-  /** The whole of their buffer, which may be transferred. */
-  readonly bytes: Uint8Array<ArrayBuffer>
+  readonly bytes: Uint8Array
   readonly rows: number
 }
 
@@ -55,8 +54,8 @@ export interface Converting {
 }
 
 /**
- * Converts one image. All of the work happens here, on the calling thread, so call it from a thread
- * that nobody waits for; between two pieces it can simply be given up.
+ * Converts one image. All of the work happens here, in the calling process, so call it from one that
+ * nobody waits for (see `workers.ts`); between two pieces it can simply be given up.
  *
  * Errors: ConverterError for images and grids that are refused; after it has resolved, none.
  */
@@ -72,9 +71,7 @@ export async function convert(job: Job): Promise<Converting> {
     repaint(rgb, palette)
     const raw = { width: grid.columns, height: grid.rows, channels: 3 } as const
     const png = sharp(rgb, { raw, limitInputPixels: false }).png({ compressionLevel: 1 })
-    // A copy, because memory of the image library cannot be given away.
-    const bytes = new Uint8Array(await png.toBuffer())
-    return { plan, pieces: [{ bytes, rows: grid.rows }] }
+    return { plan, pieces: [{ bytes: await png.toBuffer(), rows: grid.rows }] }
   }
   return { plan, pieces: workbook(job, grid, rgb, palette) }
 }
@@ -98,27 +95,17 @@ function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Gen
   for (const bytes of gathered(all())) yield { bytes, rows }
 }
 
-/** The same bytes in fewer pieces, each with memory of its own, which may be given away. */
-function* gathered(chunks: Iterable<Uint8Array>): Generator<Uint8Array<ArrayBuffer>> {
+/** The same bytes in fewer pieces. */
+function* gathered(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   let waiting: Uint8Array[] = []
   let bytes = 0
   for (const chunk of chunks) {
     waiting.push(chunk)
     bytes += chunk.byteLength
     if (bytes < PIECE_BYTES) continue
-    yield joined(waiting, bytes)
+    yield Buffer.concat(waiting, bytes)
     waiting = []
     bytes = 0
   }
-  if (bytes > 0) yield joined(waiting, bytes)
-}
-
-function joined(chunks: readonly Uint8Array[], bytes: number): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(bytes)
-  let at = 0
-  for (const chunk of chunks) {
-    whole.set(chunk, at)
-    at += chunk.byteLength
-  }
-  return whole
+  if (bytes > 0) yield Buffer.concat(waiting, bytes)
 }

@@ -32,7 +32,7 @@ export const statusOf: Record<ConverterErrorCode, number> = {
   BUSY: 503,
 }
 
-/** Whether `code` (from another thread) is one of ours. */
+/** Whether `code` (from another process) is one of ours. */
 export function isConverterErrorCode(code: string): code is ConverterErrorCode {
   return Object.hasOwn(statusOf, code)
 }

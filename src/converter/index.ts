@@ -4,8 +4,8 @@ import { type ConverterDefaults, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
 import { converterPage } from './page.ts'
 import { converterRoutes } from './routes.ts'
 import { ConverterService } from './service.ts'
-import type { ThreadLimits } from './threads.ts'
 import { FORM_BYTES_MAX } from './upload.ts'
+import type { WorkerLimits } from './workers.ts'
 
 export type { Plan } from './convert.ts'
 export { ConverterError, type ConverterErrorCode } from './errors.ts'
@@ -18,7 +18,7 @@ export {
   PX_DEFAULT,
   WIDTH_DEFAULT,
 } from './options.ts'
-export { type Conversion, ConversionThreads, THREAD_LIMITS, type ThreadLimits } from './threads.ts'
+export { type Conversion, ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
 /** What the converter is made of; what is absent has the specification's value. */
 export interface ConverterDependencies {
@@ -26,7 +26,7 @@ export interface ConverterDependencies {
   readonly version: string
   /** `px` and `width` of requests that do not say: `DEFAULT_PX`, `DEFAULT_WIDTH`. */
   readonly defaults?: Partial<ConverterDefaults>
-  readonly threadLimits?: ThreadLimits
+  readonly workerLimits?: WorkerLimits
 }
 
 const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its colour.
@@ -41,7 +41,7 @@ with \`colors=4096\` it takes two seconds.`
  */
 export function converterComponent(deps: ConverterDependencies): HttpComponent {
   const defaults = { px: PX_DEFAULT, width: WIDTH_DEFAULT, ...deps.defaults }
-  const converter = new ConverterService(defaults, deps.threadLimits)
+  const converter = new ConverterService(defaults, deps.workerLimits)
   return {
     name: 'converter',
     defaultPort: 4127,

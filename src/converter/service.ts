@@ -2,8 +2,8 @@ import type { Readable } from 'node:stream'
 import type { Job, Plan } from './convert.ts'
 import { workbookNameOf } from './names.ts'
 import { type ConverterDefaults, optionsOf } from './options.ts'
-import { ConversionThreads, THREAD_LIMITS, type ThreadLimits } from './threads.ts'
 import type { Upload } from './upload.ts'
+import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
 /** Cells of one workbook at most, for uploads. */
 export const CELLS_MAX = 10_000_000
@@ -20,11 +20,11 @@ export interface Delivery {
 /** Turns uploads into workbooks. All methods may be called concurrently. */
 export class ConverterService {
   readonly #defaults: ConverterDefaults
-  readonly #threads: ConversionThreads
+  readonly #workers: ConversionWorkers
 
-  constructor(defaults: ConverterDefaults, limits: ThreadLimits = THREAD_LIMITS) {
+  constructor(defaults: ConverterDefaults, limits: WorkerLimits = WORKER_LIMITS) {
     this.#defaults = defaults
-    this.#threads = new ConversionThreads(limits)
+    this.#workers = new ConversionWorkers(limits)
   }
 
   /**
@@ -49,11 +49,11 @@ export class ConverterService {
   ): Promise<Delivery> {
     const options = optionsOf(fields, this.#defaults)
     const job = { bytes, name, options, cellsMax: CELLS_MAX, product }
-    return { ...(await this.#threads.start(job, signal)), name: workbookNameOf(name) }
+    return { ...(await this.#workers.start(job, signal)), name: workbookNameOf(name) }
   }
 
   /** Ends all work. */
   close(): Promise<void> {
-    return this.#threads.close()
+    return this.#workers.close()
   }
 }

@@ -2,14 +2,14 @@
 // of it and the most memory that the process ever held.
 import { readFile } from 'node:fs/promises'
 import {
-  ConversionThreads,
+  ConversionWorkers,
   ConverterError,
   optionsOf,
-  THREAD_LIMITS,
+  WORKER_LIMITS,
 } from '../../src/converter/index.ts'
 
 const [file = '', fields = '{}'] = process.argv.slice(2)
-const threads = new ConversionThreads(THREAD_LIMITS)
+const workers = new ConversionWorkers(WORKER_LIMITS)
 const job = {
   bytes: await readFile(file),
   name: 'image',
@@ -20,7 +20,7 @@ const job = {
 
 async function outcome(): Promise<string> {
   try {
-    const { plan, product } = await threads.start(job, new AbortController().signal)
+    const { plan, product } = await workers.start(job, new AbortController().signal)
     for await (const _ of product);
     return `${plan.grid.columns}x${plan.grid.rows}`
   } catch (error) {
@@ -31,4 +31,4 @@ async function outcome(): Promise<string> {
 const result = await outcome()
 const megabytes = Math.round(process.resourceUsage().maxRSS / 1024)
 console.log(JSON.stringify({ outcome: result, megabytes }))
-await threads.close()
+await workers.close()

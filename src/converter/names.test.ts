@@ -1,0 +1,50 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { dispositionOf, sheetNameOf, workbookNameOf } from './names.ts'
+
+const anything = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.string({ unit: fc.constantFrom("'", '🍎', '\ud83c', '/', '.', '\u0000', 'h', ':', '"', '%') }),
+)
+
+describe('whatever a file is named', () => {
+  it('its sheet has a name that is allowed', () => {
+    fc.assert(
+      fc.property(anything, (name) => {
+        const sheet = sheetNameOf(name)
+        expect(sheet.length).toBeGreaterThan(0)
+        expect(sheet.length).toBeLessThanOrEqual(31)
+        expect(sheet.isWellFormed()).toBe(true)
+        expect(sheet).not.toMatch(/[\\/?*[\]:\u0000-\u001f]|^'|'$/)
+        expect(sheet.toLowerCase()).not.toBe('history')
+      }),
+    )
+  })
+
+  it('its workbook has a header that cannot be broken out of, and gives the name back', () => {
+    fc.assert(
+      fc.property(anything, (name) => {
+        const workbook = workbookNameOf(name)
+        expect(workbook.endsWith('.xlsx')).toBe(true)
+        expect(workbook.length).toBeLessThanOrEqual(255)
+        const header = dispositionOf(workbook)
+        expect(header).toMatch(
+          /^attachment; filename=(?:[A-Za-z0-9!#$&+.^_`|~-]+|"(?:[^"\\]|\\.)*"(?:; filename\*=UTF-8''[A-Za-z0-9!#$&+.^_`|~%-]+)?)$/,
+        )
+        expect(header).toMatch(/^[\x20-\x7e]+$/)
+        const extended = /filename\*=UTF-8''(.*)$/.exec(header)?.[1]
+        if (extended !== undefined) expect(decodeURIComponent(extended)).toBe(workbook)
+      }),
+    )
+  })
+})
+
+it.each([
+  ['photo.jpg', 'photo.xlsx'],
+  ['a.b.c.jpg', 'a.b.c.xlsx'],
+  ['none', 'none.xlsx'],
+  ['.hidden', '.hidden.xlsx'],
+  ['dot.', 'dot.xlsx'],
+  ['', 'image.xlsx'],
+  ['\u0000', 'image.xlsx'],
+])('%j becomes %j', (name, workbook) => expect(workbookNameOf(name)).toBe(workbook))
