@@ -34,8 +34,23 @@ export const WORKER_LIMITS: WorkerLimits = {
   idleMs: 30_000,
 }
 
-/** JavaScript heap of one worker; pixels lie outside of it. */
-const HEAP_MEGABYTES_MAX = 64
+/**
+ * How Node runs a worker: with little JavaScript heap, because pixels lie outside of it, and a small
+ * nursery, because what it makes is short-lived.
+ */
+export const WORKER_FLAGS: readonly string[] = [
+  '--max-old-space-size=64',
+  '--max-semi-space-size=1',
+  '--disable-warning=ExperimentalWarning',
+]
+/**
+ * All of a worker's environment: the operator's is no business of a decoder. The C library of most
+ * Linux systems is told to give large blocks back at once, others know no such variables.
+ */
+export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
+  MALLOC_MMAP_THRESHOLD_: '131072',
+  MALLOC_ARENA_MAX: '2',
+}
 /** After this many cells a worker is ended with its job, because it has grown. */
 const CELLS_KEPT_MAX = 1_000_000
 /** Nice value: whoever answers requests goes first. */
@@ -142,13 +157,8 @@ function startWorker(): ChildProcess {
     // The descriptors: none of the standard three but for complaints, messages, the product.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
-    execArgv: [
-      `--max-old-space-size=${HEAP_MEGABYTES_MAX}`,
-      '--disable-warning=ExperimentalWarning',
-    ],
-    // The operator's environment is no business of a decoder. Of the C library it is wanted that
-    // it give large blocks back at once.
-    env: { MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_ARENA_MAX: '2' },
+    execArgv: [...WORKER_FLAGS],
+    env: { ...WORKER_ENVIRONMENT },
   })
   try {
     if (worker.pid !== undefined) setPriority(worker.pid, PRIORITY)

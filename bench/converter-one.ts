@@ -1,0 +1,27 @@
+// One conversion in a process of its own, as `daicho image` does it but without its worker, so that
+// one process holds all there is to measure. Arguments: the image, the workbook, the number of
+// columns. Prints one line of JSON.
+import { open, readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { convert } from '../src/converter/convert.ts'
+import { optionsOf } from '../src/converter/index.ts'
+
+const [from = '', to = '', columns = '', rows = ''] = process.argv.slice(2)
+const started = performance.now()
+const fields = new Map([
+  ['width', columns],
+  ['height', rows],
+])
+const { plan, pieces } = await convert({
+  bytes: await readFile(from),
+  name: basename(from),
+  options: optionsOf(fields, { px: 2, width: 100 }),
+  cellsMax: 50_000_000,
+  product: 'workbook',
+})
+const file = await open(to, 'w')
+for (const { bytes } of pieces) await file.write(bytes)
+await file.close()
+const ms = Math.round(performance.now() - started)
+const megabytes = Math.round(process.resourceUsage().maxRSS / 1024)
+console.log(JSON.stringify({ ms, megabytes, ...plan }))
