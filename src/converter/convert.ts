@@ -42,7 +42,7 @@ export interface Plan {
 }
 
 /** Some bytes of the product, and how many rows of cells are done with them. */
-export interface Piece {
+interface Piece {
   readonly bytes: Uint8Array
   readonly rows: number
 }

@@ -5,7 +5,7 @@ import { formatOf, type ImageFormat, requireWholePng, undecodable } from './form
 import type { Grid } from './grid.ts'
 
 /** Pixels of an image at most. */
-export const PIXELS_MAX = 100_000_000
+const PIXELS_MAX = 100_000_000
 /** What a decoder may hold at once when it cannot work row by row. */
 const DECODER_BYTES_MAX = 256 * 1024 * 1024
 /** Longest decoding. */

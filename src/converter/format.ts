@@ -4,7 +4,7 @@ import { ConverterError } from './errors.ts'
 export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp'
 
 /** The kinds, as people call them. */
-export const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP'
+const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP'
 
 /**
  * Which kind of image `bytes` are, by their first bytes: names and declared types are not believed.

@@ -8,17 +8,10 @@ import { FORM_BYTES_MAX } from './upload.ts'
 import type { WorkerLimits } from './workers.ts'
 
 export type { Plan } from './convert.ts'
-export { ConverterError, type ConverterErrorCode } from './errors.ts'
+export { ConverterError } from './errors.ts'
 export { COLUMNS_MAX, PX_MAX } from './grid.ts'
-export {
-  type ConversionOptions,
-  type ConverterDefaults,
-  OPTION_NAMES,
-  optionsOf,
-  PX_DEFAULT,
-  WIDTH_DEFAULT,
-} from './options.ts'
-export { type Conversion, ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
+export { OPTION_NAMES, optionsOf, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
+export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
 /** What the converter is made of; what is absent has the specification's value. */
 export interface ConverterDependencies {

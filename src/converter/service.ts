@@ -6,7 +6,7 @@ import type { Upload } from './upload.ts'
 import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
 /** Cells of one workbook at most, for uploads. */
-export const CELLS_MAX = 10_000_000
+const CELLS_MAX = 10_000_000
 
 /** A product on its way to whoever asked for it. */
 export interface Delivery {

@@ -21,7 +21,7 @@ export interface SheetChunk {
 }
 
 /** The letters of column `index` (the first is 0): A, B … Z, AA … XFD. */
-export function columnName(index: number): string {
+function columnName(index: number): string {
   let name = ''
   for (let rest = index + 1; rest > 0; rest = Math.floor((rest - 1) / 26)) {
     name = String.fromCharCode(65 + ((rest - 1) % 26)) + name

@@ -3,7 +3,7 @@ import { readForm } from './multipart.ts'
 import { OPTION_NAMES } from './options.ts'
 
 /** The longest file: 10 MiB. Source: specification, “Limits”; docs/decisions/0025-limits.md. */
-export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
+const FILE_BYTES_MAX: number = 10 * 1024 * 1024
 /** The longest form: the file, its fields and what is written around them. */
 export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
 /** The longest value that is looked at; every valid one is shorter. */

@@ -9,7 +9,10 @@ import { type FromWorker, PRODUCT_FD } from './worker-messages.ts'
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 
 function send(message: FromWorker): void {
-  process.send?.(message)
+  process.send?.(message, undefined, undefined, (error: Error | null) => {
+    // Nobody is left to work for.
+    if (error !== null) process.exit()
+  })
 }
 
 async function run(job: Job): Promise<void> {

@@ -86,7 +86,8 @@ export class ConversionWorkers {
   readonly #limits: WorkerLimits
   readonly #seats: Seats
   readonly #idle: Idle[] = []
-  readonly #running = new Set<Product>()
+  /** Every product under way, with the promise that its worker is idle or has ended. */
+  readonly #running = new Map<Product, Promise<void>>()
   #closed = false
 
   constructor(limits: WorkerLimits) {
@@ -102,17 +103,18 @@ export class ConversionWorkers {
    */
   async start(job: Job, signal: AbortSignal, onRows?: (rows: number) => void): Promise<Conversion> {
     await this.#seats.take(signal)
-    if (this.#closed) {
+    // Both may have happened while this waited for its seat.
+    if (this.#closed || signal.aborted) {
       this.#seats.release()
+      signal.throwIfAborted()
       throw new ConverterError('BUSY', 'the converter is closing')
     }
     const worker = this.#hire()
     const product = new Product(worker, this.#limits, onRows ?? (() => {}))
-    this.#running.add(product)
-    product.once('close', () => {
-      this.#running.delete(product)
-      void this.#leave(worker, product.reusable)
-    })
+    const left = new Promise((resolve) => product.once('close', resolve))
+      .then(() => this.#leave(worker, product.reusable))
+      .finally(() => this.#running.delete(product))
+    this.#running.set(product, left)
     const giveUp = () => product.destroy(new Error('the conversion was given up'))
     signal.addEventListener('abort', giveUp, { once: true })
     product.once('close', () => signal.removeEventListener('abort', giveUp))
@@ -122,15 +124,23 @@ export class ConversionWorkers {
   /** Ends all work and every worker. */
   async close(): Promise<void> {
     this.#closed = true
-    for (const product of this.#running) product.destroy(new Error('the converter is closing'))
-    await Promise.all(this.#idle.map(({ worker }) => ended(worker)))
+    const left = [...this.#running.values()]
+    for (const product of this.#running.keys()) product.destroy(new Error('closing'))
+    await Promise.all([...left, ...this.#idle.map(({ worker }) => ended(worker))])
   }
 
   #hire(): ChildProcess {
     const idle = this.#idle.pop()
-    if (idle === undefined) return startWorker()
-    clearTimeout(idle.timer)
-    return idle.worker
+    if (idle !== undefined) {
+      clearTimeout(idle.timer)
+      return idle.worker
+    }
+    const worker = startWorker()
+    worker.once('exit', () => {
+      const at = this.#idle.findIndex((one) => one.worker === worker)
+      if (at !== -1) this.#idle.splice(at, 1)
+    })
+    return worker
   }
 
   async #leave(worker: ChildProcess, reusable: boolean): Promise<void> {
@@ -141,13 +151,7 @@ export class ConversionWorkers {
     }
     const timer = setTimeout(() => void ended(worker), this.#limits.idleMs)
     timer.unref()
-    const idle = { worker, timer }
-    this.#idle.push(idle)
-    worker.once('exit', () => {
-      clearTimeout(timer)
-      const at = this.#idle.indexOf(idle)
-      if (at !== -1) this.#idle.splice(at, 1)
-    })
+    this.#idle.push({ worker, timer })
     this.#seats.release()
   }
 }

@@ -1,0 +1,119 @@
+import { buffer } from 'node:stream/consumers'
+import sharp from 'sharp'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { children, childrenCount } from '../../test/converter/children.ts'
+import { convert, type Job } from './convert.ts'
+import { optionsOf } from './options.ts'
+import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
+
+const forever = () => new AbortController().signal
+
+let image: Buffer
+let opened: ConversionWorkers[] = []
+beforeAll(async () => {
+  const noise = { type: 'gaussian', mean: 128, sigma: 60 } as const
+  const create = { width: 300, height: 300, channels: 3, background: 'white', noise } as const
+  image = await sharp({ create }).png().toBuffer()
+})
+afterEach(async () => {
+  await Promise.all(opened.map((workers) => workers.close()))
+  opened = []
+})
+
+function workersWith(limits: Partial<WorkerLimits> = {}): ConversionWorkers {
+  const workers = new ConversionWorkers({ ...WORKER_LIMITS, ...limits })
+  opened.push(workers)
+  return workers
+}
+
+function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Job {
+  const options = optionsOf(new Map(Object.entries(fields)), { px: 2, width: 100 })
+  return { bytes, name: 'a.png', options, cellsMax: 10_000_000, product: 'workbook' }
+}
+
+const LARGE = { width: '1200', height: '1200' }
+
+describe('conversion workers', () => {
+  it('give the same bytes as converting here, one job after the other', async () => {
+    const workers = workersWith({ seats: 1 })
+    const here = await convert(job())
+    const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
+    for (let round = 0; round < 3; round += 1) {
+      const rows: number[] = []
+      const { plan, product } = await workers.start(job(), forever(), (done) => rows.push(done))
+      expect(plan).toEqual(here.plan)
+      expect((await buffer(product)).equals(expected)).toBe(true)
+      expect(rows.at(-1)).toBe(100)
+    }
+  })
+
+  it('refuse with the code of the refusal, and go on', async () => {
+    const workers = workersWith({ seats: 1 })
+    const bad = job({}, Buffer.from('no image'))
+    await expect(workers.start(bad, forever())).rejects.toMatchObject({
+      code: 'FORMAT_NOT_ACCEPTED',
+    })
+    await expect(workers.start(job({}, image.subarray(0, 999)), forever())).rejects.toMatchObject({
+      code: 'IMAGE_UNDECODABLE',
+    })
+    expect((await buffer((await workers.start(job(), forever())).product)).length).toBeGreaterThan(
+      0,
+    )
+  })
+
+  it('free the seat of a job that is given up, before and after its image is decoded', async () => {
+    const workers = workersWith({ seats: 1, queueMax: 1 })
+    const early = new AbortController()
+    const given = workers.start(job(LARGE), early.signal)
+    early.abort()
+    await expect(given).rejects.toThrow()
+    const { product } = await workers.start(job(LARGE), forever())
+    product.destroy()
+    const late = new AbortController()
+    const { product: other } = await workers.start(job(LARGE), late.signal)
+    late.abort()
+    await expect(buffer(other)).rejects.toThrow('given up')
+    await buffer((await workers.start(job(), forever())).product)
+  })
+
+  it('end a job whose product nobody reads', async () => {
+    const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
+    const error = await new Promise((resolve) => product.once('error', resolve))
+    expect(error).toMatchObject({ message: 'nobody reads the product' })
+  })
+
+  it('end a job that takes too long', async () => {
+    await expect(workersWith({ conversionMs: 1 }).start(job(), forever())).rejects.toMatchObject({
+      code: 'IMAGE_TOO_LARGE',
+    })
+  })
+
+  it('that are full refuse at once; that are closed refuse, and end what runs', async () => {
+    const workers = workersWith({ seats: 1, queueMax: 0 })
+    const { product } = await workers.start(job(LARGE), forever())
+    await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
+    const closed = new Promise((resolve) => product.once('close', resolve))
+    await workers.close()
+    await closed
+    await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
+  })
+
+  const name = childrenCount
+    ? 'are killed with a job that is given up, and kept for a while after one that ended'
+    : 'SKIPPED: child processes are counted on Linux only'
+  it.skipIf(!childrenCount)(name, async () => {
+    const before = children()
+    const workers = workersWith()
+    await buffer((await workers.start(job(), forever())).product)
+    expect(children()).toBe(before + 1)
+    const running = await Promise.all([1, 2].map(() => workers.start(job(LARGE), forever())))
+    expect(children()).toBe(before + 2)
+    for (const { product } of running) product.destroy()
+    // Seats are free only when their workers have ended.
+    const next = await Promise.all([1, 2].map(() => workers.start(job(), forever())))
+    expect(children()).toBe(before + 2)
+    await Promise.all(next.map(({ product }) => buffer(product)))
+    await workers.close()
+    expect(children()).toBe(before)
+  })
+})

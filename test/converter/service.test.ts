@@ -1,0 +1,214 @@
+import { connect } from 'node:net'
+import fc from 'fast-check'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { WORKER_LIMITS } from '../../src/converter/index.ts'
+import type { Listener } from '../../src/http/index.ts'
+import { children, childrenCount } from './children.ts'
+import { readWithSheetJs } from './readers.ts'
+import { formOf, postImage, startConverter } from './service.ts'
+
+const SIZE = { width: 300, height: 300, channels: 3 } as const
+
+let converter: Listener
+let image: Buffer
+beforeAll(async () => {
+  converter = await startConverter()
+  const noise = { type: 'gaussian', mean: 128, sigma: 60 } as const
+  const create = { ...SIZE, background: 'white', noise } as const
+  image = await sharp({ create }).png().toBuffer()
+})
+afterAll(() => converter.close())
+
+/** Writes `head` and `body` as they are and gives back all that comes, or that the socket closed. */
+function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string> {
+  const { hostname, port } = new URL(converter.url)
+  return new Promise((resolve) => {
+    const pieces: Buffer[] = []
+    const socket = connect(Number(port), hostname)
+    socket.on('data', (bytes) => pieces.push(bytes)).on('error', () => {})
+    socket.on('close', () => resolve(Buffer.concat(pieces).toString('latin1')))
+    socket.write(head.replaceAll('\n', '\r\n'))
+    socket.write(body)
+  })
+}
+
+describe('the preview', () => {
+  it('is a PNG of exactly the colours that the workbook has', async () => {
+    const fields = { width: 40, colors: 16 }
+    const reply = await fetch(`${converter.url}/preview`, {
+      method: 'POST',
+      body: formOf(image, 'a.png', fields),
+    })
+    expect(reply.headers.get('content-type')).toBe('image/png')
+    expect(reply.headers.get('x-daicho-grid')).toBe('40x40')
+    expect(reply.headers.get('x-daicho-colors')).toMatch(/^16 of \d+$/)
+    const picture = sharp(await reply.arrayBuffer()).raw()
+    const { data, info } = await picture.toBuffer({ resolveWithObject: true })
+    expect(info).toMatchObject({ width: 40, height: 40, channels: 3 })
+    const book = await postImage(converter.url, image, 'a.png', fields)
+    const { fills } = readWithSheetJs(new Uint8Array(await book.arrayBuffer()))
+    const pixels = fills.map((_, at) => data.toString('hex', at * 3, at * 3 + 3).toUpperCase())
+    expect(pixels).toEqual(fills)
+  })
+})
+
+describe('the colours header', () => {
+  it('says how many colours are left of how many', async () => {
+    for (const [colors, expected] of [
+      [undefined, /^(\d+) of \1$/],
+      [7, /^7 of \d+$/],
+    ] as const) {
+      const fields = colors === undefined ? {} : { colors }
+      const reply = await postImage(converter.url, image, 'a.png', fields)
+      expect(reply.headers.get('x-daicho-colors')).toMatch(expected)
+      await reply.arrayBuffer()
+    }
+  })
+})
+
+describe('a crowd', () => {
+  it('beyond the seats and the queue is told 503 and when to come again', async () => {
+    const small = await startConverter({
+      workerLimits: { ...WORKER_LIMITS, seats: 1, queueMax: 0 },
+    })
+    try {
+      const large = { width: 1_200, height: 1_200 }
+      const first = await postImage(small.url, image, 'a.png', large)
+      expect(first.status).toBe(200)
+      const second = await postImage(small.url, image, 'a.png')
+      expect(second.status).toBe(503)
+      expect(second.headers.get('retry-after')).toBe('5')
+      expect(await second.json()).toMatchObject({ status: false, code: 'BUSY' })
+      await first.body?.cancel()
+    } finally {
+      await small.close()
+    }
+  })
+
+  const name = childrenCount
+    ? 'of six that leave in the middle of ten million cells leaves no work behind'
+    : 'SKIPPED: child processes are counted on Linux only'
+  it.skipIf(!childrenCount)(name, async () => {
+    const busy = await startConverter()
+    try {
+      const before = children()
+      const fields = { width: 3_651, height: 2_738 }
+      const flat = await sharp({ create: { ...SIZE, background: 'red' } })
+        .png()
+        .toBuffer()
+      await Promise.all(
+        Array.from({ length: 6 }, async () => {
+          const reply = await postImage(busy.url, flat, 'a.png', fields)
+          const reader = reply.body?.getReader()
+          for (let bytes = 0; bytes < 300_000; ) {
+            const piece = await reader?.read()
+            bytes += piece?.value?.byteLength ?? 300_000
+          }
+          await reader?.cancel()
+        }),
+      )
+      // The next conversions get their seats once the workers of the leavers have ended.
+      const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
+      for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
+      expect(children() - before).toBeLessThanOrEqual(2)
+    } finally {
+      await busy.close()
+    }
+  })
+})
+
+describe('whatever is sent', () => {
+  it('is answered with a status below 500 and a boolean in it', async () => {
+    const type = fc.constantFrom(
+      'multipart/form-data; boundary=b',
+      'multipart/form-data',
+      'multipart/form-data; boundary=',
+      'application/json',
+      'text/plain',
+      'image/png',
+      '',
+    )
+    const text = fc.oneof(
+      fc.string(),
+      fc.constant('--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nBM'),
+      fc.constant('--b--'),
+      fc.constant('--b\r\n\r\n--b--'),
+    )
+    await fc.assert(
+      fc.asyncProperty(type, fc.array(text), async (contentType, texts) => {
+        const reply = await fetch(`${converter.url}/image`, {
+          method: 'POST',
+          body: Buffer.from(texts.join('\r\n')),
+          headers: contentType === '' ? {} : { 'content-type': contentType },
+        })
+        const body: unknown = await reply.json()
+        expect(reply.status, JSON.stringify(body)).toBeLessThan(500)
+        expect(body).toMatchObject({ status: false, code: expect.any(String) })
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('as image bytes with something changed is converted or refused', async () => {
+    const kinds = await Promise.all([
+      sharp(image).resize(20).png().toBuffer(),
+      sharp(image).resize(20).jpeg().toBuffer(),
+      sharp(image).resize(20).gif().toBuffer(),
+      sharp(image).resize(20).webp().toBuffer(),
+      sharp(image).resize(20).tiff().toBuffer(),
+    ])
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...kinds),
+        fc.nat(),
+        fc.nat(255),
+        async (whole, at, value) => {
+          const bytes = Uint8Array.from(whole)
+          bytes[at % bytes.length] = value
+          const reply = await postImage(converter.url, bytes, 'a.png', { width: 4 })
+          expect([200, 413, 415, 422]).toContain(reply.status)
+          await reply.arrayBuffer()
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  it('too long by its own account is refused before it is read', async () => {
+    const reply = await raw(
+      'POST /image HTTP/1.1\nHost: x\nContent-Type: multipart/form-data; boundary=b\n' +
+        'Content-Length: 99999999\n\n',
+    )
+    expect(reply).toMatch(/^HTTP\/1\.1 413 /)
+    expect(reply).toContain('"BODY_TOO_LARGE"')
+  })
+
+  it('with an encoding is refused', async () => {
+    const reply = await fetch(`${converter.url}/image`, {
+      method: 'POST',
+      body: formOf(image, 'a.png'),
+      headers: { 'content-encoding': 'gzip' },
+    })
+    expect(reply.status).toBe(415)
+    expect(await reply.json()).toMatchObject({ code: 'CONTENT_ENCODING_UNKNOWN' })
+  })
+})
+
+describe('the page', () => {
+  it('is whole: every file it names is served here, and nothing inline or from elsewhere', async () => {
+    const reply = await fetch(`${converter.url}/page`)
+    expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
+    const html = await reply.text()
+    expect(html).toContain('placeholder="100"')
+    const names = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, name = '']) => name)
+    expect(names).toContain('/page/page.js')
+    for (const name of names) {
+      expect(name).toMatch(/^\//)
+      expect((await fetch(converter.url + name)).status, name).toBe(200)
+    }
+    expect(html).not.toMatch(/<script>|<style|\son\w+=|style="/)
+    const script = await (await fetch(`${converter.url}/page/page.js`)).text()
+    expect(script).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(/)
+  })
+})
