@@ -114,7 +114,6 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetLook): string {
   const corner = `${columnName(columns - 1)}${rows}`
   const used = corner === 'A1' ? 'A1' : `A1:${corner}`
   const scale = zoom === null ? '' : ` zoomScale="${zoom}" zoomScaleNormal="${zoom}"`
-  const height = rowHeight(px)
   const width = columnWidth(px)
   // One element per column, not one for all: some readers look only at the first it names.
   const cols = Array.from(
@@ -126,7 +125,8 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetLook): string {
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">' +
     `<dimension ref="${used}"/>` +
     `<sheetViews><sheetView tabSelected="1" workbookViewId="0"${scale}/></sheetViews>` +
-    `<sheetFormatPr defaultRowHeight="${height}" customHeight="1"/>` +
+    // Rows beyond the picture keep the usual height.
+    '<sheetFormatPr defaultRowHeight="15"/>' +
     `<cols>${cols.join('')}</cols><sheetData>`
   )
 }
