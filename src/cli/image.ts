@@ -104,6 +104,7 @@ async function write(
   const workers = new ConversionWorkers({
     ...WORKER_LIMITS,
     seats: 1,
+    nice: 0,
     conversionMs: CONVERSION_MS,
   })
   const interrupted = new AbortController()

@@ -22,6 +22,8 @@ export interface WorkerLimits {
   readonly conversionMs: number
   /** How long a worker without a job is kept, milliseconds. */
   readonly idleMs: number
+  /** The nice value of workers, so that whoever answers requests goes first. */
+  readonly nice: number
 }
 
 /** What the service runs with. */
@@ -32,6 +34,7 @@ export const WORKER_LIMITS: WorkerLimits = {
   stallMs: 30_000,
   conversionMs: 300_000,
   idleMs: 30_000,
+  nice: 5,
 }
 
 /**
@@ -53,8 +56,6 @@ export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
 }
 /** After this many cells a worker is ended with its job, because it has grown. */
 const CELLS_KEPT_MAX = 1_000_000
-/** Nice value: whoever answers requests goes first. */
-const PRIORITY = 10
 /** The sources run as they are and so do the compiled files. */
 const WORKER_FILE = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
@@ -135,7 +136,7 @@ export class ConversionWorkers {
       clearTimeout(idle.timer)
       return idle.worker
     }
-    const worker = startWorker()
+    const worker = startWorker(this.#limits.nice)
     worker.once('exit', () => {
       const at = this.#idle.findIndex((one) => one.worker === worker)
       if (at !== -1) this.#idle.splice(at, 1)
@@ -156,7 +157,7 @@ export class ConversionWorkers {
   }
 }
 
-function startWorker(): ChildProcess {
+function startWorker(nice: number): ChildProcess {
   const worker = fork(WORKER_FILE, [], {
     // The descriptors: none of the standard three but for complaints, messages, the product.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
@@ -165,7 +166,7 @@ function startWorker(): ChildProcess {
     env: { ...WORKER_ENVIRONMENT },
   })
   try {
-    if (worker.pid !== undefined) setPriority(worker.pid, PRIORITY)
+    if (worker.pid !== undefined) setPriority(worker.pid, nice)
   } catch {
     // A system without priorities, or a worker that has already ended: its exit is seen elsewhere.
   }

@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readWithSheetJs } from './readers.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'daicho-image-'))
+  const create = { width: 20, height: 10, channels: 3, background: '#102030' } as const
+  await writeFile(join(folder, 'in.png'), await sharp({ create }).png().toBuffer())
+  await writeFile(join(folder, 'bad.png'), 'no image')
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+/** Runs `daicho image` in the folder. */
+function image(
+  arguments_: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const options = { cwd: folder, env: { ...process.env, ...environment } }
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, 'image', ...arguments_], options, (error, stdout, stderr) => {
+      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
+    })
+  })
+}
+
+describe('daicho image', () => {
+  it('writes the workbook, tells what it holds, and leaves nothing else behind', async () => {
+    const { code, stdout } = await image([
+      'in.png',
+      'out.xlsx',
+      '--width',
+      '6',
+      '--px',
+      '7',
+      '--json',
+    ])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: true,
+      out: 'out.xlsx',
+      columns: 6,
+      rows: 3,
+      cells: 18,
+      colors: 1,
+      distinct: 1,
+    })
+    const book = readWithSheetJs(await readFile(join(folder, 'out.xlsx')))
+    expect(book).toMatchObject({ sheets: ['in.png'], used: 'A1:F3', widths: [1] })
+    expect(new Set(book.fills)).toEqual(new Set(['102030']))
+    expect((await readdir(folder)).sort()).toEqual(['bad.png', 'in.png', 'out.xlsx'])
+    await rm(join(folder, 'out.xlsx'))
+  })
+
+  it('says in one line what it wrote, and takes its defaults from the environment', async () => {
+    const { code, stdout } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^out\.xlsx: 8 × 4 cells, 1 colours, \d+ kB, \d+\.\d s\n$/)
+    await rm(join(folder, 'out.xlsx'))
+  })
+
+  it.each([
+    ['an image that is none', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
+    ['a file that is not there', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
+    ['a folder that is not there', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
+    ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px takes a whole number from 1'],
+    ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
+    ['one argument', ['in.png'], 2, 'missing required argument'],
+    ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
+  ] as const)(
+    'ends on %s with the code for it, and writes nothing',
+    async (_, given, code, text) => {
+      const result = await image(given)
+      expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(text) })
+      expect((await readdir(folder)).sort()).toEqual(['bad.png', 'in.png'])
+    },
+  )
+
+  it('says with --json what was wrong with the image, too', async () => {
+    const { code, stdout } = await image(['bad.png', 'out.xlsx', '--json'])
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({ status: false, code: 'FORMAT_NOT_ACCEPTED' })
+  })
+
+  it('ends with 78 when the environment is wrong', async () => {
+    expect(await image(['in.png', 'out.xlsx'], { DEFAULT_PX: '0' })).toMatchObject({ code: 78 })
+  })
+})
