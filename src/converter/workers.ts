@@ -34,7 +34,7 @@ export const WORKER_LIMITS: WorkerLimits = {
   stallMs: 30_000,
   conversionMs: 300_000,
   idleMs: 30_000,
-  nice: 5,
+  nice: 10,
 }
 
 /**
