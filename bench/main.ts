@@ -3,6 +3,8 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
   {
     ledger: () => import('./ledger.ts'),
     rates: () => import('./rates.ts'),
+    converter: () => import('./converter.ts'),
+    'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),
     samples: () => import('./samples.ts'),
   }
 

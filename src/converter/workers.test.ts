@@ -21,7 +21,7 @@ afterEach(async () => {
 })
 
 function workersWith(limits: Partial<WorkerLimits> = {}): ConversionWorkers {
-  const workers = new ConversionWorkers({ ...WORKER_LIMITS, ...limits })
+  const workers = new ConversionWorkers({ ...WORKER_LIMITS, nice: 0, ...limits })
   opened.push(workers)
   return workers
 }

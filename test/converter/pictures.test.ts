@@ -27,7 +27,7 @@ const picture: fc.Arbitrary<Picture> = fc
     height: side,
     // Few colours, many, and with the large pictures below as many as there can be.
     fraction: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
-    large: fc.nat({ max: 24 }).map((n) => n === 0),
+    large: fc.nat({ max: 49 }).map((n) => n === 0),
     seed: fc.nat(),
     px: fc.oneof(fc.constantFrom(1, 2, 7, 546), fc.integer({ min: 1, max: 546 })),
     grayscale: fc.boolean(),

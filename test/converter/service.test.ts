@@ -2,11 +2,10 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { WORKER_LIMITS } from '../../src/converter/index.ts'
 import type { Listener } from '../../src/http/index.ts'
 import { children, childrenCount } from './children.ts'
 import { readWithSheetJs } from './readers.ts'
-import { formOf, postImage, startConverter } from './service.ts'
+import { formOf, postImage, startConverter, TEST_LIMITS } from './service.ts'
 
 const SIZE = { width: 300, height: 300, channels: 3 } as const
 
@@ -70,7 +69,7 @@ describe('the colours header', () => {
 describe('a crowd', () => {
   it('beyond the seats and the queue is told 503 and when to come again', async () => {
     const small = await startConverter({
-      workerLimits: { ...WORKER_LIMITS, seats: 1, queueMax: 0 },
+      workerLimits: { ...TEST_LIMITS, seats: 1, queueMax: 0 },
     })
     try {
       const large = { width: 1_200, height: 1_200 }
@@ -89,33 +88,37 @@ describe('a crowd', () => {
   const name = childrenCount
     ? 'of six that leave in the middle of ten million cells leaves no work behind'
     : 'SKIPPED: child processes are counted on Linux only'
-  it.skipIf(!childrenCount)(name, async () => {
-    const busy = await startConverter()
-    try {
-      const before = children()
-      const fields = { width: 3_651, height: 2_738 }
-      const flat = await sharp({ create: { ...SIZE, background: 'red' } })
-        .png()
-        .toBuffer()
-      await Promise.all(
-        Array.from({ length: 6 }, async () => {
-          const reply = await postImage(busy.url, flat, 'a.png', fields)
-          const reader = reply.body?.getReader()
-          for (let bytes = 0; bytes < 300_000; ) {
-            const piece = await reader?.read()
-            bytes += piece?.value?.byteLength ?? 300_000
-          }
-          await reader?.cancel()
-        }),
-      )
-      // The next conversions get their seats once the workers of the leavers have ended.
-      const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
-      for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
-      expect(children() - before).toBeLessThanOrEqual(2)
-    } finally {
-      await busy.close()
-    }
-  })
+  it.skipIf(!childrenCount)(
+    name,
+    async () => {
+      const busy = await startConverter()
+      try {
+        const before = children()
+        const fields = { width: 3_651, height: 2_738 }
+        const flat = await sharp({ create: { ...SIZE, background: 'red' } })
+          .png()
+          .toBuffer()
+        await Promise.all(
+          Array.from({ length: 6 }, async () => {
+            const reply = await postImage(busy.url, flat, 'a.png', fields)
+            const reader = reply.body?.getReader()
+            for (let bytes = 0; bytes < 300_000; ) {
+              const piece = await reader?.read()
+              bytes += piece?.value?.byteLength ?? 300_000
+            }
+            await reader?.cancel()
+          }),
+        )
+        // The next conversions get their seats once the workers of the leavers have ended.
+        const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
+        for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
+        expect(children() - before).toBeLessThanOrEqual(2)
+      } finally {
+        await busy.close()
+      }
+    },
+    120_000,
+  )
 })
 
 describe('whatever is sent', () => {

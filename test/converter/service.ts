@@ -1,18 +1,28 @@
 import { pino } from 'pino'
-import { type ConverterDependencies, converterComponent } from '../../src/converter/index.ts'
+import {
+  type ConverterDependencies,
+  converterComponent,
+  WORKER_LIMITS,
+} from '../../src/converter/index.ts'
 import { type Listener, startListener } from '../../src/http/index.ts'
 
 /** What a form sends besides the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
+/** Workers with the usual priority: tests are to end soon, also on a busy machine. */
+export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
+
 /** A converter on a free port of this machine. */
 export async function startConverter(deps: Partial<ConverterDependencies> = {}): Promise<Listener> {
-  return startListener(converterComponent({ version: '0.0.0', ...deps }), {
-    host: '127.0.0.1',
-    port: 0,
-    logger: pino({ level: 'silent' }),
-    publicHosts: new Set(),
-  })
+  return startListener(
+    converterComponent({ version: '0.0.0', workerLimits: TEST_LIMITS, ...deps }),
+    {
+      host: '127.0.0.1',
+      port: 0,
+      logger: pino({ level: 'silent' }),
+      publicHosts: new Set(),
+    },
+  )
 }
 
 /** The form of an upload, as a browser would build it. */
