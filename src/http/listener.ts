@@ -101,7 +101,12 @@ export async function buildApp(
   }
   app.setErrorHandler((error, request, reply) => {
     const refusal = refuse(error)
-    if (refusal.status >= 500) logger.error({ err: error, ...requestForLog(request) }, refusal.code)
+    if (refusal.status === 503) {
+      // Foreseen, and there may be thousands: one line each, without a stack.
+      logger.warn(requestForLog(request), refusal.code)
+    } else if (refusal.status >= 500) {
+      logger.error({ err: error, ...requestForLog(request) }, refusal.code)
+    }
     return sendRefusal(component, request, reply, refusal)
   })
   app.setNotFoundHandler((request, reply) => {
