@@ -9,8 +9,7 @@ import type { WorkerLimits } from './workers.ts'
 
 export type { Plan } from './convert.ts'
 export { ConverterError } from './errors.ts'
-export { COLUMNS_MAX, PX_MAX } from './grid.ts'
-export { OPTION_NAMES, optionsOf, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
+export { OPTION_NAMES, optionsOf } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
 /** What the converter is made of; what is absent has the specification's value. */

@@ -5,6 +5,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readSettings } from '../../src/cli/settings.ts'
+import { COLUMNS_MAX, PX_MAX } from '../../src/converter/grid.ts'
+import { PX_DEFAULT, WIDTH_DEFAULT } from '../../src/converter/options.ts'
 import { readWithSheetJs } from './readers.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
@@ -30,6 +33,14 @@ function image(
     })
   })
 }
+
+it('the settings have the defaults and the bounds of the options', () => {
+  expect(readSettings({})).toMatchObject({ DEFAULT_PX: PX_DEFAULT, DEFAULT_WIDTH: WIDTH_DEFAULT })
+  const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
+  expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })
+  expect(() => readSettings({ DEFAULT_PX: `${PX_MAX + 1}` })).toThrow('DEFAULT_PX')
+  expect(() => readSettings({ DEFAULT_WIDTH: `${COLUMNS_MAX + 1}` })).toThrow('DEFAULT_WIDTH')
+})
 
 describe('daicho image', () => {
   it('writes the workbook, tells what it holds, and leaves nothing else behind', async () => {
