@@ -74,8 +74,12 @@ export class LedgerService {
     return written(await this.#writer.record([{ kind: 'create_db', db }]))
   }
 
-  /** Deletes the database with all its items; the ledger keeps every entry. Errors: DATABASE_NOT_FOUND. */
+  /**
+   * Deletes the database with all its items; the ledger keeps every entry.
+   * Errors: DATABASE_NOT_FOUND, DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
+   */
   async deleteDatabase(db: string): Promise<Written> {
+    checkDatabaseName(db)
     return written(await this.#writer.record([{ kind: 'delete_db', db }]))
   }
 
@@ -102,6 +106,7 @@ export class LedgerService {
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
   async updateItem(db: string, id: string, item: JsonObject): Promise<Written> {
+    checkPath(db, id)
     refuseOtherId(id, item)
     const text = itemText({ ...item, id })
     return written(await this.#writer.record([{ kind: 'update_item', db, id, text }]))
@@ -109,6 +114,7 @@ export class LedgerService {
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
   async patchItem(db: string, id: string, patch: JsonObject): Promise<Written> {
+    checkPath(db, id)
     refuseOtherId(id, patch)
     const text = itemText(patch)
     return written(await this.#writer.record([{ kind: 'patch_item', db, id, text }]))
@@ -116,6 +122,7 @@ export class LedgerService {
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
   async deleteItem(db: string, id: string): Promise<Written> {
+    checkPath(db, id)
     return written(await this.#writer.record([{ kind: 'delete_item', db, id }]))
   }
 
@@ -187,6 +194,7 @@ export class LedgerService {
 
   #creation(db: string, item: Json): Extract<Operation, { kind: 'create_item' }> {
     if (!isJsonObject(item)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
+    checkDatabaseName(db)
     const kind = 'create_item'
     if (item.id === undefined) {
       const id = uuidV7(this.#clock.now())
@@ -206,6 +214,7 @@ export class LedgerService {
         checkDatabaseName(change.db)
         return { kind: 'create_db', db: change.db }
       case 'delete_db':
+        checkDatabaseName(change.db)
         return { kind: 'delete_db', db: change.db }
       case 'create_item':
         return this.#creation(change.db, change.item)
@@ -214,9 +223,11 @@ export class LedgerService {
         if (typeof item.id !== 'string') {
           throw new LedgerError('ITEM_ID_INVALID', 'an update_item entry needs the id in its item')
         }
+        checkPath(db, item.id)
         return { kind: 'update_item', db, id: item.id, text: itemText(item) }
       }
       case 'delete_item':
+        checkPath(change.db, change.id)
         return { kind: 'delete_item', db: change.db, id: change.id }
     }
   }
@@ -233,6 +244,15 @@ function itemText(item: JsonObject): string {
     throw new LedgerError('ITEM_TOO_LARGE', `an item may have ${ITEM_BYTES_MAX} bytes`)
   }
   return text
+}
+
+/**
+ * Names are checked for every change, not only where they are made: they cross to the writer as
+ * lines, so a name with a newline in it would be read there as another change.
+ */
+function checkPath(db: string, id: string): void {
+  checkDatabaseName(db)
+  checkItemId(id)
 }
 
 function refuseOtherId(id: string, item: JsonObject): void {
