@@ -1,13 +1,14 @@
 import type { Server } from 'node:http'
-import { STATUS_CODES } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger } from 'fastify'
+import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
+import { requestFormRefusal } from './request-form.ts'
 import { validatorCompiler } from './validator.ts'
 
 /** Sockets that one listener holds open at most; more are closed at once. */
@@ -66,20 +67,25 @@ export async function buildApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
-      // A missing Host is refused by the guard, in the component's own shape.
+      // A missing Host is refused by the hook below, in the component's own shape.
       requireHostHeader: false,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+      headersTimeout: Math.min(HEADERS_TIMEOUT_MS, component.limits.requestTimeoutMs),
+      connectionsCheckingInterval: Math.min(
+        CONNECTIONS_CHECK_MS,
+        component.limits.requestTimeoutMs,
+      ),
     },
     frameworkErrors: (error, request, reply) => {
       sendRefusal(component, request, reply, refuse(error))
     },
-    clientErrorHandler: (error, socket) => answerBrokenRequest(component, error, socket),
+    clientErrorHandler: (error, socket) =>
+      answerBrokenRequest(component, inFlight.replies(), error, socket),
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = SOCKETS_MAX
   const inFlight = new InFlight(app.server)
+  answerBareRequests(component, app.server)
   let closing = false
   app.addHook('preClose', async () => {
     closing = true
@@ -88,6 +94,7 @@ export async function buildApp(
     inFlight.add(reply.raw)
     if (closing) reply.header('connection', 'close')
     const refusal =
+      requestFormRefusal(request.raw) ??
       (component.sameOriginOnly ? crossOriginRefusal(request.raw, options.publicHosts) : null) ??
       encodingRefusal(request.headers['content-encoding'])
     if (refusal === null) done()
@@ -188,37 +195,4 @@ function requestForLog(request: {
   const query = request.url.indexOf('?')
   const path = query === -1 ? request.url : request.url.slice(0, query)
   return { method: request.method, route: request.routeOptions?.url, path: path.slice(0, 512) }
-}
-
-/** Answers bytes that never became a request (bad syntax, too slow, too long) and closes. */
-function answerBrokenRequest(
-  component: HttpComponent,
-  error: NodeJS.ErrnoException,
-  socket: Socket,
-): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const { contentType, body } = component.refusalReply(refusalOfBroken(error))
-  const { status } = refusalOfBroken(error)
-  socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${contentType}\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  )
-}
-
-function refusalOfBroken(error: NodeJS.ErrnoException): Refusal {
-  switch (error.code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return {
-        status: 408,
-        code: 'REQUEST_TIMEOUT',
-        message: 'the request took too long to arrive',
-      }
-    case 'HPE_HEADER_OVERFLOW':
-      return { status: 431, code: 'HEADERS_TOO_LARGE', message: 'the headers are too long' }
-    default:
-      return { status: 400, code: 'REQUEST_MALFORMED', message: 'this is not a valid HTTP request' }
-  }
 }

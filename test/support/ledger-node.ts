@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { startListener } from '../../src/http/index.ts'
+import { type HttpLimits, startListener } from '../../src/http/index.ts'
 import { type LedgerService, ledgerComponent, openLedger } from '../../src/ledger/index.ts'
+import { openStoreReader, type Verification, verifyStore } from '../../src/storage/index.ts'
 
 /** A ledger on a real socket, in this process. */
 export interface LedgerNode {
@@ -53,10 +54,29 @@ export function temporaryFolder(): string {
   return folder
 }
 
+/** How a node of a test differs from the usual one. */
+export interface LedgerNodeOptions {
+  /** Null or absent: in memory. */
+  readonly folder?: string | null
+  readonly clock?: Clock
+  readonly publicHosts?: readonly string[]
+  readonly limits?: Partial<HttpLimits>
+  /** Takes every line of the log, from `debug` on. */
+  readonly log?: (line: string) => void
+}
+
+/** Verifies the data folder of a node, which may be running. */
+export async function verifyFolder(folder: string): Promise<Verification> {
+  const store = openStoreReader(folder, { frozen: true })
+  try {
+    return await verifyStore(store)
+  } finally {
+    await store.close()
+  }
+}
+
 /** Starts a node; the caller closes it, or the end of the test does. */
-export async function startLedgerNode(
-  options: { folder?: string | null; clock?: Clock; publicHosts?: string[] } = {},
-): Promise<LedgerNode> {
+export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
   const { folder = null, clock = new HandClock() } = options
   const ledger = await openLedger({ folder, difficulty: 0, clock })
   const component = ledgerComponent({
@@ -66,12 +86,20 @@ export async function startLedgerNode(
     version: '0.0.0',
     close: () => ledger.close(),
   })
-  const listener = await startListener(component, {
-    host: '127.0.0.1',
-    port: 0,
-    logger: pino({ level: 'silent' }),
-    publicHosts: new Set(options.publicHosts ?? []),
-  })
+  const limits = { ...component.limits, ...options.limits }
+  const { log } = options
+  const listener = await startListener(
+    { ...component, limits },
+    {
+      host: '127.0.0.1',
+      port: 0,
+      logger:
+        log === undefined
+          ? pino({ level: 'silent' })
+          : pino({ level: 'debug' }, { write: (line: string) => log(line) }),
+      publicHosts: new Set(options.publicHosts ?? []),
+    },
+  )
   return {
     url: listener.url,
     service: ledger.service,
@@ -91,7 +119,7 @@ export async function startLedgerNode(
         status: reply.status,
         headers: reply.headers,
         text,
-        json: isJson ? JSON.parse(text) : null,
+        json: isJson && text !== '' ? JSON.parse(text) : null,
       }
     },
   }

@@ -1,0 +1,253 @@
+// What a body can be that is not taken: each gets a refusal in the ledger's shape with its status,
+// the chain does not move, and the next request is answered.
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { exchange, type RawReply } from '../support/raw-socket.ts'
+
+const BODY_BYTES_MAX = 10 * 1024 * 1024
+
+let node: LedgerNode
+let chain: string
+beforeAll(async () => {
+  node = await startLedgerNode()
+  await node.send('POST', '/api/a')
+  await node.send('POST', '/api/a', { id: 'x', n: 1 })
+  chain = await chainText()
+})
+afterEach(async () => {
+  expect(await chainText()).toBe(chain)
+  expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
+})
+afterAll(() => node.close())
+
+async function chainText(): Promise<string> {
+  const { serverid } = (await node.send('GET', '/api/serverid')).json
+  return (await node.send('GET', `/api/ledgers?serverid=${serverid}`)).text
+}
+
+/** Every path and method that takes a body. */
+const TAKERS = [
+  ['POST', '/api/a'],
+  ['POST', '/api/a/x'],
+  ['PATCH', '/api/a/x'],
+  ['POST', '/api/ledgers'],
+] as const
+
+function head(method: string, path: string, lines: readonly string[]): string {
+  return `${method} ${path} HTTP/1.1\r\nHost: ${new URL(node.url).host}\r\n${lines
+    .map((line) => `${line}\r\n`)
+    .join('')}\r\n`
+}
+
+async function sendBytes(
+  method: string,
+  path: string,
+  body: Uint8Array,
+  type = 'application/json',
+): Promise<RawReply> {
+  const lines = [`Content-Type: ${type}`, `Content-Length: ${body.length}`]
+  const { replies } = await exchange(node.url, [head(method, path, lines), body], { replies: 1 })
+  return replies[0] ?? { status: 0, headers: new Map(), body: '' }
+}
+
+function expectRefusal(reply: RawReply | undefined, status: number, code: string): void {
+  expect(reply?.status).toBe(status)
+  expect(reply?.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  const json = JSON.parse(reply?.body ?? '')
+  expect(json).toEqual({ status: false, code, message: expect.any(String) })
+  expect(json.message).not.toMatch(/\n|\bat .*:\d+:\d+|node_modules/)
+}
+
+const deep = (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
+
+const BODIES: [what: string, body: string | Uint8Array, status: number, code: string][] = [
+  ['depth 65', deep(65), 422, 'JSON_TOO_DEEP'],
+  ['depth 65 in arrays', '['.repeat(65) + ']'.repeat(65), 422, 'JSON_TOO_DEEP'],
+  ['a million levels', '['.repeat(1_000_000), 422, 'JSON_TOO_DEEP'],
+  ['9007199254740993', '{"n":9007199254740993}', 422, 'JSON_NUMBER_INEXACT'],
+  ['1E400', '{"n":1E400}', 422, 'JSON_NUMBER_INEXACT'],
+  ['-1E400', '{"n":-1E400}', 422, 'JSON_NUMBER_INEXACT'],
+  ['1E-400', '{"n":1E-400}', 422, 'JSON_NUMBER_INEXACT'],
+  ['a lone surrogate', '{"s":"\\ud800"}', 422, 'JSON_LONE_SURROGATE'],
+  ['a lone surrogate as a name', '{"\\udfff":1}', 422, 'JSON_LONE_SURROGATE'],
+  ['duplicate keys', '{"a":1,"a":1}', 422, 'JSON_DUPLICATE_MEMBER'],
+  ['duplicate keys, one escaped', '{"a":1,"\\u0061":2}', 422, 'JSON_DUPLICATE_MEMBER'],
+  ['duplicate ids', '{"id":"p","id":"q"}', 422, 'JSON_DUPLICATE_MEMBER'],
+  ['__proto__', '{"__proto__":{"polluted":true}}', 422, 'JSON_FORBIDDEN_MEMBER'],
+  ['__proto__, escaped and deep', '{"a":[{"\\u005f_proto__":1}]}', 422, 'JSON_FORBIDDEN_MEMBER'],
+  ['bad UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 400, 'JSON_NOT_UTF8'],
+  ['cut UTF-8', Buffer.from('{"a":"ä"}').subarray(0, 7), 400, 'JSON_NOT_UTF8'],
+  ['an overlong slash', Buffer.from('{"a":"\xc0\xaf"}', 'latin1'), 400, 'JSON_NOT_UTF8'],
+  ['a surrogate in UTF-8', Buffer.from('{"a":"\xed\xa0\x80"}', 'latin1'), 400, 'JSON_NOT_UTF8'],
+  ['UTF-16', Buffer.from('\ufeff{"a":1}', 'utf16le'), 400, 'JSON_NOT_UTF8'],
+  ['half an object', '{"a":', 400, 'JSON_MALFORMED'],
+  ['two objects', '{}{}', 400, 'JSON_MALFORMED'],
+  ['a byte order mark', '\ufeff{}', 400, 'JSON_MALFORMED'],
+  ['a comment', '{/* */}', 400, 'JSON_MALFORMED'],
+  ['spaces alone', '   ', 400, 'JSON_MALFORMED'],
+  ['NaN', '{"n":NaN}', 400, 'JSON_MALFORMED'],
+]
+
+it.each(BODIES)('a body of %s', async (_what, body, status, code) => {
+  for (const [method, path] of TAKERS) {
+    expectRefusal(await sendBytes(method, path, Buffer.from(body)), status, code)
+  }
+  expect(Object.prototype).not.toHaveProperty('polluted')
+})
+
+it('JSON that is no item, and no list of items, wherever one is taken', async () => {
+  for (const body of [
+    'null',
+    '0',
+    '1',
+    'false',
+    'true',
+    '""',
+    '"text"',
+    '[null]',
+    '[1]',
+    '[[]]',
+    '[[{}]]',
+    '[{},null]',
+    '[""]',
+  ]) {
+    for (const [method, path] of [...TAKERS, ['POST', '/api/new'] as const]) {
+      const reply = await sendBytes(method, path, Buffer.from(body))
+      expect([method, path, body, reply.status]).toEqual([method, path, body, 400])
+      expect(JSON.parse(reply.body).status).toBe(false)
+    }
+  }
+  expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
+})
+
+it('an empty list, an empty unit of work, and one entry too many', async () => {
+  const many = Array.from({ length: 10_001 }, () => ({}))
+  for (const [path, body, status, code] of [
+    ['/api/a', [], 400, 'UNIT_EMPTY'],
+    ['/api/ledgers', { entries: [] }, 400, 'UNIT_EMPTY'],
+    ['/api/a', many, 413, 'UNIT_TOO_LARGE'],
+    [
+      '/api/ledgers',
+      { entries: many.map((item) => ({ method: 'create_item', db: 'a', item })) },
+      413,
+      'UNIT_TOO_LARGE',
+    ],
+  ] as const) {
+    expectRefusal(await sendBytes('POST', path, Buffer.from(JSON.stringify(body))), status, code)
+  }
+})
+
+it('numbers that grow beyond an item when they are written out are refused, not kept', async () => {
+  const grown = `{"n":[${'1E20,'.repeat(600_000)}1]}` // 21 characters each in canonical form
+  for (const path of ['/api/a', '/api/a/x']) {
+    expectRefusal(await sendBytes('POST', path, Buffer.from(grown)), 413, 'ITEM_TOO_LARGE')
+  }
+})
+
+it('a body of 10 MiB and one byte: 413, however it is sent, and the client can read it', async () => {
+  const body = Buffer.alloc(BODY_BYTES_MAX + 1, 0x20)
+  body.write('{}')
+  for (const [method, path] of TAKERS) {
+    expectRefusal(await sendBytes(method, path, body), 413, 'BODY_TOO_LARGE')
+  }
+  const chunked = head('POST', '/api/a', [
+    'Content-Type: application/json',
+    'Transfer-Encoding: chunked',
+  ])
+  const pieces = [chunked, `${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n']
+  const { replies } = await exchange(node.url, pieces, { replies: 1 })
+  expectRefusal(replies[0], 413, 'BODY_TOO_LARGE')
+  // An ordinary client, which writes the whole body before it looks for a reply.
+  const sent = await node.send('POST', '/api/a', body)
+  expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
+  // Announced, not sent.
+  const announced = head('POST', '/api/a', [
+    'Content-Type: application/json',
+    'Content-Length: 99999999999',
+  ])
+  expectRefusal((await exchange(node.url, [announced])).replies[0], 413, 'BODY_TOO_LARGE')
+})
+
+it('a body of exactly 10 MiB is taken and refused for its content only', async () => {
+  const body = Buffer.alloc(BODY_BYTES_MAX, 0x20)
+  body.write('{')
+  expectRefusal(await sendBytes('POST', '/api/a', body), 400, 'JSON_MALFORMED')
+})
+
+it('bodies that are not declared as JSON: what a form of another site can send', async () => {
+  for (const type of [
+    'text/plain',
+    'text/plain; charset=utf-8',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/octet-stream',
+    'application/jsonx',
+    'text/json',
+    '*/*',
+    'nonsense',
+  ]) {
+    for (const [method, path] of [...TAKERS, ['POST', '/api/new'] as const]) {
+      const reply = await sendBytes(method, path, Buffer.from('{"a":1}'), type)
+      expectRefusal(reply, 415, 'CONTENT_TYPE_UNKNOWN')
+    }
+  }
+  const bare = head('POST', '/api/a', ['Content-Length: 2'])
+  const { replies } = await exchange(node.url, [`${bare}{}`], { replies: 1 })
+  expectRefusal(replies[0], 415, 'CONTENT_TYPE_UNKNOWN')
+})
+
+it('an unknown Content-Encoding', async () => {
+  for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'x', 'identity, gzip', '']) {
+    for (const [method, path] of TAKERS) {
+      const lines = [
+        'Content-Type: application/json',
+        `Content-Encoding: ${encoding}`,
+        'Content-Length: 2',
+      ]
+      const text = `${head(method, path, lines)}{}`
+      const { replies } = await exchange(node.url, [text], { replies: 1 })
+      expectRefusal(replies[0], 415, 'CONTENT_ENCODING_UNKNOWN')
+    }
+  }
+})
+
+it('a slow body is refused when its time is over, and what is quicker is not', async () => {
+  const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 300 } })
+  await impatient.send('POST', '/api/a')
+  const lines = ['Content-Type: application/json', 'Content-Length: 100']
+  const slow = [
+    [head('POST', '/api/a', lines), '{"a":'],
+    [head('POST', '/api/a', lines)],
+    [head('POST', '/api/a', ['Content-Type: application/json', 'Transfer-Encoding: chunked']), '1'],
+    ['POST /api/a HTTP/1.1\r\nHost:'],
+    ['POST'],
+  ]
+  const ended = await Promise.all(slow.map((pieces) => exchange(impatient.url, pieces)))
+  for (const { replies, closed } of ended) {
+    expect(closed).toBe(true)
+    expectRefusal(replies[0], 408, 'REQUEST_TIMEOUT')
+  }
+  expect((await impatient.send('GET', '/api/a')).json.items).toEqual([])
+  await impatient.close()
+})
+
+it('a body that breaks off, that is longer than it says, or whose chunks are none', async () => {
+  const json = 'Content-Type: application/json'
+  const chunked = [json, 'Transfer-Encoding: chunked']
+  const short = [head('POST', '/api/a', [json, 'Content-Length: 10']), '{}']
+  expectRefusal(
+    (await exchange(node.url, short, { halfClose: true })).replies[0],
+    400,
+    'REQUEST_MALFORMED',
+  )
+  for (const pieces of [
+    [head('POST', '/api/a', chunked), 'zz\r\n{}'],
+    [head('POST', '/api/a', chunked), '2\r\n{}garbage'],
+    [head('POST', '/api/a', [...chunked, 'Content-Length: 2']), '{}'],
+    [head('POST', '/api/a', [json, 'Content-Length: -1'])],
+    [head('POST', '/api/a', [json, 'Content-Length: 2', 'Content-Length: 3']), '{}'],
+    [head('POST', '/api/a', [json, 'Content-Length: two']), '{}'],
+  ]) {
+    expectRefusal((await exchange(node.url, pieces)).replies[0], 400, 'REQUEST_MALFORMED')
+  }
+})

@@ -1,0 +1,333 @@
+// What a request can be, apart from its body, that is not taken: hosts, origins, targets, names,
+// broken syntax. Each gets a refusal in the ledger's shape, and nothing is changed by it.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { exchange, type RawReply } from '../support/raw-socket.ts'
+
+let node: LedgerNode
+let host: string
+let chain: string
+const lines: string[] = []
+beforeAll(async () => {
+  node = await startLedgerNode({ publicHosts: ['ledger.example'], log: (line) => lines.push(line) })
+  host = new URL(node.url).host
+  await node.send('POST', '/api/a')
+  await node.send('POST', '/api/a', { id: 'x', n: 1 })
+  chain = await chainText()
+})
+afterEach(async () => {
+  expect(await chainText()).toBe(chain)
+  expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
+})
+afterAll(() => node.close())
+
+async function chainText(): Promise<string> {
+  const { serverid } = (await node.send('GET', '/api/serverid')).json
+  return (await node.send('GET', `/api/ledgers?serverid=${serverid}`)).text
+}
+
+/** Sends a request as these lines, and gives the one reply. */
+async function ask(line: string, headers: readonly string[], body = ''): Promise<RawReply> {
+  const text = `${[line, ...headers, 'Connection: close'].join('\r\n')}\r\n\r\n${body}`
+  const method = line.split(' ')[0] ?? ''
+  const { replies, rest } = await exchange(node.url, [text], { methods: [method] })
+  expect(replies.length).toBe(1)
+  expect(rest).toBe('')
+  return replies[0] ?? { status: 0, headers: new Map(), body: '' }
+}
+
+function expectRefusal(reply: RawReply, status: number, code: string, method = ''): void {
+  expect([reply.status, reply.headers.get('content-type')]).toEqual([
+    status,
+    'application/json; charset=utf-8',
+  ])
+  if (method === 'HEAD') return
+  expect(JSON.parse(reply.body)).toEqual({ status: false, code, message: expect.any(String) })
+}
+
+const REQUESTS = [
+  'GET /api/dbs',
+  'GET /api/a',
+  'GET /api/a/x',
+  'GET /',
+  'GET /healthz',
+  'HEAD /api/dbs',
+  'POST /api/stolen',
+  'POST /api/a/x',
+  'PATCH /api/a/x',
+  'PUT /api/a/x',
+  'DELETE /api/a/x',
+  'DELETE /api/a',
+  'OPTIONS /api/a',
+  'POST /nowhere',
+]
+const methodOf = (request: string) => request.split(' ')[0] ?? ''
+
+describe('Host', () => {
+  it('two of them, none, also on the open page: 400 for every method', async () => {
+    for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
+      for (const headers of [
+        [`Host: ${host}`, `Host: ${host}`],
+        [`Host: ${host}`, 'Host: elsewhere.example'],
+        ['Host: elsewhere.example', `hOST: ${host}`],
+        [],
+      ]) {
+        const reply = await ask(`${request} HTTP/1.1`, headers)
+        expectRefusal(reply, 400, 'HOST_NOT_ONE', methodOf(request))
+      }
+    }
+  })
+
+  it('a foreign one (DNS rebinding): 421 for every method', async () => {
+    for (const name of [
+      'elsewhere.example',
+      `elsewhere.example:${new URL(node.url).port}`,
+      '127.0.0.1.elsewhere.example',
+      'localhost.elsewhere.example',
+      '127.0.0.1.',
+      'ledger.example.',
+      'x.ledger.example',
+      'user@localhost',
+      'local host',
+      '[::1].elsewhere.example',
+      '',
+    ]) {
+      for (const request of REQUESTS) {
+        const reply = await ask(`${request} HTTP/1.1`, [`Host: ${name}`])
+        expectRefusal(reply, 421, 'HOST_UNKNOWN', methodOf(request))
+      }
+    }
+  })
+
+  it('its own, loopback, single labels and the listed ones are served', async () => {
+    for (const name of [
+      'localhost',
+      'x.localhost',
+      '127.0.0.1',
+      '[::1]:4126',
+      'nas',
+      'LEDGER.example:80',
+    ]) {
+      expect((await ask('GET /api/dbs HTTP/1.1', [`Host: ${name}`])).status).toBe(200)
+    }
+  })
+})
+
+describe('other sites', () => {
+  it.each([
+    'Origin: https://elsewhere.example',
+    'Origin: null',
+    'Origin: http://localhost',
+    'Origin: file://',
+    'Origin:',
+    'Sec-Fetch-Site: cross-site',
+    'Sec-Fetch-Site: same-site',
+    'Sec-Fetch-Site: same-origin, cross-site',
+    'Sec-Fetch-Site:',
+  ])('%s: 403 for every method', async (header) => {
+    for (const request of REQUESTS) {
+      const reply = await ask(`${request} HTTP/1.1`, [`Host: ${host}`, header])
+      expectRefusal(reply, 403, 'CROSS_ORIGIN', methodOf(request))
+      expect([...reply.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual(
+        [],
+      )
+    }
+  })
+
+  it('one good header does not hide a bad one, and a repeated one is not the first of them', async () => {
+    for (const headers of [
+      [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
+      ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
+      [`Origin: http://${host}`, 'Origin: https://elsewhere.example'],
+      ['Sec-Fetch-Site: none', 'Sec-Fetch-Site: cross-site'],
+    ]) {
+      const reply = await ask('POST /api/stolen HTTP/1.1', [`Host: ${host}`, ...headers])
+      expectRefusal(reply, 403, 'CROSS_ORIGIN')
+    }
+  })
+
+  it('a path that only begins like the open page is not open', async () => {
+    for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
+      const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
+      expectRefusal(reply, 421, 'HOST_UNKNOWN')
+    }
+    for (const target of [
+      '/doc/../api/dbs',
+      '/doc/%2e%2e/api/dbs',
+      '/doc/..%2fapi/dbs',
+      '/doc?/api/dbs',
+    ]) {
+      const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
+      expect(reply.body).not.toContain('"dbs":[')
+    }
+  })
+})
+
+describe('targets', () => {
+  it('absolute-form, as for a proxy: 400, whichever host it names', async () => {
+    for (const target of [
+      'http://elsewhere.example/api/dbs',
+      `http://${host}/api/dbs`,
+      'https://elsewhere.example/doc',
+      'http://elsewhere.example',
+    ]) {
+      for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS']) {
+        expectRefusal(
+          await ask(`${method} ${target} HTTP/1.1`, [`Host: ${host}`]),
+          400,
+          'TARGET_NOT_PATH',
+        )
+      }
+    }
+    expectRefusal(await ask(`CONNECT ${host} HTTP/1.1`, [`Host: ${host}`]), 400, 'TARGET_NOT_PATH')
+    expectRefusal(await ask('OPTIONS * HTTP/1.1', [`Host: ${host}`]), 404, 'PATH_UNKNOWN')
+  })
+
+  it('an Expect other than 100-continue: 417, with a body that says so', async () => {
+    const reply = await ask('POST /api/new HTTP/1.1', [`Host: ${host}`, 'Expect: a-miracle'])
+    expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')
+  })
+
+  it('names that no database and no item can have: %2f, %2e%2e, control characters, too long', async () => {
+    const invalid = [
+      'a%2fb',
+      'a%2Fb',
+      '%2f',
+      '%2e',
+      '%2e%2e',
+      '.',
+      '..',
+      'a%00b',
+      'a%0ab',
+      'a%7fb',
+      'a%c2%85b',
+    ]
+    for (const name of [...invalid, 'n'.repeat(129), '%E5%8F%B0'.repeat(43)]) {
+      for (const line of [`POST /api/${name}`, `DELETE /api/${name}`]) {
+        expectRefusal(
+          await ask(`${line} HTTP/1.1`, [`Host: ${host}`]),
+          400,
+          'DATABASE_NAME_INVALID',
+        )
+      }
+      const read = await ask(`GET /api/${name} HTTP/1.1`, [`Host: ${host}`])
+      expectRefusal(read, 404, 'DATABASE_NOT_FOUND')
+    }
+    for (const id of [...invalid, 'i'.repeat(257)]) {
+      const reply = await ask(`DELETE /api/a/${id} HTTP/1.1`, [`Host: ${host}`])
+      expectRefusal(reply, 400, 'ITEM_ID_INVALID')
+      expect((await ask(`GET /api/a/${id} HTTP/1.1`, [`Host: ${host}`])).body).toBe(
+        '{"status":false}',
+      )
+    }
+    for (const id of ['', '.', '..', 'a/b', 'a\nb', 'i'.repeat(257), 1, null, true, {}, []]) {
+      const reply = await node.send('POST', '/api/a', { id })
+      expect([id, reply.status, reply.json.code]).toEqual([id, 400, 'ITEM_ID_INVALID'])
+    }
+  })
+
+  it('percent-encoding that is none, or not of UTF-8, or longer than any name', async () => {
+    for (const path of [
+      '/api/%',
+      '/api/%zz',
+      '/api/%ff',
+      '/api/%c0%af',
+      '/api/a/%ed%a0%80',
+      '/%',
+    ]) {
+      expectRefusal(await ask(`GET ${path} HTTP/1.1`, [`Host: ${host}`]), 400, 'URL_MALFORMED')
+    }
+    for (const path of [`/api/${'a'.repeat(1_025)}`, `/api/a/${'a'.repeat(8_000)}`]) {
+      expectRefusal(await ask(`GET ${path} HTTP/1.1`, [`Host: ${host}`]), 414, 'URL_TOO_LONG')
+    }
+    const long = await ask(`GET /api/${'a'.repeat(20_000)} HTTP/1.1`, [`Host: ${host}`])
+    expectRefusal(long, 431, 'HEADERS_TOO_LARGE')
+  })
+
+  it('names are decoded once', async () => {
+    for (const name of ['%2541', '%252e%252e', '%25252f']) {
+      const reply = await node.send('GET', `/api/${name}`)
+      expect(reply.json.message).toBe(`there is no database ${decodeURIComponent(name)}`)
+    }
+  })
+})
+
+describe('syntax', () => {
+  it('bytes that are no request: 400 and the connection goes', async () => {
+    for (const bytes of [
+      'garbage\r\n\r\n',
+      'GET\r\n\r\n',
+      'GET api/dbs HTTP/1.1\r\n\r\n',
+      'FOO /api/dbs HTTP/1.1\r\n\r\n',
+      'GET /api/d\u0000bs HTTP/1.1\r\n\r\n',
+      'GET /api/dbs HTTP/1.1\r\nno colon\r\n\r\n',
+      'GET /api/dbs HTTP/1.1\r\nA : b\r\n\r\n',
+      'GET /api/dbs HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n',
+      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+      '\u0016\u0003\u0001\u0002\u0000\u0001\u0000', // a TLS client
+      '{"json":true}',
+    ]) {
+      const { replies, closed } = await exchange(node.url, [bytes])
+      expect([bytes, replies.length, closed]).toEqual([bytes, 1, true])
+      expect([bytes, replies[0]?.status]).toEqual([bytes, 400])
+      expect(JSON.parse(replies[0]?.body ?? '').status).toBe(false)
+    }
+    const headers = `GET /api/dbs HTTP/1.1\r\nHost: ${host}\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`
+    const { replies } = await exchange(node.url, [headers])
+    expect(replies.map(({ status, body }) => [status, JSON.parse(body).code])).toEqual([
+      [431, 'HEADERS_TOO_LARGE'],
+    ])
+  })
+
+  it('a good request is answered before the garbage behind it, never by its refusal', async () => {
+    const good = `GET /api/a/x HTTP/1.1\r\nHost: ${host}\r\n\r\n`
+    for (const pieces of [[`${good}${good}garbage\r\n\r\n`], [good, good, 'garb', 'age\r\n\r\n']]) {
+      const { replies, rest } = await exchange(node.url, pieces)
+      expect(replies.map(({ status }) => status)).toEqual([200, 200, 400])
+      expect(rest).toBe('')
+    }
+  })
+
+  it('a change that was made is said to be made, whatever came behind it', async () => {
+    const own = await startLedgerNode()
+    const create = `POST /api/made HTTP/1.1\r\nHost: localhost\r\n\r\ngarbage\r\n\r\n`
+    const { replies } = await exchange(own.url, [create])
+    expect(replies.map(({ status }) => status)).toEqual([200, 400])
+    expect((await own.send('GET', '/api/dbs')).json.dbs).toEqual(['made'])
+    await own.close()
+  })
+})
+
+describe('secrets', () => {
+  it('a token in the query, however it is spelled, is in no log line and no error body', async () => {
+    const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
+    const before = lines.length
+    const bodies: string[] = []
+    for (const query of [
+      `token=${secret}`,
+      `%74oken=${secret}`,
+      `x=1&TOKEN=${secret}`,
+      `token=${secret}&token=${secret}`,
+      secret,
+    ]) {
+      for (const request of [
+        ...['GET /api/dbs', 'GET /nowhere', 'GET /api/none', 'GET /api/a/none', 'POST /api/config'],
+        ...['GET /api/ledgers', 'GET /%', 'PUT /api/a', 'GET /', 'OPTIONS /api/a'],
+      ]) {
+        bodies.push((await ask(`${request}?${query} HTTP/1.1`, [`Host: ${host}`])).body)
+        bodies.push((await ask(`${request}?${query} HTTP/1.1`, ['Host: elsewhere.example'])).body)
+      }
+      bodies.push((await ask(`GET /api/a?limit=x&${query} HTTP/1.1`, [`Host: ${host}`])).body)
+    }
+    const basic = Buffer.from(`${CREDENTIALS.name}:${secret}`).toString('base64')
+    bodies.push(
+      (await ask('GET / HTTP/1.1', [`Host: ${host}`, `Authorization: Basic ${basic}`])).body,
+    )
+    expect(bodies.join('\n')).not.toContain(secret)
+    const logged = lines.slice(before).join('\n')
+    expect(logged).toContain('/api/dbs')
+    expect(logged).not.toContain(secret)
+    expect(logged).not.toContain(basic)
+    expect(logged).not.toContain(CREDENTIALS.password)
+  })
+})

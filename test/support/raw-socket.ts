@@ -1,0 +1,133 @@
+import { connect, type Socket } from 'node:net'
+
+/** One reply as its bytes say it. */
+export interface RawReply {
+  readonly status: number
+  /** By lower-case name; of a repeated header the last. */
+  readonly headers: ReadonlyMap<string, string>
+  readonly body: string
+}
+
+/** What came back over one connection. */
+export interface RawExchange {
+  readonly replies: readonly RawReply[]
+  /** Bytes after the last whole reply; empty when the server broke off nowhere. */
+  readonly rest: string
+  /** Whether the server closed the connection. */
+  readonly closed: boolean
+}
+
+/** How to talk. */
+export interface RawOptions {
+  /** Stop listening after so many replies; else when the server closes. */
+  readonly replies?: number
+  /** Say that nothing more will come (FIN) after the last piece. */
+  readonly halfClose?: boolean
+  /** Methods of the requests, to know which replies have no body. */
+  readonly methods?: readonly string[]
+}
+
+/** No exchange may last longer; a hang is a defect and is told as one. */
+const HANG_MS = 20_000
+
+/**
+ * Sends `pieces` over a connection of its own, each in a write of its own, and gives what comes
+ * back. Errors: a server that neither answers nor closes.
+ */
+export function exchange(
+  url: string,
+  pieces: readonly (string | Uint8Array)[],
+  options: RawOptions = {},
+): Promise<RawExchange> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname)
+    socket.setNoDelay(true)
+    let received = Buffer.alloc(0)
+    const finish = (closed: boolean) => {
+      clearTimeout(hang)
+      socket.destroy()
+      resolve({ ...parseReplies(received, options.methods ?? []), closed })
+    }
+    const hang = setTimeout(() => {
+      socket.destroy()
+      reject(new Error(`no answer to ${JSON.stringify(pieces).slice(0, 500)}`))
+    }, HANG_MS)
+    socket.on('data', (bytes) => {
+      received = Buffer.concat([received, bytes])
+      if (options.replies === undefined) return
+      const { replies } = parseReplies(received, options.methods ?? [])
+      if (replies.length >= options.replies) finish(false)
+    })
+    // A server that refuses a body may close while it is still being sent.
+    socket.on('error', () => {})
+    socket.on('close', () => finish(true))
+    void sendPieces(socket, pieces, options.halfClose === true)
+  })
+}
+
+async function sendPieces(
+  socket: Socket,
+  pieces: readonly (string | Uint8Array)[],
+  halfClose: boolean,
+): Promise<void> {
+  for (const piece of pieces) {
+    if (!socket.writable) return
+    // The next piece goes when the kernel has taken this one, so that reads on the far side split.
+    await new Promise<void>((taken) => socket.write(piece, () => setImmediate(taken)))
+  }
+  if (halfClose) socket.end()
+}
+
+/** The whole replies at the start of `bytes`; those to HEAD have no body. */
+export function parseReplies(
+  bytes: Buffer,
+  methods: readonly string[],
+): { replies: RawReply[]; rest: string } {
+  const replies: RawReply[] = []
+  let at = 0
+  for (;;) {
+    const headEnd = bytes.indexOf('\r\n\r\n', at)
+    if (headEnd === -1) break
+    const [first = '', ...lines] = bytes.toString('latin1', at, headEnd).split('\r\n')
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1])
+    if (Number.isNaN(status)) break
+    const headers = new Map(
+      lines.map((line) => {
+        const colon = line.indexOf(':')
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const
+      }),
+    )
+    const isHead = methods[replies.length] === 'HEAD'
+    const body = isHead ? { text: '', end: headEnd + 4 } : bodyAt(bytes, headEnd + 4, headers)
+    if (body === null) break
+    at = body.end
+    if (status >= 200) replies.push({ status, headers, body: body.text })
+  }
+  return { replies, rest: bytes.toString('latin1', at) }
+}
+
+function bodyAt(
+  bytes: Buffer,
+  start: number,
+  headers: ReadonlyMap<string, string>,
+): { text: string; end: number } | null {
+  if (headers.get('transfer-encoding') === 'chunked') return chunkedBodyAt(bytes, start)
+  const end = start + Number(headers.get('content-length') ?? 0)
+  return end > bytes.length ? null : { text: bytes.toString('utf8', start, end), end }
+}
+
+function chunkedBodyAt(bytes: Buffer, start: number): { text: string; end: number } | null {
+  const chunks: Buffer[] = []
+  let at = start
+  for (;;) {
+    const lineEnd = bytes.indexOf('\r\n', at)
+    if (lineEnd === -1) return null
+    const length = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16)
+    const end = lineEnd + 2 + length
+    if (end + 2 > bytes.length) return null
+    if (length === 0) return { text: Buffer.concat(chunks).toString('utf8'), end: end + 2 }
+    chunks.push(bytes.subarray(lineEnd + 2, end))
+    at = end + 2
+  }
+}
