@@ -77,7 +77,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     }
   } catch (error) {
     await closeAll(listeners)
-    throw startFailure(error)
+    throw startFailure(error, host)
   }
   announce(listeners, around, flags.json === true)
   closeOnSignal(listeners, logger)
@@ -136,18 +136,19 @@ async function closeAll(listeners: readonly Listener[]): Promise<void> {
 }
 
 /** What to say when a component cannot start. */
-function startFailure(error: unknown): unknown {
-  if (error instanceof CodedError)
-    return new Exit(EXIT.configuration, error.message, { cause: error })
-  if (
-    error instanceof Error &&
-    'code' in error &&
-    'syscall' in error &&
-    error.syscall === 'listen'
-  ) {
-    return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
+function startFailure(error: unknown, host: string): unknown {
+  if (error instanceof CodedError) {
+    // Every folder is the one that this variable names.
+    const where = /^(FOLDER|STORE)_/.test(String(error.code)) ? 'SYSTEM_FOLDER: ' : ''
+    return new Exit(EXIT.configuration, `${where}${error.message}`, { cause: error })
   }
-  return error
+  if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error
+  if (error.syscall === 'getaddrinfo' || error.code === 'EADDRNOTAVAIL') {
+    const message = `HOST: ${host} is no address of this machine`
+    return new Exit(EXIT.configuration, message, { cause: error })
+  }
+  if (error.syscall !== 'listen') return error
+  return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
 }
 
 function parseNames(text: string): ComponentName[] {

@@ -33,6 +33,13 @@ const textOr = (fallback: string, about: string): Setting<string> => ({
 
 const secret = (about: string): Setting<string | null> => ({ ...text(about), secret: true })
 
+/** Half of a pair of HTTP Basic credentials, which can hold no control characters (RFC 7617). */
+const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
+  ...text(about),
+  parse: (given) => (form.test(given) ? given : undefined),
+  expected,
+})
+
 const integer = (fallback: number, min: number, max: number, about: string): Setting<number> => ({
   fallback,
   parse: (given) => {
@@ -96,14 +103,37 @@ const list = (about: string): Setting<readonly string[]> => ({
   secret: false,
 })
 
+const hostNames = (about: string): Setting<readonly string[]> => {
+  const names = list(about)
+  return {
+    ...names,
+    parse: (given) => {
+      const parts = names.parse(given)
+      return parts?.every((name) => /^[A-Za-z0-9._-]+$/.test(name)) ? parts : undefined
+    },
+    expected: 'host names with commas, without scheme and port',
+  }
+}
+
 /** Every environment variable that daicho reads. */
 const SETTINGS = {
   HOST: textOr('127.0.0.1', 'Address to listen on'),
   PORT: integer(4126, 0, 65_535, 'Port of the ledger; 0 takes any free one'),
   SYSTEM_FOLDER: text('Folder of all data; without it data is lost when the process ends'),
-  BASIC_USERNAME: text('Name for the dashboard'),
-  BASIC_PASSWORD: secret('Password for the dashboard'),
-  PUBLIC_HOSTS: list('Host names under which browsers may reach this node'),
+  BASIC_USERNAME: credential(
+    'Name for the dashboard',
+    /^[^:\u0000-\u001f\u007f]+$/,
+    'a name without colon and control characters',
+  ),
+  BASIC_PASSWORD: {
+    ...credential(
+      'Password for the dashboard',
+      /^[^\u0000-\u001f\u007f]+$/,
+      'a password without control characters',
+    ),
+    secret: true,
+  },
+  PUBLIC_HOSTS: hostNames('Host names under which browsers may reach this node'),
   LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
   TOKENS: choice('off', ['off'], 'Whether API calls need a token'),
   SECRET: secret('Key that signs tokens, at least 32 bytes; without it daicho makes its own'),
@@ -147,7 +177,7 @@ export function readSettings(environment: Environment): Settings {
     if (given === null) return [name, setting.fallback]
     const value = setting.parse(given)
     if (value === undefined) {
-      const shown = setting.secret ? '' : `, not "${given.slice(0, 60)}"`
+      const shown = setting.secret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
       throw new Exit(EXIT.configuration, `${name} must be ${setting.expected}${shown}`)
     }
     return [name, value]
@@ -163,6 +193,13 @@ function givenText(environment: Environment, name: string, isSecret: boolean): s
   if (direct !== undefined && direct !== '') {
     throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
   }
+  const content = secretIn(path, name)
+  if (content !== '') return content
+  // Taken as unset, it would let the preset in; taken as it is, it would let everybody in.
+  throw new Exit(EXIT.configuration, `${name}_FILE: ${path} is empty`)
+}
+
+function secretIn(path: string, name: string): string {
   try {
     return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
   } catch (error) {
