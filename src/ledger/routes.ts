@@ -77,8 +77,6 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db',
     {
-      // No coercion: it would make null, and so no body, of 0, false, "" and [null].
-      validatorCompiler: TypeBoxValidatorCompiler,
       schema: {
         tags: ['databases', 'items'],
         summary: 'Create a database (no body), an item (an object), or items (an array)',

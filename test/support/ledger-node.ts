@@ -47,10 +47,10 @@ export class HandClock implements Clock {
   }
 }
 
-/** A folder that goes when the test has finished. */
-export function temporaryFolder(): string {
+/** A folder that goes when the test has finished; concurrent tests hand in their own `finished`. */
+export function temporaryFolder(finished: (remove: () => void) => void = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  finished(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 

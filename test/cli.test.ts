@@ -1,0 +1,403 @@
+// `daicho` as people and scripts meet it: real processes, their output, their exit codes.
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
+import { temporaryFolder } from './support/ledger-node.ts'
+
+const VERSION: string = JSON.parse(readFileSync('package.json', 'utf8')).version
+
+/** One line on stderr, nothing on stdout, and this exit code. */
+function expectRefusal(
+  ended: { code: number | null; stdout: string; stderr: string },
+  code: number,
+  line: RegExp,
+): void {
+  expect(ended.stdout).toBe('')
+  const lines = ended.stderr.trimEnd().split('\n')
+  expect(lines.filter((text) => !text.startsWith('{'))).toEqual([expect.stringMatching(line)])
+  expect(ended.code).toBe(code)
+}
+
+async function request(url: string, method = 'GET', body?: unknown, headers = {}) {
+  const reply = await fetch(url, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+  })
+  return { status: reply.status, text: await reply.text() }
+}
+
+/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
+async function livedIn(): Promise<string> {
+  const folder = temporaryFolder()
+  const server = await serveLedger(folder)
+  await request(`${server.url}/api/fruit`, 'POST')
+  await request(`${server.url}/api/fruit`, 'POST', [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
+  await request(`${server.url}/api/fruit/fig`, 'POST', { ripe: true })
+  server.child.kill('SIGTERM')
+  expect((await server.ended).code).toBe(0)
+  return folder
+}
+
+describe('help, version and mistakes', () => {
+  it('--help and --version print to stdout and end with 0', async () => {
+    const [help, version, serve, verify, config] = await Promise.all([
+      runDaicho(['--help']),
+      runDaicho(['--version']),
+      runDaicho(['serve', '--help']),
+      runDaicho(['verify', '--help']),
+      runDaicho(['help', 'config']),
+    ])
+    for (const ended of [help, version, serve, verify, config]) {
+      expect([ended.code, ended.stderr]).toEqual([0, ''])
+    }
+    expect(version.stdout).toBe(`${VERSION}\n`)
+    for (const command of ['serve', 'verify', 'config']) expect(help.stdout).toContain(command)
+    for (const flag of ['--only', '--host', '--port', '--json']) {
+      expect(serve.stdout).toContain(flag)
+    }
+    expect(verify.stdout).toContain('Exit code')
+    expect(config.stdout).toContain('--json')
+  })
+
+  it('what is not understood ends with 2 and says where help is', async () => {
+    const mistakes = [
+      [],
+      ['nonsense'],
+      ['--nonsense'],
+      ['serve', '--nonsense'],
+      ['serve', 'too', 'many'],
+      ['serve', '--only', 'nonsense'],
+      ['serve', '--only', ''],
+      ['serve', '--port', '65536'],
+      ['serve', '--port', '-1'],
+      ['serve', '--port', 'x'],
+      ['verify'],
+      ['verify', 'one', 'two'],
+      ['config', 'too-much'],
+    ]
+    const ended = await Promise.all(mistakes.map((args) => runDaicho(args)))
+    for (const [at, { code, stdout, stderr }] of ended.entries()) {
+      expect([mistakes[at], code, stdout]).toEqual([mistakes[at], 2, ''])
+      expect(stderr).toMatch(/help/)
+      expect(stderr).not.toMatch(/\bat .*:\d+:\d+/)
+    }
+  })
+})
+
+describe('configuration', () => {
+  it.each([
+    ['PORT', '65536'],
+    ['PORT', '4126x'],
+    ['PORT', '-1'],
+    ['LEDGER_DIFFICULTY', '5'],
+    ['LEDGER_DIFFICULTY', '1.5'],
+    ['TOKENS', 'perhaps'],
+    ['LOG_LEVEL', 'loud'],
+    ['PUBLIC_HOSTS', 'https://ledger.example'],
+    ['PUBLIC_HOSTS', 'ledger.example:4126'],
+    ['BASIC_USERNAME', 'a:b'],
+    ['BASIC_USERNAME', 'a\nb'],
+    ['BASIC_PASSWORD', 'a\nb'],
+    ['BASIC_PASSWORD_FILE', '/nowhere/at/all'],
+    ['HOST', '999.1.1.1'],
+    ['HOST', 'no such host'],
+    ['HOST', '203.0.113.7'],
+    ['SYSTEM_FOLDER', '/dev/null/below'],
+    ['SYSTEM_FOLDER', '/dev/null'],
+  ])('%s=%j stops the start with one line that names it, and 78', async (name, value) => {
+    const credentials: Record<string, string> = name.startsWith('BASIC')
+      ? {}
+      : { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
+    const ended = await runDaicho(['serve', '--only', 'ledger', '--port', '0'], {
+      ...credentials,
+      LOG_LEVEL: 'error',
+      [name]: value,
+    })
+    expectRefusal(ended, 78, new RegExp(`^daicho: .*\\b${name}\\b`))
+  })
+
+  it('half a pair of credentials, both a secret and its file, or an empty file: 78', async () => {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'empty'), '\n')
+    const serve = ['serve', '--only', 'ledger', '--port', '0']
+    const [half, both, empty] = await Promise.all([
+      runDaicho(serve, { BASIC_USERNAME: 'u' }),
+      runDaicho(serve, { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p', BASIC_PASSWORD_FILE: '/x' }),
+      runDaicho(serve, { BASIC_USERNAME: 'u', BASIC_PASSWORD_FILE: join(folder, 'empty') }),
+    ])
+    expectRefusal(half, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
+    expectRefusal(both, 78, /BASIC_PASSWORD or BASIC_PASSWORD_FILE/)
+    expectRefusal(empty, 78, /BASIC_PASSWORD_FILE/)
+  })
+
+  it('preset credentials are refused on an address that others can reach', async () => {
+    const serve = ['serve', '--only', 'ledger', '--port', '0']
+    const ended = await Promise.all([
+      runDaicho(serve, { HOST: '0.0.0.0' }),
+      runDaicho([...serve, '--host', '::'], {}),
+    ])
+    for (const one of ended) expectRefusal(one, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
+  })
+
+  it('an empty variable counts as unset', async () => {
+    const names = ['HOST', 'PORT', 'SYSTEM_FOLDER', 'BASIC_USERNAME', 'BASIC_PASSWORD']
+    const more = ['BASIC_PASSWORD_FILE', 'PUBLIC_HOSTS', 'LEDGER_DIFFICULTY', 'TOKENS', 'LOG_LEVEL']
+    const empty = Object.fromEntries([...names, ...more].map((name) => [name, '']))
+    const [given, unset] = await Promise.all([
+      runDaicho(['config', '--json'], empty),
+      runDaicho(['config', '--json']),
+    ])
+    expect(given).toEqual(unset)
+    expect(JSON.parse(given.stdout)).toMatchObject({ HOST: '127.0.0.1', PORT: 4126, TOKENS: 'off' })
+  })
+
+  it('config prints what is in force, with secrets masked', async () => {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'password'), 'brass key\n')
+    const variables = {
+      PORT: '5000',
+      BASIC_USERNAME: 'keeper',
+      BASIC_PASSWORD_FILE: join(folder, 'password'),
+      PUBLIC_HOSTS: 'a.example, b.example',
+    }
+    const [json, text, wrong] = await Promise.all([
+      runDaicho(['config', '--json'], variables),
+      runDaicho(['config'], variables),
+      runDaicho(['config'], { ...variables, PORT: 'x' }),
+    ])
+    expect([json.code, json.stderr]).toEqual([0, ''])
+    expect(json.stdout.trimEnd().split('\n').length).toBe(1)
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      PORT: 5000,
+      BASIC_USERNAME: 'keeper',
+      BASIC_PASSWORD: '********',
+      PUBLIC_HOSTS: ['a.example', 'b.example'],
+      SYSTEM_FOLDER: null,
+    })
+    expect(text.stdout).toMatch(/^PORT +5000 +set/m)
+    expect(json.stdout + text.stdout).not.toContain('brass')
+    expectRefusal(wrong, 78, /\bPORT\b/)
+  })
+})
+
+describe('serve', () => {
+  it('--json prints one line with the address of each component; --only selects', async () => {
+    const server = await serveLedger(temporaryFolder())
+    const { ledger, ...others } = JSON.parse(await server.firstLine)
+    expect(others).toEqual({})
+    expect(ledger).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect((await request(`${ledger}/healthz`)).text).toBe('{"status":true}')
+    server.child.kill('SIGINT')
+    expect(await server.ended).toEqual({ code: 0, stdout: `{"ledger":"${ledger}"}\n`, stderr: '' })
+  })
+
+  it('without --json it prints a line per component; logs are JSON lines on stderr without secrets', async () => {
+    const daicho = startDaicho(['serve', '--only', 'ledger', '--port', '0'])
+    const line = await daicho.firstLine
+    expect(line).toMatch(/^ledger http:\/\/127\.0\.0\.1:\d+$/)
+    const url = line.slice('ledger '.length)
+    expect((await request(`${url}/api/dbs?token=SECRET`)).status).toBe(200)
+    daicho.child.kill('SIGTERM')
+    const { code, stderr } = await daicho.ended
+    expect(code).toBe(0)
+    const logged = stderr
+      .trimEnd()
+      .split('\n')
+      .map((text) => JSON.parse(text))
+    expect(logged.map(({ msg }) => msg)).toContain('listening')
+    expect(stderr).toContain('SYSTEM_FOLDER is not set')
+    expect(stderr).not.toMatch(/SECRET|password/i)
+  })
+
+  it('BASIC_PASSWORD_FILE is the password of the page at /', async () => {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder, 'password'), 'brass: key\r\n')
+    const server = await serveLedger(join(folder, 'data'), {
+      BASIC_USERNAME: 'keeper',
+      BASIC_PASSWORD_FILE: join(folder, 'password'),
+    })
+    const basic = (text: string) => ({
+      authorization: `Basic ${Buffer.from(text).toString('base64')}`,
+    })
+    const as = async (text: string) =>
+      (await request(`${server.url}/`, 'GET', undefined, basic(text))).status
+    expect(await as('keeper:brass: key')).toBe(200)
+    expect(await as('keeper:wrong')).toBe(401)
+    expect(await as('admin:daicho')).toBe(401)
+  })
+
+  it('a port that is taken: one line that names it, 78, and the folder is let go', async () => {
+    const folder = temporaryFolder()
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const address = taken.address()
+    const port = typeof address === 'object' ? String(address?.port) : ''
+    const ended = await runDaicho(['serve', '--only', 'ledger', '--port', port], {
+      SYSTEM_FOLDER: folder,
+      LOG_LEVEL: 'error',
+    })
+    expectRefusal(ended, 78, new RegExp(`cannot listen.*${port}`))
+    taken.close()
+    const server = await serveLedger(folder)
+    expect((await request(`${server.url}/readyz`)).status).toBe(200)
+  })
+
+  it('a second process on the same folder: one line, 78, and the first goes on', async () => {
+    const folder = temporaryFolder()
+    const server = await serveLedger(folder)
+    const second = await runDaicho(['serve', '--only', 'ledger', '--port', '0'], {
+      SYSTEM_FOLDER: folder,
+      LOG_LEVEL: 'error',
+    })
+    expectRefusal(second, 78, /another daicho is using the folder/)
+    expect((await request(`${server.url}/api/still-here`, 'POST')).status).toBe(200)
+  })
+
+  it('the folder and the key are for their owner alone, and the node keeps its server id', async () => {
+    const folder = join(temporaryFolder(), 'made', 'here')
+    const ids: string[] = []
+    for (let start = 0; start < 2; start += 1) {
+      const server = await serveLedger(folder)
+      ids.push((await request(`${server.url}/api/serverid`)).text)
+      server.child.kill('SIGTERM')
+      await server.ended
+    }
+    expect(ids[0]).toBe(ids[1])
+    expect(statSync(folder).mode & 0o777).toBe(0o700)
+    expect(statSync(join(folder, 'node.key')).mode & 0o777).toBe(0o600)
+  })
+
+  it('a folder written by a newer version, without its key, with another key, or of someone else: 78', async () => {
+    const serve = (folder: string) =>
+      runDaicho(['serve', '--only', 'ledger', '--port', '0'], {
+        SYSTEM_FOLDER: folder,
+        LOG_LEVEL: 'error',
+      })
+    const folder = await livedIn()
+    const key = join(folder, 'node.key')
+    const store = join(folder, 'ledger.db')
+
+    renameSync(key, `${key}.away`)
+    expectRefusal(await serve(folder), 78, /holds a store but not its key node\.key/)
+    writeFileSync(key, 'not a key')
+    expectRefusal(await serve(folder), 78, /does not hold an Ed25519 key/)
+    const other = temporaryFolder()
+    const stranger = await serveLedger(other)
+    writeFileSync(key, readFileSync(join(other, 'node.key')))
+    stranger.child.kill('SIGTERM')
+    expectRefusal(await serve(folder), 78, /belongs to server id \d+, but the key beside it/)
+    renameSync(`${key}.away`, key)
+
+    edit(store, 'PRAGMA user_version = 99')
+    expectRefusal(await serve(folder), 78, /has format 99.*use a newer one/)
+    expectRefusal(await runDaicho(['verify', folder]), 78, /has format 99.*use a newer one/)
+    edit(store, 'PRAGMA application_id = 7')
+    expectRefusal(await serve(folder), 78, /is not a daicho store/)
+    writeFileSync(store, 'this is text, not a store, and long enough to look at it '.repeat(40))
+    expectRefusal(await serve(folder), 78, /ledger\.db/)
+  })
+})
+
+/** Runs SQL on the file of a node that is stopped. */
+function edit(store: string, sql: string): void {
+  const database = new DatabaseSync(store)
+  database.exec(sql)
+  database.close()
+}
+
+describe('verify', () => {
+  it('says that everything holds while the server runs, after it stopped, and after it was killed', async () => {
+    const folder = temporaryFolder()
+    const server = await serveLedger(folder)
+    await request(`${server.url}/api/fruit`, 'POST')
+    await request(`${server.url}/api/fruit`, 'POST', [{ id: 'fig' }, { id: 'plum' }])
+    const expected = { status: true, blocks: 2, entries: 3, databases: 1, items: 2, finding: null }
+
+    const beside = await runDaicho(['verify', folder, '--json'])
+    expect([beside.code, JSON.parse(beside.stdout)]).toMatchObject([0, expected])
+    expect((await request(`${server.url}/api/fruit`, 'POST', {})).status).toBe(200)
+    server.child.kill('SIGKILL')
+    await server.ended
+    const killed = await runDaicho(['verify', folder, '--json'])
+    expect([killed.code, JSON.parse(killed.stdout)]).toMatchObject([
+      0,
+      { ...expected, blocks: 3, entries: 4, items: 3 },
+    ])
+    const again = await serveLedger(folder)
+    again.child.kill('SIGTERM')
+    await again.ended
+    const stopped = await runDaicho(['verify', folder])
+    expect(stopped.code).toBe(0)
+    expect(stopped.stdout).toMatch(/^Everything holds: 3 blocks, 4 entries; 1 database/)
+    expect(stopped.stderr).toMatch(/^verifying/)
+  })
+
+  it('names a planted difference, with its place, and ends with 1', async () => {
+    const folder = await livedIn()
+    const store = join(folder, 'ledger.db')
+    edit(store, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
+    const [json, text] = await Promise.all([
+      runDaicho(['verify', folder, '--json']),
+      runDaicho(['verify', folder]),
+    ])
+    expect(json.code).toBe(1)
+    expect(json.stdout.trimEnd().split('\n').length).toBe(1)
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      status: false,
+      finding: { height: 2, index: 0, what: 'item fig of fruit is stored with another content' },
+    })
+    expect(text.code).toBe(1)
+    expect(text.stdout).toMatch(/^DIFFERENCE at height 2, entry 0: item fig of fruit/)
+
+    edit(store, `UPDATE items SET item = '{"id":"fig","ripe":true}' WHERE id = 'fig'`)
+    expect((await runDaicho(['verify', folder])).code).toBe(0)
+    edit(store, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
+    const chain = await runDaicho(['verify', folder, '--json'])
+    expect(chain.code).toBe(1)
+    expect(JSON.parse(chain.stdout).finding).toMatchObject({ height: 1, index: 1 })
+  })
+
+  it('names a file that is no store any more', async () => {
+    const folder = await livedIn()
+    const store = join(folder, 'ledger.db')
+    edit(store, 'PRAGMA wal_checkpoint(TRUNCATE)')
+    writeFileSync(store, Buffer.concat([Buffer.alloc(100), readFileSync(store).subarray(100)]))
+    const { code, stdout } = await runDaicho(['verify', folder, '--json'])
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({ status: false, finding: { height: null } })
+  })
+
+  it('leaves the folder of a stopped node as it was', async () => {
+    const folder = await livedIn()
+    const picture = () =>
+      readdirSync(folder)
+        .filter((name) => !name.endsWith('-shm')) // an index into the log, not data
+        .sort()
+        .map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
+    const before = picture()
+    expect((await runDaicho(['verify', folder])).code).toBe(0)
+    expect(JSON.stringify(picture()) === JSON.stringify(before)).toBe(true)
+  })
+
+  it('where there is nothing to verify: 2 and one line', async () => {
+    const folder = temporaryFolder()
+    mkdirSync(join(folder, 'empty'))
+    writeFileSync(join(folder, 'file'), '')
+    for (const path of ['nowhere', 'empty', 'file']) {
+      expectRefusal(await runDaicho(['verify', join(folder, path)]), 2, /there is no /)
+    }
+    expect(existsSync(join(folder, 'nowhere'))).toBe(false)
+  })
+})
