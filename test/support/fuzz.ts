@@ -1,0 +1,227 @@
+import fc from 'fast-check'
+
+/** A request as the fuzz tests make it. */
+export interface FuzzRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Bytes; empty for none. */
+  readonly body: Buffer
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: an OpenAPI document is any JSON
+type Any = any
+
+/** Texts that are trouble somewhere. */
+const nastyText = fc.constantFrom(
+  ...['', '.', '..', '/', '%', '%2f', '%00', '\u0000', '\n', '\r\n', 'a\nX\na', '\u007f', '\u2028'],
+  ...['__proto__', 'constructor', 'toString', 'config', 'ledgers', 'dbs', 'serverid', 'null'],
+  ...["' OR 1=1 --", '"; DROP TABLE items; --', '../../etc/passwd', '<script>', '{{7*7}}', '🍎'],
+  ...['x'.repeat(128), 'x'.repeat(129), '台'.repeat(43), 'x'.repeat(257), 'x'.repeat(1_025)],
+)
+const anyText = fc.oneof(
+  { weight: 2, arbitrary: nastyText },
+  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.string({ unit: 'grapheme', maxLength: 12 }),
+)
+const nastyNumber = fc.constantFrom(
+  ...[0, -0, 1, -1, 1.5, 2 ** 31, 2 ** 53 - 1, 2 ** 53, 1e21, 1e308, -1e308, 5e-324],
+)
+const nastyQueryValue = fc.oneof(
+  anyText,
+  nastyNumber.map(String),
+  fc.constantFrom('NaN', 'Infinity', '0x10', '1e3', ' 1', '1e400', 'true', 'false', '[]', '{}'),
+)
+const nastyJson = fc.oneof(
+  fc.jsonValue({ maxDepth: 3 }),
+  nastyNumber,
+  anyText,
+  fc.constantFrom<unknown>(null, [], {}, [[]], [null], [{}], { entries: [] }, { id: null }),
+)
+
+/** A value of `schema`, as an OpenAPI document says it, mostly right and now and then not. */
+export function jsonOf(
+  schema: Any,
+  known: Record<string, fc.Arbitrary<string>>,
+): fc.Arbitrary<unknown> {
+  return fc.oneof({ weight: 8, arbitrary: soundJsonOf(schema, known) }, nastyJson)
+}
+
+function soundJsonOf(
+  schema: Any,
+  known: Record<string, fc.Arbitrary<string>>,
+): fc.Arbitrary<unknown> {
+  const options: Any[] | undefined = schema.anyOf ?? schema.oneOf
+  if (options !== undefined) {
+    return fc.oneof(...options.map((option) => soundJsonOf(option, known)))
+  }
+  if (schema.const !== undefined) return fc.constant(schema.const)
+  if (schema.enum !== undefined) return fc.constantFrom(...schema.enum)
+  switch (schema.type) {
+    case 'string':
+      return anyText
+    case 'integer':
+    case 'number':
+      return fc.oneof(fc.integer({ min: 0, max: 50 }), nastyNumber)
+    case 'boolean':
+      return fc.boolean()
+    case 'null':
+      return fc.constant(null)
+    case 'array':
+      return fc.array(jsonOf(schema.items ?? {}, known), { maxLength: 4 })
+    case 'object':
+      return objectOf(schema, known)
+    default:
+      return fc.jsonValue({ maxDepth: 2 })
+  }
+}
+
+function objectOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<unknown> {
+  const properties = Object.entries<Any>(schema.properties ?? {})
+  const members = properties.map(([name, member]) => {
+    const right = known[name] ?? jsonOf(member, known)
+    return [name, fc.oneof({ weight: 6, arbitrary: right }, nastyJson)] as const
+  })
+  const own = fc.record(Object.fromEntries(members), {
+    requiredKeys: members.map(([name]) => name),
+  })
+  const id = known.id ?? anyText
+  const extra = fc.record({ id: fc.oneof(id, nastyJson), n: nastyJson }, { requiredKeys: [] })
+  if (schema.additionalProperties !== true) return own
+  return fc.tuple(own, extra).map(([first, second]) => ({ ...(first as object), ...second }))
+}
+
+/** Requests for every operation of an OpenAPI document; names in `known` are drawn from there. */
+export function requestsOf(
+  document: Any,
+  known: Record<string, fc.Arbitrary<string>>,
+): fc.Arbitrary<FuzzRequest> {
+  const operations = Object.entries<Any>(document.paths).flatMap(([path, methods]) =>
+    Object.entries<Any>(methods).map(([method, operation]) =>
+      requestOf(method.toUpperCase(), path, operation, known),
+    ),
+  )
+  return fc.oneof(...operations)
+}
+
+function requestOf(
+  method: string,
+  template: string,
+  operation: Any,
+  known: Record<string, fc.Arbitrary<string>>,
+): fc.Arbitrary<FuzzRequest> {
+  const parameters: Any[] = operation.parameters ?? []
+  const named = (place: string) => parameters.filter((parameter) => parameter.in === place)
+  const path = fc
+    .tuple(
+      ...named('path').map(({ name }) =>
+        fc.oneof({ weight: 3, arbitrary: known[name] ?? anyText }, anyText),
+      ),
+    )
+    .map((values) =>
+      named('path').reduce(
+        (text: string, { name }, at) => text.replace(`{${name}}`, encoded(values[at] ?? '')),
+        template,
+      ),
+    )
+  const query = fc
+    .tuple(
+      ...named('query').map(({ name, schema }) => {
+        const right = known[name] ?? soundJsonOf(schema, known).map(String)
+        const value = fc.oneof({ weight: 3, arbitrary: right }, nastyQueryValue)
+        return fc.option(
+          fc.array(
+            value.map((text) => `${name}=${encoded(text)}`),
+            { minLength: 1, maxLength: 2 },
+          ),
+        )
+      }),
+      fc.option(fc.tuple(anyText, nastyQueryValue).map((pair) => pair.map(encoded).join('='))),
+    )
+    .map((parts) =>
+      parts
+        .flat()
+        .filter((part) => part !== null)
+        .join('&'),
+    )
+  const schema = operation.requestBody?.content?.['application/json']?.schema
+  return fc
+    .record({
+      path,
+      query,
+      body: schema === undefined ? fc.constant(null) : bodyOf(schema, known),
+      type: fc.oneof(
+        { weight: 12, arbitrary: fc.constant('application/json') },
+        fc.constantFrom(
+          'application/merge-patch+json',
+          'text/plain',
+          'application/json; charset=x',
+          ';',
+          'a/b',
+        ),
+      ),
+    })
+    .map((parts) => ({
+      method,
+      path: parts.query === '' ? parts.path : `${parts.path}?${parts.query}`,
+      headers: parts.body === null ? {} : { 'content-type': parts.type },
+      body: parts.body ?? Buffer.alloc(0),
+    }))
+}
+
+/** JSON for `schema`; now and then with a piece cut out, doubled or changed, or a special text. */
+function bodyOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<Buffer> {
+  const json = jsonOf(schema, known).map((value) => Buffer.from(JSON.stringify(value) ?? ''))
+  const special = fc.constantFrom(
+    ...[
+      '',
+      'null',
+      '0',
+      '{"n":1E400}',
+      '{"n":9007199254740993}',
+      '{"a":1,"a":2}',
+      '{"__proto__":{}}',
+    ],
+    ...['{"s":"\\ud800"}', `${'['.repeat(65)}${']'.repeat(65)}`, '{"a":', '\ufeff{}', '{}\u0000'],
+  )
+  const options: Any[] = schema.anyOf ?? []
+  const isOptional = options.some((option) => option.type === 'null')
+  return fc.oneof(
+    { weight: isOptional ? 4 : 1, arbitrary: fc.constant(Buffer.alloc(0)) },
+    { weight: 8, arbitrary: json },
+    { weight: 3, arbitrary: fc.tuple(json, mutation).map(([bytes, mutate]) => mutate(bytes)) },
+    special.map((text) => Buffer.from(text)),
+    fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
+  )
+}
+
+/** A small damage to some bytes. */
+export const mutation: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc
+  .tuple(fc.nat(), fc.nat(20), fc.constantFrom('cut', 'double', 'flip', 'insert'), fc.nat(255))
+  .map(([place, length, kind, byte]) => (bytes: Buffer) => {
+    const at = bytes.length === 0 ? 0 : place % bytes.length
+    const [before, piece, after] = [
+      bytes.subarray(0, at),
+      bytes.subarray(at, at + length),
+      bytes.subarray(at + length),
+    ]
+    if (kind === 'cut') return Buffer.concat([before, after])
+    if (kind === 'double') return Buffer.concat([before, piece, piece, after])
+    if (kind === 'insert') return Buffer.concat([before, Buffer.of(byte), piece, after])
+    const flipped = Buffer.from(bytes)
+    if (flipped.length > 0) flipped[at] = (flipped[at] ?? 0) ^ (byte | 1)
+    return flipped
+  })
+
+/** Percent-encoded, also what no URL can hold otherwise. */
+export function encoded(value: unknown): string {
+  return encodeURIComponent(String(value).toWellFormed())
+}
+
+/** The bytes of a request, as an honest client would send it. */
+export function bytesOf({ method, path, headers, body }: FuzzRequest, host: string): Buffer {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const length = body.length === 0 ? '' : `Content-Length: ${body.length}\r\n`
+  const head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}${length}\r\n`
+  return Buffer.concat([Buffer.from(head), body])
+}
