@@ -136,7 +136,7 @@ const SETTINGS = {
   PUBLIC_HOSTS: hostNames('Host names under which browsers may reach this node'),
   LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
   TOKENS: choice('off', ['off'], 'Whether API calls need a token'),
-  SECRET: secret(text('Key that signs tokens, at least 32 bytes; without it daicho makes its own')),
+  SECRET: secret('Key that signs tokens, at least 32 bytes; without it daicho makes its own'),
   USERS_FILE: text('File of users of the sample API'),
   HELLO_FILE: text('File of the credentials that the guarded path takes, per id'),
   PRESENCE_FILTER: choice('0', ['0', '1'], 'Whether the samples want an Authorization header'),

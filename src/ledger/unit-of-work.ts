@@ -31,7 +31,7 @@ export type UnitOfWork = readonly Operation[]
 /** What one entry may cost beside its item: names, id, method, timestamp. */
 const OPERATION_OVERHEAD_BYTES = 128
 /** The most bytes of one unit of work. */
-const UNIT_BYTES_MAX = 64 * 1024 * 1024
+export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 /** The most bytes of one item in canonical form. */
 export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 

@@ -4,7 +4,20 @@ import { entryText, packPosition } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
-import { ITEM_BYTES_MAX, type Operation, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
+import {
+  ITEM_BYTES_MAX,
+  type Operation,
+  type Outcome,
+  UNIT_BYTES_MAX,
+  type UnitOfWork,
+} from '../unit-of-work.ts'
+
+/**
+ * The most text that one block's entries may come to; any unit of work fits, since it is bounded
+ * itself. Patches are small when they are queued and as large as their items when they are planned:
+ * without this bound, some tens of them on large items made a block too large to be stored.
+ */
+const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
 
 /** What a batch of units of work comes to: the next block's entries, their effects, and answers. */
 export interface Plan {
@@ -27,7 +40,8 @@ interface View {
 
 /**
  * Decides `units` one after the other, each on what the ones before it left, against the databases
- * of `store`. A unit that cannot be done leaves nothing behind and does not disturb the others.
+ * of `store`. A unit that cannot be done leaves nothing behind and does not disturb the others; one
+ * that would make the block too large is told to come again (WRITER_BUSY).
  *
  * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
  */
@@ -48,6 +62,7 @@ class Planner {
   readonly #store: StoreReader
   readonly #height: number
   readonly #views = new Map<string, View>()
+  #characters = 0
   /** How to take back what the unit at hand has changed, last first. */
   #undo: (() => void)[] = []
 
@@ -58,6 +73,7 @@ class Planner {
 
   async unit(unit: UnitOfWork): Promise<Outcome> {
     const index = this.entries.length
+    const characters = this.#characters
     this.#undo = []
     try {
       for (const operation of unit) await this.#decide(operation)
@@ -67,6 +83,7 @@ class Planner {
       for (const undo of this.#undo.reverse()) undo()
       this.entries.length = index
       this.effects.length = index
+      this.#characters = characters
       return { code: error.code, message: error.message }
     }
   }
@@ -164,6 +181,10 @@ class Planner {
   }
 
   #add(entry: string, effect: Unplaced<Effect>): void {
+    this.#characters += entry.length
+    if (this.#characters > BLOCK_CHARACTERS_MAX) {
+      throw new LedgerError('WRITER_BUSY', 'too much is being written at once; try again shortly')
+    }
     const position = packPosition(this.#height, this.entries.length)
     this.entries.push(entry)
     this.effects.push({ ...effect, position })
