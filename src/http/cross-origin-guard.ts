@@ -12,8 +12,9 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * one without a body creates a database. So every request to a guarded listener is judged before
  * its route is looked at, by three headers that scripts cannot forge:
  * - `Host`: a name that DNS cannot be made to point here (an IP literal, a single-label name,
- *   `*.localhost`) or one that the operator listed; else 421. That there is exactly one, and that
- *   the target names no other, is asked of every listener (`request-form.ts`).
+ *   `*.localhost`) or one that the operator listed; else 421. There is exactly one, since every
+ *   listener asks for that (`request-form.ts`); and the target may name no other (`GET http://…`,
+ *   for proxies), because two answers to one question are how guards are talked round; else 400.
  * - `Sec-Fetch-Site`: `same-origin` or `none` (typed by a person); else 403.
  * - `Origin`, where sent: this very host; else 403. `null` is another site.
  *
@@ -24,8 +25,15 @@ export function crossOriginRefusal(
   message: IncomingMessage,
   publicHosts: ReadonlySet<string>,
 ): Refusal | null {
-  const { headers } = message
-  if (OPEN_PATH.test(message.url ?? '')) return null
+  const { headers, url = '' } = message
+  if (!url.startsWith('/') && url !== '*') {
+    return {
+      status: 400,
+      code: 'TARGET_NOT_PATH',
+      message: 'send the path alone as the target of the request',
+    }
+  }
+  if (OPEN_PATH.test(url)) return null
 
   const { host } = headers
   if (host === undefined || !isTrustedHost(host, publicHosts)) {

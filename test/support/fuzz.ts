@@ -40,10 +40,7 @@ const nastyJson = fc.oneof(
 )
 
 /** A value of `schema`, as an OpenAPI document says it, mostly right and now and then not. */
-export function jsonOf(
-  schema: Any,
-  known: Record<string, fc.Arbitrary<string>>,
-): fc.Arbitrary<unknown> {
+function jsonOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 8, arbitrary: soundJsonOf(schema, known) }, nastyJson)
 }
 
@@ -214,7 +211,7 @@ export const mutation: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc
   })
 
 /** Percent-encoded, also what no URL can hold otherwise. */
-export function encoded(value: unknown): string {
+function encoded(value: unknown): string {
   return encodeURIComponent(String(value).toWellFormed())
 }
 

@@ -80,7 +80,7 @@ async function sendPieces(
 }
 
 /** The whole replies at the start of `bytes`; those to HEAD have no body. */
-export function parseReplies(
+function parseReplies(
   bytes: Buffer,
   methods: readonly string[],
 ): { replies: RawReply[]; rest: string } {
