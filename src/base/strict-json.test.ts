@@ -99,6 +99,29 @@ it('takes every finite double as ECMAScript prints it and as C prints it with 17
   )
 })
 
+it('takes any number of few digits with an exponent, and judges those at the ends of the range', () => {
+  const digits = fc.tuple(
+    fc.integer({ min: -99_999_999, max: 99_999_999 }),
+    fc.integer({ min: -270, max: 270 }),
+  )
+  fc.assert(
+    fc.property(digits, ([mantissa, exponent]) => {
+      const [value] = parse(`[${mantissa}e${exponent}]`) as number[]
+      // The same number again from the printed double: nothing was lost.
+      const [back = '', power = '0'] = (value ?? 0).toExponential().split('e')
+      const fraction = back.split('.')[1]?.length ?? 0
+      const scale = exponent - (Number(power) - fraction)
+      expect(BigInt(back.replace('.', ''))).toBe(
+        (BigInt(mantissa) * 10n ** BigInt(Math.max(0, scale))) / 10n ** BigInt(Math.max(0, -scale)),
+      )
+    }),
+  )
+  for (const text of ['1e308', '9e307', '1e-307', '5e-324']) expect(codeOf(text)).toBe('taken')
+  for (const text of ['1e309', '2e308', '1e-324', '2e-324', '3e-324', '1234567e-328']) {
+    expect([text, codeOf(text)]).toEqual([text, 'JSON_NUMBER_INEXACT'])
+  }
+})
+
 it('refuses what it cannot hold, by name', () => {
   expect(codeOf('{"__proto__":1}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')

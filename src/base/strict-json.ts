@@ -33,6 +33,9 @@ export const JSON_DEPTH_MAX = 64
 
 /** A decimal of at most this many significant digits always survives a binary64 round trip. */
 const DIGITS_ALWAYS_EXACT = 15
+/** Well inside the range where that holds. */
+const NORMAL_MIN = 1e-290
+const NORMAL_MAX = 1e290
 
 /**
  * Parses UTF-8 JSON that will be hashed and kept, refusing what could not be given back as it came.
@@ -142,13 +145,19 @@ function endOfNumber(text: string, start: number): number {
     else if (unit === 0x65 || unit === 0x45) exponent = true
     else if (unit !== 0x2e && unit !== 0x2d && unit !== 0x2b) break
   }
-  if (exponent || digits > DIGITS_ALWAYS_EXACT) refuseInexactNumber(text.slice(start, at))
+  if (exponent || digits > DIGITS_ALWAYS_EXACT) {
+    refuseInexactNumber(text.slice(start, at), digits <= DIGITS_ALWAYS_EXACT)
+  }
   return at - 1
 }
 
-function refuseInexactNumber(literal: string): void {
+/** `few` says that the digits alone make it exact, unless it is beyond what a binary64 reaches. */
+function refuseInexactNumber(literal: string, few: boolean): void {
   const value = Number(literal)
   if (Number.isNaN(value)) return // not a number at all: JSON.parse says so with its place
+  // The usual cases first: a body full of numbers must not hold up everybody else.
+  if (few && Math.abs(value) > NORMAL_MIN && Math.abs(value) < NORMAL_MAX) return
+  if (`${value}` === literal || value.toPrecision(17) === literal) return
   if (Number.isFinite(value)) {
     const written = decimal(literal)
     if (written === decimal(`${value}`) || written === decimal(value.toPrecision(17))) return
