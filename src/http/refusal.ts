@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { finished, Readable } from 'node:stream'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
@@ -72,10 +73,33 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   return { status: 500, code: 'INTERNAL', message: 'something went wrong on our side' }
 }
 
+/** How long a refused body may go on arriving before the connection is closed under it. */
+const LINGER_MS = 5_000
+
 /** Whether part of the request's body has not been read. */
-function leavesBody({ complete, headers }: IncomingMessage): boolean {
+function leavesBody({ complete, readableEnded, headers }: IncomingMessage): boolean {
   const announced = headers['transfer-encoding'] ?? headers['content-length'] ?? '0'
-  return !complete && announced !== '0'
+  return !complete && !readableEnded && announced !== '0'
+}
+
+/**
+ * `body` at once, and its end when the rest of the request has arrived and was thrown away, or was
+ * too long in coming. Closing with bytes unread resets the connection, and clients that send a whole
+ * body before they look would find that instead of the refusal.
+ */
+function replyOverBody(body: string, request: IncomingMessage): Readable {
+  async function* parts(): AsyncGenerator<string> {
+    yield body
+    await new Promise<void>((resolve) => {
+      const tired = setTimeout(resolve, LINGER_MS)
+      finished(request, () => {
+        clearTimeout(tired)
+        resolve()
+      })
+      request.resume()
+    })
+  }
+  return Readable.from(parts(), { objectMode: false })
 }
 
 /** Sends `refusal` in the shape of `component`. */
@@ -86,13 +110,15 @@ export function sendRefusal(
   refusal: Refusal,
 ): FastifyReply {
   const { contentType, body } = component.refusalReply(refusal)
+  const isUnread = leavesBody(request.raw)
   // A body that was not read to its end would be taken for the next request.
-  if (refusal.status === 413 || leavesBody(request.raw)) reply.header('connection', 'close')
+  if (refusal.status === 413 || isUnread) reply.header('connection', 'close')
   return reply
     .code(refusal.status)
     .header('content-type', contentType)
+    .header('content-length', Buffer.byteLength(body))
     .header('cache-control', 'no-store')
-    .send(body)
+    .send(isUnread ? replyOverBody(body, request.raw) : body)
 }
 
 /** The shape of a refusal that every component but T and B has: specification, “Errors”, rows L and R. */

@@ -157,15 +157,19 @@ it('a body of 10 MiB and one byte: 413, however it is sent, and the client can r
   const pieces = [chunked, `${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n']
   const { replies } = await exchange(node.url, pieces, { replies: 1 })
   expectRefusal(replies[0], 413, 'BODY_TOO_LARGE')
-  // An ordinary client, which writes the whole body before it looks for a reply.
-  const sent = await node.send('POST', '/api/a', body)
-  expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
+  // An ordinary client, which writes the whole body before it looks for a reply. Closing with bytes
+  // unread cost it the reply now and then.
+  for (let time = 0; time < 10; time += 1) {
+    const sent = await node.send('POST', '/api/a', body)
+    expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
+  }
   // Announced, not sent.
   const announced = head('POST', '/api/a', [
     'Content-Type: application/json',
     'Content-Length: 99999999999',
   ])
-  expectRefusal((await exchange(node.url, [announced])).replies[0], 413, 'BODY_TOO_LARGE')
+  const early = await exchange(node.url, [announced], { replies: 1 })
+  expectRefusal(early.replies[0], 413, 'BODY_TOO_LARGE')
 })
 
 it('a body of exactly 10 MiB is taken and refused for its content only', async () => {
