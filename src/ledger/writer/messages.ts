@@ -9,35 +9,16 @@ export interface WriterStart {
   readonly difficulty: number
 }
 
-/**
- * Main thread to writer: units of work, or the last message. `entries` and `bytes` are their sums,
- * so that the writer can tell how many messages make one block without opening them.
- */
-export type ToWriter =
-  | {
-      readonly units: string
-      readonly entries: number
-      readonly bytes: number
-      readonly nowMs: number
-    }
-  | { readonly close: true }
+/** Main thread to writer: the units of work of the next block, or the last message. */
+export type ToWriter = { readonly units: string; readonly nowMs: number } | { readonly close: true }
 
-/** Writer to main thread. `messages` says how many messages an answer is for, oldest first. */
+/** Writer to main thread. */
 export type FromWriter =
   | { readonly ready: true }
   /** The units are durable; units of which nothing could be done make no block. */
-  | {
-      readonly messages: number
-      readonly block: { height: number; id: string } | null
-      readonly outcomes: Outcome[]
-    }
-  /** Nothing of the units was done; with `stopped` nobody knows, and nothing more will be done. */
-  | {
-      readonly messages: number
-      readonly refused: LedgerErrorCode
-      readonly reason: string
-      readonly stopped: boolean
-    }
+  | { readonly block: { height: number; id: string } | null; readonly outcomes: Outcome[] }
+  /** Nothing of the units was done, or after `stopped` nobody knows, and nothing more will be. */
+  | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
   /** It could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

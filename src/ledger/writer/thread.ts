@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomFillSync } from 'node:crypto'
-import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
 import { openStore, type Store, StoreError } from '../../storage/index.ts'
@@ -18,14 +18,8 @@ import { planBatch } from './plan.ts'
 //   with an id of his own meets ITEM_EXISTS.
 // In no case is an answer sent for what is not on the disk.
 
-/** Entries of one block, beyond which a message waits for the next; a larger one goes alone. */
-const BLOCK_ENTRIES = 1_024
-/** Bytes of one block, likewise. */
-const BLOCK_BYTES = 4 * 1024 * 1024
 /** Pieces of upkeep run this long after a block. */
 const TIDY_PAUSE_MS = 5
-
-type Units = Extract<ToWriter, { units: string }>
 
 class WriterThread {
   readonly #store: Store
@@ -34,9 +28,6 @@ class WriterThread {
   #head: Head | null
   #stopped = false
   #tidying: NodeJS.Timeout | null = null
-  /** Received and not yet taken, oldest first. */
-  readonly #waiting: ToWriter[] = []
-  #working = false
 
   constructor(store: Store, head: Head | null, difficulty: number, port: MessagePort) {
     this.#store = store
@@ -45,68 +36,32 @@ class WriterThread {
     this.#port = port
   }
 
-  /** Group commit: everything that came while the last block was written goes into the next one. */
-  async receive(message: ToWriter): Promise<void> {
-    this.#waiting.push(message)
-    if (this.#working) return
-    this.#working = true
-    for (let group = this.#nextGroup(); group.length > 0; group = this.#nextGroup()) {
-      await this.#write(group)
-    }
-    this.#working = false
-    if (this.#waiting.length > 0) await this.#close()
-  }
-
-  /** The messages that make the next block; empty when none is waiting, or `close` is the next. */
-  #nextGroup(): Units[] {
-    for (
-      let more = receiveMessageOnPort(this.#port);
-      more;
-      more = receiveMessageOnPort(this.#port)
-    ) {
-      this.#waiting.push(more.message)
-    }
-    const group: Units[] = []
-    let entries = 0
-    let bytes = 0
-    for (const message of this.#waiting) {
-      if ('close' in message) break
-      entries += message.entries
-      bytes += message.bytes
-      if (group.length > 0 && (entries > BLOCK_ENTRIES || bytes > BLOCK_BYTES)) break
-      group.push(message)
-    }
-    this.#waiting.splice(0, group.length)
-    return group
-  }
-
-  async #write(group: readonly Units[]): Promise<void> {
-    const messages = group.length
+  /** Makes one block of `units`, and answers when it is durable. */
+  async write(units: string, nowMs: number): Promise<void> {
     if (this.#stopped) {
-      const reason = 'the store failed'
-      this.#send({ messages, refused: 'WRITER_STOPPED', reason, stopped: true })
+      this.#send({ refused: 'WRITER_STOPPED', reason: 'the store failed', stopped: true })
       return
     }
     try {
       const height = this.#head === null ? 0 : this.#head.height + 1
-      const units = decodeBatch(group.map((message) => message.units).join(''))
-      const { entries, effects, outcomes } = await planBatch(this.#store, units, height)
+      const plan = await planBatch(this.#store, decodeBatch(units), height)
+      const { entries, effects, outcomes } = plan
       if (entries.length === 0) {
-        this.#send({ messages, block: null, outcomes })
+        this.#send({ block: null, outcomes })
         return
       }
-      const nowMs = Math.max(...group.map((message) => message.nowMs))
       const block = sealBlock(this.#head, this.#content(entries, nowMs), this.#difficulty)
       await this.#store.append(block, effects)
       this.#head = headOf(block)
-      this.#send({ messages, block: { height, id: block.id }, outcomes })
+      this.#send({ block: { height, id: block.id }, outcomes })
       this.#tidySoon()
     } catch (error) {
-      this.#refuse(messages, error)
+      this.#refuse(error)
     }
   }
 
-  async #close(): Promise<void> {
+  /** Lets go of the store; nothing comes after it. */
+  async close(): Promise<void> {
     if (this.#tidying !== null) clearTimeout(this.#tidying)
     await this.#store.close()
     this.#send({ closed: true })
@@ -128,12 +83,12 @@ class WriterThread {
   }
 
   /** A full disk passes; after any other failure nobody knows what the disk holds, so stop. */
-  #refuse(messages: number, error: unknown): void {
+  #refuse(error: unknown): void {
     const full = error instanceof StoreError && error.code === 'STORE_FULL'
     this.#stopped = !full
     const reason = error instanceof Error ? error.message : String(error)
     const refused = full ? 'STORE_FULL' : 'WRITER_STOPPED'
-    this.#send({ messages, refused, reason, stopped: !full })
+    this.#send({ refused, reason, stopped: !full })
   }
 
   #tidySoon(): void {
@@ -162,7 +117,10 @@ async function run(start: WriterStart, port: MessagePort): Promise<void> {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
     const writer = new WriterThread(store, head, start.difficulty, port)
-    port.on('message', (message: ToWriter) => void writer.receive(message))
+    // One message is under way at a time: the main thread waits for the answer.
+    port.on('message', (message: ToWriter) => {
+      void ('close' in message ? writer.close() : writer.write(message.units, message.nowMs))
+    })
     send({ ready: true })
   } catch (error) {
     const code = error instanceof CodedError ? String(error.code) : 'STORE_FAILED'

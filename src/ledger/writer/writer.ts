@@ -7,10 +7,10 @@ import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-wo
 import { encodeBatch } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 
-/** Entries of one message to the thread, beyond which a unit goes with the next; one larger alone. */
-const MESSAGE_ENTRIES = 512
-/** Bytes of one message, likewise. */
-const MESSAGE_BYTES = 1024 * 1024
+/** Entries of one block, beyond which a unit of work waits for the next; one larger goes alone. */
+const BLOCK_ENTRIES = 1_024
+/** Bytes of one block, likewise. */
+const BLOCK_BYTES = 4 * 1024 * 1024
 /** Bytes that may wait; more is refused with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
 /** Units of work that may wait. */
@@ -33,19 +33,17 @@ interface Waiting {
 }
 
 /**
- * The near end of group commit: sends units of work to the writer's thread, together those that
- * arrived in one turn of the event loop, and answers when they are durable. The thread (`thread.ts`)
- * makes one block of all that came while it was busy. So a lone write waits for nobody, and a
- * thousand at once share one wait for the disk.
+ * Group commit: takes everything that came while the last block was being written, makes one block
+ * of it, and answers when that is durable. So a lone write waits for nobody, and a thousand at once
+ * share one wait for the disk. The work itself is done in a thread of its own (`thread.ts`).
  */
 export class LedgerWriter {
   readonly #clock: Clock
   readonly #worker: Worker
-  /** What arrived in this turn. */
-  #arrived: Waiting[] = []
-  /** What each unanswered message to the thread holds, oldest first. */
-  #sent: Waiting[][] = []
-  #waitingUnits = 0
+  /** What waits for the next block, oldest first. */
+  #queue: Waiting[] = []
+  /** What is being written, or null while the thread rests. */
+  #inFlight: Waiting[] | null = null
   #waitingBytes = 0
   #scheduled = false
   #stopped: LedgerError | null = null
@@ -96,7 +94,7 @@ export class LedgerWriter {
 
   /** Units of work that wait or are being written. */
   get depth(): number {
-    return this.#waitingUnits
+    return this.#queue.length + (this.#inFlight?.length ?? 0)
   }
 
   /**
@@ -110,58 +108,55 @@ export class LedgerWriter {
       checkUnit(unit)
       const bytes = bytesOf(unit)
       if (
-        this.#waitingUnits >= QUEUE_UNITS_MAX ||
+        this.#queue.length >= QUEUE_UNITS_MAX ||
         (this.#waitingBytes > 0 && this.#waitingBytes + bytes > QUEUE_BYTES_MAX)
       ) {
         throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
       }
-      this.#arrived.push({ unit, bytes, resolve, reject })
-      this.#waitingUnits += 1
+      this.#queue.push({ unit, bytes, resolve, reject })
       this.#waitingBytes += bytes
-      this.#sendSoon()
+      this.#writeSoon()
     })
   }
 
   /** Writes what waits, then lets go of the store. Nothing more is taken. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#stopped === null) {
-      this.#sendArrived()
-      this.#post({ close: true })
-    } else {
-      void this.#worker.terminate()
-    }
+    if (this.#stopped === null) this.#next()
+    else void this.#worker.terminate()
     await this.#ended
   }
 
-  /** Once per turn of the event loop: requests that arrived together travel together. */
-  #sendSoon(): void {
-    if (this.#scheduled) return
+  /** At the end of this turn of the event loop: requests that arrived together share a block. */
+  #writeSoon(): void {
+    if (this.#inFlight !== null || this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => this.#sendArrived())
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#next()
+    })
   }
 
-  #sendArrived(): void {
-    this.#scheduled = false
-    const nowMs = this.#clock.now()
-    let start = 0
-    while (start < this.#arrived.length) {
-      let entries = 0
-      let bytes = 0
-      let end = start
-      for (const waiting of this.#arrived.slice(start)) {
-        const more = entries + waiting.unit.length > MESSAGE_ENTRIES
-        if (end > start && (more || bytes + waiting.bytes > MESSAGE_BYTES)) break
-        entries += waiting.unit.length
-        bytes += waiting.bytes
-        end += 1
-      }
-      const message = this.#arrived.slice(start, end)
-      this.#sent.push(message)
-      this.#post({ units: encodeBatch(message.map(({ unit }) => unit)), entries, bytes, nowMs })
-      start = end
+  /** What the thread does next: the block of what waits, or closing when nothing does. */
+  #next(): void {
+    if (this.#inFlight !== null || this.#stopped !== null) return
+    if (this.#queue.length > 0) this.#writeBlock()
+    else if (this.#closing) this.#post({ close: true })
+  }
+
+  #writeBlock(): void {
+    let entries = 0
+    let bytes = 0
+    let count = 0
+    for (const waiting of this.#queue) {
+      entries += waiting.unit.length
+      bytes += waiting.bytes
+      if (count > 0 && (entries > BLOCK_ENTRIES || bytes > BLOCK_BYTES)) break
+      count += 1
     }
-    this.#arrived = []
+    this.#inFlight = this.#queue.splice(0, count)
+    const units = encodeBatch(this.#inFlight.map(({ unit }) => unit))
+    this.#post({ units, nowMs: this.#clock.now() })
   }
 
   #post(message: ToWriter): void {
@@ -173,29 +168,29 @@ export class LedgerWriter {
       void this.#worker.terminate()
       return
     }
-    if (!('messages' in message)) return
-    const answered = this.#sent.splice(0, message.messages).flat()
+    const answered = this.#inFlight ?? []
+    this.#inFlight = null
     for (const { bytes } of answered) this.#waitingBytes -= bytes
-    this.#waitingUnits -= answered.length
     if ('outcomes' in message) {
       this.onCommit()
       for (const [at, waiting] of answered.entries()) {
         settle(waiting, message.block, message.outcomes[at])
       }
-      return
+    } else if ('refused' in message) {
+      const what = message.stopped ? 'it is not known what was written' : 'nothing was written'
+      const error = new LedgerError(message.refused, `${what}: ${message.reason}`)
+      for (const waiting of answered) waiting.reject(error)
+      if (message.stopped) this.#stop(message.reason)
     }
-    const what = message.stopped ? 'it is not known what was written' : 'nothing was written'
-    const error = new LedgerError(message.refused, `${what}: ${message.reason}`)
-    for (const waiting of answered) waiting.reject(error)
-    if (message.stopped) this.#stop(message.reason)
+    // Before the answers go out: the thread works while they do.
+    this.#next()
   }
 
   #stop(reason: string): void {
     this.#stopped ??= new LedgerError('WRITER_STOPPED', reason)
-    for (const waiting of [...this.#sent.flat(), ...this.#arrived]) waiting.reject(this.#stopped)
-    this.#sent = []
-    this.#arrived = []
-    this.#waitingUnits = 0
+    for (const waiting of [...(this.#inFlight ?? []), ...this.#queue]) waiting.reject(this.#stopped)
+    this.#inFlight = null
+    this.#queue = []
     this.#waitingBytes = 0
   }
 }
