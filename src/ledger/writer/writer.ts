@@ -11,6 +11,8 @@ import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 const BLOCK_ENTRIES = 1_024
 /** Bytes of one block, likewise. */
 const BLOCK_BYTES = 4 * 1024 * 1024
+/** Turns of the event loop for which a block is held open while more arrives. */
+const GATHER_TURNS_MAX = 16
 /** Bytes that may wait; more is refused with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
 /** Units of work that may wait. */
@@ -127,14 +129,26 @@ export class LedgerWriter {
     await this.#ended
   }
 
-  /** At the end of this turn of the event loop: requests that arrived together share a block. */
+  /**
+   * When no more arrives: a crowd comes in over several turns of the event loop, and one block of all
+   * of it costs far less than a small one at once and the rest after. A lone write waits one turn.
+   */
   #writeSoon(): void {
     if (this.#inFlight !== null || this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => {
+    let waiting = this.#queue.length
+    let turns = 0
+    const turn = (): void => {
+      turns += 1
+      if (this.#queue.length > waiting && turns < GATHER_TURNS_MAX) {
+        waiting = this.#queue.length
+        setImmediate(turn)
+        return
+      }
       this.#scheduled = false
       this.#next()
-    })
+    }
+    setImmediate(turn)
   }
 
   /** What the thread does next: the block of what waits, or closing when nothing does. */
