@@ -1,14 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Count } from './request-tally.ts'
 
 /** The status that a request is counted under when its client went away before the reply. */
 const CLIENT_GONE = 499
-
-/** What is remembered of a request while it is answered. */
-interface Tracked {
-  readonly startedAt: number
-  count: Count | null
-}
 
 type Response = ServerResponse<IncomingMessage>
 
@@ -16,25 +11,19 @@ type Response = ServerResponse<IncomingMessage>
 const byServer = new WeakMap<Server, InFlight>()
 
 /**
- * The requests that a listener is answering, from their headers to the end of their replies.
+ * The requests that a listener is answering: one for each connection, since replies go out in order.
  *
- * One listener on each response serves both who must wait for them and who counts them.
+ * Costs one entry in a map per request; only what is counted is also listened to.
  */
 export class InFlight {
-  readonly #tracked = new Map<Response, Tracked>()
-  readonly #ended: (this: Response) => void
+  readonly #latest = new Map<Socket, Response>()
 
   /** One per server. */
   constructor(server: Server) {
     byServer.set(server, this)
-    const tracked = this.#tracked
-    this.#ended = function ended() {
-      const was = tracked.get(this)
-      tracked.delete(this)
-      if (was?.count == null) return
-      const status = this.writableFinished ? this.statusCode : CLIENT_GONE
-      was.count(status, performance.now() - was.startedAt)
-    }
+    server.on('connection', (socket: Socket) => {
+      socket.once('close', () => this.#latest.delete(socket))
+    })
   }
 
   /** The tracker of `server`, if it has one. */
@@ -43,19 +32,25 @@ export class InFlight {
   }
 
   /** The replies that are not sent to their end. */
-  replies(): Iterable<Response> {
-    return this.#tracked.keys()
+  *replies(): Iterable<Response> {
+    for (const response of this.#latest.values()) {
+      if (!response.writableFinished) yield response
+    }
   }
 
-  /** Remembers `response` until it is sent or its client has gone. */
+  /** Remembers `response`, the reply to the newest request on its connection. */
   add(response: Response): void {
-    this.#tracked.set(response, { startedAt: performance.now(), count: null })
-    response.once('close', this.#ended)
+    const { socket } = response.req
+    // In tests without a socket there is nothing to drain.
+    if (!socket.destroyed) this.#latest.set(socket, response)
   }
 
   /** When `response` has ended, it is counted by `count`. */
   countBy(response: Response, count: Count): void {
-    const tracked = this.#tracked.get(response)
-    if (tracked !== undefined) tracked.count = count
+    const startedAt = performance.now()
+    response.once('close', () => {
+      const status = response.writableFinished ? response.statusCode : CLIENT_GONE
+      count(status, performance.now() - startedAt)
+    })
   }
 }
