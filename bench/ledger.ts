@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { load, median, printTable, type Run } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { type Server, serverOf, startBare, startLedger } from './support/server.ts'
@@ -194,22 +195,26 @@ async function aMillion(): Promise<void> {
 
 function verifyFolder(folder: string): void {
   const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
-  const before = process.resourceUsage()
   const start = performance.now()
-  const program = `process.argv = ['node', 'daicho', 'verify', ${JSON.stringify(folder)}, '--json']
-    process.on('exit', () => { const u = process.resourceUsage()
-      process.stdout.write(JSON.stringify({ cpu: (u.userCPUTime + u.systemCPUTime) / 1e6, mb: u.maxRSS / 1024 })) })
-    await import(${JSON.stringify(main)})`
+  const usageAtExit = `process.on('exit', () => { const u = process.resourceUsage()
+    process.stdout.write(JSON.stringify({ cpu: (u.userCPUTime + u.systemCPUTime) / 1e6, mb: u.maxRSS / 1024 })) })`
   const output = execFileSync(
     process.execPath,
-    ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program],
+    [
+      ...NODE_FLAGS,
+      `--import=data:text/javascript,${encodeURIComponent(usageAtExit)}`,
+      main,
+      'verify',
+      folder,
+      '--json',
+    ],
     { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
   )
   const seconds = (performance.now() - start) / 1000
   const [result = '', usage = ''] = output.split('\n')
   const { entries, finding }: { entries: number; finding: unknown } = JSON.parse(result)
   const { cpu, mb }: { cpu: number; mb: number } = JSON.parse(usage)
-  if (finding !== null || before === undefined) throw new Error(`verify found ${result}`)
+  if (finding !== null) throw new Error(`verify found ${result}`)
   console.log(
     `verify: ${rate(entries)} entries in ${seconds.toFixed(1)} s, ${rate(entries / seconds)}/s; ` +
       `${rate(entries / cpu)} per second of processor time; ${mb.toFixed(0)} MB at most`,

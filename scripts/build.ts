@@ -1,7 +1,7 @@
 // Builds `dist/`, which the published package holds: JavaScript and types of `src/`, and the files
 // beside the sources that are served as they are.
 import { spawnSync } from 'node:child_process'
-import { cpSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, rmSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -17,3 +17,4 @@ cpSync(src, dist, {
   recursive: true,
   filter: (path) => !path.endsWith('__snapshots__') && !COMPILED.has(extname(path)),
 })
+chmodSync(join(dist, 'cli', 'main.js'), 0o755)

@@ -4,6 +4,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from './node-flags.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const bin = join(root, 'node_modules', '.bin')
@@ -35,7 +36,7 @@ if (!same()) {
 const [program, ...rest] = process.argv.slice(2)
 const child = spawn(
   join(bin, 'node'),
-  ['--disable-warning=ExperimentalWarning', join(root, program), ...rest],
+  ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, join(root, program), ...rest],
   {
     stdio: 'inherit',
     env: { ...process.env, PATH: bin + delimiter + process.env.PATH },

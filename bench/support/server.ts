@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from '../../scripts/node-flags.mjs'
 
 /** A server under measurement, in a process of its own. */
 export interface Server {
@@ -19,10 +20,14 @@ const TICKS = 100
 
 /** Starts a program that prints one line of JSON with its address under `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
-  })
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, ...args],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { PATH: process.env.PATH, LOG_LEVEL: 'error', ...env },
+    },
+  )
   if (child.stdout === null) throw new Error('no output of the server')
   const [line]: unknown[] = await once(child.stdout, 'data')
   const { ledger }: { ledger: string } = JSON.parse(String(line))

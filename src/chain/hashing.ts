@@ -10,8 +10,9 @@ const OUTER_PAD = 0x5c
 // One-shot hashing into hexadecimal is four times as fast here as a Hmac object or a Buffer digest
 // (measured, Node 24), and HMAC is two such hashes. These buffers are filled and read within one
 // call, so they are never seen half used.
-let inner = Buffer.alloc(16_384)
-const outer = Buffer.alloc(BLOCK_BYTES + HASH_BYTES)
+// Behind a key of 32 bytes the pads are always the same.
+let inner = Buffer.alloc(16_384, INNER_PAD)
+const outer = Buffer.alloc(BLOCK_BYTES + HASH_BYTES, OUTER_PAD)
 
 /**
  * HMAC-SHA-256 of the UTF-8 text `message` under the 32-byte key at `keys[keyAt…]`, written to
@@ -27,15 +28,15 @@ export function hmacInto(
   // A UTF-16 unit is at most three bytes of UTF-8.
   if (BLOCK_BYTES + message.length * 3 > inner.length) {
     const room = BLOCK_BYTES + Buffer.byteLength(message)
-    if (room > inner.length) inner = Buffer.alloc(Math.min(room * 2, room + 1_048_576))
+    if (room > inner.length) {
+      inner = Buffer.alloc(Math.min(room * 2, room + 1_048_576), INNER_PAD)
+    }
   }
   for (let at = 0; at < HASH_BYTES; at += 1) {
     const byte = keys[keyAt + at] ?? 0
     inner[at] = byte ^ INNER_PAD
     outer[at] = byte ^ OUTER_PAD
   }
-  inner.fill(INNER_PAD, HASH_BYTES, BLOCK_BYTES)
-  outer.fill(OUTER_PAD, HASH_BYTES, BLOCK_BYTES)
   const length = inner.write(message, BLOCK_BYTES)
   outer.write(hash('sha256', inner.subarray(0, BLOCK_BYTES + length)), BLOCK_BYTES, 'hex')
   out.write(hash('sha256', outer), outAt, 'hex')
@@ -47,13 +48,13 @@ leafInput[0] = 0x00
 nodeInput[0] = 0x01
 
 /** The leaf hash of 32 bytes of `data` at `at`, written to `out` at `outAt` (RFC 6962, 2.1). */
-export function leafHashInto(out: Buffer, outAt: number, data: Uint8Array, at: number): void {
-  leafInput.set(data.subarray(at, at + HASH_BYTES), 1)
+export function leafHashInto(out: Buffer, outAt: number, data: Buffer, at: number): void {
+  data.copy(leafInput, 1, at, at + HASH_BYTES)
   out.write(hash('sha256', leafInput), outAt, 'hex')
 }
 
 /** The hash of a node over two adjacent hashes at `at` of `data`, written to `out` at `outAt`. */
-export function nodeHashInto(out: Buffer, outAt: number, data: Uint8Array, at: number): void {
-  nodeInput.set(data.subarray(at, at + 2 * HASH_BYTES), 1)
+export function nodeHashInto(out: Buffer, outAt: number, data: Buffer, at: number): void {
+  data.copy(nodeInput, 1, at, at + 2 * HASH_BYTES)
   out.write(hash('sha256', nodeInput), outAt, 'hex')
 }

@@ -11,10 +11,11 @@ import { HASH_BYTES, leafHashInto, nodeHashInto } from './hashing.ts'
  */
 export function treeHash(leaves: Uint8Array): string {
   assert(leaves.length >= HASH_BYTES && leaves.length % HASH_BYTES === 0)
+  const data = Buffer.from(leaves.buffer, leaves.byteOffset, leaves.length)
   let count = leaves.length / HASH_BYTES
   const level = Buffer.allocUnsafe(leaves.length)
   for (let index = 0; index < count; index += 1) {
-    leafHashInto(level, index * HASH_BYTES, leaves, index * HASH_BYTES)
+    leafHashInto(level, index * HASH_BYTES, data, index * HASH_BYTES)
   }
   while (count > 1) {
     const pairs = count >> 1

@@ -59,7 +59,10 @@ export class Comparison {
       if (entry.serverid !== block.serverId) return found('the entry names another server id')
       const effect = effectOf(entry, packPosition(block.height, index))
       if (entryTextOf(effect, block.serverId) !== text) return found('it is not in canonical form')
-      const what = 'id' in effect ? await this.#item(effect) : this.#database(effect)
+      // The usual entry has left the next row, which is read already: no promise for it.
+      const next = this.#rows[this.#next]
+      const isNext = effect.kind === 'create_item' && next?.created === effect.position
+      const what = isNext ? this.#created(effect, next) : await this.#other(effect)
       if (what !== null) return found(what)
     }
     return null
@@ -87,27 +90,34 @@ export class Comparison {
     return null
   }
 
-  async #item(effect: ItemEffect): Promise<string | null> {
+  async #other(effect: Effect): Promise<string | null> {
+    if (!('id' in effect)) return this.#database(effect)
     const { kind, db, id, position } = effect
+    if (kind === 'create_item') {
+      const stray = await this.#rowsBefore(position)
+      return stray ?? this.#created(effect, await this.#peek())
+    }
     const database = this.databases.get(db)
     if (database === undefined) return `there is no database ${db} at this height`
-    if (kind === 'create_item') {
-      database.items += 1
-      const stray = await this.#rowsBefore(position)
-      if (stray !== null) return stray
-      const row = await this.#peek()
-      if (row?.created !== position) return null // deleted again further on, or missing
-      this.#next += 1
-      if (row.id !== id || row.database !== database.created) {
-        return `what is stored as created here is item ${row.id}, not item ${id} of ${db}`
-      }
-      return contradiction(effect, row, database)
-    }
     if (kind === 'delete_item') database.items -= 1
     // A database that is deleted further on has no rows to compare with.
     if (!(await this.#isStored(database.created))) return null
     const row = await this.#store.item(db, id)
     return row === null ? null : contradiction(effect, row, database)
+  }
+
+  /** A creation; `row` is the next one that the chain has not come to. */
+  #created(effect: ItemEffect, row: PlacedItem | null): string | null {
+    const { db, id, position } = effect
+    const database = this.databases.get(db)
+    if (database === undefined) return `there is no database ${db} at this height`
+    database.items += 1
+    if (row?.created !== position) return null // deleted again further on, or missing
+    this.#next += 1
+    if (row.id !== id || row.database !== database.created) {
+      return `what is stored as created here is item ${row.id}, not item ${id} of ${db}`
+    }
+    return contradiction(effect, row, database)
   }
 
   /** Passes over the rows created before `position`; says which of them no entry created. */

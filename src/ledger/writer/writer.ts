@@ -11,6 +11,8 @@ import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 const BLOCK_ENTRIES = 1_024
 /** Bytes of one block, likewise. */
 const BLOCK_BYTES = 4 * 1024 * 1024
+/** The writer keeps little; with the usual 48 MB its garbage would be most of a node's memory. */
+const YOUNG_MB = 12
 /** Turns of the event loop for which a block is held open while more arrives. */
 const GATHER_TURNS_MAX = 16
 /** Bytes that may wait; more is refused with WRITER_BUSY. */
@@ -76,6 +78,7 @@ export class LedgerWriter {
     const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
       name: 'ledger-writer',
       workerData: start,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     })
     await new Promise<void>((resolve, reject) => {
       worker.once('error', reject)
