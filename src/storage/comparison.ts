@@ -38,6 +38,8 @@ export class Comparison {
   /** Rows in the order of creation that the chain has not come to, and the next of them. */
   #rows: readonly PlacedItem[] = []
   #next = 0
+  /** Rows created up to here have been read; kept apart, because the last page is empty. */
+  #readUpTo = -1
 
   constructor(store: StoreReader) {
     this.#store = store
@@ -135,8 +137,8 @@ export class Comparison {
 
   async #peek(): Promise<PlacedItem | null> {
     if (this.#next === this.#rows.length) {
-      const after = this.#rows.at(-1)?.created ?? -1
-      this.#rows = await this.#store.itemsByCreation(after, ROWS_PER_PAGE)
+      this.#readUpTo = this.#rows.at(-1)?.created ?? this.#readUpTo
+      this.#rows = await this.#store.itemsByCreation(this.#readUpTo, ROWS_PER_PAGE)
       this.#next = 0
     }
     return this.#rows[this.#next] ?? null

@@ -63,6 +63,17 @@ it('finds nothing in a store that nobody touched, and counts what it saw', async
   expect(seen).toEqual([5])
 })
 
+it('finds nothing when the chain ends with items that came and went', async () => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  for (const id of ['e', 'f', 'g']) {
+    await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
+  }
+  await store.close()
+  // Once it read the rows from the first one again, after the last one.
+  expect(await findingIn(folder)).toBeNull()
+})
+
 /** One bit of the value's last or first byte; of a number a bit that no neighbour differs in. */
 function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   if (typeof value === 'number') {
