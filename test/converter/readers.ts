@@ -91,7 +91,9 @@ export function validatorRuns(): boolean {
   const program = join(validatorPackages, `ooxml-validator-${process.platform}-${process.arch}`)
   if (!existsSync(program)) {
     const options = { cwd: validatorFolder, timeout: 60_000, stdio: 'ignore' } as const
-    spawnSync('npm', ['ci', '--no-audit', '--no-fund'], options)
+    // Not `npm ci`: no lock holds the packages of platforms that the registry does not have.
+    const quietly = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund']
+    spawnSync('npm', ['install', ...quietly], options)
   }
   return existsSync(program)
 }
