@@ -25,7 +25,7 @@ import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
 /** Page cache of a reading connection, KiB. */
-const CACHE_KIB = 16_384
+const CACHE_KIB = 8_192
 /** How long a read waits for a lock; readers of a write-ahead log only wait while it is set up. */
 const BUSY_TIMEOUT_MS = 5_000
 

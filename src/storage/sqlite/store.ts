@@ -11,7 +11,7 @@ import { prepareSchema } from './schema.ts'
 import { Query } from './statements.ts'
 
 /** Page cache of the writing connection, KiB. */
-const CACHE_KIB = 32_768
+const CACHE_KIB = 16_384
 /** The write-ahead log is folded into the file when it holds this many pages of 4 KiB. */
 const LOG_PAGES = 4_096
 /** How long the log's file is made before it is needed: commits that extend it wait twice as long. */
