@@ -1,7 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { HttpApp } from '../http/index.ts'
 import { RateFeedError, statusOf } from './errors.ts'
-import { RATES_DATABASE } from './history.ts'
 import {
   Failure,
   HealthReply,
@@ -79,7 +78,7 @@ function historyRoute(app: HttpApp, feed: RateFeedService): void {
         summary: 'Recorded rates of one pair, oldest first',
         description:
           'Only where rates are recorded in the ledger. Each row tells its position there, and ' +
-          'the path on the ledger of a proof that anyone can check.',
+          'the path on the ledger of its block, with what verifies it.',
         querystring: HistoryParams,
         response: { 200: HistoryReply, '4xx': Failure, '5xx': Failure },
       },
@@ -97,13 +96,19 @@ function historyRoute(app: HttpApp, feed: RateFeedService): void {
           acceptedAt: record.acceptedAt,
           id: record.id,
           position,
-          proof: `/api/${RATES_DATABASE}/${encodeURIComponent(record.id)}/proof`,
+          proof: proofPath(position),
         })),
         limit,
         offset,
       }
     },
   )
+}
+
+/** Where the ledger shows the block at `position`, with what verifies it. */
+function proofPath(position: string): string {
+  const [, serverId = '', height = ''] = /^(\d+)\/(\d+)\./.exec(position) ?? []
+  return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`
 }
 
 function healthRoute(app: HttpApp, feed: RateFeedService): void {

@@ -98,7 +98,7 @@ export const HistoryReply = Type.Object({
       position: Type.String({
         description: 'Where it stands in the ledger: serverid/height.index',
       }),
-      proof: Type.String({ description: 'Path of its proof on the ledger' }),
+      proof: Type.String({ description: 'Path on the ledger of its block, with what verifies it' }),
     }),
   ),
   limit: Type.Integer(),

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -60,6 +60,16 @@ it('commits with the log on the disk: write-ahead log, synchronous FULL', async 
   const { connection } = store as unknown as { connection: DatabaseSync }
   expect(connection.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
   expect(connection.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
+  await store.close()
+})
+
+it('keeps its files from other users', async () => {
+  const folder = testFolder()
+  const store = openStore({ folder, serverId, durable: true })
+  await appendEntries(store, [entry.createDb('fruit')])
+  for (const name of ['ledger.db', 'ledger.db-wal', 'ledger.db-shm']) {
+    expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600])
+  }
   await store.close()
 })
 

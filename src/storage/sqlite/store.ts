@@ -242,6 +242,8 @@ function storeError(error: unknown): StoreError {
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED.
  */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
+  // The log and its index get the mode of the file: what is in there opens every commitment.
+  closeSync(openSync(options.path, 'a', 0o600))
   const database = new DatabaseSync(options.path)
   try {
     database.exec('PRAGMA journal_mode = WAL')
