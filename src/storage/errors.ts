@@ -6,6 +6,7 @@ export type StoreErrorCode =
   | 'FOLDER_UNUSABLE' // it cannot be made, read or written
   | 'STORE_NOT_FOUND' // no database file where one must be
   | 'STORE_TOO_NEW' // a newer daicho wrote it
+  | 'STORE_TOO_OLD' // an older daicho wrote it, and it is only read here
   | 'STORE_FOREIGN' // the file is not a daicho store, or belongs to another key
   | 'STORE_DAMAGED' // the file, or a row in it, cannot be read as what it must be
   | 'HEAD_MOVED' // the block does not follow the head

@@ -21,7 +21,7 @@ import {
   positionsOf,
   type Row,
 } from './rows.ts'
-import { checkedVersion, ownerOf } from './schema.ts'
+import { checkReadable, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
 /** Page cache of a reading connection, KiB. */
@@ -210,7 +210,7 @@ function page<Row, Value>(
 /**
  * Opens the store in the file at `path` for reading, beside a process that may be writing it.
  * With `frozen` every read sees the store as it was at the first one, however long that takes.
- * Errors: STORE_NOT_FOUND, STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED.
+ * Errors: STORE_NOT_FOUND, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
  */
 export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   if (!existsSync(path)) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
@@ -218,9 +218,7 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   try {
     database = connect(path)
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
-    if (checkedVersion(database, path) === 0) {
-      throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
-    }
+    checkReadable(database, path)
     if (frozen) database.exec('BEGIN')
     return new SqliteReader(database, frozen ? NO_VIEW : viewPerTurn(database))
   } catch (error) {

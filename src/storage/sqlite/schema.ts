@@ -1,10 +1,11 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
+import { additionTables, fillAdditions } from './additions.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963
 /** The layout below. A file with a higher number was written by a newer daicho. */
-const FORMAT_VERSION = 1
+const FORMAT_VERSION = 2
 
 /**
  * One store is one file. Positions are packed (`chain/position.ts`).
@@ -43,7 +44,8 @@ const TABLES = `
 `
 
 /**
- * Makes the tables in an empty file, or checks that they are ours and not too new.
+ * Makes the tables in an empty file, or checks that they are ours and not too new. A file of an older
+ * format is brought up to this one, in one transaction: a crash leaves it as it was.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW.
  */
 export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
@@ -51,6 +53,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
   if (version === 0) {
     database.exec('BEGIN IMMEDIATE')
     database.exec(TABLES)
+    database.exec(additionTables())
     database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
     database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
@@ -63,6 +66,20 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
       'STORE_FOREIGN',
       `${path} belongs to server id ${owner}, but the key beside it is that of ${serverId}`,
     )
+  }
+  if (version < FORMAT_VERSION) upgrade(database, serverId)
+}
+
+function upgrade(database: DatabaseSync, serverId: number): void {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    database.exec(additionTables())
+    fillAdditions(database, serverId)
+    database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
+    database.exec('COMMIT')
+  } catch (error) {
+    database.exec('ROLLBACK')
+    throw error
   }
 }
 
@@ -85,6 +102,17 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
     )
   }
   return version
+}
+
+/** For whoever cannot upgrade a file, only read it. Errors: as `checkedVersion`, STORE_TOO_OLD. */
+export function checkReadable(database: DatabaseSync, path: string): void {
+  const version = checkedVersion(database, path)
+  if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
+  if (version === FORMAT_VERSION) return
+  throw new StoreError(
+    'STORE_TOO_OLD',
+    `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
+  )
 }
 
 /** The server id in `node`. Errors: STORE_DAMAGED when there is not exactly one. */

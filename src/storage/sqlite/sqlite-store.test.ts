@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -6,6 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { holdFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, describeStore, entry } from '../store-contract.ts'
+import { verifyStore } from '../verify.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -47,9 +48,9 @@ it('refuses a file that a newer version wrote, another program’s, another node
     codeOf(() => openStoreReader(folder, { frozen: false })),
   ]
   expect(codeOf(() => openStore({ folder, serverId: 5, durable: true }))).toBe('STORE_FOREIGN')
-  change(folder, 'PRAGMA user_version = 2')
+  change(folder, 'PRAGMA user_version = 99')
   expect(opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
-  change(folder, 'PRAGMA user_version = 1; PRAGMA application_id = 1')
+  change(folder, 'PRAGMA user_version = 2; PRAGMA application_id = 1')
   expect(opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 
@@ -101,4 +102,21 @@ it('a folder is held by one process at a time, and a temporary one goes with its
   expect(codeOf(() => holdFolder(temporary.path))).toBe('FOLDER_IN_USE')
   temporary.release()
   expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
+})
+
+it('brings a store of format 1 up to the present format, losing nothing', async () => {
+  const folder = testFolder()
+  const vectors = new URL('../../../test/vectors/store-format-1/', import.meta.url)
+  copyFileSync(new URL('ledger.db', vectors), join(folder, 'ledger.db'))
+  const { ledgers } = JSON.parse(readFileSync(new URL('ledgers.json', vectors), 'utf8'))
+  const owner = ledgers[0].body[0].serverid
+
+  expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_TOO_OLD')
+  await openStore({ folder, serverId: owner, durable: true }).close()
+
+  const store = openStoreReader(folder, { frozen: false })
+  const blocks = await store.blocks(owner, 0, 100)
+  expect(blocks.map(({ id }) => id)).toEqual(ledgers.map(({ id }: { id: string }) => id))
+  expect(await verifyStore(store)).toMatchObject({ finding: null, entries: 14, items: 5 })
+  await store.close()
 })

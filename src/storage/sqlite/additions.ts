@@ -1,0 +1,33 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { Block } from '../../chain/index.ts'
+import { blockOf } from './rows.ts'
+import { Query } from './statements.ts'
+
+/** Tables that came after the first format, with what fills them in a store that has a chain already. */
+export interface Addition {
+  readonly tables: string
+  /** Makes what takes the blocks of the chain one after the other, from height 0. */
+  readonly filler?: (database: DatabaseSync) => (block: Block) => void
+}
+
+/** What format 2 has beside the tables of format 1. */
+const ADDITIONS: readonly Addition[] = []
+
+/** The statements that make the added tables. */
+export function additionTables(): string {
+  return ADDITIONS.map(({ tables }) => tables).join('\n')
+}
+
+/** Fills the added tables from the chain of `serverId`, block by block. */
+export function fillAdditions(database: DatabaseSync, serverId: number): void {
+  const fillers = ADDITIONS.flatMap(({ filler }) => (filler ? [filler(database)] : []))
+  const rows = new Query(
+    database,
+    `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
+      FROM blocks ORDER BY height`,
+  )
+  for (const row of rows.iterate()) {
+    const block = blockOf(row, serverId)
+    for (const fill of fillers) fill(block)
+  }
+}
