@@ -117,9 +117,12 @@ async function run(start: WriterStart, port: MessagePort): Promise<void> {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
     const writer = new WriterThread(store, head, start.difficulty, port)
-    // One message is under way at a time: the main thread waits for the answer.
+    // Blocks follow each other: the next is begun when the one before it is durable or refused.
+    let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
-      void ('close' in message ? writer.close() : writer.write(message.units, message.nowMs))
+      done = done.then(() =>
+        'close' in message ? writer.close() : writer.write(message.units, message.nowMs),
+      )
     })
     send({ ready: true })
   } catch (error) {

@@ -15,6 +15,12 @@ const BLOCK_BYTES = 4 * 1024 * 1024
 const YOUNG_MB = 12
 /** Turns of the event loop for which a block is held open while more arrives. */
 const GATHER_TURNS_MAX = 16
+/** Blocks that the thread has at once: one that it writes, and the next laid ready for it. */
+const BLOCKS_UNDER_WAY_MAX = 2
+/** A crowd is served in parts of this share: the thread writes one while the next is taken in. */
+const CROWD_SHARE = 0.4
+/** Fewer than this are no crowd: they share a block. */
+const CROWD_MIN = 8
 /** Bytes that may wait; more is refused with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
 /** Units of work that may wait. */
@@ -40,14 +46,21 @@ interface Waiting {
  * Group commit: takes everything that came while the last block was being written, makes one block
  * of it, and answers when that is durable. So a lone write waits for nobody, and a thousand at once
  * share one wait for the disk. The work itself is done in a thread of its own (`thread.ts`).
+ *
+ * A crowd of clients that each wait for an answer before they go on would come all together and wait
+ * all together, the event loop resting while the thread works and the other way round. So a block is
+ * closed when it holds a good part of the crowd, and while it is written the rest is taken in:
+ * docs/decisions/0083-overlapping-blocks.md.
  */
 export class LedgerWriter {
   readonly #clock: Clock
   readonly #worker: Worker
   /** What waits for the next block, oldest first. */
   #queue: Waiting[] = []
-  /** What is being written, or null while the thread rests. */
-  #inFlight: Waiting[] | null = null
+  /** The blocks that the thread has, oldest first. */
+  #underWay: Waiting[][] = []
+  /** So many waiting units are a block, without looking whether more arrive. */
+  #enough = Number.POSITIVE_INFINITY
   #waitingBytes = 0
   #scheduled = false
   #stopped: LedgerError | null = null
@@ -99,7 +112,7 @@ export class LedgerWriter {
 
   /** Units of work that wait or are being written. */
   get depth(): number {
-    return this.#queue.length + (this.#inFlight?.length ?? 0)
+    return this.#underWay.reduce((sum, block) => sum + block.length, this.#queue.length)
   }
 
   /**
@@ -120,7 +133,8 @@ export class LedgerWriter {
       }
       this.#queue.push({ unit, bytes, resolve, reject })
       this.#waitingBytes += bytes
-      this.#writeSoon()
+      if (this.#queue.length >= this.#enough) this.#next()
+      else this.#writeSoon()
     })
   }
 
@@ -137,7 +151,7 @@ export class LedgerWriter {
    * of it costs far less than a small one at once and the rest after. A lone write waits one turn.
    */
   #writeSoon(): void {
-    if (this.#inFlight !== null || this.#scheduled) return
+    if (this.#underWay.length > 0 || this.#scheduled) return
     this.#scheduled = true
     let waiting = this.#queue.length
     let turns = 0
@@ -154,11 +168,11 @@ export class LedgerWriter {
     setImmediate(turn)
   }
 
-  /** What the thread does next: the block of what waits, or closing when nothing does. */
+  /** Gives the thread the block of what waits, or has it close when nothing does. */
   #next(): void {
-    if (this.#inFlight !== null || this.#stopped !== null) return
+    if (this.#underWay.length === BLOCKS_UNDER_WAY_MAX || this.#stopped !== null) return
     if (this.#queue.length > 0) this.#writeBlock()
-    else if (this.#closing) this.#post({ close: true })
+    else if (this.#closing && this.#underWay.length === 0) this.#post({ close: true })
   }
 
   #writeBlock(): void {
@@ -171,8 +185,9 @@ export class LedgerWriter {
       if (count > 0 && (entries > BLOCK_ENTRIES || bytes > BLOCK_BYTES)) break
       count += 1
     }
-    this.#inFlight = this.#queue.splice(0, count)
-    const units = encodeBatch(this.#inFlight.map(({ unit }) => unit))
+    const block = this.#queue.splice(0, count)
+    this.#underWay.push(block)
+    const units = encodeBatch(block.map(({ unit }) => unit))
     this.#post({ units, nowMs: this.#clock.now() })
   }
 
@@ -185,8 +200,9 @@ export class LedgerWriter {
       void this.#worker.terminate()
       return
     }
-    const answered = this.#inFlight ?? []
-    this.#inFlight = null
+    const crowd = this.depth
+    this.#enough = crowd < CROWD_MIN ? Number.POSITIVE_INFINITY : Math.ceil(crowd * CROWD_SHARE)
+    const answered = this.#underWay.shift() ?? []
     for (const { bytes } of answered) this.#waitingBytes -= bytes
     if ('outcomes' in message) {
       this.onCommit()
@@ -200,13 +216,14 @@ export class LedgerWriter {
       if (message.stopped) this.#stop(message.reason)
     }
     // Before the answers go out: the thread works while they do.
-    this.#next()
+    if (this.#closing || this.#queue.length >= this.#enough) this.#next()
+    else if (this.#queue.length > 0) this.#writeSoon()
   }
 
   #stop(reason: string): void {
     this.#stopped ??= new LedgerError('WRITER_STOPPED', reason)
-    for (const waiting of [...(this.#inFlight ?? []), ...this.#queue]) waiting.reject(this.#stopped)
-    this.#inFlight = null
+    for (const waiting of [...this.#underWay.flat(), ...this.#queue]) waiting.reject(this.#stopped)
+    this.#underWay = []
     this.#queue = []
     this.#waitingBytes = 0
   }
