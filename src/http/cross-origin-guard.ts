@@ -1,6 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { Refusal } from './component.ts'
+import type { FormHeaders } from './request-form.ts'
 
 /** Paths that any site may read: the documentation page (specification, L 7). */
 const OPEN_PATH = /^\/doc(?:[/?]|$)/
@@ -22,10 +22,10 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  * Source: specification, L 7; docs/decisions/0006-cross-origin-guard.md.
  */
 export function crossOriginRefusal(
-  message: IncomingMessage,
+  url: string,
+  { host, site, origin }: FormHeaders,
   publicHosts: ReadonlySet<string>,
 ): Refusal | null {
-  const { headers, url = '' } = message
   if (!url.startsWith('/') && url !== '*') {
     return {
       status: 400,
@@ -35,7 +35,6 @@ export function crossOriginRefusal(
   }
   if (OPEN_PATH.test(url)) return null
 
-  const { host } = headers
   if (host === undefined || !isTrustedHost(host, publicHosts)) {
     return {
       status: 421,
@@ -43,18 +42,26 @@ export function crossOriginRefusal(
       message: 'this Host is not served here; the operator can list it in PUBLIC_HOSTS',
     }
   }
-  const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
     return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
   }
-  const origin = headers.origin
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
     return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
   }
   return null
 }
 
+/** The value that was found to be trusted last: nearly every request has the same. */
+let lastTrusted = { host: '', publicHosts: new Set<string>() as ReadonlySet<string> }
+
 function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {
+  if (host === lastTrusted.host && publicHosts === lastTrusted.publicHosts) return true
+  const trusted = judgeHost(host, publicHosts)
+  if (trusted) lastTrusted = { host, publicHosts }
+  return trusted
+}
+
+function judgeHost(host: string, publicHosts: ReadonlySet<string>): boolean {
   const name = hostName(host)
   if (name === null) return false
   // A DNS name that an attacker controls has a dot; these cannot be rebound.

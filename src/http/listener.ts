@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger } from 'fastify'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
-import type { HttpApp, HttpComponent, Refusal } from './component.ts'
+import type { HttpApp, HttpComponent } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
-import { requestFormRefusal } from './request-form.ts'
+import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { validatorCompiler } from './validator.ts'
 
 /** Sockets that one listener holds open at most; more are closed at once. */
@@ -93,10 +93,14 @@ export async function buildApp(
   app.addHook('onRequest', (request, reply, done) => {
     inFlight.add(reply.raw)
     if (closing) reply.header('connection', 'close')
+    const { raw } = request
+    const headers = formHeadersOf(raw)
     const refusal =
-      requestFormRefusal(request.raw) ??
-      (component.sameOriginOnly ? crossOriginRefusal(request.raw, options.publicHosts) : null) ??
-      encodingRefusal(request.headers['content-encoding'])
+      hostsRefusal(headers, raw.httpVersion) ??
+      (component.sameOriginOnly
+        ? crossOriginRefusal(raw.url ?? '', headers, options.publicHosts)
+        : null) ??
+      encodingRefusal(headers)
     if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)
   })
@@ -167,16 +171,6 @@ async function drain(app: HttpApp): Promise<void> {
   } finally {
     clearTimeout(force)
     clearInterval(idle)
-  }
-}
-
-/** Bodies are taken as they are: an encoding would hide how long they become. */
-function encodingRefusal(encoding: string | undefined): Refusal | null {
-  if (encoding === undefined || encoding.toLowerCase() === 'identity') return null
-  return {
-    status: 415,
-    code: 'CONTENT_ENCODING_UNKNOWN',
-    message: 'send the body without Content-Encoding',
   }
 }
 

@@ -1,21 +1,69 @@
 import type { IncomingMessage } from 'node:http'
 import type { Refusal } from './component.ts'
 
+/** The headers that decide whether a request is taken at all; values sent twice are joined by `, `. */
+export interface FormHeaders {
+  /** How many `Host` headers there are. */
+  readonly hosts: number
+  readonly host: string | undefined
+  /** `Sec-Fetch-Site`. */
+  readonly site: string | undefined
+  readonly origin: string | undefined
+  /** `Content-Encoding`. */
+  readonly encoding: string | undefined
+}
+
 const HOST_NOT_ONE: Refusal = {
   status: 400,
   code: 'HOST_NOT_ONE',
   message: 'send exactly one Host header',
+}
+const ENCODED: Refusal = {
+  status: 415,
+  code: 'CONTENT_ENCODING_UNKNOWN',
+  message: 'send the body without Content-Encoding',
+}
+
+/**
+ * Reads them in one pass over the headers as they came: Node makes its object of all headers when it
+ * is first asked for one, which costs more than a read of an item.
+ */
+export function formHeadersOf({ rawHeaders }: IncomingMessage): FormHeaders {
+  let hosts = 0
+  let host: string | undefined
+  let site: string | undefined
+  let origin: string | undefined
+  let encoding: string | undefined
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? ''
+    const value = rawHeaders[at + 1] ?? ''
+    // Names are told apart by their lengths first: few headers have one of these.
+    if (name.length === 4 && name.toLowerCase() === 'host') {
+      hosts += 1
+      host = joined(host, value)
+    } else if (name.length === 6 && name.toLowerCase() === 'origin') origin = joined(origin, value)
+    else if (name.length === 14 && name.toLowerCase() === 'sec-fetch-site')
+      site = joined(site, value)
+    else if (name.length === 16 && name.toLowerCase() === 'content-encoding') {
+      encoding = joined(encoding, value)
+    }
+  }
+  return { hosts, host, site, origin, encoding }
+}
+
+function joined(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`
 }
 
 /**
  * Why the form of a request is not taken on any listener, or null: there must be exactly one `Host`
  * (RFC 9112 section 3.2 asks for this 400; HTTP/1.0 had none).
  */
-export function requestFormRefusal({ rawHeaders, httpVersion }: IncomingMessage): Refusal | null {
-  let hosts = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]
-    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1
-  }
+export function hostsRefusal({ hosts }: FormHeaders, httpVersion: string): Refusal | null {
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0') ? null : HOST_NOT_ONE
+}
+
+/** Bodies are taken as they are: an encoding would hide how long they become. */
+export function encodingRefusal({ encoding }: FormHeaders): Refusal | null {
+  return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
 }

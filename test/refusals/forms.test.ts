@@ -116,6 +116,8 @@ describe('Host', () => {
 describe('other sites', () => {
   it.each([
     'Origin: https://elsewhere.example',
+    'oRIGIN: https://elsewhere.example',
+    'SEC-fetch-SITE: cross-site',
     'Origin: null',
     'Origin: http://localhost',
     'Origin: file://',
