@@ -1,0 +1,122 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { fits, INSTRUCTIONS_MAX, PATTERN_TEXT_MAX } from './pattern.ts'
+import { likePattern, PatternError, regexpPattern } from './regexp.ts'
+
+const found = (expression: string, text: string) => fits(regexpPattern(expression), text)
+const like = (pattern: string, text: string, caseless = false) =>
+  fits(likePattern(pattern, caseless), text)
+
+/** Expressions of the subset, of few characters, so that texts often fit. */
+const expression = fc.letrec<{ part: string; atom: string }>((tie) => ({
+  atom: fc.oneof(
+    { depthSize: 'small' },
+    fc.constantFrom('a', 'b', 'B', '-', '.', '\\d', '\\W', '\\s', 'ü', '🍎', '\\u0061', '\\x62'),
+    fc.constantFrom('[ab]', '[^a]', '[a-c\\d]', '[\\W-]', '[^\\S]', '^', '$', '\\b', '\\B', '[-a]'),
+    tie('part').map((inner) => `(${inner})`),
+    tie('part').map((inner) => `(?:${inner})`),
+    fc.tuple(tie('part'), tie('part')).map(([one, other]) => `(${one}|${other}|)`),
+  ),
+  part: fc
+    .array(
+      fc.tuple(tie('atom'), fc.constantFrom('', '', '', '*', '+', '?', '{2}', '{0,2}', '{1,}?')),
+      {
+        maxLength: 4,
+      },
+    )
+    .map((atoms) =>
+      atoms.map(([atom, times]) => (/^(\^|\$|\\[bB])$/.test(atom) ? atom : atom + times)).join(''),
+    ),
+})).part
+const text = fc.string({
+  unit: fc.constantFrom('a', 'b', 'B', 'A', 'c', '-', '1', ' ', '\n', 'ü', '🍎'),
+})
+
+it('finds exactly what the regular expressions of JavaScript find, caseless or not', () => {
+  fc.assert(
+    fc.property(expression, text, fc.boolean(), (source, within, caseless) => {
+      let pattern: ReturnType<typeof regexpPattern>
+      try {
+        pattern = regexpPattern(caseless ? `/${source}/i` : source)
+      } catch (error) {
+        expect(error).toBeInstanceOf(PatternError)
+        expect((error as Error).message).toContain('too long')
+        return
+      }
+      const native = new RegExp(source, caseless ? 'iu' : 'u')
+      expect(fits(pattern, within)).toBe(native.test(within))
+    }),
+    { numRuns: 1_500 },
+  )
+})
+
+it('LIKE has % for any run and _ for one character, the whole text, and a backslash before either', () => {
+  const part = fc.constantFrom('a', 'B', '%', '_', '\\%', '\\_', '\\\\', '🍎', '.', '*', '\n')
+  const native = (pattern: string, flags: string) => {
+    const source = pattern.replaceAll(/\\(.)|%|_|[.*+?^${}()|[\]/-]/gsu, (found, escaped) => {
+      if (escaped !== undefined) return `[${escaped === '\\' ? '\\\\' : escaped}]`
+      return found === '%' ? '.*' : found === '_' ? '.' : `\\${found}`
+    })
+    return new RegExp(`^${source}$`, `su${flags}`)
+  }
+  const within = fc.string({
+    unit: fc.constantFrom('a', 'b', 'B', '%', '_', '\\', '🍎', '.', '*', '\n'),
+  })
+  fc.assert(
+    fc.property(
+      fc.array(part, { maxLength: 6 }),
+      within,
+      fc.boolean(),
+      (parts, value, caseless) => {
+        const pattern = parts.join('')
+        expect(like(pattern, value, caseless)).toBe(
+          native(pattern, caseless ? 'i' : '').test(value),
+        )
+      },
+    ),
+    { numRuns: 1_000 },
+  )
+  expect([like('%kyo%', 'Tokyo'), like('T_kyo', 'Tokyo'), like('kyo', 'Tokyo')]).toEqual([
+    true,
+    true,
+    false,
+  ])
+  expect([like('tokyo', 'Tokyo'), like('TÜR%', 'türe', true)]).toEqual([false, true])
+})
+
+it.each([
+  ['(', 'a ( has no )'],
+  ['a)', 'a ) has no ('],
+  ['*a', '* stands where nothing is to repeat'],
+  ['a**', 'a repetition is repeated'],
+  ['a{3,1}', 'ends before it begins'],
+  ['a{x}', 'no number of times'],
+  ['(?=a)', 'only (?: is offered'],
+  ['(?<n>a)', 'only (?: is offered'],
+  ['(a)\\1', '\\1 is not offered'],
+  ['\\p{L}', '\\p is not offered'],
+  ['[b-a]', 'a range in [ ] is wrong'],
+  ['[a', 'it ends too early'],
+  ['a\\', 'it ends too early'],
+  ['\\u12', '4 hexadecimal digits'],
+  ['/a/g', 'the flags g'],
+  [`a{${INSTRUCTIONS_MAX}}`, 'too long'],
+  ['((a{99}){99}){99}', 'too long'],
+  ['('.repeat(40) + ')'.repeat(40), 'groups nest'],
+  ['a'.repeat(1_025), 'more than 1024 characters'],
+])('refuses %s and says why', (source, reason) => {
+  expect(() => regexpPattern(source)).toThrow(PatternError)
+  expect(() => regexpPattern(source)).toThrow(reason)
+})
+
+it('expressions that hang a backtracking matcher take steps in proportion to the text', () => {
+  const long = 'a'.repeat(PATTERN_TEXT_MAX)
+  for (const source of ['(a+)+$', '(a|a)*b', '(.*)*x', '(a?){80}a{80}b', '((){9999}){9999}$b']) {
+    expect(found(source, `${long.slice(1)}!`)).toBe(false)
+  }
+})
+
+it('looks at the beginning of a very long text only, as if it ended there', () => {
+  const long = `${'a'.repeat(PATTERN_TEXT_MAX)}b`
+  expect([found('b', long), found('^a+$', long)]).toEqual([false, true])
+})
