@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { canonicalString } from '../base/canonical-json.ts'
-import { type Block, blockJson, HASH_BYTES } from '../chain/index.ts'
+import { type Block, blockJson, provenBlockJson } from '../chain/index.ts'
 import type { StoredItem } from '../storage/index.ts'
 import type { ListRange } from './service.ts'
 
@@ -58,22 +58,5 @@ export function blockListReply(
   range: ListRange,
   proof: boolean,
 ): Readable {
-  return listStream(listText('ledgers', pages, proof ? blockWithProof : blockJson), range)
-}
-
-function blockWithProof(block: Block): string {
-  const proof = {
-    height: block.height,
-    root: block.root,
-    blinds: hexesOf(block.blinds),
-    commitments: hexesOf(block.commitments),
-  }
-  return `${blockJson(block).slice(0, -1)},"proof":${JSON.stringify(proof)}}`
-}
-
-function hexesOf(hashes: Uint8Array): string[] {
-  const hex = Buffer.from(hashes).toString('hex')
-  return Array.from({ length: hashes.length / HASH_BYTES }, (_, index) =>
-    hex.slice(index * HASH_BYTES * 2, (index + 1) * HASH_BYTES * 2),
-  )
+  return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
 }

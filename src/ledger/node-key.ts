@@ -35,15 +35,8 @@ export function temporaryNodeKey(): NodeKey {
  */
 export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   const path = join(folder, KEY_FILE)
-  if (existsSync(path)) {
-    try {
-      return nodeKeyOf(createPrivateKey(readFileSync(path)))
-    } catch (error) {
-      throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not hold an Ed25519 key`, {
-        cause: error,
-      })
-    }
-  }
+  const existing = existingNodeKey(folder)
+  if (existing !== null) return existing
   if (!mayCreate) {
     throw new LedgerError(
       'FOLDER_KEY_MISSING',
@@ -53,6 +46,19 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   const key = temporaryNodeKey()
   writeDurably(folder, path, key.privateKey.export({ format: 'pem', type: 'pkcs8' }))
   return key
+}
+
+/** The key in `folder`, or null when there is none. Errors: FOLDER_KEY_MISSING when it is no key. */
+export function existingNodeKey(folder: string): NodeKey | null {
+  const path = join(folder, KEY_FILE)
+  if (!existsSync(path)) return null
+  try {
+    return nodeKeyOf(createPrivateKey(readFileSync(path)))
+  } catch (error) {
+    throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not hold an Ed25519 key`, {
+      cause: error,
+    })
+  }
 }
 
 function nodeKeyOf(privateKey: KeyObject): NodeKey {

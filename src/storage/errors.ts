@@ -18,3 +18,13 @@ export type StoreErrorCode =
 export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
 }
+
+/** An effect that does not fit; `position` is its entry's, packed. */
+export class EffectError extends StoreError {
+  readonly position: number
+
+  constructor(position: number, message: string, options?: ErrorOptions) {
+    super('EFFECT_IMPOSSIBLE', message, options)
+    this.position = position
+  }
+}

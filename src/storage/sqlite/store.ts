@@ -2,7 +2,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { StoreError } from '../errors.ts'
+import { EffectError, StoreError } from '../errors.ts'
 import type { Store } from '../store.ts'
 import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
@@ -38,6 +38,10 @@ class SqliteStore extends SqliteReader implements Store {
   #head: Head | null
   #purging = true
   #appended = false
+  /** While several appends share one transaction. */
+  #together = false
+  /** What is being applied: an error names it. */
+  #applying: Effect | null = null
 
   constructor(database: DatabaseSync, fold: LogFolder) {
     super(database, NO_VIEW)
@@ -56,13 +60,27 @@ class SqliteStore extends SqliteReader implements Store {
       for (const effect of effects) this.#apply(effect)
       // Before this line a crash leaves nothing of the block; after it, all of it. With
       // synchronous=FULL it returns when the log is on the disk.
-      this.connection.exec('COMMIT')
+      this.#commit()
     } catch (error) {
       this.#undo()
-      throw storeError(error)
+      throw storeError(error, this.#applying)
     }
     this.#head = headOf(block)
     this.#appended = true
+  }
+
+  async together(appends: () => Promise<void>): Promise<void> {
+    this.#begin()
+    this.#together = true
+    try {
+      await appends()
+      this.connection.exec('COMMIT')
+    } catch (error) {
+      this.#undo()
+      throw error instanceof Error && 'errcode' in error ? storeError(error, null) : error
+    } finally {
+      this.#together = false
+    }
   }
 
   async tidy(): Promise<boolean> {
@@ -98,11 +116,17 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #begin(): void {
+    if (this.#together) return
     try {
       this.connection.exec('BEGIN IMMEDIATE')
     } catch (error) {
-      throw storeError(error)
+      throw storeError(error, null)
     }
+  }
+
+  #commit(): void {
+    if (!this.#together) this.connection.exec('COMMIT')
+    this.#applying = null
   }
 
   #insertBlock(block: Block): void {
@@ -121,6 +145,7 @@ class SqliteStore extends SqliteReader implements Store {
 
   #apply(effect: Effect): void {
     const { kind, position, db } = effect
+    this.#applying = effect
     if (kind === 'create_db') {
       this.#statements.createDatabase.run(position, db)
       this.#databases.set(db, position)
@@ -156,6 +181,8 @@ class SqliteStore extends SqliteReader implements Store {
   /** Leaves everything as it was before the append, in the file and in memory. */
   #undo(): void {
     if (this.connection.isTransaction) this.connection.exec('ROLLBACK')
+    const head = this.#statements.head.get()
+    this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
   }
 
@@ -179,7 +206,7 @@ class SqliteStore extends SqliteReader implements Store {
       this.connection.exec('COMMIT')
     } catch (error) {
       this.#undo()
-      throw storeError(error)
+      throw storeError(error, null)
     }
     return true
   }
@@ -213,19 +240,20 @@ function prepare(database: DatabaseSync) {
   }
 }
 
-function impossible(effect: Effect): StoreError {
+function impossible(effect: Effect, cause?: unknown): StoreError {
   const what = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
-  return new StoreError('EFFECT_IMPOSSIBLE', `${effect.kind} does not fit ${what}`)
+  return new EffectError(effect.position, `${effect.kind} does not fit ${what}`, { cause })
 }
 
 const SQLITE_CONSTRAINT = 19
 const SQLITE_FULL = 13
 
-/** What an error of the driver means for the port. */
-function storeError(error: unknown): StoreError {
+/** What an error of the driver means for the port; `applying` is what was applied when it came. */
+function storeError(error: unknown, applying: Effect | null): StoreError {
   if (error instanceof StoreError) return error
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
   const reason = error instanceof Error ? error.message : String(error)
+  if (code === SQLITE_CONSTRAINT && applying !== null) return impossible(applying, error)
   if (code === SQLITE_CONSTRAINT) {
     return new StoreError('EFFECT_IMPOSSIBLE', `an effect does not fit: ${reason}`, {
       cause: error,

@@ -1,0 +1,74 @@
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { type Block, blockJson } from './block.ts'
+import { HASH_BYTES } from './hashing.ts'
+
+/**
+ * The block as JSON text with everything that proves it: the five documented fields and `proof`, as
+ * `GET /api/ledgers?proof=1` shows it and an export keeps it.
+ */
+export function provenBlockJson(block: Block): string {
+  return (
+    `${blockJson(block).slice(0, -1)},"proof":{"height":${block.height},"root":"${block.root}",` +
+    `"blinds":${hexListJson(block.blinds)},"commitments":${hexListJson(block.commitments)}}}`
+  )
+}
+
+/** The parts of a block as they stand in a text; its entries are values still. */
+export interface ProvenBlockParts extends Omit<Block, 'serverId' | 'entries'> {
+  readonly body: readonly Json[]
+}
+
+/**
+ * The parts of the text that `provenBlockJson` gives, or a sentence about what is not there. Types
+ * and lengths are checked here; whether they hold is for `verifyBlock` to say.
+ */
+export function provenBlockParts(value: Json): ProvenBlockParts | string {
+  if (!isJsonObject(value)) return 'it is not an object'
+  const { prev_id: prevId, body, timestamps, nonce, id, proof } = value
+  if (prevId !== null && typeof prevId !== 'string') return 'prev_id is neither an id nor null'
+  if (!Array.isArray(body)) return 'body is not a list'
+  if (!isIntegerList(timestamps)) return 'timestamps is not a list of integers'
+  if (!isCount(nonce)) return 'nonce is not an integer'
+  if (typeof id !== 'string') return 'id is not a text'
+  if (!isJsonObject(proof)) return 'there is no proof'
+  const { height, root } = proof
+  if (!isCount(height)) return 'proof.height is not an integer'
+  if (typeof root !== 'string') return 'proof.root is not a text'
+  const blinds = hashesOf(proof, 'blinds')
+  if (typeof blinds === 'string') return blinds
+  const commitments = hashesOf(proof, 'commitments')
+  if (typeof commitments === 'string') return commitments
+  return { prevId, body, timestamps, nonce, id, height, root, blinds, commitments }
+}
+
+function isCount(value: Json | undefined): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+function isIntegerList(value: Json | undefined): value is number[] {
+  return Array.isArray(value) && value.every((one) => Number.isSafeInteger(one))
+}
+
+const HASH_HEX = /^[0-9a-f]{64}$/
+
+function hashesOf(proof: JsonObject, name: string): Uint8Array | string {
+  const list = proof[name]
+  if (!Array.isArray(list)) return `proof.${name} is not a list`
+  const bytes = Buffer.allocUnsafe(list.length * HASH_BYTES)
+  for (const [index, hex] of list.entries()) {
+    if (typeof hex !== 'string' || !HASH_HEX.test(hex)) {
+      return `proof.${name}[${index}] is not 64 lowercase hex digits`
+    }
+    bytes.write(hex, index * HASH_BYTES, 'hex')
+  }
+  return bytes
+}
+
+function hexListJson(hashes: Uint8Array): string {
+  const hex = Buffer.from(hashes.buffer, hashes.byteOffset, hashes.length).toString('hex')
+  let text = ''
+  for (let at = 0; at < hex.length; at += HASH_BYTES * 2) {
+    text += `${at === 0 ? '' : ','}"${hex.slice(at, at + HASH_BYTES * 2)}"`
+  }
+  return `[${text}]`
+}

@@ -1,0 +1,119 @@
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { EffectError, holdFolder, openStore, type Store, storePathIn } from '../../storage/index.ts'
+import { existingNodeKey } from '../node-key.ts'
+import { damagedExport, ExportError } from './errors.ts'
+import type { ExportEnd, ExportHeader } from './format.ts'
+import { type ReadBlock, readExport } from './read-export.ts'
+import type { ExportProgress } from './write-export.ts'
+
+/** Where a store is built; removed when an import begins and when it ends. */
+const SIDE_FOLDER = 'import.partial'
+
+/** What to import, and where to. */
+export interface ImportOptions {
+  /** A data folder that holds the key of the chain's node, and no store. */
+  readonly folder: string
+  /** The bytes of an export. */
+  readonly chunks: AsyncIterable<Uint8Array>
+  readonly progress: ExportProgress
+}
+
+/**
+ * Makes the store of a node from an export of it: the chain as it was, and the databases that it
+ * gives. The node then continues the chain.
+ *
+ * What a crash leaves, at each point:
+ * - before the rename: a folder without a store, as it was, and beside the key a side folder that
+ *   nothing reads and the next import removes.
+ * - after it: the whole store. It was on the disk before it got its name.
+ * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (a key that is none).
+ */
+export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
+  const { folder } = options
+  const held = holdFolder(folder)
+  const side = join(folder, SIDE_FOLDER)
+  try {
+    if (existsSync(held.storePath)) {
+      throw new ExportError(
+        'IMPORT_OVER_STORE',
+        `${folder} holds a store already: import into a folder that holds nothing but the key`,
+      )
+    }
+    rmSync(side, { recursive: true, force: true })
+    mkdirSync(side, { mode: 0o700 })
+    const done = await buildStore(side, options)
+    renameSync(storePathIn(side), held.storePath)
+    sync(folder)
+    return done
+  } finally {
+    rmSync(side, { recursive: true, force: true })
+    held.release()
+  }
+}
+
+/** Builds the store in the folder `side`; when it resolves, all of it is on the disk. */
+async function buildStore(
+  side: string,
+  { folder, chunks, progress }: ImportOptions,
+): Promise<ExportHeader & ExportEnd> {
+  let store: Store | null = null
+  let ofBlocks = 0
+  try {
+    const done = await readExport(chunks, {
+      async header({ serverId, size }) {
+        checkKey(folder, serverId)
+        ofBlocks = size
+        store = openStore({ folder: side, serverId, durable: false })
+      },
+      async blocks(blocks, entries) {
+        if (store === null) return
+        await appendAll(store, blocks)
+        const last = blocks.at(-1)?.block.height ?? 0
+        progress({ blocks: last + 1, ofBlocks, entries })
+      },
+    })
+    await closed(store)
+    store = null
+    sync(storePathIn(side))
+    return done
+  } finally {
+    await closed(store)
+  }
+}
+
+async function closed(store: Store | null): Promise<void> {
+  await store?.close()
+}
+
+async function appendAll(store: Store, blocks: readonly ReadBlock[]): Promise<void> {
+  await store.together(async () => {
+    for (const { block, effects, line } of blocks) {
+      try {
+        await store.append(block, effects)
+      } catch (error) {
+        if (!(error instanceof EffectError)) throw error
+        const index = effects.findIndex(({ position }) => position === error.position)
+        throw damagedExport({ line, height: block.height, index, what: error.message }, error)
+      }
+    }
+  })
+  await store.tidy()
+}
+
+function checkKey(folder: string, serverId: number): void {
+  const key = existingNodeKey(folder)
+  if (key?.serverId === serverId) return
+  const has = key === null ? 'no key' : `the key of server id ${key.serverId}`
+  throw new ExportError(
+    'IMPORT_WITHOUT_KEY',
+    `the export is the chain of server id ${serverId}, and ${folder} holds ${has}: ` +
+      'put the node.key of that node there; a chain without its key cannot be imported yet',
+  )
+}
+
+function sync(path: string): void {
+  const file = openSync(path, 'r')
+  fsyncSync(file)
+  closeSync(file)
+}
