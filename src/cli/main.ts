@@ -12,6 +12,9 @@ if (Number(process.versions.node.split('.')[0]) < 22) {
 const COMMANDS = new Map<string, () => Promise<Command>>([
   ['serve', async () => (await import('./serve.ts')).serveCommand()],
   ['verify', async () => (await import('./verify.ts')).verifyCommand()],
+  ['backup', async () => (await import('./backup.ts')).backupCommand()],
+  ['export', async () => (await import('./export.ts')).exportCommand()],
+  ['import', async () => (await import('./import.ts')).importCommand()],
   ['user', async () => (await import('./user.ts')).userCommand()],
   ['token', async () => (await import('./token.ts')).tokenCommand()],
   ['image', async () => (await import('./image.ts')).imageCommand()],

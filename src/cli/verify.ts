@@ -2,14 +2,16 @@ import { existsSync, statSync } from 'node:fs'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { openStoreReader, StoreError, type Verification, verifyStore } from '../storage/index.ts'
+import { count, shareOf } from './data-command.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine } from './progress.ts'
+import { type ExportVerification, verifyExport } from './verify-export.ts'
 
 /** `daicho verify`. */
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description('recompute the chain of a data folder and compare the databases with it')
-    .argument('<folder>', 'a data folder; its server may be running')
+    .description('recompute the chain of a data folder, and compare the databases, or of an export')
+    .argument('<path>', 'a data folder, whose server may be running, or an export; - for stdin')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -18,13 +20,14 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
-async function verify(folder: string, flags: { json?: boolean }): Promise<void> {
-  if (!existsSync(folder) || !statSync(folder).isDirectory()) {
-    throw new Exit(EXIT.usage, `there is no folder ${folder}`)
+async function verify(path: string, flags: { json?: boolean }): Promise<void> {
+  if (path !== '-' && !existsSync(path)) {
+    throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
   const startedMs = systemClock.now()
   const line = new ProgressLine('verifying', process.stderr)
-  const verification = await verifyFolder(folder, line)
+  const isFolder = path !== '-' && statSync(path).isDirectory()
+  const verification = await (isFolder ? verifyFolder(path, line) : verifyExport(path, line))
   line.end()
   const seconds = (systemClock.now() - startedMs) / 1000
   if (flags.json === true) {
@@ -42,9 +45,8 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<Verific
     // One view of the store from first to last, also while a server goes on writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
-      return await verifyStore(store, ({ blocks, ofBlocks, entries }) => {
-        const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
-        line.update(share, `${entries} entries`, systemClock.now())
+      return await verifyStore(store, (done) => {
+        line.update(shareOf(done), `${done.entries} entries`, systemClock.now())
       })
     } finally {
       await store.close()
@@ -52,13 +54,15 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<Verific
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
     if (error.code === 'STORE_NOT_FOUND') throw new Exit(EXIT.usage, error.message)
-    if (error.code === 'STORE_TOO_NEW') throw new Exit(EXIT.configuration, error.message)
+    if (error.code === 'STORE_TOO_NEW' || error.code === 'STORE_TOO_OLD') {
+      throw new Exit(EXIT.configuration, error.message)
+    }
     const nothing = { serverId: 0, blocks: 0, entries: 0, databases: 0, items: 0, headId: null }
     return { ...nothing, finding: { height: null, index: null, what: error.message } }
   }
 }
 
-function inWords(verification: Verification, seconds: number): string {
+function inWords(verification: Verification | ExportVerification, seconds: number): string {
   const { serverId, blocks, entries, databases, items, headId, finding } = verification
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}`
   if (finding === null) {
@@ -71,13 +75,10 @@ function inWords(verification: Verification, seconds: number): string {
     ].join('\n')
   }
   const place = [
+    'line' in finding ? `line ${finding.line}` : '',
     finding.height === null ? '' : `height ${finding.height}`,
     finding.index === null ? '' : `entry ${finding.index}`,
   ].filter((part) => part !== '')
   const where = place.length === 0 ? '' : `at ${place.join(', ')}: `
   return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
-}
-
-function count(number: number, one: string, many = `${one}s`): string {
-  return `${number} ${number === 1 ? one : many}`
 }

@@ -16,6 +16,8 @@ export interface Folder {
 }
 
 const LOCK_FILE = 'ledger.lock'
+/** What holding a folder leaves in it. */
+export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
 const TEMPORARY_PREFIX = 'daicho-temporary-'
 

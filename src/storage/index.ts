@@ -1,3 +1,10 @@
+export {
+  type Backup,
+  type BackupOptions,
+  type BackupProgress,
+  backupFolder,
+  dropOldBackups,
+} from './backup/backup.ts'
 export type { Finding } from './comparison.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
 export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'

@@ -34,7 +34,8 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   const held = holdFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
-    if (existsSync(held.storePath)) {
+    // A log without its store would be taken for that of the new one.
+    if (existsSync(held.storePath) || existsSync(`${held.storePath}-wal`)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
         `${folder} holds a store already: import into a folder that holds nothing but the key`,

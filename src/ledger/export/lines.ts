@@ -33,7 +33,9 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
         if (restBytes > LINE_BYTES_MAX) throw found(`it is longer than ${LINE_BYTES_MAX} bytes`)
         continue
       }
-      const lines = Buffer.concat([...rest, chunk.subarray(0, end)]).toString().split('\n')
+      const lines = Buffer.concat([...rest, chunk.subarray(0, end)])
+        .toString()
+        .split('\n')
       rest = [chunk.subarray(end + 1)]
       restBytes = chunk.length - end - 1
       yield { lines, first }

@@ -55,5 +55,8 @@ export async function* exportLines(
 
 function damaged(height: number, what: string, index: number | null = null): ExportError {
   const entry = index === null ? '' : `, entry ${index}`
-  return new ExportError('CHAIN_DAMAGED', `the chain does not hold at height ${height}${entry}: ${what}`)
+  return new ExportError(
+    'CHAIN_DAMAGED',
+    `the chain does not hold at height ${height}${entry}: ${what}`,
+  )
 }

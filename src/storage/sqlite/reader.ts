@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import type { Block, Head } from '../../chain/index.ts'
@@ -229,15 +229,23 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   }
 }
 
-/** A read-only connection; on a read-only disk the file is taken as one that nobody writes. */
-function connect(path: string): DatabaseSync {
-  const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
+/**
+ * A connection that only reads, and leaves the folder as it found it.
+ *
+ * Reading needs a log and its index beside the file. A node that runs, or was killed, has them. After
+ * one that was stopped the connection makes empty ones, and takes them away when it is closed: only
+ * one that could write may do that. On a read-only disk the file is taken as one that nobody writes.
+ */
+export function connect(path: string): DatabaseSync {
+  const hasLog = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
+  const database = new DatabaseSync(path, { readOnly: hasLog, timeout: BUSY_TIMEOUT_MS })
   try {
+    database.exec('PRAGMA query_only = ON')
     database.prepare('SELECT count(*) FROM sqlite_schema').get()
     return database
   } catch (error) {
     database.close()
-    if (existsSync(`${path}-wal`)) throw error
+    if (hasLog) throw error
     const url = pathToFileURL(path)
     url.searchParams.set('immutable', '1')
     return new DatabaseSync(url, { readOnly: true })

@@ -1,0 +1,21 @@
+/** A file that a node keeps in its folder beside the store. */
+interface DataFile {
+  readonly name: string
+  /** Whether it holds a private key: who has it can act as the node. */
+  readonly isKey: boolean
+}
+
+/**
+ * What a backup takes from a data folder beside the store; docs/operations.md has the table of all
+ * files. What a node makes anew, and what must not come back with an old copy, is left out.
+ */
+export const DATA_FILES: readonly DataFile[] = [
+  { name: 'node.key', isKey: true },
+  { name: 'token-keys.json', isKey: true },
+  { name: 'token-revocations.json', isKey: false },
+  { name: 'users.json', isKey: false },
+  { name: 'rates.json', isKey: false },
+]
+
+/** Folders of files that are called after the SHA-256 of their content. */
+export const CONTENT_FOLDERS: readonly string[] = ['attachments']

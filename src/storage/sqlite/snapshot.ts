@@ -1,0 +1,96 @@
+import { closeSync, openSync, statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
+import { StoreError } from '../errors.ts'
+import { connect } from './reader.ts'
+import { headOfRow, integerOf } from './rows.ts'
+import { checkedVersion, ownerOf } from './schema.ts'
+import { Query } from './statements.ts'
+
+/** Pages copied at a time, off the main thread: 4 MiB. */
+const PAGES_PER_STEP = 1_024
+
+/** What a copy of a store holds. */
+export interface Snapshot {
+  readonly serverId: number
+  readonly blocks: number
+  readonly headId: string | null
+}
+
+/**
+ * Copies the store in the file `from` to the file `to`, as it was at one moment, also while a process
+ * writes it: the writer does not wait, but its log cannot begin anew until the copy is made. Takes
+ * stores of older formats too. The copy is one file without a log, brought to the disk.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
+ */
+export async function snapshotSqlite(
+  from: string,
+  to: string,
+  progress: (share: number) => void,
+): Promise<Snapshot> {
+  let source: DatabaseSync | null = null
+  try {
+    source = connect(from)
+    if (checkedVersion(source, from) === 0) {
+      throw new StoreError('STORE_NOT_FOUND', `the store at ${from} is empty`)
+    }
+    // A view that stands from here on: without it the copy would begin anew with every commit.
+    source.exec('BEGIN')
+    const row = new Query(
+      source,
+      'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
+    ).get()
+    const head = row === undefined ? null : headOfRow(row)
+    refuseIfFull(source, dirname(to))
+    closeSync(openSync(to, 'w', 0o600))
+    await backup(source, to, {
+      rate: PAGES_PER_STEP,
+      progress: ({ totalPages, remainingPages }) => progress(1 - remainingPages / totalPages),
+    })
+    withoutLog(to)
+    const blocks = head === null ? 0 : head.height + 1
+    return { serverId: ownerOf(source), blocks, headId: head?.id ?? null }
+  } catch (error) {
+    if (error instanceof StoreError) throw error
+    throw copyError(error, from)
+  } finally {
+    source?.close()
+  }
+}
+
+/** Says at the start what would only be found out at the end. */
+function refuseIfFull(source: DatabaseSync, folder: string): void {
+  const one = (name: string) => integerOf(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
+  const needed = one('page_count') * one('page_size')
+  const { bavail, bsize } = statfsSync(folder)
+  if (needed <= bavail * bsize) return
+  const megabytes = (bytes: number) => `${Math.ceil(bytes / 1e6)} MB`
+  throw new StoreError(
+    'STORE_FULL',
+    `the copy needs ${megabytes(needed)}, but ${folder} has room for ${megabytes(bavail * bsize)}`,
+  )
+}
+
+/** Makes the copy one file that can be read on any disk; a node that opens it gives it a log again. */
+function withoutLog(path: string): void {
+  const copy = new DatabaseSync(path)
+  try {
+    copy.exec('PRAGMA synchronous = FULL')
+    copy.exec('PRAGMA journal_mode = DELETE')
+  } finally {
+    copy.close()
+  }
+}
+
+const SQLITE_FULL = 13
+const DAMAGE = new Set([11, 26]) // SQLITE_CORRUPT, SQLITE_NOTADB
+
+function copyError(error: unknown, path: string): StoreError {
+  const reason = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
+  if (code === SQLITE_FULL) {
+    return new StoreError('STORE_FULL', 'there is no room left for the copy', { cause: error })
+  }
+  const kind = DAMAGE.has(code) ? 'STORE_DAMAGED' : 'STORE_FAILED'
+  return new StoreError(kind, `${path} cannot be copied: ${reason}`, { cause: error })
+}
