@@ -4,12 +4,13 @@ import { HASH_BYTES } from './hashing.ts'
 
 /**
  * The block as JSON text with everything that proves it: the five documented fields and `proof`, as
- * `GET /api/ledgers?proof=1` shows it and an export keeps it.
+ * `GET /api/ledgers?proof=1` shows it and an export keeps it. An entry that was erased has no blind:
+ * 32 zeros in a store, `null` here.
  */
 export function provenBlockJson(block: Block): string {
   return (
     `${blockJson(block).slice(0, -1)},"proof":{"height":${block.height},"root":"${block.root}",` +
-    `"blinds":${hexListJson(block.blinds)},"commitments":${hexListJson(block.commitments)}}}`
+    `"blinds":${hexListJson(block.blinds, 'null')},"commitments":${hexListJson(block.commitments)}}}`
   )
 }
 
@@ -34,7 +35,7 @@ export function provenBlockParts(value: Json): ProvenBlockParts | string {
   const { height, root } = proof
   if (!isCount(height)) return 'proof.height is not an integer'
   if (typeof root !== 'string') return 'proof.root is not a text'
-  const blinds = hashesOf(proof, 'blinds')
+  const blinds = hashesOf(proof, 'blinds', null)
   if (typeof blinds === 'string') return blinds
   const commitments = hashesOf(proof, 'commitments')
   if (typeof commitments === 'string') return commitments
@@ -50,12 +51,19 @@ function isIntegerList(value: Json | undefined): value is number[] {
 }
 
 const HASH_HEX = /^[0-9a-f]{64}$/
+const ZEROS = '0'.repeat(HASH_BYTES * 2)
 
-function hashesOf(proof: JsonObject, name: string): Uint8Array | string {
+/** `zeros` is how 32 zeros are written, where not as they are. */
+function hashesOf(
+  proof: JsonObject,
+  name: string,
+  zeros: null | string = ZEROS,
+): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`
   const bytes = Buffer.allocUnsafe(list.length * HASH_BYTES)
-  for (const [index, hex] of list.entries()) {
+  for (const [index, given] of list.entries()) {
+    const hex = given === zeros ? ZEROS : given
     if (typeof hex !== 'string' || !HASH_HEX.test(hex)) {
       return `proof.${name}[${index}] is not 64 lowercase hex digits`
     }
@@ -64,11 +72,12 @@ function hashesOf(proof: JsonObject, name: string): Uint8Array | string {
   return bytes
 }
 
-function hexListJson(hashes: Uint8Array): string {
+function hexListJson(hashes: Uint8Array, zeros = `"${ZEROS}"`): string {
   const hex = Buffer.from(hashes.buffer, hashes.byteOffset, hashes.length).toString('hex')
   let text = ''
   for (let at = 0; at < hex.length; at += HASH_BYTES * 2) {
-    text += `${at === 0 ? '' : ','}"${hex.slice(at, at + HASH_BYTES * 2)}"`
+    const one = hex.slice(at, at + HASH_BYTES * 2)
+    text += `${at === 0 ? '' : ','}${one === ZEROS ? zeros : `"${one}"`}`
   }
   return `[${text}]`
 }

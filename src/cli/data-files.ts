@@ -17,5 +17,8 @@ export const DATA_FILES: readonly DataFile[] = [
   { name: 'rates.json', isKey: false },
 ]
 
-/** Folders of files that are called after the SHA-256 of their content. */
-export const CONTENT_FOLDERS: readonly string[] = ['attachments']
+/**
+ * Folders of files that are called after the SHA-256 of their content, and the folder in each that is
+ * there while more may be arriving.
+ */
+export const CONTENT_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const

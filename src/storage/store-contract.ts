@@ -265,6 +265,38 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await store.item('fruit', '7'))?.text).toBe('{"id":"7","n":"mine"}')
     })
 
+    it('blocks appended together become durable together, or none of them', async () => {
+      await open()
+      await appendEntries(store, [entry.createDb('fruit')])
+      await store.together(async () => {
+        await appendEntries(store, [entry.create('fruit', 'a')])
+        await appendEntries(store, [entry.create('fruit', 'b'), entry.update('fruit', 'a')])
+      })
+      const before = await store.head(serverid)
+      expect(before?.height).toBe(2)
+      const refused = store.together(async () => {
+        await appendEntries(store, [entry.createDb('veg'), entry.create('fruit', 'c')])
+        await appendEntries(store, [entry.create('fruit', 'd'), entry.create('fruit', 'a')])
+      })
+      await expect(refused).rejects.toMatchObject({
+        code: 'EFFECT_IMPOSSIBLE',
+        position: packPosition(4, 1),
+        message: 'create_item does not fit item a of fruit',
+      })
+      const left = store.together(async () => {
+        await appendEntries(store, [entry.create('fruit', 'e')])
+        throw new Error('changed my mind')
+      })
+      await expect(left).rejects.toThrow('changed my mind')
+      await expectLasting(async (now) => {
+        expect(await now.head(serverid)).toEqual(before)
+        expect(await now.databases()).toHaveLength(1)
+        expect(await now.countItems(0)).toBe(2)
+      })
+      await appendEntries(store, [entry.createDb('veg'), entry.create('veg', 'c')])
+      expect((await store.head(serverid))?.height).toBe(3)
+    })
+
     it('a reader sees every append from its next refresh on, and only what was appended', async () => {
       await open()
       const reader = await under.read()

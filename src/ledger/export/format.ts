@@ -49,7 +49,7 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
 export function headerOf(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value
-  if (!isCount(version) || !isCount(serverid) || !isCount(size)) return null
+  if (!isCount(version) || version < 1 || !isCount(serverid) || !isCount(size)) return null
   if (head !== null && typeof head !== 'string') return null
   if (public_key !== null && typeof public_key !== 'string') return null
   return { version, serverId: serverid, size, headId: head, publicKey: public_key }

@@ -1,6 +1,6 @@
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
 import { holdFolder, LOCK_FILES, storePathIn } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
@@ -34,8 +34,11 @@ export interface BackupOptions {
   readonly nowMs: number
   /** Files of the folder that are copied when they are there. */
   readonly files: readonly string[]
-  /** Folders in it of files that are called after their content. */
-  readonly contentFolders: readonly string[]
+  /**
+   * Folders in it of files that are called after their content, `<2 digits>/<62 digits>` of its
+   * SHA-256, and the folder in each that is there while more may be on their way.
+   */
+  readonly contentFolders: readonly { readonly name: string; readonly incoming: string }[]
   /** Whether the copy is verified before it gets its name. */
   readonly verify: boolean
   readonly progress: BackupProgress
@@ -98,7 +101,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
 async function fillPartial(options: BackupOptions, partial: string): Promise<Omit<Backup, 'path'>> {
   const { folder, to, files, verify, progress } = options
   const contents = await contentFoldersOf(options, partial)
-  await forgetStore(partial)
+  await forgetAllBut(contents, partial)
   let copied = 0
   // Files first, what the store names second, then what came meanwhile: the snapshot names nothing
   // that is not in one of the two. What was removed before it is not kept from an earlier run.
@@ -115,9 +118,12 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
     await forgetStore(partial)
     throw error
   })
-  for (const one of contents) copied += await copyMissing(one)
+  for (const one of contents) {
+    copied += await copyMissing(one)
+    // Some of them the snapshot may not name: the copy says so in the way that a killed node does.
+    if (existsSync(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
+  }
   for (const name of files) {
-    await rm(join(partial, name), { force: true })
     if (existsSync(join(folder, name))) await copyDurably(join(folder, name), join(partial, name))
   }
   sync(partial)
@@ -126,7 +132,15 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   return { ...snapshot, contents: copied, verification }
 }
 
-/** Removes the store of a run that was interrupted. */
+/** Leaves of a run that was interrupted only folders of files called after their content. */
+async function forgetAllBut(contents: readonly ContentFolders[], partial: string): Promise<void> {
+  const kept = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
+  for (const name of await readdir(partial)) {
+    if (!kept.has(name)) await rm(join(partial, name), { recursive: true, force: true })
+  }
+}
+
+/** Removes a store that is not whole. */
 async function forgetStore(partial: string): Promise<void> {
   for (const ending of ['', '-journal', '-wal', '-shm']) {
     await rm(storePathIn(partial) + ending, { force: true })
@@ -136,14 +150,15 @@ async function forgetStore(partial: string): Promise<void> {
 async function contentFoldersOf(
   { folder, to, contentFolders }: BackupOptions,
   partial: string,
-): Promise<ContentFolders[]> {
+): Promise<(ContentFolders & { incoming: string })[]> {
   const last = (await backupsIn(to)).at(-1)
   return contentFolders
-    .filter((name) => existsSync(join(folder, name)))
-    .map((name) => {
+    .filter(({ name }) => existsSync(join(folder, name)))
+    .map(({ name, incoming }) => {
       mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })
+      rmSync(join(partial, name, incoming), { recursive: true, force: true })
       const earlier = last === undefined ? null : join(to, last, name)
-      return { from: join(folder, name), to: join(partial, name), earlier }
+      return { from: join(folder, name), to: join(partial, name), earlier, incoming }
     })
 }
 

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { closeSync, createReadStream, existsSync, fsyncSync, linkSync, openSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { StoreError } from '../errors.ts'
 
 /** A file that is still being written; nothing with this ending is ever taken for a whole one. */
 const UNFINISHED = '.unfinished'
-/** The name of a file that is called after its content: 64 hex digits of SHA-256. */
-const CONTENT_NAME = /^[0-9a-f]{64}$/
+/** A file that is called after its content: the 64 hex digits of its SHA-256, two of them as folder. */
+const CONTENT_PATH = /^[0-9a-f]{2}\/[0-9a-f]{62}$/
 
 /** Brings the entries of a folder, or the content of a file, to the disk. */
 export function sync(path: string): void {
@@ -54,8 +54,9 @@ async function contentsOf(folder: string): Promise<string[]> {
   if (!existsSync(folder)) return []
   const found = await readdir(folder, { recursive: true, withFileTypes: true })
   return found
-    .filter((one) => one.isFile() && CONTENT_NAME.test(one.name))
-    .map((one) => join(one.parentPath.slice(folder.length), one.name))
+    .filter((one) => one.isFile())
+    .map((one) => relative(folder, join(one.parentPath, one.name)))
+    .filter((path) => CONTENT_PATH.test(path))
     .sort()
 }
 
@@ -80,7 +81,7 @@ export async function copyMissing({ from, to, earlier }: ContentFolders): Promis
     if (existsSync(target)) continue
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     if (earlier === null || !linked(join(earlier, path), target)) {
-      if (!(await copiedContent(join(from, path), target))) continue
+      if (!(await copiedContent(join(from, path), target, path.replace('/', '')))) continue
       copied += 1
     }
     touched.add(dirname(target))
@@ -89,10 +90,13 @@ export async function copyMissing({ from, to, earlier }: ContentFolders): Promis
   return copied
 }
 
-/** Removes from `to` what is not in `from` any more. */
+/** Removes from `to` what is not in `from` any more, and what never was whole. */
 export async function dropSurplus({ from, to }: ContentFolders): Promise<void> {
   const kept = new Set(await contentsOf(from))
-  for (const path of await contentsOf(to)) if (!kept.has(path)) await unlink(join(to, path))
+  for (const one of await readdir(to, { recursive: true, withFileTypes: true })) {
+    const path = relative(to, join(one.parentPath, one.name))
+    if (!one.isDirectory() && !kept.has(path)) await unlink(join(to, path))
+  }
 }
 
 /** Whether `target` is now another name of `path`; not every file system can do that. */
@@ -105,10 +109,9 @@ function linked(path: string, target: string): boolean {
   }
 }
 
-async function copiedContent(from: string, target: string): Promise<boolean> {
+async function copiedContent(from: string, target: string, sha256: string): Promise<boolean> {
   try {
-    const digest = await copyDurably(from, target)
-    if (target.endsWith(digest)) return true
+    if ((await copyDurably(from, target)) === sha256) return true
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
     throw error

@@ -1,0 +1,286 @@
+// What an export promises to whoever keeps one: it is whole or it is noticed, and an import leaves
+// all of the node or nothing of it.
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { gzipSync } from 'node:zlib'
+import { expect, it } from 'vitest'
+import {
+  HandClock,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import {
+  type Block,
+  type Entry,
+  type Head,
+  headOf,
+  provenBlockJson,
+  sealBlock,
+} from '../../chain/index.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { existingNodeKey, nodeKeyIn } from '../node-key.ts'
+import { ExportError } from './errors.ts'
+import { endLine, headerLine } from './format.ts'
+import { importExport } from './import.ts'
+import { readExport } from './read-export.ts'
+import { exportLines } from './write-export.ts'
+
+const TAKES_ALL = { header: async () => {}, blocks: async () => {} }
+const noProgress = () => {}
+
+/** The export of a folder, as one text. */
+async function exportOf(folder: string): Promise<string> {
+  const store = openStoreReader(folder, { frozen: false })
+  try {
+    let text = ''
+    for await (const lines of exportLines(store, folder, noProgress)) text += lines
+    return text
+  } finally {
+    await store.close()
+  }
+}
+
+async function* chunksOf(bytes: Uint8Array, size = 1_000): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+}
+
+/** What reading `bytes` comes to: the error's code and finding, or null. */
+async function refusalOf(bytes: Uint8Array, size?: number) {
+  try {
+    await readExport(chunksOf(bytes, size), TAKES_ALL)
+    return null
+  } catch (error) {
+    if (error instanceof ExportError) return error
+    throw error
+  }
+}
+
+/** A folder in which a node lived, and its export. */
+async function livedIn(): Promise<{ folder: string; text: string }> {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', [
+    { id: 'fig', 台: '🍎\n' },
+    { id: 'plum', n: 1e21 },
+  ])
+  await node.send('POST', '/api/fruit/fig', { ripe: true })
+  await node.send('DELETE', '/api/fruit/plum')
+  await node.close()
+  return { folder, text: await exportOf(folder) }
+}
+
+it('an export that nobody touched reads back, in chunks of any size, compressed or not', async () => {
+  const { text } = await livedIn()
+  const bytes = Buffer.from(text)
+  for (const size of [1, 7, 1_000, 1_000_000]) {
+    expect(await refusalOf(bytes, size)).toBeNull()
+    expect(await refusalOf(gzipSync(bytes), size)).toBeNull()
+  }
+})
+
+it('one flipped bit in any byte is found, on its line', async () => {
+  const bytes = Buffer.from((await livedIn()).text)
+  let line = 1
+  for (let at = 0; at < bytes.length; at += 1) {
+    for (const bit of [0x01, 0x20]) {
+      const damaged = Buffer.from(bytes)
+      damaged[at] = (damaged[at] ?? 0) ^ bit
+      const error = await refusalOf(damaged, bytes.length)
+      expect(error, `byte ${at}, bit ${bit}`).not.toBeNull()
+      // Damage of the header can look like something else altogether.
+      if (line === 1) continue
+      expect([error?.code, error?.message]).toEqual(['EXPORT_DAMAGED', expect.any(String)])
+      // A break that became something else leaves two lines in one, or the last without its end.
+      const found = error?.finding?.line ?? 0
+      expect([line, line + 1], `byte ${at}: ${error?.message}`).toContain(found)
+    }
+    if (bytes[at] === 0x0a) line += 1
+  }
+})
+
+it('an export that was cut short anywhere is noticed, compressed or not', async () => {
+  const bytes = Buffer.from((await livedIn()).text)
+  for (let length = 0; length < bytes.length; length += 1) {
+    const error = await refusalOf(bytes.subarray(0, length), bytes.length)
+    expect(error, `cut to ${length} bytes`).not.toBeNull()
+  }
+  const packed = gzipSync(bytes)
+  for (let length = 2; length < packed.length; length += 1) {
+    expect(await refusalOf(packed.subarray(0, length)), `cut to ${length} bytes`).not.toBeNull()
+  }
+})
+
+it('lines that were exchanged, left out, repeated or added are found', async () => {
+  const lines = (await livedIn()).text.trimEnd().split('\n')
+  const [header = '', one = '', two = '', ...rest] = lines
+  const findings = await Promise.all(
+    [
+      [header, two, one, ...rest],
+      [header, one, ...rest],
+      [header, one, one, two, ...rest],
+      [...lines, ''],
+      [...lines, one],
+      [header, ...rest.slice(-1)],
+      [...lines.slice(0, -2), ...lines.slice(-1)],
+      [header],
+    ].map(async (changed) => {
+      const { finding } = (await refusalOf(Buffer.from(`${changed.join('\n')}\n`))) ?? {}
+      return [finding?.line, finding?.what]
+    }),
+  )
+  expect(findings).toEqual([
+    [2, 'a block of height 0 must stand here'],
+    [3, 'a block of height 1 must stand here'],
+    [3, 'a block of height 1 must stand here'],
+    [7, 'something follows the end'],
+    [7, 'something follows the end'],
+    [2, 'the header gives 4 blocks; 0 stand here'],
+    [5, 'the header gives 4 blocks; 3 stand here'],
+    [2, 'the end is missing: the file was cut short'],
+  ])
+})
+
+it('what is no export, or that of a newer daicho, is told apart from a damaged one', async () => {
+  const code = async (text: string) => (await refusalOf(Buffer.from(text)))?.code
+  expect(await code('')).toBe('EXPORT_FOREIGN')
+  expect(await code('hello\n')).toBe('EXPORT_FOREIGN')
+  expect(await code('{"daicho":"export"}\n')).toBe('EXPORT_FOREIGN')
+  const header = { version: 2, serverId: 5, size: 0, headId: null, publicKey: null }
+  expect(await code(`${headerLine(header)}\nwhatever\n`)).toBe('EXPORT_TOO_NEW')
+})
+
+/** A chain that anyone can compute, with the right hashes; what it says need not make sense. */
+function forged(serverId: number, ...blocks: Entry[][]): Buffer {
+  let head: Head | null = null
+  let entries = 0
+  const lines = blocks.map((body) => {
+    const block: Block = sealBlock(head, {
+      serverId,
+      entries: body.map((entry) => canonicalJson(entry)),
+      timestamps: body.map(() => 1),
+      blinds: randomBytes(body.length * 32),
+    })
+    head = headOf(block)
+    entries += body.length
+    return provenBlockJson(block)
+  })
+  const headId = (head as Head | null)?.id ?? null
+  const header = { version: 1, serverId, size: blocks.length, headId, publicKey: null }
+  const end = endLine({ blocks: blocks.length, entries, headId })
+  return Buffer.from(`${[headerLine(header), ...lines, end].join('\n')}\n`)
+}
+
+it('a chain with right hashes is refused where an entry is none that this node could have made', async () => {
+  const serverid = 7
+  const created: Entry = { serverid, method: 'create_db', db: 'fruit' }
+  const findingOf = async (entry: Entry) =>
+    (await refusalOf(forged(serverid, [created], [created, entry])))?.finding
+  expect(await findingOf({ ...created, serverid: 8 })).toEqual({
+    line: 3,
+    height: 1,
+    index: 1,
+    what: 'the entry names another server id',
+  })
+  // Names cross to the writer as lines: one with a break in it would be another change there.
+  expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })
+  expect(await findingOf({ ...created, db: 'ledgers' })).toMatchObject({ line: 3, index: 1 })
+  expect(
+    await findingOf({ serverid, method: 'create_item', db: 'fruit', item: { id: '../x' } }),
+  ).toMatchObject({ line: 3, index: 1 })
+  const nonsense = { ...created, more: 1 } as Entry
+  expect(await findingOf(nonsense)).toMatchObject({ index: 1, what: 'it is not an entry' })
+})
+
+it('an import of a change that fits nothing names it, and leaves the folder as it was', async () => {
+  const folder = temporaryFolder()
+  const { serverId: serverid } = nodeKeyIn(folder, true)
+  const before = readdirSync(folder)
+  const fig: Entry = { serverid, method: 'create_item', db: 'fruit', item: { id: 'fig' } }
+  const chain = forged(serverid, [{ serverid, method: 'create_db', db: 'fruit' }, fig], [fig])
+  const imported = importExport({ folder, chunks: chunksOf(chain), progress: noProgress })
+  await expect(imported).rejects.toMatchObject({
+    code: 'EXPORT_DAMAGED',
+    message: 'line 3, height 1, entry 0: create_item does not fit item fig of fruit',
+  })
+  expect(readdirSync(folder).filter((name) => name !== 'ledger.lock')).toEqual(before)
+})
+
+it('a deep document in a line is refused, not a crash', async () => {
+  const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+  const { text } = await livedIn()
+  const [header = '', ...rest] = text.split('\n')
+  for (const line of [deep, rest[1]?.replace('"🍎\\n"', () => deep) ?? '']) {
+    const error = await refusalOf(Buffer.from([header, rest[0], line, ...rest.slice(2)].join('\n')))
+    expect(error?.finding?.line).toBe(3)
+  }
+})
+
+it('an import continues the chain of the node, and the files are for their owner alone', async () => {
+  const { folder, text } = await livedIn()
+  const target = temporaryFolder()
+  const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
+  writeFileSync(join(target, 'node.key'), key, { mode: 0o600 })
+  // What an interrupted import left is of no interest.
+  mkdirSync(join(target, 'import.partial'))
+  writeFileSync(join(target, 'import.partial', 'ledger.db'), 'half')
+
+  const seen: number[] = []
+  const done = await importExport({
+    folder: target,
+    chunks: chunksOf(Buffer.from(text)),
+    progress: ({ entries }) => seen.push(entries),
+  })
+  expect(done).toMatchObject({ blocks: 4, entries: 5, size: 4 })
+  expect(seen.at(-1)).toBe(5)
+  expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+  expect(await verifyFolder(target)).toMatchObject({
+    finding: null,
+    blocks: 4,
+    headId: done.headId,
+  })
+  expect(await exportOf(target)).toBe(text)
+
+  const node = await startLedgerNode({ folder: target, clock: new HandClock(1_900_000_000_000) })
+  expect((await node.send('POST', '/api/fruit', { id: 'pear' })).status).toBe(200)
+  await node.close()
+  expect(await verifyFolder(target)).toMatchObject({ finding: null, blocks: 5 })
+})
+
+it('an import needs the key of the chain, and a folder without a store or its log', async () => {
+  const { folder, text } = await livedIn()
+  const codeIn = async (target: string) => {
+    const chunks = chunksOf(Buffer.from(text))
+    try {
+      await importExport({ folder: target, chunks, progress: noProgress })
+      return 'imported'
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  const other = temporaryFolder()
+  expect(await codeIn(other)).toBe('IMPORT_WITHOUT_KEY')
+  nodeKeyIn(other, true)
+  expect(await codeIn(other)).toBe('IMPORT_WITHOUT_KEY')
+  expect(existsSync(join(other, 'ledger.db'))).toBe(false)
+  writeFileSync(join(other, 'ledger.db-wal'), 'x')
+  expect(await codeIn(other)).toBe('IMPORT_OVER_STORE')
+  expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
+  writeFileSync(join(other, 'node.key'), 'not a key')
+  expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
+})
+
+it('a chain that does not hold is not exported', async () => {
+  const { folder } = await livedIn()
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  database.exec(`UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
+  database.close()
+  await expect(exportOf(folder)).rejects.toMatchObject({
+    code: 'CHAIN_DAMAGED',
+    message: expect.stringContaining('height 1, entry 1'),
+  })
+})

@@ -1,0 +1,306 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it, onTestFinished } from 'vitest'
+import { holdFolder } from '../folder.ts'
+import { openStore, openStoreReader } from '../open.ts'
+import type { Store } from '../store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../store-contract.ts'
+import { verifyStore } from '../verify.ts'
+import { type BackupOptions, backupFolder, dropOldBackups } from './backup.ts'
+
+const NOW = Date.UTC(2026, 10, 20, 19, 30, 5, 123)
+const serverId = CONTRACT_SERVER_ID
+
+function testFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** A data folder with a store of `blocks` blocks and a key, and where its backups go. */
+async function world(blocks = 3): Promise<{ folder: string; to: string; store: Store }> {
+  const folder = join(testFolder(), 'data')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'node.key'), 'the key')
+  const store = openStore({ folder, serverId, durable: false })
+  onTestFinished(() => store.close().catch(() => {})) // where the test did not
+  await appendEntries(store, [entry.createDb('fruit')])
+  for (let n = 1; n < blocks; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)])
+  return { folder, to: join(folder, '..', 'backups'), store }
+}
+
+function backup(folder: string, to: string, options: Partial<BackupOptions> = {}) {
+  return backupFolder({
+    folder,
+    to,
+    nowMs: NOW,
+    files: ['node.key', 'users.json'],
+    contentFolders: [{ name: 'attachments', incoming: 'incoming' }],
+    verify: true,
+    progress: () => {},
+    ...options,
+  })
+}
+
+/** Puts a file called after its content into the folder. */
+function keepContent(folder: string, content: string): string {
+  const name = createHash('sha256').update(content).digest('hex')
+  mkdirSync(join(folder, 'attachments', name.slice(0, 2)), { recursive: true })
+  writeFileSync(join(folder, 'attachments', name.slice(0, 2), name.slice(2)), content)
+  return join('attachments', name.slice(0, 2), name.slice(2))
+}
+
+async function verification(folder: string) {
+  const store = openStoreReader(folder, { frozen: true })
+  try {
+    return await verifyStore(store)
+  } finally {
+    await store.close()
+  }
+}
+
+it('a backup is a data folder: the store of one moment, verified, and the files that were named', async () => {
+  const { folder, to, store } = await world()
+  writeFileSync(join(folder, 'rates.json'), 'not named')
+  const shares: number[] = []
+  const made = await backup(folder, to, { progress: (share) => shares.push(share) })
+  expect(made).toMatchObject({ serverId, blocks: 3, headId: (await store.head(serverId))?.id })
+  expect(made.path).toBe(join(to, '2026-11-20T19-30-05.123Z'))
+  expect(made.verification).toMatchObject({ finding: null, blocks: 3 })
+  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+  expect(readdirSync(made.path ?? '').sort()).toEqual(['ledger.db', 'node.key'])
+  expect(readFileSync(join(made.path ?? '', 'node.key'), 'utf8')).toBe('the key')
+  expect(shares).toEqual(shares.toSorted((one, other) => one - other))
+  expect(shares.at(-1)).toBe(1)
+  for (const name of ['', 'ledger.db', 'node.key']) {
+    expect(statSync(join(made.path ?? '', name)).mode & 0o077).toBe(0)
+  }
+
+  const again = openStore({ folder: made.path ?? '', serverId, durable: true })
+  await appendEntries(again, [entry.create('fruit', 'more')])
+  await again.close()
+  expect(await verification(made.path ?? '')).toMatchObject({ finding: null, blocks: 4 })
+})
+
+it('a backup while the node writes holds the chain up to one block, and the databases as of it', async () => {
+  const { folder, to, store } = await world(2_000)
+  let isWriting = true
+  const writing = (async () => {
+    for (let n = 0; isWriting; n += 1) {
+      await appendEntries(store, [
+        entry.create('fruit', `while ${n}`),
+        entry.update('fruit', '1', n),
+      ])
+      if (n % 50 === 0) await store.tidy()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  })()
+  const made = await backup(folder, to)
+  isWriting = false
+  await writing
+  expect(made.verification?.finding).toBeNull()
+  expect(made.blocks).toBeGreaterThanOrEqual(2_000)
+  const [last] = await store.blocks(serverId, made.blocks - 1, 1)
+  expect(last?.id).toBe(made.headId)
+  expect((await store.head(serverId))?.height).toBeGreaterThan(made.blocks)
+})
+
+it('a store that does not hold gives no backup, unless nobody looks', async () => {
+  const { folder, to, store } = await world()
+  await store.close()
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  database.exec(`UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
+  database.close()
+  const made = await backup(folder, to)
+  expect(made.path).toBeNull()
+  expect(made.verification?.finding).toMatchObject({ height: 1, index: 0 })
+  expect(readdirSync(to)).toEqual(['.partial'])
+  expect((await backup(folder, to, { verify: false })).path).not.toBeNull()
+  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+})
+
+it('what an interrupted run left is never a backup, and the next one makes it whole', async () => {
+  const { folder, to } = await world()
+  const content = keepContent(folder, 'a picture')
+  const gone = keepContent(folder, 'erased since')
+  mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
+  mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
+  // Finished files are kept; to see it, this one has a content of its own.
+  writeFileSync(join(to, '.partial', content), 'as the last run left it')
+  writeFileSync(join(to, '.partial', gone), 'erased since')
+  writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')
+  writeFileSync(join(to, '.partial', 'users.json'), 'asked for then, not now')
+  writeFileSync(join(to, '.partial', 'ledger.db'), 'half a store')
+  writeFileSync(join(to, '.partial', 'ledger.db-journal'), 'half a journal')
+  unlinkSync(join(folder, gone))
+
+  const made = await backup(folder, to, { files: ['node.key'] })
+  const path = made.path ?? ''
+  expect(made.contents).toBe(0)
+  expect(readFileSync(join(path, content), 'utf8')).toBe('as the last run left it')
+  expect(existsSync(join(path, gone))).toBe(false)
+  expect(readdirSync(path).sort()).toEqual(['attachments', 'ledger.db', 'node.key'])
+  expect(existsSync(join(path, `${content}.unfinished`))).toBe(false)
+  expect((await verification(path)).finding).toBeNull()
+  expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
+})
+
+it('contents are copied once: the next backup links those of the last, and leaves out what went', async () => {
+  const { folder, to } = await world()
+  const first = keepContent(folder, 'first')
+  const second = keepContent(folder, 'second')
+  mkdirSync(join(folder, 'attachments', 'incoming'))
+  writeFileSync(join(folder, 'attachments', 'incoming', '1'), 'still arriving')
+  const one = await backup(folder, to)
+  expect(one.contents).toBe(2)
+  unlinkSync(join(folder, second))
+  const third = keepContent(folder, 'third')
+  const two = await backup(folder, to, { nowMs: NOW + 1_000 })
+  expect(two.contents).toBe(1)
+  const inode = (backup: { path: string | null }, path: string) =>
+    statSync(join(backup.path ?? '', path)).ino
+  expect(inode(two, first)).toBe(inode(one, first))
+  expect(inode(two, first)).not.toBe(statSync(join(folder, first)).ino)
+  expect(existsSync(join(two.path ?? '', second))).toBe(false)
+  expect(existsSync(join(one.path ?? '', second))).toBe(true)
+  expect(readFileSync(join(two.path ?? '', third), 'utf8')).toBe('third')
+  expect(readdirSync(join(two.path ?? '', 'attachments', 'incoming'))).toEqual([])
+  rmSync(join(folder, 'attachments', 'incoming'), { recursive: true })
+  const three = await backup(folder, to, { nowMs: NOW + 2_000 })
+  expect(existsSync(join(three.path ?? '', 'attachments', 'incoming'))).toBe(false)
+
+  writeFileSync(join(folder, third), 'another content')
+  rmSync(to, { recursive: true })
+  await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
+})
+
+it('backups of one moment stand beside each other, and old ones go on demand', async () => {
+  const { folder, to } = await world()
+  for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
+  mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
+  mkdirSync(join(to, 'mine'))
+  const names = ['2026-11-20T19-30-05.124Z', '2026-11-20T19-30-05.125Z']
+  expect(await dropOldBackups(to, 2)).toEqual(['2026-11-20T19-30-05.123Z'])
+  expect(readdirSync(to).sort()).toEqual([...names, 'mine'])
+  expect(await dropOldBackups(to, 2)).toEqual([])
+})
+
+it('two backups into one folder do not meet, and nothing is made where there is no store', async () => {
+  const { folder, to } = await world()
+  const other = holdFolder(join(to, '.partial'))
+  await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
+  other.release()
+  expect((await backup(folder, to)).path).not.toBeNull()
+  const nothing = testFolder()
+  await expect(backup(nothing, join(nothing, 'to'))).rejects.toMatchObject({
+    code: 'STORE_NOT_FOUND',
+  })
+  expect(readdirSync(nothing)).toEqual([])
+})
+
+it('a store of an older format is copied as it is, before a newer daicho changes it', async () => {
+  const folder = testFolder()
+  const vector = new URL('../../../test/vectors/store-format-1/ledger.db', import.meta.url)
+  writeFileSync(join(folder, 'ledger.db'), readFileSync(vector))
+  const made = await backup(folder, join(folder, '..', `${folder}-backups`))
+  onTestFinished(() => rmSync(`${folder}-backups`, { recursive: true, force: true }))
+  expect(made.verification).toBeNull()
+  const version = (path: string) => {
+    const database = new DatabaseSync(join(path, 'ledger.db'), { readOnly: true })
+    try {
+      return database.prepare('PRAGMA user_version').get()
+    } finally {
+      database.close()
+    }
+  }
+  expect(version(made.path ?? '')).toEqual({ user_version: 1 })
+  const owner = made.serverId
+  await openStore({ folder: made.path ?? '', serverId: owner, durable: true }).close()
+  expect((await verification(made.path ?? '')).finding).toBeNull()
+})
+
+/** Mounts a small disk at a folder of its own, or says why it cannot. */
+function smallDisk(kilobytes: number): string | null {
+  const disk = testFolder()
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${kilobytes}k`, 'tmpfs', disk], {
+      stdio: 'pipe',
+    })
+  } catch {
+    return null
+  }
+  onTestFinished(() => {
+    execFileSync('umount', [disk])
+  })
+  return disk
+}
+
+it('a full disk is said, nothing half is left as a backup, and with room it goes on', async (test) => {
+  const disk = smallDisk(400)
+  if (disk === null) return test.skip('no disk can be mounted here: needs root on Linux')
+  const { folder, store } = await world()
+  const to = join(disk, 'backups')
+  // Not enough for the store: known beforehand.
+  await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
+  await expect(backup(folder, to)).rejects.toMatchObject({
+    code: 'STORE_FULL',
+    message: expect.stringMatching(/^the copy needs \d+ MB, but .* has room for \d+ MB$/),
+  })
+  expect(readdirSync(to)).toEqual(['.partial'])
+  // Enough for the store, not for the file beside it.
+  const { folder: small } = await world()
+  keepContent(small, 'y'.repeat(500_000))
+  await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })
+  expect(readdirSync(to)).toEqual(['.partial'])
+  rmSync(join(small, 'attachments'), { recursive: true })
+  expect((await backup(small, to)).path).not.toBeNull()
+})
+
+it('reading the folder of a stopped node leaves it byte for byte as it was, also on a read-only disk', async (test) => {
+  const { folder, store } = await world()
+  await store.close()
+  const picture = (path: string) =>
+    readdirSync(path, { withFileTypes: true }).map(({ name }) => [
+      name,
+      readFileSync(join(path, name)).toString('base64'),
+      statSync(join(path, name)).mtimeMs,
+    ])
+  const before = picture(folder)
+  expect((await verification(folder)).finding).toBeNull()
+  expect(picture(folder)).toEqual(before)
+  // What an earlier reader that was killed left goes with the next one.
+  writeFileSync(join(folder, 'ledger.db-wal'), '')
+  writeFileSync(join(folder, 'ledger.db-shm'), '')
+  expect((await verification(folder)).finding).toBeNull()
+  expect(picture(folder)).toEqual(before)
+
+  const disk = smallDisk(2_000)
+  if (disk === null) return test.skip('no disk can be mounted here: needs root on Linux')
+  execFileSync('cp', ['-a', folder, join(disk, 'stopped')])
+  const killed = join(disk, 'killed')
+  mkdirSync(killed)
+  const running = openStore({ folder, serverId, durable: false })
+  await appendEntries(running, [entry.create('fruit', 'only in the log')])
+  for (const name of readdirSync(folder))
+    writeFileSync(join(killed, name), readFileSync(join(folder, name)))
+  await running.close()
+  execFileSync('mount', ['-o', 'remount,ro', disk])
+  expect(await verification(join(disk, 'stopped'))).toMatchObject({ finding: null, blocks: 3 })
+  expect(await verification(killed)).toMatchObject({ finding: null, blocks: 4 })
+  const made = await backup(join(disk, 'stopped'), join(folder, '..', 'from-read-only'))
+  expect(made.verification).toMatchObject({ finding: null, blocks: 3 })
+})
