@@ -1,0 +1,364 @@
+// `daicho backup`, `export`, `import` and `verify` of an export, as people and scripts meet them.
+import { spawnSync } from 'node:child_process'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
+import { gunzipSync } from 'node:zlib'
+import { expect, it } from 'vitest'
+import { CONTENT_FOLDERS, DATA_FILES } from '../src/cli/data-files.ts'
+import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
+import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+
+async function post(url: string, body?: unknown): Promise<number> {
+  const reply = await fetch(url, {
+    method: 'POST',
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    headers: body === undefined ? {} : { 'content-type': 'application/json' },
+  })
+  await reply.arrayBuffer()
+  return reply.status
+}
+
+/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
+async function livedIn(): Promise<string> {
+  const folder = temporaryFolder()
+  const server = await serveLedger(folder)
+  await post(`${server.url}/api/fruit`)
+  await post(`${server.url}/api/fruit`, [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
+  await post(`${server.url}/api/fruit/fig`, { ripe: true })
+  server.child.kill('SIGTERM')
+  expect((await server.ended).code).toBe(0)
+  return folder
+}
+
+/** One line on stderr, nothing on stdout, and this exit code. */
+function expectRefusal({ code, stdout, stderr }: Ended, expected: number, line: RegExp): void {
+  expect([stdout, stderr.trimEnd().split('\n').length]).toEqual(['', 1])
+  expect(stderr).toMatch(line)
+  expect(code).toBe(expected)
+}
+
+it('--help says what each command does, its options and exit codes; what is not understood is 2', async () => {
+  const helps = await Promise.all(
+    ['backup', 'export', 'import', 'verify'].map((name) => runDaicho([name, '--help'])),
+  )
+  for (const { code, stdout, stderr } of helps) {
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toContain('--json')
+    expect(stdout).toContain('Exit code')
+  }
+  const mistakes = [
+    ['backup'],
+    ['backup', 'one'],
+    ['backup', 'one', 'two', 'three'],
+    ['backup', 'one', 'two', '--keep', '0'],
+    ['backup', 'one', 'two', '--keep', '1.5'],
+    ['export', 'one'],
+    ['export', '--out', 'one'],
+    ['import'],
+    ['import', 'one', '--nonsense'],
+  ]
+  const ended = await Promise.all(mistakes.map((args) => runDaicho(args)))
+  for (const [at, { code, stdout, stderr }] of ended.entries()) {
+    expect([mistakes[at], code, stdout]).toEqual([mistakes[at], 2, ''])
+    expect(stderr).toMatch(/help/)
+  }
+})
+
+it('where there is nothing to work on, or no place for it: one line, and 2 or 78', async () => {
+  const folder = temporaryFolder()
+  const empty = join(folder, 'empty')
+  mkdirSync(empty)
+  writeFileSync(join(folder, 'text'), 'hello\n')
+  const out = join(folder, 'out')
+  const lived = await livedIn()
+  const refusals: [string[], number, RegExp, Record<string, string>?][] = [
+    [['backup', join(folder, 'nowhere'), out], 2, /there is no folder/],
+    [['backup', empty, out], 2, /there is no store at/],
+    [['backup', lived, join(lived, 'backups')], 2, /is in the folder that is to be backed up/],
+    [['backup', lived, join(folder, 'text')], 78, /cannot be made/],
+    [['export', empty, '--out', out], 2, /there is no store at/],
+    [['export', lived, '--out', folder], 2, /is a folder: name a file/],
+    [['export', lived, '--out', '-', '--json'], 2, /both write to stdout/],
+    [['export', lived, '--out', join(folder, 'no', 'such')], 1, /ENOENT/],
+    [['import', out], 78, /set SYSTEM_FOLDER/],
+    [['import', out], 78, /there is no folder/, { SYSTEM_FOLDER: join(folder, 'nowhere') }],
+    [['import', out], 2, /there is no file/, { SYSTEM_FOLDER: empty }],
+    [['import', join(folder, 'text')], 2, /there is no export in/, { SYSTEM_FOLDER: empty }],
+    [['verify', join(folder, 'text')], 2, /there is no export in/],
+  ]
+  const ended = await Promise.all(
+    refusals.map(([args, , , variables]) => runDaicho(args, variables)),
+  )
+  for (const [at, one] of ended.entries()) {
+    const [, code, line] = refusals[at] ?? []
+    expectRefusal(one, code ?? 0, line ?? /never/)
+  }
+  expect(readdirSync(folder).sort()).toEqual(['empty', 'text'])
+})
+
+it('a backup is a folder that serve continues; --without-keys leaves the keys out', async () => {
+  const folder = await livedIn()
+  const to = join(temporaryFolder(), 'backups')
+  const json = await runDaicho(['backup', folder, to, '--json'])
+  expect([json.code, json.stdout.trimEnd().split('\n').length]).toEqual([0, 1])
+  const made = JSON.parse(json.stdout)
+  expect(made).toMatchObject({
+    status: true,
+    blocks: 3,
+    attachments: 0,
+    keys: true,
+    verified: true,
+    removed: [],
+    finding: null,
+  })
+  expect(json.stderr).toMatch(/^backing up +\d+ %/m)
+  const server = await serveLedger(made.path)
+  expect(await post(`${server.url}/api/fruit`, { id: 'new' })).toBe(200)
+  server.child.kill('SIGTERM')
+  await server.ended
+  expect(await verifyFolder(made.path)).toMatchObject({ finding: null, blocks: 4 })
+
+  const bare = await runDaicho(['backup', folder, to, '--without-keys', '--keep', '1'])
+  expect(bare.code).toBe(0)
+  expect(bare.stdout).toMatch(/^Backed up: 3 blocks, everything holds\.\nfolder .*\nserver id /)
+  expect(bare.stdout).toMatch(/keys +left out/)
+  expect(bare.stdout).toContain(`removed    ${made.path.slice(to.length + 1)}`)
+  const [left = '', ...more] = readdirSync(to)
+  expect(more).toEqual([])
+  expect(readdirSync(join(to, left))).toEqual(['ledger.db'])
+})
+
+it('a store that does not hold gives neither a backup nor an export: 1, and where', async () => {
+  const folder = await livedIn()
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  database.exec(`UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
+  database.close()
+  const to = temporaryFolder()
+  const [backup, json, exported] = await Promise.all([
+    runDaicho(['backup', folder, join(to, 'one')]),
+    runDaicho(['backup', folder, join(to, 'two'), '--json']),
+    runDaicho(['export', folder, '--out', join(to, 'export')]),
+  ])
+  expect([backup.code, json.code, exported.code]).toEqual([1, 1, 1])
+  expect(backup.stdout).toMatch(/^NO BACKUP: the store does not hold at height 1, entry 1: /)
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    status: false,
+    path: null,
+    verified: false,
+    finding: { height: 1, index: 1 },
+  })
+  expect(exported.stderr).toMatch(/^daicho: the chain does not hold at height 1, entry 1: /)
+  expect(readdirSync(to).sort()).toEqual(['one', 'two'])
+})
+
+it('an export goes to a file, a compressed one or a pipe, and each verifies and imports', async () => {
+  const folder = await livedIn()
+  const to = temporaryFolder()
+  const [plain, packed] = [join(to, 'chain.ndjson'), join(to, 'chain.ndjson.gz')]
+  const [file, gz, pipe] = await Promise.all([
+    runDaicho(['export', folder, '--out', plain, '--json']),
+    runDaicho(['export', folder, '--out', packed]),
+    runDaicho(['export', folder, '--out', '-']),
+  ])
+  expect([file.code, gz.code, pipe.code]).toEqual([0, 0, 0])
+  const { headId } = JSON.parse(file.stdout)
+  expect(JSON.parse(file.stdout)).toEqual({
+    status: true,
+    out: plain,
+    blocks: 3,
+    entries: 5,
+    headId: expect.stringMatching(/^[0-9a-f]{128}$/),
+  })
+  expect(gz.stdout).toMatch(/^Exported: 3 blocks, 5 entries\.\nhead /)
+  expect(pipe.stdout).toBe(readFileSync(plain, 'utf8'))
+  expect(gunzipSync(readFileSync(packed)).toString()).toBe(pipe.stdout)
+  expect(statSync(plain).mode & 0o777).toBe(0o600)
+  expect(readdirSync(to).sort()).toEqual(['chain.ndjson', 'chain.ndjson.gz'])
+
+  const verified = await runDaicho(['verify', packed, '--json'])
+  expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([
+    0,
+    { status: true, blocks: 3, entries: 5, databases: 1, items: 3, headId, finding: null },
+  ])
+  const target = temporaryFolder()
+  const variables = { SYSTEM_FOLDER: target }
+  expectRefusal(
+    await runDaicho(['import', plain], variables),
+    78,
+    /holds no key: put the node\.key/,
+  )
+  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
+  const imported = await runDaicho(['import', packed, '--json'], variables)
+  expect(JSON.parse(imported.stdout)).toMatchObject({ status: true, blocks: 3, entries: 5, headId })
+  expect(imported.stderr).toMatch(/^importing 100 %/m)
+  expect(await verifyFolder(target)).toMatchObject({ finding: null, headId, items: 3 })
+  expectRefusal(await runDaicho(['import', plain], variables), 78, /holds a store already/)
+})
+
+it('a damaged line of an export is named by verify and import: line, height, entry; 1', async () => {
+  const folder = await livedIn()
+  const out = join(temporaryFolder(), 'chain.ndjson')
+  await runDaicho(['export', folder, '--out', out])
+  writeFileSync(out, readFileSync(out, 'utf8').replace('"plum"', '"plus"'))
+  const target = temporaryFolder()
+  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
+  const [text, json, imported] = await Promise.all([
+    runDaicho(['verify', out]),
+    runDaicho(['verify', out, '--json']),
+    runDaicho(['import', out], { SYSTEM_FOLDER: target }),
+  ])
+  expect([text.code, json.code, imported.code]).toEqual([1, 1, 1])
+  const what = 'the entry, its timestamp, blind and commitment do not match'
+  expect(text.stdout).toContain(`DIFFERENCE at line 3, height 1, entry 1: ${what}`)
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    status: false,
+    blocks: 0,
+    finding: { line: 3, height: 1, index: 1, what },
+  })
+  expect(imported.stderr).toContain(`line 3, height 1, entry 1: ${what}`)
+  expect(readdirSync(target).sort()).toEqual(['ledger.lock', 'node.key'])
+})
+
+it('a node goes on writing while it is backed up and exported; both hold a beginning of its chain', async () => {
+  const folder = temporaryFolder()
+  const server = await serveLedger(folder)
+  await post(`${server.url}/api/fruit`)
+  const many = Array.from({ length: 5_000 }, (_, n) => ({ n }))
+  await post(`${server.url}/api/fruit`, many)
+  let isWriting = true
+  let written = 0
+  const writers = Array.from({ length: 8 }, async () => {
+    while (isWriting) {
+      expect(await post(`${server.url}/api/fruit`, { while: written })).toBe(200)
+      written += 1
+    }
+  })
+  const to = temporaryFolder()
+  const [backup, exported] = await Promise.all([
+    runDaicho(['backup', folder, join(to, 'backups'), '--json']),
+    runDaicho(['export', folder, '--out', join(to, 'chain.gz'), '--json']),
+  ])
+  isWriting = false
+  await Promise.all(writers)
+  server.child.kill('SIGKILL')
+  await server.ended
+  expect([backup.code, exported.code]).toEqual([0, 0])
+  const { blocks, headId, path } = JSON.parse(backup.stdout)
+  expect(await verifyFolder(path)).toMatchObject({ finding: null, blocks, headId })
+  const database = new DatabaseSync(join(folder, 'ledger.db'))
+  const idAt = database.prepare('SELECT id FROM blocks WHERE height = ?')
+  expect(idAt.get(blocks - 1)).toEqual({ id: headId })
+  const other = JSON.parse(exported.stdout)
+  expect(idAt.get(other.blocks - 1)).toEqual({ id: other.headId })
+  database.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, entries: 5_001 + written })
+}, 60_000)
+
+it('killed at any moment, a backup, an export and an import leave nothing half, and run again', async () => {
+  const folder = temporaryFolder()
+  const server = await serveLedger(folder)
+  await post(`${server.url}/api/fruit`)
+  const text = 'x'.repeat(200)
+  for (let block = 0; block < 8; block += 1) {
+    const many = Array.from({ length: 5_000 }, (_, n) => ({ n, text }))
+    expect(await post(`${server.url}/api/fruit`, many)).toBe(200)
+  }
+  server.child.kill('SIGTERM')
+  await server.ended
+  const to = temporaryFolder()
+  const out = join(to, 'chain.ndjson')
+  expect((await runDaicho(['export', folder, '--out', out])).code).toBe(0)
+  const target = temporaryFolder()
+  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
+  const again = join(to, 'again.ndjson')
+  const runs: [string[], Record<string, string>][] = [
+    [['backup', folder, join(to, 'backups')], {}],
+    [['export', folder, '--out', again], {}],
+    [['import', out], { SYSTEM_FOLDER: target }],
+  ]
+  // Where in its work a run is hit differs from one machine to the next; what holds does not.
+  for (const waitMs of [300, 500, 700, 900]) {
+    await Promise.all(
+      runs.map(async ([args, variables]) => {
+        const run = startDaicho(args, variables)
+        await Promise.race([delay(waitMs), run.ended])
+        run.child.kill('SIGKILL')
+        await run.ended
+      }),
+    )
+    const backups = existsSync(join(to, 'backups')) ? readdirSync(join(to, 'backups')) : []
+    for (const name of backups.filter((name) => !name.startsWith('.'))) {
+      expect((await verifyFolder(join(to, 'backups', name))).finding).toBeNull()
+    }
+    if (existsSync(again)) expect(readFileSync(again).equals(readFileSync(out))).toBe(true)
+    if (existsSync(join(target, 'ledger.db'))) break
+    expect(readdirSync(target)).not.toContain('ledger.db-wal')
+  }
+  for (const [args, variables] of runs) {
+    const { code, stderr } = await runDaicho(args, variables)
+    if (args[0] === 'import' && code === 78) expect(stderr).toMatch(/holds a store already/)
+    else expect([args[0], code]).toEqual([args[0], 0])
+  }
+  expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })
+  expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+}, 60_000)
+
+it('every file that a node keeps is one that a backup takes, or one that it is known to leave', async () => {
+  const folder = temporaryFolder()
+  const serve = ['serve', '--json', '--port', '0', '--rates-port', '0', '--sample-port', '0']
+  const all = startDaicho([...serve, '--converter-port', '0'], {
+    SYSTEM_FOLDER: folder,
+    LOG_LEVEL: 'error',
+    RATES_SOURCES: 'lastgood,snapshot',
+  })
+  await all.firstLine
+  const added = spawnSync(process.execPath, ['src/cli/main.ts', 'user', 'add', 'someone'], {
+    env: { SYSTEM_FOLDER: folder },
+    input: 'a long enough password\n',
+  })
+  expect(added.status).toBe(0)
+  all.child.kill('SIGTERM')
+  await all.ended
+  const taken = [...DATA_FILES, ...CONTENT_FOLDERS].map(({ name }) => name)
+  // The store is copied in its own way; the lock is made anew; the head that was signed last must
+  // not come back with an older store, which it is there to contradict.
+  const left = ['ledger.db', 'ledger.lock', 'signed-head']
+  expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
+})
+
+it('a full disk ends an export and an import with 1 and one line, and leaves nothing half', async (test) => {
+  const disk = temporaryFolder()
+  const options = ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', disk]
+  if (spawnSync('mount', options).status !== 0) {
+    return test.skip('no disk can be mounted here: needs root on Linux')
+  }
+  try {
+    const folder = temporaryFolder()
+    const server = await serveLedger(folder)
+    await post(`${server.url}/api/fruit`)
+    await post(`${server.url}/api/fruit`, { text: 'x'.repeat(1_000_000) })
+    server.child.kill('SIGTERM')
+    await server.ended
+    const full = await runDaicho(['export', folder, '--out', join(disk, 'chain')])
+    expect([full.code, full.stderr]).toEqual([1, expect.stringMatching(/no room left/)])
+    expect(readdirSync(disk)).toEqual([])
+    const out = join(temporaryFolder(), 'chain')
+    await runDaicho(['export', folder, '--out', out])
+    copyFileSync(join(folder, 'node.key'), join(disk, 'node.key'))
+    const imported = await runDaicho(['import', out], { SYSTEM_FOLDER: disk })
+    expect([imported.code, imported.stderr]).toEqual([1, expect.stringMatching(/no room left/)])
+    expect(readdirSync(disk).sort()).toEqual(['ledger.lock', 'node.key'])
+  } finally {
+    spawnSync('umount', [disk])
+  }
+})
