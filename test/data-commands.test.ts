@@ -222,7 +222,7 @@ it('a damaged line of an export is named by verify and import: line, height, ent
   expect(text.stdout).toContain(`DIFFERENCE at line 3, height 1, entry 1: ${what}`)
   expect(JSON.parse(json.stdout)).toMatchObject({
     status: false,
-    blocks: 0,
+    blocks: 1,
     finding: { line: 3, height: 1, index: 1, what },
   })
   expect(imported.stderr).toContain(`line 3, height 1, entry 1: ${what}`)

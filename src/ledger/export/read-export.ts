@@ -56,18 +56,23 @@ export async function readExport(
   let header: ExportHeader | null = null
   let reading: Reading | null = null
   for await (const { lines, first } of linesOf(chunks)) {
-    const blocks: ReadBlock[] = []
-    for (const [at, line] of lines.entries()) {
-      if (reading === null || header === null) {
-        header = headerIn(line)
-        reading = new Reading(header)
-        await taker.header(header)
-        continue
-      }
-      const block = reading.take(line, first + at)
-      if (block !== null) blocks.push(block)
+    let at = 0
+    if (reading === null) {
+      at = 1
+      header = headerIn(lines[0] ?? '')
+      reading = new Reading(header)
+      await taker.header(header)
     }
-    if (blocks.length > 0 && reading !== null) await taker.blocks(blocks, reading.entries)
+    const blocks: ReadBlock[] = []
+    try {
+      for (; at < lines.length; at += 1) {
+        const block = reading.take(lines[at] ?? '', first + at)
+        if (block !== null) blocks.push(block)
+      }
+    } finally {
+      // What holds before a damaged line is counted too.
+      if (blocks.length > 0) await taker.blocks(blocks, reading.entries)
+    }
   }
   if (header === null || reading === null) throw foreign('it is empty')
   return { ...header, ...reading.ended() }

@@ -258,7 +258,7 @@ it('a full disk is said, nothing half is left as a backup, and with room it goes
   await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
   await expect(backup(folder, to)).rejects.toMatchObject({
     code: 'STORE_FULL',
-    message: expect.stringMatching(/^the copy needs \d+ MB, but .* has room for \d+ MB$/),
+    message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has room for \d+$/),
   })
   expect(readdirSync(to)).toEqual(['.partial'])
   // Enough for the store, not for the file beside it.

@@ -64,10 +64,9 @@ function refuseIfFull(source: DatabaseSync, folder: string): void {
   const needed = one('page_count') * one('page_size')
   const { bavail, bsize } = statfsSync(folder)
   if (needed <= bavail * bsize) return
-  const megabytes = (bytes: number) => `${Math.ceil(bytes / 1e6)} MB`
   throw new StoreError(
     'STORE_FULL',
-    `the copy needs ${megabytes(needed)}, but ${folder} has room for ${megabytes(bavail * bsize)}`,
+    `the copy needs ${needed} bytes, but ${folder} has room for ${bavail * bsize}`,
   )
 }
 
