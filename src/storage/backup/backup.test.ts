@@ -109,9 +109,10 @@ it('a backup while the node writes holds the chain up to one block, and the data
       await new Promise((resolve) => setImmediate(resolve))
     }
   })()
-  const made = await backup(folder, to)
-  isWriting = false
-  await writing
+  const made = await backup(folder, to).finally(() => {
+    isWriting = false
+    return writing
+  })
   expect(made.verification?.finding).toBeNull()
   expect(made.blocks).toBeGreaterThanOrEqual(2_000)
   const [last] = await store.blocks(serverId, made.blocks - 1, 1)

@@ -87,7 +87,7 @@ function upgrade(database: DatabaseSync, serverId: number): void {
  * The format version of the file, 0 when it is empty.
  * Errors: STORE_FOREIGN for another program's file, STORE_TOO_NEW.
  */
-function checkedVersion(database: DatabaseSync, path: string): number {
+export function checkedVersion(database: DatabaseSync, path: string): number {
   const version = pragma(database, 'user_version')
   const application = pragma(database, 'application_id')
   const tables = database.prepare('SELECT count(*) AS n FROM sqlite_schema').get()
