@@ -10,6 +10,6 @@ export {
 } from './block.ts'
 export { ENTRIES_MAX, type Entry, entryOf, entryText, type Item } from './entry.ts'
 export { HASH_BYTES } from './hashing.ts'
-export { packPosition, positionText } from './position.ts'
+export { heightOf, packPosition, parsePosition, positionText } from './position.ts'
 export { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'
 export { serverIdOf } from './server-id.ts'

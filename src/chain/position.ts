@@ -13,3 +13,17 @@ export function packPosition(height: number, index: number): number {
 export function positionText(packed: number): string {
   return `${Math.floor(packed / INDEX_ROOM)}.${packed % INDEX_ROOM}`
 }
+
+/** The height in a packed position. */
+export function heightOf(packed: number): number {
+  return Math.floor(packed / INDEX_ROOM)
+}
+
+/** The packed position that `<height>.<index>` stands for, or null when `text` is none. */
+export function parsePosition(text: string): number | null {
+  const match = /^(0|[1-9]\d{0,11})\.(0|[1-9]\d{0,4})$/.exec(text)
+  if (match === null) return null
+  const [height, index] = [Number(match[1]), Number(match[2])]
+  const packed = packPosition(height, index)
+  return index < INDEX_ROOM && Number.isSafeInteger(packed) ? packed : null
+}

@@ -6,6 +6,7 @@ import {
   statusFalseReply,
   takeStrictJson,
 } from '../http/index.ts'
+import { changesRoutes } from './changes/routes.ts'
 import { statusOf } from './errors.ts'
 import { homePage } from './home-page.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
@@ -59,6 +60,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         ],
       })
       ledgerRoutes(app, ledger)
+      changesRoutes(app, ledger)
       healthRoutes(app, ledger)
       homePage(app, deps.credentials, deps.clock)
     },

@@ -17,6 +17,9 @@ export type LedgerErrorCode =
   | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
   | 'SERVERID_INVALID'
   | 'SERVERID_UNKNOWN'
+  | 'POSITION_INVALID' // not `<height>.<index>`
+  | 'POSITION_UNKNOWN' // no entry stands there
+  | 'FEED_UNAVAILABLE' // too many follow the changes, or the node is closing
   | 'WRITER_BUSY' // the queue is full
   | 'WRITER_STOPPED' // the store failed, or the node is closing
   | 'STORE_FULL'
@@ -44,6 +47,9 @@ export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJs
   UNIT_TOO_LARGE: 413,
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
+  POSITION_INVALID: 400,
+  POSITION_UNKNOWN: 404,
+  FEED_UNAVAILABLE: 503,
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,

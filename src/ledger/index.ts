@@ -1,3 +1,5 @@
+export type { PlacedEntry } from './changes/entry-iterator.ts'
+export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
 export { ExportError, type ExportErrorCode, type ExportFinding } from './export/errors.ts'
@@ -6,4 +8,11 @@ export { type ImportOptions, importExport } from './export/import.ts'
 export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
 export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger } from './open.ts'
-export type { Change, ItemListRange, LedgerService, ListRange, Written } from './service.ts'
+export type {
+  Change,
+  ChangesRange,
+  ItemListRange,
+  LedgerService,
+  ListRange,
+  Written,
+} from './service.ts'

@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
-import { type Folder, holdFolder, openStoreReader } from '../storage/index.ts'
+import { type Schedule, systemSchedule } from '../base/schedule.ts'
+import { packPosition } from '../chain/index.ts'
+import { type Folder, holdFolder, openStoreReader, type StoreReader } from '../storage/index.ts'
+import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
@@ -12,6 +15,10 @@ export interface OpenLedgerOptions {
   /** Leading zeros that block ids shall have, 0..4. */
   readonly difficulty: number
   readonly clock: Clock
+  /** Runs the change feed; by default the machine's timers. */
+  readonly schedule?: Schedule
+  /** What the change feed bears; what is absent is as in `FEED_BOUNDS`. */
+  readonly feedBounds?: Partial<FeedBounds>
 }
 
 /** An open ledger: this process alone holds its folder. */
@@ -37,7 +44,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 
 async function openIn(
   folder: Folder,
-  { difficulty, clock }: OpenLedgerOptions,
+  { difficulty, clock, schedule = systemSchedule, feedBounds }: OpenLedgerOptions,
 ): Promise<OpenLedger> {
   const { serverId } = folder.lasting
     ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
@@ -47,14 +54,32 @@ async function openIn(
     clock,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
-  writer.onCommit = () => reader.refresh()
+  const feed = new ChangeFeed(await lastPosition(reader), {
+    store: reader,
+    schedule,
+    isWriting: () => writer.depth > 0,
+    bounds: { ...FEED_BOUNDS, ...feedBounds },
+  })
+  writer.onCommit = (last) => {
+    reader.refresh()
+    if (last !== null) feed.committed(last)
+  }
   return {
-    service: new LedgerService(reader, writer, clock),
+    service: new LedgerService(reader, writer, clock, feed),
     async close() {
+      feed.close()
       // The writer last: who closes last folds the engine's log into the file.
       await reader.close()
       await writer.close()
       folder.release()
     },
   }
+}
+
+/** The packed position of the last entry of the own chain, or null while there is none. */
+async function lastPosition(reader: StoreReader): Promise<number | null> {
+  const head = await reader.head(reader.serverId)
+  if (head === null) return null
+  const [block] = await reader.blocks(reader.serverId, head.height, 1)
+  return packPosition(head.height, (block?.entries.length ?? 1) - 1)
 }

@@ -276,7 +276,8 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-function serverIdFrom(text: string): number {
+/** The server id that `text` stands for. Errors: SERVERID_INVALID. */
+export function serverIdFrom(text: string): number {
   if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
   throw new LedgerError(
     'SERVERID_INVALID',

@@ -4,6 +4,9 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreReader } from '../storage/index.ts'
+import { databaseFilter } from './changes/database-filter.ts'
+import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
+import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { ITEM_BYTES_MAX, type Operation } from './unit-of-work.ts'
@@ -38,6 +41,16 @@ export interface ItemListRange extends ListRange {
   readonly after: string | null
 }
 
+/** Which entries to follow. */
+export interface ChangesRange {
+  /** Default: `now`. */
+  readonly after?: ChangesStart
+  /** Names of databases; all when there is none. */
+  readonly db?: readonly string[]
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
 /** Ids, or items, read from the store at a time while a list is sent. */
 const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
@@ -47,12 +60,15 @@ const BLOCKS_PER_PAGE = 64
 export class LedgerService {
   /** The id of this node. */
   readonly serverId: number
+  /** Whoever follows the entries of this node's chain. */
+  readonly feed: ChangeFeed
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
 
-  constructor(store: StoreReader, writer: LedgerWriter, clock: Clock) {
+  constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, feed: ChangeFeed) {
     this.serverId = store.serverId
+    this.feed = feed
     this.#store = store
     this.#writer = writer
     this.#clock = clock
@@ -164,6 +180,23 @@ export class LedgerService {
       throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
     }
     return this.#blockPages(serverId, range)
+  }
+
+  /** The feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
+  feedOf(serverId: number): ChangeFeed {
+    if (serverId === this.serverId) return this.feed
+    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} can be followed here`)
+  }
+
+  /**
+   * The entries of this node's chain, each once and in order, also those to come. Nothing recorded
+   * after the promise has resolved is missed. Iterate, or abort the signal: else the seat stays taken.
+   * Errors: POSITION_UNKNOWN, DATABASE_NAME_…, FEED_UNAVAILABLE.
+   */
+  async changes(range: ChangesRange = {}): Promise<AsyncIterableIterator<PlacedEntry>> {
+    const entries = new EntryIterator(databaseFilter(range.db ?? []))
+    entries.open(await this.feed.join(entries, range.after ?? 'now'), range.signal)
+    return entries
   }
 
   async *#blockPages(serverId: number, range: ListRange): AsyncGenerator<Block[]> {

@@ -11,7 +11,7 @@ export {
   vectorRecordOf,
 } from './history.ts'
 export type { FeedLog } from './log.ts'
-export type { Schedule } from './schedule.ts'
+export type { Schedule } from '../base/schedule.ts'
 export type { RateDetail } from './service.ts'
 export { parseSourceList } from './source-list.ts'
 export { parseRateDetail, rateTable } from './table.ts'

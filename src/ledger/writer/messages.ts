@@ -12,11 +12,23 @@ export interface WriterStart {
 /** Main thread to writer: the units of work of the next block, or the last message. */
 export type ToWriter = { readonly units: string; readonly nowMs: number } | { readonly close: true }
 
+/** What the writer tells of a block that it has stored. */
+export interface CommittedBlock {
+  readonly height: number
+  readonly id: string
+  /** How many entries it has. */
+  readonly entries: number
+  /** The characters of their texts. */
+  readonly characters: number
+  /** How long storing it took, milliseconds. */
+  readonly ms: number
+}
+
 /** Writer to main thread. */
 export type FromWriter =
   | { readonly ready: true }
   /** The units are durable; units of which nothing could be done make no block. */
-  | { readonly block: { height: number; id: string } | null; readonly outcomes: Outcome[] }
+  | { readonly block: CommittedBlock | null; readonly outcomes: Outcome[] }
   /** Nothing of the units was done, or after `stopped` nobody knows, and nothing more will be. */
   | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
   /** It could not start. */

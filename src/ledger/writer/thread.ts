@@ -51,9 +51,14 @@ class WriterThread {
         return
       }
       const block = sealBlock(this.#head, this.#content(entries, nowMs), this.#difficulty)
+      const startedAt = performance.now()
       await this.#store.append(block, effects)
+      const ms = performance.now() - startedAt
       this.#head = headOf(block)
-      this.#send({ block: { height, id: block.id }, outcomes })
+      let characters = 0
+      for (const entry of entries) characters += entry.length
+      const committed = { height, id: block.id, entries: entries.length, characters, ms }
+      this.#send({ block: committed, outcomes })
       this.#tidySoon()
     } catch (error) {
       this.#refuse(error)

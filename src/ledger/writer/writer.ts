@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../base/clock.ts'
+import { packPosition } from '../../chain/index.ts'
 import { StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
@@ -68,8 +69,11 @@ export class LedgerWriter {
   /** Resolves when the thread has ended, for whatever reason. */
   readonly #ended: Promise<void>
 
-  /** Called when a block is durable, before anyone is answered. */
-  onCommit: () => void = () => {}
+  /**
+   * Called when a batch is done, before anyone is answered: with the packed position of the last entry
+   * of its block, or null when nothing of it could be done.
+   */
+  onCommit: (last: number | null) => void = () => {}
 
   private constructor(worker: Worker, clock: Clock) {
     this.#worker = worker
@@ -205,7 +209,8 @@ export class LedgerWriter {
     const answered = this.#underWay.shift() ?? []
     for (const { bytes } of answered) this.#waitingBytes -= bytes
     if ('outcomes' in message) {
-      this.onCommit()
+      const { block } = message
+      this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
       for (const [at, waiting] of answered.entries()) {
         settle(waiting, message.block, message.outcomes[at])
       }

@@ -1,0 +1,108 @@
+import type { ServerResponse } from 'node:http'
+import { positionText } from '../../chain/index.ts'
+import type { DatabaseFilter } from './database-filter.ts'
+import type { EntryPage, Slice } from './entry-page.ts'
+import type { ChangeFeed, ChangesStart, Follower, Seat } from './feed.ts'
+
+/** What a browser waits before it connects again, milliseconds. */
+const RETRY_MS = 2_000
+
+/** Of every reply, also to HEAD. */
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  // nginx would gather events before it passes them on.
+  'x-accel-buffering': 'no',
+  connection: 'close',
+}
+
+/** Answers HEAD. Errors: those of `join`. */
+export async function sendHead(
+  feed: ChangeFeed,
+  response: ServerResponse,
+  after: ChangesStart,
+): Promise<void> {
+  await feed.check(after)
+  response.writeHead(200, HEADERS).end()
+}
+
+/** Sends the entries after `after` over `response` until either side ends. Errors: those of `join`. */
+export async function sendChanges(
+  feed: ChangeFeed,
+  response: ServerResponse,
+  after: ChangesStart,
+  filter: DatabaseFilter | null,
+): Promise<void> {
+  const stream = new EventStream(response, filter)
+  stream.open(await feed.join(stream, after))
+}
+
+/**
+ * A client that is sent server-sent events, one slice at a time: the next one when its connection
+ * has taken the one before.
+ */
+class EventStream implements Follower {
+  readonly #response: ServerResponse
+  readonly #filter: DatabaseFilter | null
+  #held: Slice | null = null
+  #seat: Seat | null = null
+
+  constructor(response: ServerResponse, filter: DatabaseFilter | null) {
+    this.#response = response
+    this.#filter = filter
+  }
+
+  get busy(): boolean {
+    return this.#held !== null
+  }
+
+  get held(): Slice | null {
+    return this.#held
+  }
+
+  /** Before the first slice: turns of the feed come later than this. */
+  open(seat: Seat): void {
+    const response = this.#response
+    this.#seat = seat
+    response.on('close', () => seat.leave())
+    response.on('error', () => response.destroy())
+    if (response.destroyed) seat.leave()
+    // The end of the connection is the end of the stream: frames of chunks would cost as much as
+    // everything else that is done for a follower.
+    response.useChunkedEncodingByDefault = false
+    response.writeHead(200, HEADERS)
+    response.write(`retry: ${RETRY_MS}\n${progress(seat.after)}`)
+  }
+
+  take(page: EntryPage, from: number): number {
+    const slice = page.slice(from, this.#filter)
+    if (slice.bytes.length > 0) {
+      this.#held = slice
+      this.#response.write(slice.bytes, this.#written)
+    }
+    return slice.next
+  }
+
+  beat(passed: number | null): void {
+    this.#response.write(passed === null ? ':\n\n' : progress(passed))
+  }
+
+  end(): void {
+    // What its connection has not taken would keep it open; the client resumes where it was.
+    if (this.#response.writableLength > 0) this.#response.destroy()
+    else this.#response.end()
+  }
+
+  readonly #written = (): void => {
+    this.#held = null
+    this.#seat?.ready()
+  }
+}
+
+/**
+ * Where to resume, without an event: a client takes note of the id and sees nothing. Who filters, or
+ * has not been sent anything yet, neither misses an entry nor has the chain searched again.
+ */
+function progress(passed: number | null): string {
+  return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`
+}
