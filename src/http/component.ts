@@ -38,6 +38,8 @@ export interface HttpLimits {
   readonly bodyBytesMax: number
   /** Longest time from the first byte of a request to its last, milliseconds. */
   readonly requestTimeoutMs: number
+  /** Connections held open at most, more are closed at once; 1,000 when absent. */
+  readonly socketsMax?: number
 }
 
 /**
@@ -56,6 +58,8 @@ export interface HttpComponent {
   readonly sameOriginOnly: boolean
   /** The HTTP status of each code of a `CodedError` that its services throw. */
   readonly statusOf: Readonly<Record<string, number>>
+  /** Codes that somebody must do something about: logged as errors although their status is 503. */
+  readonly alarms?: ReadonlySet<string>
   /** A refusal in the component's own shape. */
   refusalReply(refusal: Refusal): RefusalReply
   /** Mounts everything on `app`; called once, before it listens. */

@@ -4,6 +4,7 @@ export {
   parseBasic,
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
+export { Histogram, histogramHead } from './histogram.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export { figure, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'

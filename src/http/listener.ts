@@ -1,7 +1,8 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { type FastifyBaseLogger } from 'fastify'
+import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
+import { CodedError } from '../base/coded-error.ts'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
@@ -11,7 +12,7 @@ import { refusalOf, sendRefusal } from './refusal.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { validatorCompiler } from './validator.ts'
 
-/** Sockets that one listener holds open at most; more are closed at once. */
+/** Sockets that a listener holds open at most, unless its component says otherwise. */
 const SOCKETS_MAX = 1_000
 /** A header block must be complete within this time. */
 const HEADERS_TIMEOUT_MS = 10_000
@@ -83,10 +84,12 @@ export async function buildApp(
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   app.setValidatorCompiler(validatorCompiler())
-  app.server.maxConnections = SOCKETS_MAX
+  app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const inFlight = new InFlight(app.server)
   answerBareRequests(component, app.server)
   let closing = false
+  /** Failures that the log has: one may refuse thousands of requests. */
+  const told = new WeakSet<Error>()
   app.addHook('preClose', async () => {
     closing = true
   })
@@ -112,11 +115,13 @@ export async function buildApp(
   }
   app.setErrorHandler((error, request, reply) => {
     const refusal = refuse(error)
-    if (refusal.status === 503) {
-      // Foreseen, and there may be thousands: one line each, without a stack.
-      logger.warn(requestForLog(request), refusal.code)
-    } else if (refusal.status >= 500) {
-      logger.error({ err: error, ...requestForLog(request) }, refusal.code)
+    if (refusal.status >= 500) {
+      const failure = error instanceof Error ? error : new Error(String(error))
+      const isAlarm = !closing && component.alarms?.has(refusal.code) === true
+      if (!told.has(rootOf(failure))) {
+        told.add(rootOf(failure))
+        logFailure(logger, request, failure, refusal, isAlarm)
+      }
     }
     return sendRefusal(component, request, reply, refusal)
   })
@@ -178,6 +183,29 @@ function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
   const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+}
+
+/** The failure behind `error`: what is refused because of an earlier one names that as its cause. */
+function rootOf(error: Error): Error {
+  return error.cause instanceof CodedError ? error.cause : error
+}
+
+/** One line; with the stack where the failure was not foreseen. */
+function logFailure(
+  logger: FastifyBaseLogger,
+  request: FastifyRequest,
+  error: Error,
+  { status, code, message }: Refusal,
+  isAlarm: boolean,
+): void {
+  const asked = requestForLog(request)
+  if (status === 503 && !isAlarm) {
+    logger.warn({ ...asked, reason: message }, code)
+  } else if (error instanceof CodedError) {
+    logger.error({ ...asked, reason: message }, code)
+  } else {
+    logger.error({ err: error, ...asked }, code)
+  }
 }
 
 /** What logs hold of a request: no query, no headers, no body. */

@@ -25,14 +25,15 @@ export function countUnrouted(server: Server, response: ServerResponse): void {
 
 /**
  * Counts and times every request of `app`, and serves the figures at `GET /metrics` as Prometheus
- * text. Returns the listener's own registry: a component adds its own figures there.
+ * text. Returns the listener's own registry: a component adds its own figures there, and what is text
+ * already through `more`.
  *
  * Labels hold the route's pattern, never the path or the query, so their number is bounded and no
  * secret gets into them. A request that no route takes has the route `none`.
  *
  * Call it before the routes are mounted: only later routes are counted.
  */
-export function registerMetrics(app: HttpApp): Registry {
+export function registerMetrics(app: HttpApp, more: () => string = () => ''): Registry {
   const registry = new Registry()
   const tally = new RequestTally()
   const inFlight = InFlight.of(app.server)
@@ -55,7 +56,7 @@ export function registerMetrics(app: HttpApp): Registry {
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
     reply
       .type(registry.contentType)
-      .send(`${tally.text(REQUESTS_NAME, REQUESTS_HELP)}${await registry.metrics()}`),
+      .send(tally.text(REQUESTS_NAME, REQUESTS_HELP) + more() + (await registry.metrics())),
   )
   return registry
 }
@@ -109,7 +110,7 @@ interface Figure<Label extends string> {
   readonly help: string
   readonly labelNames: readonly Label[]
   /** Sets the gauge to what is true now. */
-  collect(this: Gauge<Label>): void
+  collect(this: Gauge<Label>): void | Promise<void>
 }
 
 /** Adds a gauge that is read only when somebody scrapes, so that it costs nothing in between. */

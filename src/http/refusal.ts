@@ -10,8 +10,8 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   /** HTTP status, 400..599. */
   readonly status: number
 
-  constructor(status: number, code: string, message: string) {
-    super(code, message)
+  constructor(status: number, code: string, message: string, options?: ErrorOptions) {
+    super(code, message, options)
     this.status = status
   }
 }

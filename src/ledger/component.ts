@@ -6,8 +6,10 @@ import {
   statusFalseReply,
   takeStrictJson,
 } from '../http/index.ts'
+import { FEED_BOUNDS } from './changes/feed.ts'
 import { changesRoutes } from './changes/routes.ts'
 import { statusOf } from './errors.ts'
+import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
@@ -16,6 +18,11 @@ import type { LedgerService } from './service.ts'
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
+/** As on other listeners, and one for each follower of the changes. */
+const SOCKETS_MAX = 1_000 + FEED_BOUNDS.followersMax
+
+/** What does not pass by itself. */
+const ALARMS = new Set(['WRITER_STOPPED'])
 
 /** What the ledger's listener is made of. */
 export interface LedgerComponentDeps {
@@ -41,9 +48,14 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   return {
     name: 'ledger',
     defaultPort: 4126,
-    limits: { bodyBytesMax: BODY_BYTES_MAX, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+    limits: {
+      bodyBytesMax: BODY_BYTES_MAX,
+      requestTimeoutMs: REQUEST_TIMEOUT_MS,
+      socketsMax: SOCKETS_MAX,
+    },
     sameOriginOnly: true,
     statusOf,
+    alarms: ALARMS,
     refusalReply: statusFalseReply,
     async register(app) {
       takeStrictJson(app)
@@ -59,6 +71,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
           { name: 'operations', description: 'For whoever runs the node' },
         ],
       })
+      ledgerFigures(app, ledger)
       ledgerRoutes(app, ledger)
       changesRoutes(app, ledger)
       healthRoutes(app, ledger)

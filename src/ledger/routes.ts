@@ -308,8 +308,8 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
       },
     },
     async () => {
-      const stopped = ledger.writesStopped
-      if (stopped !== null) throw new HttpRefusal(503, 'WRITER_STOPPED', stopped)
+      const cause = ledger.writesRefused
+      if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
       return { status: true as const }
     },
   )

@@ -4,12 +4,14 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreReader } from '../storage/index.ts'
+import { ChainCount, type ChainSize } from './chain-count.ts'
 import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { ITEM_BYTES_MAX, type Operation } from './unit-of-work.ts'
+import type { CommitTally } from './writer/commit-tally.ts'
 import type { LedgerWriter, Recorded } from './writer/writer.ts'
 
 /** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
@@ -65,6 +67,7 @@ export class LedgerService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
+  readonly #count: ChainCount
 
   constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, feed: ChangeFeed) {
     this.serverId = store.serverId
@@ -72,11 +75,32 @@ export class LedgerService {
     this.#store = store
     this.#writer = writer
     this.#clock = clock
+    this.#count = new ChainCount(store)
   }
 
-  /** Why nothing can be written, or null when all is well. */
-  get writesStopped(): string | null {
-    return this.#writer.stopped
+  /** WRITER_STOPPED or, until a block is stored again, STORE_FULL; null when all is well. */
+  get writesRefused(): LedgerError | null {
+    return this.#writer.refuses
+  }
+
+  /** Requests with changes that wait or are being written, and their bytes. */
+  get queue(): { readonly units: number; readonly bytes: number } {
+    return { units: this.#writer.depth, bytes: this.#writer.waitingBytes }
+  }
+
+  /** The blocks that this process has stored. */
+  get commits(): CommitTally {
+    return this.#writer.commits
+  }
+
+  /** How long the chain is. */
+  chainSize(): Promise<ChainSize> {
+    return this.#count.size()
+  }
+
+  /** The room that the store takes, bytes. */
+  room(): Promise<{ readonly fileBytes: number; readonly logBytes: number }> {
+    return this.#store.room()
   }
 
   /** The names of all databases, in the order they were created. */
@@ -185,7 +209,10 @@ export class LedgerService {
   /** The feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
   feedOf(serverId: number): ChangeFeed {
     if (serverId === this.serverId) return this.feed
-    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} can be followed here`)
+    throw new LedgerError(
+      'SERVERID_UNKNOWN',
+      `no chain of server id ${serverId} can be followed here`,
+    )
   }
 
   /**

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import type { Clock } from '../base/clock.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
+import type { Schedule } from '../base/schedule.ts'
 import { PAIRS, ratesOf } from './currencies.ts'
 import type { HourlyWarning } from './log.ts'
-import type { Schedule } from '../base/schedule.ts'
 import { documentOf, type RateVector } from './vector.ts'
 
 /** The database of the ledger that vectors are recorded in. */

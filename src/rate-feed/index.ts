@@ -1,3 +1,4 @@
+export type { Schedule } from '../base/schedule.ts'
 export { rateFeedComponent } from './component.ts'
 export { PAIRS } from './currencies.ts'
 export { RateFeedError } from './errors.ts'
@@ -11,7 +12,6 @@ export {
   vectorRecordOf,
 } from './history.ts'
 export type { FeedLog } from './log.ts'
-export type { Schedule } from '../base/schedule.ts'
 export type { RateDetail } from './service.ts'
 export { parseSourceList } from './source-list.ts'
 export { parseRateDetail, rateTable } from './table.ts'

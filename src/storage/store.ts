@@ -65,6 +65,10 @@ export interface StoreReader {
   head(serverId: number): Promise<Head | null>
   /** Blocks from height `from` upwards, at most `limit`, bounded by PAGE_CHARACTERS but at least one. */
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
+  /** How many entries the blocks of height `from` up to, but not with, `to` hold together. */
+  countEntries(serverId: number, from: number, to: number): Promise<number>
+  /** Room that the store takes now, bytes: of its data, and of what is durable but not yet there. */
+  room(): Promise<{ readonly fileBytes: number; readonly logBytes: number }>
   /** To be called when an append has been acknowledged by the writer, before anyone is told. */
   refresh(): void
   close(): Promise<void>

@@ -184,7 +184,10 @@ export class ChangeFeed {
   #refuseWhenFull(): void {
     if (this.#closed) throw new LedgerError('FEED_UNAVAILABLE', 'the node is closing')
     if (this.followers < this.#deps.bounds.followersMax) return
-    throw new LedgerError('FEED_UNAVAILABLE', 'too many follow the changes already; try again later')
+    throw new LedgerError(
+      'FEED_UNAVAILABLE',
+      'too many follow the changes already; try again later',
+    )
   }
 
   async #checkEntry(position: number): Promise<void> {

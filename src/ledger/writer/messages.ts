@@ -18,8 +18,8 @@ export interface CommittedBlock {
   readonly id: string
   /** How many entries it has. */
   readonly entries: number
-  /** The characters of their texts. */
-  readonly characters: number
+  /** The bytes of their texts. */
+  readonly bytes: number
   /** How long storing it took, milliseconds. */
   readonly ms: number
 }

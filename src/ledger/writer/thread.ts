@@ -55,9 +55,9 @@ class WriterThread {
       await this.#store.append(block, effects)
       const ms = performance.now() - startedAt
       this.#head = headOf(block)
-      let characters = 0
-      for (const entry of entries) characters += entry.length
-      const committed = { height, id: block.id, entries: entries.length, characters, ms }
+      let bytes = 0
+      for (const entry of entries) bytes += Buffer.byteLength(entry)
+      const committed = { height, id: block.id, entries: entries.length, bytes, ms }
       this.#send({ block: committed, outcomes })
       this.#tidySoon()
     } catch (error) {

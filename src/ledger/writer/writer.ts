@@ -6,6 +6,7 @@ import { StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import { encodeBatch } from './batch-text.ts'
+import { CommitTally } from './commit-tally.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 
 /** Entries of one block, beyond which a unit of work waits for the next; one larger goes alone. */
@@ -65,9 +66,14 @@ export class LedgerWriter {
   #waitingBytes = 0
   #scheduled = false
   #stopped: LedgerError | null = null
+  /** Why the last block could not be stored, while there is no room. */
+  #full: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for whatever reason. */
   readonly #ended: Promise<void>
+
+  /** The blocks of this process. */
+  readonly commits = new CommitTally()
 
   /**
    * Called when a batch is done, before anyone is answered: with the packed position of the last entry
@@ -109,14 +115,19 @@ export class LedgerWriter {
     return new LedgerWriter(worker, clock)
   }
 
-  /** Why nothing can be written any more, or null. */
-  get stopped(): string | null {
-    return this.#stopped?.message ?? null
+  /** Why nothing can be written any more, or could be the last time, or null. */
+  get refuses(): LedgerError | null {
+    return this.#stopped ?? this.#full
   }
 
   /** Units of work that wait or are being written. */
   get depth(): number {
     return this.#underWay.reduce((sum, block) => sum + block.length, this.#queue.length)
+  }
+
+  /** The size of these. */
+  get waitingBytes(): number {
+    return this.#waitingBytes
   }
 
   /**
@@ -210,23 +221,30 @@ export class LedgerWriter {
     for (const { bytes } of answered) this.#waitingBytes -= bytes
     if ('outcomes' in message) {
       const { block } = message
+      if (block !== null) {
+        this.#full = null
+        this.commits.count(block)
+      }
       this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
       for (const [at, waiting] of answered.entries()) {
         settle(waiting, message.block, message.outcomes[at])
       }
     } else if ('refused' in message) {
       const what = message.stopped ? 'it is not known what was written' : 'nothing was written'
-      const error = new LedgerError(message.refused, `${what}: ${message.reason}`)
+      // What refuses everything from now on is one failure, and told as one in the log.
+      const cause = this.#full
+      const error = new LedgerError(message.refused, `${what}: ${message.reason}`, { cause })
       for (const waiting of answered) waiting.reject(error)
-      if (message.stopped) this.#stop(message.reason)
+      if (message.stopped) this.#stop(message.reason, error)
+      else this.#full ??= error
     }
     // Before the answers go out: the thread works while they do.
     if (this.#closing || this.#queue.length >= this.#enough) this.#next()
     else if (this.#queue.length > 0) this.#writeSoon()
   }
 
-  #stop(reason: string): void {
-    this.#stopped ??= new LedgerError('WRITER_STOPPED', reason)
+  #stop(reason: string, cause?: LedgerError): void {
+    this.#stopped ??= new LedgerError('WRITER_STOPPED', reason, { cause })
     for (const waiting of [...this.#underWay.flat(), ...this.#queue]) waiting.reject(this.#stopped)
     this.#underWay = []
     this.#queue = []

@@ -59,6 +59,7 @@ export class SqliteReader implements StoreReader {
       dropped: query('dropped'),
       head: query('head'),
       blocks: query('blocks'),
+      entries: query('entries'),
     }
   }
 
@@ -130,6 +131,19 @@ export class SqliteReader implements StoreReader {
     )
   }
 
+  async countEntries(serverId: number, from: number, to: number): Promise<number> {
+    if (serverId !== this.serverId) return 0
+    this.#view.take()
+    const row = this.#select.entries.get(from, to)
+    return row === undefined ? 0 : integerOf(row, 'count')
+  }
+
+  async room(): Promise<{ fileBytes: number; logBytes: number }> {
+    const path = this.connection.location() ?? ''
+    const bytes = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+    return { fileBytes: bytes(path), logBytes: bytes(`${path}-wal`) }
+  }
+
   refresh(): void {
     this.#view.leave()
   }
@@ -188,6 +202,9 @@ const SELECT = {
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM blocks WHERE height >= ? ORDER BY height LIMIT ?`,
+  // The length of a value stands at the front of its row: the values themselves are not read.
+  entries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
+    WHERE height >= ? AND height < ?`,
 } as const
 
 /** Takes rows until the page is full; leaving the loop resets the statement. */

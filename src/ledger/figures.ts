@@ -1,0 +1,87 @@
+import type { Registry } from 'prom-client'
+import { figure, type HttpApp, registerMetrics } from '../http/index.ts'
+import type { LedgerService } from './service.ts'
+
+/** Counts the requests to `app`, and serves these and the ledger's own figures at `GET /metrics`. */
+export function ledgerFigures(app: HttpApp, ledger: LedgerService): void {
+  const registry = registerMetrics(app, () => ledger.commits.text())
+  writerFigures(registry, ledger)
+  storeFigures(registry, ledger)
+  feedFigures(registry, ledger)
+}
+
+/** Adds a figure without labels. */
+function single(
+  registry: Registry,
+  name: string,
+  help: string,
+  value: () => number | Promise<number>,
+): void {
+  figure(registry, {
+    name,
+    help,
+    labelNames: [],
+    async collect() {
+      this.set(await value())
+    },
+  })
+}
+
+function writerFigures(registry: Registry, ledger: LedgerService): void {
+  single(
+    registry,
+    'daicho_queue_units',
+    'Requests with changes that wait or are being written',
+    () => ledger.queue.units,
+  )
+  single(registry, 'daicho_queue_bytes', 'Their size', () => ledger.queue.bytes)
+  const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
+  single(
+    registry,
+    'daicho_writer_stopped',
+    'Whether the store failed and nothing is written any more (1)',
+    refuses('WRITER_STOPPED'),
+  )
+  single(
+    registry,
+    'daicho_store_full',
+    'Whether there was no room for the last block (1)',
+    refuses('STORE_FULL'),
+  )
+}
+
+function storeFigures(registry: Registry, ledger: LedgerService): void {
+  single(registry, 'daicho_chain_blocks', 'Blocks of the chain', async () => {
+    return (await ledger.chainSize()).blocks
+  })
+  single(registry, 'daicho_chain_entries', 'Entries of the chain', async () => {
+    return (await ledger.chainSize()).entries
+  })
+  single(registry, 'daicho_store_file_bytes', 'Size of the file of the store', async () => {
+    return (await ledger.room()).fileBytes
+  })
+  single(
+    registry,
+    'daicho_store_log_bytes',
+    'Size of the log beside it, of what is durable but not yet in the file',
+    async () => (await ledger.room()).logBytes,
+  )
+}
+
+function feedFigures(registry: Registry, { feed }: LedgerService): void {
+  single(registry, 'daicho_feed_followers', 'Clients that follow the changes', () => feed.followers)
+  single(
+    registry,
+    'daicho_feed_held_bytes',
+    'Bytes that their connections have not taken yet, shared ones counted once',
+    () => feed.heldBytes,
+  )
+  figure(registry, {
+    name: 'daicho_feed_left_total',
+    help: 'Clients that follow no more: they left, took nothing, held too much, failed, node closing',
+    labelNames: ['why'],
+    collect() {
+      for (const [why, count] of Object.entries(feed.leavings)) this.set({ why }, count)
+    },
+  })
+}
