@@ -1,9 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Count } from './request-tally.ts'
-
-/** The status that a request is counted under when its client went away before the reply. */
-const CLIENT_GONE = 499
+import { CountedResponse } from './counted-response.ts'
 
 type Response = ServerResponse<IncomingMessage>
 
@@ -13,7 +10,7 @@ const byServer = new WeakMap<Server, InFlight>()
 /**
  * The requests that a listener is answering: one for each connection, since replies go out in order.
  *
- * Costs one entry in a map per request; only what is counted is also listened to.
+ * Costs one entry in a map per request.
  */
 export class InFlight {
   readonly #latest = new Map<Socket, Response>()
@@ -22,7 +19,11 @@ export class InFlight {
   constructor(server: Server) {
     byServer.set(server, this)
     server.on('connection', (socket: Socket) => {
-      socket.once('close', () => this.#latest.delete(socket))
+      socket.once('close', () => {
+        const response = this.#latest.get(socket)
+        if (response instanceof CountedResponse) response.gone()
+        this.#latest.delete(socket)
+      })
     })
   }
 
@@ -43,14 +44,5 @@ export class InFlight {
     const { socket } = response.req
     // In tests without a socket there is nothing to drain.
     if (!socket.destroyed) this.#latest.set(socket, response)
-  }
-
-  /** When `response` has ended, it is counted by `count`. */
-  countBy(response: Response, count: Count): void {
-    const startedAt = performance.now()
-    response.once('close', () => {
-      const status = response.writableFinished ? response.statusCode : CLIENT_GONE
-      count(status, performance.now() - startedAt)
-    })
   }
 }

@@ -4,7 +4,8 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
-import type { HttpApp, HttpComponent } from './component.ts'
+import type { HttpApp, HttpComponent, Refusal } from './component.ts'
+import { CountedResponse } from './counted-response.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
@@ -68,6 +69,7 @@ export async function buildApp(
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
+      ServerResponse: CountedResponse,
       // A missing Host is refused by the hook below, in the component's own shape.
       requireHostHeader: false,
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, component.limits.requestTimeoutMs),

@@ -2,7 +2,7 @@ import type { Server, ServerResponse } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
-import { InFlight } from './in-flight.ts'
+import { CountedResponse } from './counted-response.ts'
 import { type Count, RequestTally } from './request-tally.ts'
 
 /** How often the event loop's delay is sampled, milliseconds. */
@@ -14,13 +14,18 @@ const REQUESTS_NAME = 'daicho_http_request_seconds'
 const REQUESTS_HELP =
   'Requests by route and status, and the time from arrival to the last byte handed over'
 
+/** Has `response` counted by `count` when it has ended; in tests without a socket it is none of ours. */
+function countBy(response: ServerResponse, count: Count): void {
+  if (response instanceof CountedResponse) response.count = count
+}
+
 /** How each listener with figures counts requests that no route takes. */
 const unrouted = new WeakMap<Server, Count>()
 
 /** Has `response`, to a request that no route of the listener with this `server` takes, counted. */
 export function countUnrouted(server: Server, response: ServerResponse): void {
   const count = unrouted.get(server)
-  if (count !== undefined) InFlight.of(server)?.countBy(response, count)
+  if (count !== undefined) countBy(response, count)
 }
 
 /**
@@ -36,7 +41,6 @@ export function countUnrouted(server: Server, response: ServerResponse): void {
 export function registerMetrics(app: HttpApp, more: () => string = () => ''): Registry {
   const registry = new Registry()
   const tally = new RequestTally()
-  const inFlight = InFlight.of(app.server)
   app.addHook('onRoute', (route) => {
     // A hook of the route's own knows its pattern; asking the request for it costs more than the
     // count. A route of several methods is counted under all of them together.
@@ -44,7 +48,7 @@ export function registerMetrics(app: HttpApp, more: () => string = () => ''): Re
     const others = [route.onRequest ?? []].flat()
     route.onRequest = [
       (_request, reply, done) => {
-        inFlight?.countBy(reply.raw, count)
+        countBy(reply.raw, count)
         done()
       },
       ...others,

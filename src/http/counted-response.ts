@@ -1,0 +1,34 @@
+import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Count } from './request-tally.ts'
+
+/** The status that a request is counted under when its client went away before the reply. */
+const CLIENT_GONE = 499
+
+/**
+ * A reply that is counted when it has ended. Listening for that end cost each request several times
+ * what this does.
+ */
+export class CountedResponse<
+  Request extends IncomingMessage = IncomingMessage,
+> extends ServerResponse<Request> {
+  /** How it is counted; set by the route that takes the request. */
+  count: Count | null = null
+  readonly startedAt = performance.now()
+
+  /** Called when the last byte was handed over. */
+  override detachSocket(socket: Socket): void {
+    super.detachSocket(socket)
+    this.#end(this.statusCode)
+  }
+
+  /** To be called when the connection has closed under it. */
+  gone(): void {
+    this.#end(CLIENT_GONE)
+  }
+
+  #end(status: number): void {
+    this.count?.(status, performance.now() - this.startedAt)
+    this.count = null
+  }
+}
