@@ -5,6 +5,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     rates: () => import('./rates.ts'),
     converter: () => import('./converter.ts'),
     'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),
+    changes: () => import('./changes.ts'),
     samples: () => import('./samples.ts'),
   }
 

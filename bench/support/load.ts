@@ -13,13 +13,16 @@ export async function load(request: {
   body?: string
   connections: number
   seconds: number
+  /** Requests a second; as many as go when absent. */
+  overallRate?: number
 }): Promise<Run> {
-  const { url, method, body, connections, seconds } = request
+  const { url, method, body, connections, seconds, overallRate } = request
   const result = await autocannon({
     url,
     method,
     connections,
     duration: seconds,
+    ...(overallRate === undefined ? {} : { overallRate }),
     ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
   })
   if (result.non2xx > 0 || result.errors > 0) {

@@ -57,7 +57,6 @@ async function openIn(
   const feed = new ChangeFeed(await lastPosition(reader), {
     store: reader,
     schedule,
-    isWriting: () => writer.depth > 0,
     bounds: { ...FEED_BOUNDS, ...feedBounds },
   })
   writer.onCommit = (last) => {

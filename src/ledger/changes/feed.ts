@@ -31,7 +31,7 @@ export const FEED_BOUNDS: FeedBounds = {
 /** A turn ends with the follower that reaches this time. */
 const TURN_MS = 15
 /** After a turn the feed rests this many times as long as it took, while changes are being written. */
-const REST_TIMES_BUSY = 7
+const REST_TIMES_BUSY = 9
 /** Likewise while none are. */
 const REST_TIMES = 1
 /** The longest rest. */
@@ -79,8 +79,6 @@ interface Place {
 export interface FeedDeps {
   readonly store: StoreReader
   readonly schedule: Schedule
-  /** Whether changes are being written at this moment. */
-  readonly isWriting: () => boolean
   readonly bounds: FeedBounds
 }
 
@@ -107,6 +105,8 @@ export class ChangeFeed {
   readonly #pages: PageShelf
   #heldBytes = 0
   #turning = false
+  /** Whether anything was written since the last turn. */
+  #written = false
   #closed = false
   #forgetBeat: (() => void) | null = null
   readonly #leavings = { left: 0, stalled: 0, crowded: 0, failed: 0, closing: 0 }
@@ -138,6 +138,7 @@ export class ChangeFeed {
   committed(last: number): void {
     this.#last = last
     this.#end = packPosition(heightOf(last) + 1, 0)
+    this.#written = true
     if (this.#idle.size === 0) return
     for (const place of this.#idle) this.#due.add(place)
     this.#idle.clear()
@@ -192,11 +193,19 @@ export class ChangeFeed {
 
   async #checkEntry(position: number): Promise<void> {
     const known = this.#last !== null && position <= this.#last
-    if (known && (await this.#pages.at(heightOf(position))).holds(position)) return
+    if (known && (await this.#page(heightOf(position))).holds(position)) return
     throw new LedgerError(
       'POSITION_UNKNOWN',
       `the chain has no entry at ${positionText(position)}; it may have been restored from a copy`,
     )
+  }
+
+  /**
+   * The page that begins at `height`. It ends where the feed does: the store may show a block before
+   * its writer has told of it, and followers that were ahead of the feed would be called back.
+   */
+  #page(height: number): Promise<EntryPage> {
+    return this.#pages.at(height, heightOf(this.#end))
   }
 
   /** Puts `place` where it belongs now. */
@@ -248,7 +257,7 @@ export class ChangeFeed {
     for (const place of this.#due) {
       try {
         const height = heightOf(place.next)
-        const page = this.#pages.kept(height) ?? (await this.#pages.at(height))
+        const page = this.#pages.kept(height) ?? (await this.#page(height))
         // It may have gone while the page was read.
         if (!this.#due.delete(place)) continue
         this.#serve(place, page)
@@ -258,7 +267,8 @@ export class ChangeFeed {
       }
       if (performance.now() - startedAt > TURN_MS) break
     }
-    const times = this.#deps.isWriting() ? REST_TIMES_BUSY : REST_TIMES
+    const times = this.#written ? REST_TIMES_BUSY : REST_TIMES
+    this.#written = false
     const restMs = Math.min((performance.now() - startedAt) * times, REST_MS_MAX)
     this.#deps.schedule.after(restMs, () => {
       this.#turning = this.#due.size > 0

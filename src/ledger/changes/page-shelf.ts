@@ -24,9 +24,14 @@ export class PageShelf {
     return this.#pages.get(height)
   }
 
-  /** The page that begins at `height`, where there is a block. Errors: those of the store. */
-  async at(height: number): Promise<EntryPage> {
-    return this.#pages.get(height) ?? (await this.#read(height))
+  /**
+   * The page that begins at `height`, where there is a block; one that is read now ends before the
+   * height `end`. Errors: those of the store.
+   */
+  async at(height: number, end: number): Promise<EntryPage> {
+    return (
+      this.#pages.get(height) ?? (await this.#read(height, Math.min(PAGE_BLOCKS, end - height)))
+    )
   }
 
   /** Forgets all pages. */
@@ -35,8 +40,8 @@ export class PageShelf {
     this.#weight = 0
   }
 
-  async #read(height: number): Promise<EntryPage> {
-    const blocks = await this.#store.blocks(this.#store.serverId, height, PAGE_BLOCKS)
+  async #read(height: number, count: number): Promise<EntryPage> {
+    const blocks = await this.#store.blocks(this.#store.serverId, height, count)
     assert.equal(blocks[0]?.height, height)
     const page: EntryPage = new EntryPage(blocks, (more) => {
       if (this.#pages.get(height) === page) this.#weight += more

@@ -1,0 +1,175 @@
+// Writers while 1,000 clients follow the changes and 10 more have stopped reading, against the same
+// writers with nobody following: rounds by turns, medians. The writers, the followers and the node
+// share the processors: what a follower costs here is what sending to it and receiving it cost.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Seen } from './support/followers.ts'
+import { load, median, printTable } from './support/load.ts'
+import { sampleItem } from './support/sample-item.ts'
+import { type Server, startLedger } from './support/server.ts'
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
+const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
+const STALLED = 10
+const body = JSON.stringify(sampleItem())
+
+/** Followers in a process of their own. */
+class Crowd {
+  readonly #child: ChildProcess
+  readonly #lines: AsyncIterator<string>
+
+  private constructor(child: ChildProcess) {
+    if (child.stdout === null) throw new Error('no output of the followers')
+    this.#child = child
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  }
+
+  static async start(url: string, path: string): Promise<Crowd> {
+    const file = fileURLToPath(new URL('./support/followers.ts', import.meta.url))
+    const args = [file, url, path, `${FOLLOWERS}`, `${STALLED}`]
+    const crowd = new Crowd(spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] }))
+    await crowd.#lines.next()
+    return crowd
+  }
+
+  async seen(): Promise<Seen> {
+    this.#child.stdin?.write('count\n')
+    const { value } = await this.#lines.next()
+    return JSON.parse(value)
+  }
+
+  end(): void {
+    this.#child.stdin?.write('end\n')
+  }
+}
+
+async function json(url: string, method = 'GET'): Promise<Record<string, unknown>> {
+  return JSON.parse(await (await fetch(url, { method })).text())
+}
+
+/** A figure of `/metrics`. */
+async function figure(server: Server, name: string): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`)).text()
+  return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])
+}
+
+interface Case {
+  readonly name: string
+  /** Requests a second, or null for as many as go. */
+  readonly perSecond: number | null
+  /** What the followers ask for. */
+  readonly query: string
+  /** Whether they are sent what is written. */
+  readonly sent: boolean
+}
+
+const CASES: readonly Case[] = [
+  {
+    name: 'full speed, they follow another database',
+    perSecond: null,
+    query: '?db=other',
+    sent: false,
+  },
+  { name: 'full speed, they are sent everything', perSecond: null, query: '', sent: true },
+  { name: '200 writes/s, they are sent everything', perSecond: 200, query: '', sent: true },
+]
+
+interface Result {
+  readonly alone: number
+  readonly followed: number
+  readonly residentMb: number
+  /** Entries that the last follower had when the writers stopped, as a part of all. */
+  readonly atOnce: number
+  /** Until all had all, seconds. */
+  readonly lagS: number
+}
+
+async function round(alone: Server, server: Server, what: Case): Promise<Result> {
+  const { serverid } = await json(`${server.url}/api/serverid`)
+  const crowd = await Crowd.start(server.url, `/api/ledgers/${serverid}/changes${what.query}`)
+  const before = await figure(server, 'daicho_chain_entries')
+  const write = ({ url }: Server) =>
+    load({
+      url: `${url}/api/bench`,
+      method: 'POST',
+      body,
+      connections: 64,
+      seconds: SECONDS,
+      ...(what.perSecond === null ? {} : { overallRate: what.perSecond }),
+    })
+  let residentMb = 0
+  const watch = setInterval(() => {
+    residentMb = Math.max(residentMb, server.residentMb())
+  }, 100)
+  const followed = await write(server)
+  const stoppedAt = performance.now()
+  // What was on the way when the clock stopped is written as well.
+  while ((await figure(server, 'daicho_queue_units')) > 0);
+  const written = (await figure(server, 'daicho_chain_entries')) - before
+  let seen = await crowd.seen()
+  const atOnce = seen.least / written
+  while (what.sent && seen.least < written && performance.now() - stoppedAt < 300_000) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    seen = await crowd.seen()
+  }
+  const lagS = (performance.now() - stoppedAt) / 1_000
+  clearInterval(watch)
+  const expected = what.sent ? written : 0
+  if (seen.least !== expected || seen.most !== expected || seen.wrong > 0) {
+    throw new Error(`${what.name}: of ${expected} entries they saw ${JSON.stringify(seen)}`)
+  }
+  crowd.end()
+  while ((await figure(server, 'daicho_feed_followers')) > 0) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  const unfollowed = await write(alone)
+  return { alone: unfollowed.perSecond, followed: followed.perSecond, residentMb, atOnce, lagS }
+}
+
+/** All cases; `parts` chooses some by their numbers, from 1 on. */
+export async function run(parts: readonly string[]): Promise<void> {
+  console.log(
+    `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the writers, ` +
+      `${FOLLOWERS} followers that read, ${STALLED} that do not, and the node. 64 connections write items of ` +
+      `300 bytes. Medians of ${ROUNDS} rounds of ${SECONDS} s.\n`,
+  )
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
+  const rows = [
+    ['writers', 'alone/s', 'followed/s', 'ratio', 'memory MB', 'seen at once', 'all after s'],
+  ]
+  try {
+    const alone = await startLedger(join(folder, 'alone'))
+    const server = await startLedger(join(folder, 'followed'))
+    for (const { url } of [alone, server]) {
+      await json(`${url}/api/bench`, 'POST')
+      await load({ url: `${url}/api/bench`, method: 'POST', body, connections: 64, seconds: 3 })
+    }
+    for (const [at, what] of CASES.entries()) {
+      if (parts.length > 0 && !parts.includes(`${at + 1}`)) continue
+      const results: Result[] = []
+      for (let turn = 0; turn < ROUNDS; turn += 1) results.push(await round(alone, server, what))
+      const middle = (of: (result: Result) => number) => median(results.map(of))
+      rows.push([
+        what.name,
+        middle(({ alone }) => alone).toFixed(0),
+        middle(({ followed }) => followed).toFixed(0),
+        middle(({ alone, followed }) => followed / alone).toFixed(2),
+        Math.max(...results.map(({ residentMb }) => residentMb)).toFixed(0),
+        what.sent ? `${(middle(({ atOnce }) => atOnce) * 100).toFixed(0)} %` : 'nothing to see',
+        what.sent ? middle(({ lagS }) => lagS).toFixed(1) : '',
+      ])
+    }
+    await alone.stop()
+    await server.stop()
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  printTable(rows)
+}
+
+if (import.meta.main) await run(process.argv.slice(2))
