@@ -39,7 +39,10 @@ const known = {
 let document: unknown
 beforeAll(async () => {
   const node = await startLedgerNode()
-  document = (await node.send('GET', '/doc/json')).json
+  const json = (await node.send('GET', '/doc/json')).json
+  // Its reply has no end; test/changes.test.ts is hostile to it.
+  delete json.paths['/api/ledgers/{serverid}/changes']
+  document = json
   await node.close()
 })
 

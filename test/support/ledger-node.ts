@@ -5,7 +5,12 @@ import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { type HttpLimits, startListener } from '../../src/http/index.ts'
-import { type LedgerService, ledgerComponent, openLedger } from '../../src/ledger/index.ts'
+import {
+  type LedgerService,
+  ledgerComponent,
+  type OpenLedgerOptions,
+  openLedger,
+} from '../../src/ledger/index.ts'
 import { openStoreReader, type Verification, verifyStore } from '../../src/storage/index.ts'
 
 /** A ledger on a real socket, in this process. */
@@ -61,6 +66,8 @@ export interface LedgerNodeOptions {
   readonly clock?: Clock
   readonly publicHosts?: readonly string[]
   readonly limits?: Partial<HttpLimits>
+  readonly schedule?: OpenLedgerOptions['schedule']
+  readonly feedBounds?: OpenLedgerOptions['feedBounds']
   /** Takes every line of the log, from `debug` on. */
   readonly log?: (line: string) => void
 }
@@ -78,7 +85,13 @@ export async function verifyFolder(folder: string): Promise<Verification> {
 /** Starts a node; the caller closes it, or the end of the test does. */
 export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
   const { folder = null, clock = new HandClock() } = options
-  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const ledger = await openLedger({
+    folder,
+    difficulty: 0,
+    clock,
+    ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
+    ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),
+  })
   const component = ledgerComponent({
     ledger: ledger.service,
     credentials: CREDENTIALS,

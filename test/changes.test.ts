@@ -1,0 +1,344 @@
+// The change feed over real sockets: every entry once and in order, whatever happens to connections.
+import fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type Schedule, systemSchedule } from '../src/base/schedule.ts'
+import { FeedClient } from './support/follower.ts'
+import {
+  type LedgerNode,
+  type LedgerNodeOptions,
+  startLedgerNode,
+  temporaryFolder,
+} from './support/ledger-node.ts'
+
+/** Turns pass by themselves; heartbeats when they are told to. */
+class HandBeats implements Schedule {
+  #waiting: (() => void)[] = []
+
+  after(ms: number, run: () => void): () => void {
+    if (ms < 10_000) return systemSchedule.after(ms, run)
+    this.#waiting.push(run)
+    return () => {
+      this.#waiting = this.#waiting.filter((other) => other !== run)
+    }
+  }
+
+  beat(): void {
+    const due = this.#waiting
+    this.#waiting = []
+    for (const run of due) run()
+  }
+}
+
+const opened: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const each of opened.splice(0).reverse()) await each.close()
+})
+
+async function start(options: LedgerNodeOptions = {}): Promise<LedgerNode & { path: string }> {
+  const node = await startLedgerNode(options)
+  opened.push(node)
+  return { ...node, path: `/api/ledgers/${node.service.serverId}/changes` }
+}
+
+async function follow(
+  node: LedgerNode & { path: string },
+  query = '',
+  lastEventId: string | null = null,
+): Promise<FeedClient> {
+  const client = new FeedClient(node.url, node.path + query, lastEventId)
+  opened.push({ close: () => client.leave() })
+  await client.until(({ head, signs }) => head !== '' && signs > 0)
+  return client
+}
+
+/** Every entry of the chain, by what the ledger shows. */
+async function chainOf(node: LedgerNode) {
+  const { json } = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
+  // biome-ignore lint/suspicious/noExplicitAny: blocks as they came
+  return json.ledgers.flatMap((block: any, height: number) =>
+    block.body.map((entry: unknown, index: number) => ({
+      position: `${height}.${index}`,
+      timestamp: block.timestamps[index],
+      entry,
+    })),
+  )
+}
+
+describe('GET /api/ledgers/{serverid}/changes', () => {
+  it('shows each entry as the ledger does, with its position and time, and no blind', async () => {
+    const node = await start()
+    await node.send('POST', '/api/a')
+    const client = await follow(node, '?since=start')
+    await node.send('POST', '/api/a', [{ id: 'x', text: 'a\nb\u2028' }, { id: 'y' }])
+    await node.send('DELETE', '/api/a/x')
+    await client.until(({ entries }) => entries.length === 4)
+    expect(client.entries).toEqual(await chainOf(node))
+    expect(Object.keys(client.entries[0] ?? {})).toEqual(['position', 'timestamp', 'entry'])
+    expect(client.lastEventId).toBe('2.0')
+    expect(client.head).toContain('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream')
+  })
+
+  it('begins with what comes, after a position, or at the start; a header goes before the query', async () => {
+    const node = await start()
+    await node.send('POST', '/api/a')
+    await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
+    const clients = {
+      now: await follow(node),
+      said: await follow(node, '?since=now'),
+      after: await follow(node, '?since=1.0'),
+      start: await follow(node, '?since=start'),
+      header: await follow(node, '?since=start', '1.1'),
+    }
+    expect(clients.now.lastEventId).toBe('1.2')
+    await node.send('DELETE', '/api/a/0')
+    for (const client of Object.values(clients)) {
+      await client.until(({ lastEventId }) => lastEventId === '2.0')
+    }
+    const seen = (client: FeedClient) => client.entries.map(({ position }) => position)
+    expect(seen(clients.now)).toEqual(['2.0'])
+    expect(seen(clients.said)).toEqual(['2.0'])
+    expect(seen(clients.after)).toEqual(['1.1', '1.2', '2.0'])
+    expect(seen(clients.start)).toEqual(['0.0', '1.0', '1.1', '1.2', '2.0'])
+    expect(seen(clients.header)).toEqual(['1.2', '2.0'])
+  })
+
+  it('gives an id before the first event, so that who connects again has missed nothing', async () => {
+    const node = await start()
+    const client = await follow(node)
+    expect(client.lastEventId).toBe('start')
+    client.leave()
+    await node.send('POST', '/api/a')
+    const again = await follow(node, '', client.lastEventId)
+    await again.until(({ entries }) => entries.length === 1)
+  })
+
+  it('shows only the databases that were named, also names that need escaping', async () => {
+    const node = await start()
+    const odd = 'q"\\台帳'
+    const client = await follow(node, `?db=b&db=${encodeURIComponent(odd)}`)
+    for (const db of ['a', 'b', odd]) {
+      await node.send('POST', `/api/${encodeURIComponent(db)}`)
+      await node.send('POST', `/api/${encodeURIComponent(db)}`, { id: 'x' })
+    }
+    await client.until(({ entries }) => entries.length === 4)
+    expect(client.entries.map(({ entry }) => entry.db)).toEqual(['b', 'b', odd, odd])
+  })
+
+  it('sends a sign of life with the position that was passed, when nothing else is sent', async () => {
+    const schedule = new HandBeats()
+    const node = await start({ schedule })
+    const client = await follow(node, '?db=b')
+    await node.send('POST', '/api/a')
+    const other = await follow(node, '?since=start')
+    await other.until(({ entries }) => entries.length === 1)
+    schedule.beat()
+    schedule.beat()
+    await client.until(({ signs }) => signs > 1)
+    expect([client.lastEventId, client.entries]).toEqual(['0.0', []])
+  })
+
+  it('refuses what it cannot do in the shape of the ledger, also to HEAD', async () => {
+    const node = await start({ feedBounds: { followersMax: 1 } })
+    await node.send('POST', '/api/a')
+    const own = node.service.serverId
+    const cases: [string, number, string][] = [
+      [`/api/ledgers/${own + 1}/changes`, 404, 'SERVERID_UNKNOWN'],
+      ['/api/ledgers/x/changes', 400, 'SERVERID_INVALID'],
+      ...['0.1', '1.0', '7.7', '549755813887.16383'].map((since): [string, number, string] => [
+        `${node.path}?since=${since}`,
+        404,
+        'POSITION_UNKNOWN',
+      ]),
+      ...['0', '-1.0', '0.16384', '01.0', '1e3.0', '9'.repeat(40), 'Now'].map(
+        (since): [string, number, string] => [
+          `${node.path}?since=${since}`,
+          400,
+          'POSITION_INVALID',
+        ],
+      ),
+      [`${node.path}?db=config`, 400, 'DATABASE_NAME_RESERVED'],
+      [`${node.path}?db=a%0Ab`, 400, 'DATABASE_NAME_INVALID'],
+      [`${node.path}?${'db=a&'.repeat(101)}`, 400, 'REQUEST_INVALID'],
+    ]
+    for (const [path, status, code] of cases) {
+      const reply = await node.send('GET', path)
+      expect([path, reply.status, reply.json.status, reply.json.code]).toEqual([
+        path,
+        status,
+        false,
+        code,
+      ])
+      expect((await node.send('HEAD', path)).status).toBe(status)
+    }
+    const head = await node.send('HEAD', `${node.path}?since=0.0`)
+    expect([head.status, head.headers.get('content-type')]).toEqual([
+      200,
+      'text/event-stream; charset=utf-8',
+    ])
+    await follow(node)
+    expect((await node.send('GET', node.path)).json.code).toBe('FEED_UNAVAILABLE')
+  })
+
+  it('ends at once when the node closes, also for who reads no more; all resume after it', async () => {
+    const folder = temporaryFolder()
+    const node = await start({ folder })
+    await node.send('POST', '/api/a')
+    const client = await follow(node)
+    const stalled = await follow(node)
+    stalled.stall()
+    // More than the system's buffers take.
+    const item = { text: 'x'.repeat(1_000_000) }
+    for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
+    await client.until(({ entries }) => entries.length === 16)
+    opened.splice(0, 1)
+    await node.close()
+    await client.end()
+    stalled.resume()
+    await stalled.end()
+
+    const next = await start({ folder })
+    await next.send('DELETE', '/api/a')
+    const chain = await chainOf(next)
+    for (const { entries, lastEventId } of [client, stalled]) {
+      const again = await follow(next, '', lastEventId)
+      await again.until((now) => entries.length + now.entries.length >= chain.length - 1)
+      expect([...entries, ...again.entries]).toEqual(chain.slice(1))
+    }
+  })
+
+  it('closes who takes nothing from one heartbeat to the next but one, and nobody else', async () => {
+    const schedule = new HandBeats()
+    const node = await start({ schedule })
+    await node.send('POST', '/api/a')
+    const client = await follow(node)
+    const stalled = await follow(node)
+    stalled.stall()
+    const item = { text: 'x'.repeat(1_000_000) }
+    for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
+    await client.until(({ entries }) => entries.length === 16)
+    expect(node.service.feed.heldBytes).toBeLessThan(1_100_000)
+    for (let beats = 0; beats < 7; beats += 1) schedule.beat()
+    expect(node.service.feed.leavings).toMatchObject({ stalled: 1, left: 0 })
+    expect([node.service.feed.followers, node.service.feed.heldBytes]).toEqual([1, 0])
+    await node.send('DELETE', '/api/a')
+    await client.until(({ entries }) => entries.length === 17)
+    stalled.resume()
+    await stalled.end()
+  })
+
+  it('closes the slowest when connections hold too much', async () => {
+    const node = await start({ feedBounds: { heldBytesMax: 1_500_000 } })
+    await node.send('POST', '/api/a')
+    await node.send('POST', '/api/b')
+    const stalled = [await follow(node, '?db=a'), await follow(node, '?db=b')]
+    const client = await follow(node)
+    for (const each of stalled) each.stall()
+    const item = { text: 'x'.repeat(1_000_000) }
+    for (let count = 0; count < 32; count += 1) {
+      await node.send('POST', count % 2 === 0 ? '/api/a' : '/api/b', item)
+    }
+    await client.until(({ entries }) => entries.length === 32)
+    expect(node.service.feed.leavings.crowded).toBeGreaterThan(0)
+    expect(node.service.feed.heldBytes).toBeLessThan(1_500_000)
+    expect(client.closed).toBe(false)
+  })
+
+  it('every follower has every entry once and in order, however often connections break', async () => {
+    const node = await start()
+    for (const db of ['a', 'b', 'c']) await node.send('POST', `/api/${db}`)
+    const step = fc.oneof(
+      fc.record({
+        kind: fc.constant('write' as const),
+        db: fc.constantFrom('a', 'b', 'c'),
+        count: fc.integer({ min: 1, max: 40 }),
+        length: fc.constantFrom(1, 100, 20_000),
+      }),
+      fc.record({
+        kind: fc.constantFrom('break' as const, 'stall' as const, 'resume' as const),
+        at: fc.nat(3),
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), async (steps) => {
+        const from = (await chainOf(node)).length
+        const filters = ['', '', '?db=a', '?db=b&db=c']
+        const had: FeedClient[][] = []
+        for (const filter of filters) had.push([await follow(node, filter)])
+        const latest = (at: number) => had[at]?.at(-1)
+        const writes: Promise<unknown>[] = []
+        for (const each of steps) {
+          if (each.kind === 'write') {
+            const items = Array.from({ length: each.count }, () => ({ t: 'x'.repeat(each.length) }))
+            writes.push(node.send('POST', `/api/${each.db}`, items))
+          } else if (each.kind === 'stall') latest(each.at)?.stall()
+          else if (each.kind === 'resume') latest(each.at)?.resume()
+          else {
+            latest(each.at)?.leave()
+            const { lastEventId = null } = latest(each.at) ?? {}
+            had[each.at]?.push(await follow(node, filters[each.at], lastEventId))
+          }
+        }
+        await Promise.all(writes)
+        const chain = (await chainOf(node)).slice(from)
+        const wanted = [
+          chain,
+          chain,
+          // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+          chain.filter(({ entry }: any) => entry.db === 'a'),
+          // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+          chain.filter(({ entry }: any) => entry.db !== 'a'),
+        ]
+        for (const [at, clients] of had.entries()) {
+          const seen = () => clients.flatMap(({ entries }) => entries)
+          latest(at)?.resume()
+          await latest(at)?.until(() => seen().length >= wanted[at].length)
+          expect(seen()).toEqual(wanted[at])
+          for (const client of clients) client.leave()
+        }
+      }),
+      { numRuns: 25, interruptAfterTimeLimit: 10_000 },
+    )
+  }, 60_000)
+})
+
+describe('LedgerService.changes', () => {
+  it('gives the entries in this process, from a position on, until the signal or the node ends it', async () => {
+    const node = await start()
+    await node.service.createDatabase('a')
+    await node.service.createDatabase('b')
+    const stop = new AbortController()
+    const all = await node.service.changes({ after: 'start', signal: stop.signal })
+    const some = await node.service.changes({ db: ['b'] })
+    await node.service.createItem('a', { id: 'x' })
+    await node.service.createItem('b', { id: 'y' })
+    const methods: string[] = []
+    for await (const { entry } of all) {
+      methods.push(`${entry.method} ${entry.db}`)
+      if (methods.length === 4) stop.abort()
+    }
+    expect(methods).toEqual(['create_db a', 'create_db b', 'create_item a', 'create_item b'])
+    const { value } = await some.next()
+    expect(value).toMatchObject({ entry: { db: 'b', item: { id: 'y' } } })
+    expect(node.service.feed.followers).toBe(1)
+    node.service.feed.close()
+    expect(await some.next()).toEqual({ done: true, value: undefined })
+    await expect(node.service.changes()).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
+  })
+
+  it('waits for whoever is slow, and forgets whoever leaves the loop', async () => {
+    const node = await start()
+    await node.service.createDatabase('a')
+    const entries = await node.service.changes()
+    for (let count = 0; count < 50; count += 1) {
+      await node.service.createItem('a', { text: 'x'.repeat(50_000), n: count })
+    }
+    const seen: unknown[] = []
+    for await (const { entry } of entries) {
+      if ('item' in entry) seen.push(entry.item.n)
+      await new Promise((resolve) => setImmediate(resolve))
+      if (seen.length === 50) break
+    }
+    expect(seen).toEqual(Array.from({ length: 50 }, (_, n) => n))
+    expect(node.service.feed.followers).toBe(0)
+  })
+})
