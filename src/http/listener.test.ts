@@ -45,3 +45,29 @@ it.each([
     expect(lines.every((line) => line.err === undefined)).toBe(true)
   },
 )
+
+it('a failure that refuses many requests is one line of the log, and an error where it is an alarm', async () => {
+  const lines: { level: number; msg: string; reason?: string; err?: unknown }[] = []
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      lines.push(JSON.parse(String(line)))
+      done()
+    },
+  })
+  const cause = new HttpRefusal(503, 'STOPPED', 'the disk failed')
+  const component: HttpComponent = {
+    ...thrower(cause),
+    alarms: new Set(['STOPPED']),
+    async register(app) {
+      app.get('/', async () => {
+        throw new HttpRefusal(503, 'STOPPED', 'the disk failed', { cause })
+      })
+    },
+  }
+  const options = { logger: pino({ level: 'info' }, sink), publicHosts: new Set<string>() }
+  const app = await buildApp(component, options)
+  for (let count = 0; count < 3; count += 1) await app.inject('/')
+  await app.close()
+  expect(lines).toMatchObject([{ level: 50, msg: 'STOPPED', reason: 'the disk failed' }])
+  expect(lines[0]).not.toHaveProperty('err')
+})

@@ -267,6 +267,8 @@ export class ChangeFeed {
       }
       if (performance.now() - startedAt > TURN_MS) break
     }
+    // All have all there is: what was read is young garbage as long as nothing keeps it.
+    if (this.#due.size + this.#busy.size === 0) this.#pages.clear()
     const times = this.#written ? REST_TIMES_BUSY : REST_TIMES
     this.#written = false
     const restMs = Math.min((performance.now() - startedAt) * times, REST_MS_MAX)
