@@ -295,6 +295,21 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
       await appendEntries(store, [entry.createDb('veg'), entry.create('veg', 'c')])
       expect((await store.head(serverid))?.height).toBe(3)
+
+    it('counts the entries of blocks, and tells the room it takes', async () => {
+      await open()
+      const reader = await under.read()
+      expect(await reader.countEntries(serverid, 0, 9)).toBe(0)
+      await appendEntries(store, [entry.createDb('fruit')])
+      await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
+      reader.refresh()
+      expect(await reader.countEntries(serverid, 0, 9)).toBe(3)
+      expect(await reader.countEntries(serverid, 1, 2)).toBe(2)
+      expect(await reader.countEntries(serverid, 2, 9)).toBe(0)
+      expect(await reader.countEntries(serverid + 1, 0, 9)).toBe(0)
+      const { fileBytes, logBytes } = await reader.room()
+      expect(fileBytes + logBytes).toBeGreaterThan(0)
+      await reader.close()
     })
 
     it('a reader sees every append from its next refresh on, and only what was appended', async () => {
