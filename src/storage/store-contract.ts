@@ -295,6 +295,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
       await appendEntries(store, [entry.createDb('veg'), entry.create('veg', 'c')])
       expect((await store.head(serverid))?.height).toBe(3)
+    })
 
     it('counts the entries of blocks, and tells the room it takes', async () => {
       await open()
