@@ -4,15 +4,30 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
 
+/** An attachment of an item: what it is called, and what its bytes are. Spelled as on the wire. */
+export type Attachment = {
+  readonly name: string
+  readonly content_type: string
+  /** Bytes. */
+  readonly length: number
+  /** SHA-256 of the bytes, 64 lowercase hex digits. */
+  readonly sha256: string
+}
+
 /**
  * One recorded change, spelled as the specification spells it (“Ledger entry”).
  *
- * `serverid` is the node that made the change. `delete_db` is ours: docs/decisions/0002-methods.md.
+ * `serverid` is the node that made the change. `delete_db` is ours (docs/decisions/0002-methods.md), and
+ * so are the two of attachments (0053-attachments.md): `delete_attachment` says what was deleted.
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
   | { serverid: number; method: 'create_item' | 'update_item'; db: string; item: Item }
   | { serverid: number; method: 'delete_item'; db: string; id: string }
+  | { serverid: number; method: AttachmentMethod; db: string; id: string; attachment: Attachment }
+
+/** The methods of entries about attachments. */
+export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 
 /** Entries that one block may hold; a larger unit of work is refused. */
 export const ENTRIES_MAX = 10_000
@@ -41,6 +56,21 @@ export const entryText = {
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
+  /** A `create_attachment` or `delete_attachment` entry. */
+  attachment(
+    method: AttachmentMethod,
+    serverId: number,
+    db: string,
+    id: string,
+    attachment: Attachment,
+  ): string {
+    return `{"attachment":${attachmentText(attachment)},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
+  },
+}
+
+/** The canonical text (RFC 8785) of an attachment. */
+export function attachmentText({ content_type, length, name, sha256 }: Attachment): string {
+  return `{"content_type":${canonicalString(content_type)},"length":${length},"name":${canonicalString(name)},"sha256":"${sha256}"}`
 }
 
 /**
@@ -49,7 +79,7 @@ export const entryText = {
  */
 export function entryOf(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
-  const { serverid, method, db, item, id } = value
+  const { serverid, method, db, item, id, attachment } = value
   if (typeof serverid !== 'number' || !Number.isSafeInteger(serverid)) return null
   if (typeof db !== 'string') return null
   const members = Object.keys(value).length
@@ -62,6 +92,13 @@ export function entryOf(value: Json): Entry | null {
       return members === 4 && isItem(item) ? { serverid, method, db, item } : null
     case 'delete_item':
       return members === 4 && typeof id === 'string' ? { serverid, method, db, id } : null
+    case 'create_attachment':
+    case 'delete_attachment': {
+      const about = attachmentOf(attachment)
+      return members === 5 && typeof id === 'string' && about !== null
+        ? { serverid, method, db, id, attachment: about }
+        : null
+    }
     default:
       return null
   }
@@ -69,4 +106,14 @@ export function entryOf(value: Json): Entry | null {
 
 function isItem(value: Json | undefined): value is Item {
   return isJsonObject(value) && typeof value.id === 'string'
+}
+
+/** `value` as an attachment, or null when it does not have the shape of one. */
+export function attachmentOf(value: Json | undefined): Attachment | null {
+  if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
+  const { name, content_type, length, sha256 } = value
+  if (typeof name !== 'string' || typeof content_type !== 'string') return null
+  if (typeof length !== 'number' || !Number.isSafeInteger(length) || length < 0) return null
+  if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256)) return null
+  return { name, content_type, length, sha256 }
 }

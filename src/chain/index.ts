@@ -8,7 +8,17 @@ export {
   sealBlock,
   verifyBlock,
 } from './block.ts'
-export { ENTRIES_MAX, type Entry, entryOf, entryText, type Item } from './entry.ts'
+export {
+  type Attachment,
+  type AttachmentMethod,
+  attachmentOf,
+  attachmentText,
+  ENTRIES_MAX,
+  type Entry,
+  entryOf,
+  entryText,
+  type Item,
+} from './entry.ts'
 export { HASH_BYTES } from './hashing.ts'
 export { heightOf, packPosition, parsePosition, positionText } from './position.ts'
 export { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'

@@ -54,6 +54,7 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
   const opened = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     difficulty: settings.LEDGER_DIFFICULTY,
+    attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
     clock,
   })
   around.ledger = opened.service

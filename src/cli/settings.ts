@@ -135,6 +135,12 @@ const SETTINGS = {
   },
   PUBLIC_HOSTS: hostNames('Host names under which browsers may reach this node'),
   LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
+  ATTACHMENT_BYTES_MAX: integer(
+    1024 * 1024 * 1024,
+    0,
+    1024 ** 4,
+    'The most bytes of one attachment',
+  ),
   TOKENS: choice('off', ['off'], 'Whether API calls need a token'),
   SECRET: secret('Key that signs tokens, at least 32 bytes; without it daicho makes its own'),
   USERS_FILE: text('File of users of the sample API'),

@@ -1,3 +1,4 @@
+export { arrivingBody, type Pace } from './arriving-body.ts'
 export {
   type Credentials,
   equalCredentials,

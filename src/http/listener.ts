@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
+import { isUnhurried } from './arriving-body.ts'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { CountedResponse } from './counted-response.ts'
@@ -81,8 +82,11 @@ export async function buildApp(
     frameworkErrors: (error, request, reply) => {
       sendRefusal(component, request, reply, refuse(error))
     },
-    clientErrorHandler: (error, socket) =>
-      answerBrokenRequest(component, inFlight.replies(), error, socket),
+    clientErrorHandler: (error, socket) => {
+      // Told once for each request; a body that a route reads at its own pace is watched there.
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUnhurried(socket)) return
+      answerBrokenRequest(component, inFlight.replies(), error, socket)
+    },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   app.setValidatorCompiler(validatorCompiler())

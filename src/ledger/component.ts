@@ -6,6 +6,7 @@ import {
   statusFalseReply,
   takeStrictJson,
 } from '../http/index.ts'
+import { attachmentRoutes } from './attachments/routes.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
 import { changesRoutes } from './changes/routes.ts'
 import { statusOf } from './errors.ts'
@@ -67,6 +68,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         tags: [
           { name: 'databases', description: 'Named sets of items' },
           { name: 'items', description: 'JSON objects with an `id`' },
+          { name: 'attachments', description: 'Bytes of any type that belong to an item' },
           { name: 'ledger', description: 'The chain of all changes' },
           { name: 'operations', description: 'For whoever runs the node' },
         ],
@@ -74,6 +76,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       ledgerFigures(app, ledger)
       ledgerRoutes(app, ledger)
       changesRoutes(app, ledger)
+      attachmentRoutes(app, ledger)
       healthRoutes(app, ledger)
       homePage(app, deps.credentials, deps.clock)
     },

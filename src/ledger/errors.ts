@@ -13,6 +13,14 @@ export type LedgerErrorCode =
   | 'ITEM_NOT_FOUND'
   | 'ITEM_EXISTS'
   | 'ITEM_TOO_LARGE'
+  | 'ATTACHMENT_NAME_INVALID'
+  | 'ATTACHMENT_TYPE_INVALID' // not a media type
+  | 'ATTACHMENT_NOT_FOUND'
+  | 'ATTACHMENT_TOO_LARGE'
+  | 'ATTACHMENT_LOST' // its bytes are not in the data folder
+  | 'DIGEST_INVALID' // a digest header that cannot be read
+  | 'DIGEST_MISMATCH' // other bytes arrived than the client says it sent
+  | 'UPLOADS_BUSY' // as many attachments are arriving as may
   | 'UNIT_EMPTY' // a list without entries
   | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
   | 'SERVERID_INVALID'
@@ -43,6 +51,14 @@ export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJs
   ITEM_NOT_FOUND: 404,
   ITEM_EXISTS: 409,
   ITEM_TOO_LARGE: 413,
+  ATTACHMENT_NAME_INVALID: 400,
+  ATTACHMENT_TYPE_INVALID: 415,
+  ATTACHMENT_NOT_FOUND: 404,
+  ATTACHMENT_TOO_LARGE: 413,
+  ATTACHMENT_LOST: 500,
+  DIGEST_INVALID: 400,
+  DIGEST_MISMATCH: 400,
+  UPLOADS_BUSY: 503,
   UNIT_EMPTY: 400,
   UNIT_TOO_LARGE: 413,
   SERVERID_INVALID: 400,

@@ -1,6 +1,12 @@
 import { Readable } from 'node:stream'
 import { canonicalString } from '../base/canonical-json.ts'
-import { type Block, blockJson, provenBlockJson } from '../chain/index.ts'
+import {
+  type Attachment,
+  attachmentText,
+  type Block,
+  blockJson,
+  provenBlockJson,
+} from '../chain/index.ts'
 import type { StoredItem } from '../storage/index.ts'
 import type { ListRange } from './service.ts'
 
@@ -50,6 +56,14 @@ export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRan
     yield `,"items":[${ids}]`
   }
   return listStream(texts(), range)
+}
+
+/** The reply of `GET /api/{db}/{id}/attachments`. */
+export function attachmentListReply(
+  pages: AsyncIterable<Attachment[]>,
+  range: ListRange,
+): Readable {
+  return listStream(listText('attachments', pages, attachmentText), range)
 }
 
 /** The reply of `GET /api/ledgers`. */

@@ -37,6 +37,15 @@ export function checkItemId(id: string): void {
   )
 }
 
+/** Whether `name` can be an attachment's; as for items. Errors: ATTACHMENT_NAME_INVALID. */
+export function checkAttachmentName(name: string): void {
+  if (isPathPart(name, ITEM_ID_BYTES_MAX)) return
+  throw new LedgerError(
+    'ATTACHMENT_NAME_INVALID',
+    `the name of an attachment has 1 to ${ITEM_ID_BYTES_MAX} bytes and no control character or slash`,
+  )
+}
+
 function isPathPart(text: string, bytesMax: number): boolean {
   if (text === '' || text === '.' || text === '..') return false
   // A UTF-16 unit is at most three bytes of UTF-8: most names need no counting.

@@ -2,7 +2,14 @@ import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
 import { type Schedule, systemSchedule } from '../base/schedule.ts'
 import { packPosition } from '../chain/index.ts'
-import { type Folder, holdFolder, openStoreReader, type StoreReader } from '../storage/index.ts'
+import {
+  Contents,
+  type Folder,
+  holdFolder,
+  openStoreReader,
+  type StoreReader,
+} from '../storage/index.ts'
+import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments/service.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { LedgerService } from './service.ts'
@@ -19,6 +26,8 @@ export interface OpenLedgerOptions {
   readonly schedule?: Schedule
   /** What the change feed bears; what is absent is as in `FEED_BOUNDS`. */
   readonly feedBounds?: Partial<FeedBounds>
+  /** The most bytes of one attachment; 1 GiB when absent. */
+  readonly attachmentBytesMax?: number
 }
 
 /** An open ledger: this process alone holds its folder. */
@@ -42,10 +51,8 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
   }
 }
 
-async function openIn(
-  folder: Folder,
-  { difficulty, clock, schedule = systemSchedule, feedBounds }: OpenLedgerOptions,
-): Promise<OpenLedger> {
+async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
+  const { clock, difficulty, schedule = systemSchedule } = options
   const { serverId } = folder.lasting
     ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
     : temporaryNodeKey()
@@ -57,16 +64,21 @@ async function openIn(
   const feed = new ChangeFeed(await lastPosition(reader), {
     store: reader,
     schedule,
-    bounds: { ...FEED_BOUNDS, ...feedBounds },
+    bounds: { ...FEED_BOUNDS, ...options.feedBounds },
   })
   writer.onCommit = (last) => {
     reader.refresh()
     if (last !== null) feed.committed(last)
   }
+  const contents = new Contents(folder.path, reader, folder.lasting)
+  await contents.recover()
+  const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
+  const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
-    service: new LedgerService(reader, writer, clock, feed),
+    service: new LedgerService(reader, writer, clock, { feed, attachments }),
     async close() {
       feed.close()
+      await contents.close()
       // The writer last: who closes last folds the engine's log into the file.
       await reader.close()
       await writer.close()

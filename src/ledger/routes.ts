@@ -31,7 +31,8 @@ import type { LedgerService, ListRange, Written } from './service.ts'
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
-const failures = { '4xx': Failure, '5xx': Failure }
+/** How every route fails. */
+export const failures = { '4xx': Failure, '5xx': Failure }
 
 /** Mounts the ledger's `/api` paths on `app`. */
 export function ledgerRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -50,12 +51,12 @@ function placed(reply: FastifyReply, ledger: LedgerService, { position }: { posi
 }
 
 /** Sends JSON that is text already, at once or as it is made. */
-function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
+export function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
   return reply.type(JSON_TYPE).send(text)
 }
 
 /** The part of a list that a query asks for; the schema's coercion lets `1e400` through. */
-function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
+export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
 }

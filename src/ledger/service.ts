@@ -4,6 +4,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreReader } from '../storage/index.ts'
+import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
@@ -58,20 +59,29 @@ const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
 const BLOCKS_PER_PAGE = 64
 
+/** What a ledger has beside its items. */
+export interface LedgerParts {
+  readonly feed: ChangeFeed
+  readonly attachments: AttachmentService
+}
+
 /** What the ledger database does: it decides, and knows neither HTTP nor an engine. */
 export class LedgerService {
   /** The id of this node. */
   readonly serverId: number
   /** Whoever follows the entries of this node's chain. */
   readonly feed: ChangeFeed
+  /** What items have attached to them. */
+  readonly attachments: AttachmentService
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
   readonly #count: ChainCount
 
-  constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, feed: ChangeFeed) {
+  constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, parts: LedgerParts) {
     this.serverId = store.serverId
-    this.feed = feed
+    this.feed = parts.feed
+    this.attachments = parts.attachments
     this.#store = store
     this.#writer = writer
     this.#clock = clock

@@ -24,6 +24,19 @@ export type Operation =
       readonly text: string
     }
   | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
+  | {
+      readonly kind: 'create_attachment'
+      readonly db: string
+      readonly id: string
+      /** The attachment as canonical JSON; its bytes are on the disk already. */
+      readonly text: string
+    }
+  | {
+      readonly kind: 'delete_attachment'
+      readonly db: string
+      readonly id: string
+      readonly name: string
+    }
 
 /** Operations that happen together: all of them in one block, or none. */
 export type UnitOfWork = readonly Operation[]

@@ -1,6 +1,7 @@
 import type { Json } from '../base/json.ts'
 import { type Block, type Entry, entryOf, packPosition, positionText } from '../chain/index.ts'
-import { type Effect, effectOf, entryTextOf } from './effect.ts'
+import { AttachmentComparison } from './attachment-comparison.ts'
+import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from './effect.ts'
 import type { PlacedItem, StoredItem, StoreReader } from './store.ts'
 
 /** The first difference found; `height` and `index` say where in the chain, when it has a place. */
@@ -10,7 +11,7 @@ export interface Finding {
   readonly what: string
 }
 
-type ItemEffect = Extract<Effect, { id: string }>
+type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>
 
 /** Rows read ahead at a time. */
 const ROWS_PER_PAGE = 500
@@ -31,6 +32,7 @@ export class Comparison {
   /** Live databases by name: creation position, and how many items the chain gives each. */
   readonly databases = new Map<string, { created: number; items: number; whole: number }>()
   readonly #store: StoreReader
+  readonly #attachments: AttachmentComparison
   /** Creation positions of the databases that the chain deleted. */
   readonly #deleted = new Set<number>()
   /** Creation positions of the databases that the store holds now. */
@@ -43,6 +45,7 @@ export class Comparison {
 
   constructor(store: StoreReader) {
     this.#store = store
+    this.#attachments = new AttachmentComparison(store.attachments)
   }
 
   /** How many items the chain gives all live databases. */
@@ -75,6 +78,7 @@ export class Comparison {
     const what =
       (await this.#rowsBefore(Number.POSITIVE_INFINITY)) ??
       (await this.#databasesDiffer()) ??
+      (await this.#attachments.end()) ??
       (await this.#store.damage())
     return what === null ? null : { height: null, index: null, what }
   }
@@ -94,6 +98,9 @@ export class Comparison {
 
   async #other(effect: Effect): Promise<string | null> {
     if (!('id' in effect)) return this.#database(effect)
+    if ('attachment' in effect) {
+      return this.#attachments.differs(effect, this.databases.get(effect.db)?.created)
+    }
     const { kind, db, id, position } = effect
     if (kind === 'create_item') {
       const stray = await this.#rowsBefore(position)

@@ -1,5 +1,5 @@
 import { canonicalJson } from '../base/canonical-json.ts'
-import { type Entry, entryText } from '../chain/index.ts'
+import { type Attachment, type AttachmentMethod, type Entry, entryText } from '../chain/index.ts'
 
 /** One change that an entry makes to a database; `position` is the entry's, packed. */
 export type Effect =
@@ -18,6 +18,17 @@ export type Effect =
       readonly db: string
       readonly id: string
     }
+  | AttachmentEffect
+
+/** What an entry about an attachment does. Its bytes are elsewhere: `contents.ts`. */
+export interface AttachmentEffect {
+  readonly kind: AttachmentMethod
+  readonly position: number
+  readonly db: string
+  readonly id: string
+  /** What the item holds from here on, or held up to here. */
+  readonly attachment: Attachment
+}
 
 /**
  * The effect that `entry` has at `position`: the one rule by which a chain becomes databases, used
@@ -35,6 +46,9 @@ export function effectOf(entry: Entry, position: number): Effect {
       return { kind, position, db, id: entry.item.id, text: canonicalJson(entry.item) }
     case 'delete_item':
       return { kind, position, db, id: entry.id }
+    case 'create_attachment':
+    case 'delete_attachment':
+      return { kind, position, db, id: entry.id, attachment: entry.attachment }
   }
 }
 
@@ -52,5 +66,8 @@ export function entryTextOf(effect: Effect, serverId: number): string {
       return entryText.item(effect.kind, serverId, effect.db, effect.text)
     case 'delete_item':
       return entryText.deleteItem(serverId, effect.db, effect.id)
+    case 'create_attachment':
+    case 'delete_attachment':
+      return entryText.attachment(effect.kind, serverId, effect.db, effect.id, effect.attachment)
   }
 }

@@ -1,3 +1,4 @@
+export type { StoredAttachment, StoredContent } from './attachments.ts'
 export {
   type Backup,
   type BackupOptions,
@@ -6,9 +7,11 @@ export {
   dropOldBackups,
 } from './backup/backup.ts'
 export type { Finding } from './comparison.ts'
+export { Contents } from './contents.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
 export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder, storePathIn } from './folder.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
 export type { ItemRange, Store, StoredDatabase, StoredItem, StoreReader } from './store.ts'
 export { type Progress, type Verification, verifyStore } from './verify.ts'
+export { type ContentVerification, verifyContents } from './verify-contents.ts'

@@ -1,4 +1,5 @@
 import type { Block, Head } from '../chain/index.ts'
+import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
 
 /** An item as a store keeps it. Positions are packed: they sort as the chain does. */
@@ -55,6 +56,8 @@ export interface StoreReader {
   listItems(database: number, range: ItemRange): Promise<StoredItem[]>
   /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
   itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
+  /** What items have attached to them. */
+  readonly attachments: AttachmentReader
   /** How many items the database created at `database` holds. */
   countItems(database: number): Promise<number>
   /** Creation positions of deleted databases whose space is not free yet. */

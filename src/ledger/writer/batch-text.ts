@@ -8,6 +8,8 @@ const CODE_OF = {
   update_item: 'u',
   patch_item: 'p',
   delete_item: 'd',
+  create_attachment: 'b',
+  delete_attachment: 'x',
 } as const
 
 /** An item with an id that was assigned here: the most frequent operation. */
@@ -38,9 +40,12 @@ function encode(operation: Operation): string {
       return `${operation.assigned ? ASSIGNED : CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n`
     case 'update_item':
     case 'patch_item':
+    case 'create_attachment':
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n`
     case 'delete_item':
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n`
+    case 'delete_attachment':
+      return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.name}\n`
   }
 }
 
@@ -82,6 +87,10 @@ function decode(next: () => string): Operation {
       return { kind: 'patch_item', db, id: next(), text: next() }
     case CODE_OF.delete_item:
       return { kind: 'delete_item', db, id: next() }
+    case CODE_OF.create_attachment:
+      return { kind: 'create_attachment', db, id: next(), text: next() }
+    case CODE_OF.delete_attachment:
+      return { kind: 'delete_attachment', db, id: next(), name: next() }
     case CODE_OF.create_db:
       return { kind: 'create_db', db }
     case CODE_OF.delete_db:

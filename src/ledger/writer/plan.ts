@@ -2,6 +2,7 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { entryText, packPosition } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
+import { attachmentMeant } from '../attachments/planned.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
 import {
@@ -113,6 +114,20 @@ class Planner {
         const { id } = operation
         this.#touch(view, id, null)
         this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
+        return
+      }
+      case 'create_attachment':
+      case 'delete_attachment': {
+        await this.#current(view, operation)
+        const attachment = await attachmentMeant(this.#store, this.effects, operation)
+        const { id } = operation
+        const { serverId } = this.#store
+        this.#add(entryText.attachment(kind, serverId, db, id, attachment), {
+          kind,
+          db,
+          id,
+          attachment,
+        })
       }
     }
   }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Block } from '../../chain/index.ts'
+import { ATTACHMENT_TABLES } from './attachments.ts'
 import { blockOf } from './rows.ts'
 import { Query } from './statements.ts'
 
@@ -11,7 +12,7 @@ export interface Addition {
 }
 
 /** What format 2 has beside the tables of format 1. */
-const ADDITIONS: readonly Addition[] = []
+const ADDITIONS: readonly Addition[] = [{ tables: ATTACHMENT_TABLES }]
 
 /** The statements that make the added tables. */
 export function additionTables(): string {

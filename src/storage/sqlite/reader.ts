@@ -11,6 +11,7 @@ import {
   type StoredItem,
   type StoreReader,
 } from '../store.ts'
+import { SqliteAttachments } from './attachments.ts'
 import {
   blockOf,
   databaseOf,
@@ -42,9 +43,11 @@ export class SqliteReader implements StoreReader {
   protected readonly connection: DatabaseSync
   readonly #select: Record<keyof typeof SELECT, Query>
   readonly #view: View
+  readonly attachments: SqliteAttachments
 
   constructor(connection: DatabaseSync, view: View) {
     this.connection = connection
+    this.attachments = new SqliteAttachments(connection, () => view.take())
     this.serverId = ownerOf(connection)
     this.#view = view
     const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])

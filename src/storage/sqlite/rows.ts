@@ -6,12 +6,13 @@ import type { PlacedItem, StoredDatabase, StoredItem } from '../store.ts'
 export type Row = readonly unknown[]
 
 /** Rows are read with their types checked: a damaged file gives STORE_DAMAGED, never odd values. */
-function text(value: unknown, column: string): string {
+export function text(value: unknown, column: string): string {
   if (typeof value !== 'string') throw damaged(column)
   return value
 }
 
-function integer(value: unknown, column: string): number {
+/** A safe integer. */
+export function integer(value: unknown, column: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw damaged(column)
   return value
 }

@@ -4,6 +4,7 @@ import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { EffectError, StoreError } from '../errors.ts'
 import type { Store } from '../store.ts'
+import { attachmentApplier } from './attachments.ts'
 import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
@@ -36,6 +37,8 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #databases = new Map<string, number>()
   readonly #fold: LogFolder
   #head: Head | null
+  /** Made when it is first needed. */
+  #applyAttachment: ReturnType<typeof attachmentApplier> | null = null
   #purging = true
   #appended = false
   /** While several appends share one transaction. */
@@ -171,6 +174,11 @@ class SqliteStore extends SqliteReader implements Store {
         return
       case 'delete_item':
         this.#expectOne(this.#statements.deleteItem.run(database, effect.id), effect)
+        return
+      case 'create_attachment':
+      case 'delete_attachment':
+        this.#applyAttachment ??= attachmentApplier(this.connection)
+        if (!this.#applyAttachment(database, effect)) throw impossible(effect)
     }
   }
 

@@ -1,0 +1,109 @@
+import type { Attachment } from '../../chain/index.ts'
+import { namesTag } from './conditions.ts'
+import type { Piece } from './content-stream.ts'
+import { digestHeader } from './digest.ts'
+import { dispositionOf } from './disposition.ts'
+import { type ByteRange, rangesOf } from './ranges.ts'
+
+/** What a request for an attachment says beside its path. */
+export interface Asked {
+  readonly 'if-match'?: string | undefined
+  readonly 'if-none-match'?: string | undefined
+  readonly 'if-range'?: string | undefined
+  readonly range?: string | undefined
+}
+
+/** What is sent for it. */
+export interface Answer {
+  readonly status: 200 | 206 | 304 | 412 | 416
+  readonly headers: Readonly<Record<string, string>>
+  /** Of the content; empty where nothing of it is sent. */
+  readonly pieces: readonly Piece[]
+}
+
+/**
+ * What was uploaded is never run or shown as a page of this address: it is saved, taken for the type
+ * it was declared as, and where a browser shows it all the same, it may do nothing.
+ */
+const HARMLESS = {
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+  'cross-origin-resource-policy': 'same-origin',
+  'x-content-type-options': 'nosniff',
+} as const
+
+/** The entity tag of an attachment, strong: equal tags are equal bytes. */
+export function tagOf({ sha256 }: Attachment): string {
+  return `"${sha256}"`
+}
+
+/**
+ * The answer to a GET (or, without its pieces and ranges, to a HEAD) for `attachment`.
+ * Source: RFC 9110 sections 13.2.2 (the order of conditions), 13.1.5 (If-Range) and 14.
+ */
+export function answerOf(asked: Asked, attachment: Attachment): Answer {
+  const tag = tagOf(attachment)
+  const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
+  const unmatched = asked['if-match'] !== undefined && !namesTag(asked['if-match'], tag, false)
+  if (unmatched) return { status: 412, headers, pieces: [] }
+  const known = asked['if-none-match'] !== undefined && namesTag(asked['if-none-match'], tag, true)
+  if (known) return { status: 304, headers, pieces: [] }
+
+  const { length, name, content_type: type } = attachment
+  const own = {
+    ...headers,
+    ...HARMLESS,
+    'content-disposition': dispositionOf(name),
+    'repr-digest': digestHeader(attachment.sha256),
+  }
+  // A tag that is not the present one, or a date, asks for the whole.
+  const inTime = asked['if-range'] === undefined || asked['if-range'].trim() === tag
+  const ranges = inTime && asked.range !== undefined ? rangesOf(asked.range, length) : null
+  const [first, ...more] = ranges ?? []
+  if (ranges === null) {
+    const pieces = length === 0 ? [] : [{ start: 0, end: length - 1 }]
+    const whole = { ...own, 'content-type': type, 'content-length': String(length) }
+    return { status: 200, headers: whole, pieces }
+  }
+  if (first === undefined) {
+    return { status: 416, headers: { 'content-range': `bytes */${length}` }, pieces: [] }
+  }
+  if (more.length > 0) return several(own, attachment, ranges)
+  const part = {
+    ...own,
+    'content-type': type,
+    'content-length': String(first.end - first.start + 1),
+    'content-range': rangeText(first, length),
+  }
+  return { status: 206, headers: part, pieces: [first] }
+}
+
+function several(
+  headers: Readonly<Record<string, string>>,
+  { sha256, length, content_type: type }: Attachment,
+  ranges: readonly ByteRange[],
+): Answer {
+  // No content can hold its own SHA-256, so this ends no part before its end.
+  const boundary = `part-${sha256.slice(0, 48)}`
+  const pieces = ranges.flatMap((range): Piece[] => [
+    `\r\n--${boundary}\r\nContent-Type: ${type}\r\nContent-Range: ${rangeText(range, length)}\r\n\r\n`,
+    range,
+  ])
+  pieces.push(`\r\n--${boundary}--\r\n`)
+  const bytes = pieces.reduce(
+    (sum, piece) => sum + (typeof piece === 'string' ? piece.length : piece.end - piece.start + 1),
+    0,
+  )
+  return {
+    status: 206,
+    headers: {
+      ...headers,
+      'content-type': `multipart/byteranges; boundary=${boundary}`,
+      'content-length': String(bytes),
+    },
+    pieces,
+  }
+}
+
+function rangeText({ start, end }: ByteRange, length: number): string {
+  return `bytes ${start}-${end}/${length}`
+}

@@ -1,0 +1,192 @@
+import type { FastifyReply } from 'fastify'
+import { attachmentText, positionText } from '../../chain/index.ts'
+import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { attachmentListReply } from '../list-reply.ts'
+import { failures, rangeOf, sendText } from '../routes.ts'
+import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
+import type { LedgerService } from '../service.ts'
+import { type Asked, answerOf, tagOf } from './answer.ts'
+import { ContentStream } from './content-stream.ts'
+import { type Digest, digestOf } from './digest.ts'
+import {
+  AnyBytes,
+  AttachmentListQuery,
+  AttachmentListReply,
+  AttachmentParams,
+  AttachmentReply,
+} from './schemas.ts'
+
+const PATH = '/api/:db/:id/attachments/:name'
+const tags = ['attachments']
+/** In each time limit of a whole request (30 s), a longer upload must bring this much. */
+const BYTES_PER_WINDOW_MIN = 32 * 1024
+/** A reply of which the client takes nothing for so long is given up. */
+const TAKE_TIMEOUT_MS = 60_000
+/** Where a browser would run what it fetches, or let it style or script a page. */
+const RUNS = new Set([
+  ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
+  ...['sharedworker', 'style', 'worker', 'xslt'],
+])
+
+/** Mounts the paths of attachments on `app`. */
+export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
+  // Routes of this one read the body themselves: in a scope of its own, without a parser.
+  app.register(async (scope: HttpApp) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    uploadRoute(scope, ledger)
+  })
+  downloadRoutes(app, ledger)
+  listRoute(app, ledger)
+  app.delete(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Delete one attachment; its bytes stay as long as the ledger names them',
+        params: AttachmentParams,
+        querystring: TokenQuery,
+        response: { 200: DoneReply, ...failures },
+      },
+    },
+    async ({ params: { db, id, name } }, reply) => {
+      const { position } = await ledger.attachments.delete(db, id, name)
+      return at(reply, ledger, position).send({ status: true as const })
+    },
+  )
+}
+
+function uploadRoute(app: HttpApp, ledger: LedgerService): void {
+  const { requestTimeout } = app.server
+  app.put(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Attach the bytes of the body to an item, in place of what has that name',
+        description:
+          'The body is stored as it arrives, of any length up to the limit, with its `Content-Type`. ' +
+          'A `Content-Digest` or `Repr-Digest` with `sha-256` is compared.',
+        params: AttachmentParams,
+        querystring: TokenQuery,
+        body: AnyBytes('The content of the attachment'),
+        response: { 200: AttachmentReply, ...failures },
+      },
+    },
+    async ({ params: { db, id, name }, headers, raw }, reply) => {
+      if (headers['content-range'] !== undefined) {
+        throw new HttpRefusal(400, 'CONTENT_RANGE_REFUSED', 'an attachment is sent whole')
+      }
+      const said = headers['content-length']
+      const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }
+      const { position, attachment } = await ledger.attachments.put(db, id, name, {
+        contentType: headers['content-type'] ?? 'application/octet-stream',
+        lengthSaid: said === undefined ? null : Number(said),
+        digests: digestsIn(headers),
+        chunks: arrivingBody(raw, pace),
+      })
+      at(reply, ledger, position).header('etag', tagOf(attachment))
+      return sendText(reply, `{"status":true,"attachment":${attachmentText(attachment)}}`)
+    },
+  )
+}
+
+function digestsIn(headers: Readonly<Record<string, string | string[] | undefined>>): Digest[] {
+  const digests = [digestOf(headers['content-digest']), digestOf(headers['repr-digest'])]
+  return digests.filter((digest) => digest !== null)
+}
+
+function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
+  const schema = {
+    tags,
+    params: AttachmentParams,
+    querystring: TokenQuery,
+    response: {
+      200: AnyBytes('The bytes, with the `Content-Type` that they came with'),
+      206: AnyBytes('The parts that `Range` asks for'),
+      ...failures,
+    },
+  }
+  // Before GET, in whose place Fastify would put one that reads the file to its end.
+  app.head(
+    PATH,
+    { schema: { ...schema, summary: 'What GET would say of an attachment' } },
+    async ({ params: { db, id, name }, headers }, reply) => {
+      const attachment = await ledger.attachments.read(db, id, name)
+      // A Range is for GET only: RFC 9110 section 14.2.
+      const { status, headers: own } = answerOf(
+        { ...askedIn(headers), range: undefined },
+        attachment,
+      )
+      return at(reply.code(status).headers(own), ledger, attachment.position).send()
+    },
+  )
+  app.get(
+    PATH,
+    { schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' } },
+    async ({ params: { db, id, name }, headers }, reply) => {
+      refuseToRun(headers['sec-fetch-dest'])
+      const { attachment, file } = await ledger.attachments.open(db, id, name)
+      const { status, headers: own, pieces } = answerOf(askedIn(headers), attachment)
+      at(reply.code(status).headers(own), ledger, attachment.position)
+      if (pieces.length > 0) {
+        reply.raw.setTimeout(TAKE_TIMEOUT_MS)
+        return reply.send(new ContentStream(file, pieces))
+      }
+      await file.close()
+      if (status === 412) throw UNMATCHED
+      if (status === 416) throw NO_SUCH_RANGE
+      return reply.send()
+    },
+  )
+}
+
+const UNMATCHED = new HttpRefusal(412, 'PRECONDITION_FAILED', 'the attachment is another by now')
+const NO_SUCH_RANGE = new HttpRefusal(
+  416,
+  'RANGE_UNSATISFIABLE',
+  'the attachment has no byte in this range',
+)
+
+function askedIn(headers: Readonly<Record<string, unknown>>): Asked {
+  const text = (name: string) => {
+    const value = headers[name]
+    return typeof value === 'string' ? value : undefined
+  }
+  return {
+    'if-match': text('if-match'),
+    'if-none-match': text('if-none-match'),
+    'if-range': text('if-range'),
+    range: text('range'),
+  }
+}
+
+function refuseToRun(destination: unknown): void {
+  if (typeof destination !== 'string' || !RUNS.has(destination)) return
+  throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
+}
+
+function listRoute(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/:db/:id/attachments',
+    {
+      schema: {
+        tags,
+        summary: 'List what is attached to an item, by name',
+        params: ItemParams,
+        querystring: AttachmentListQuery,
+        response: { 200: AttachmentListReply, ...failures },
+      },
+    },
+    async ({ params: { db, id }, query }, reply) => {
+      const range = rangeOf(query)
+      const pages = await ledger.attachments.list(db, id, range)
+      return sendText(reply, attachmentListReply(pages, range))
+    },
+  )
+}
+
+/** Says where the entry is. */
+function at(reply: FastifyReply, ledger: LedgerService, position: number): FastifyReply {
+  return reply.header('ledger-position', `${ledger.serverId}/${positionText(position)}`)
+}

@@ -1,0 +1,168 @@
+import { constants } from 'node:fs'
+import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { StoreError } from './errors.ts'
+
+/** Where contents lie in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
+const FOLDER = 'attachments'
+/**
+ * Where contents are while they arrive. It is there from the first upload of a process until the
+ * process closes, so finding it at a start says that the last one did not close.
+ */
+const INCOMING = 'incoming'
+/** Errors of the system that mean "no room": the disk, a quota, the largest file. */
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+
+/** The files of contents in one data folder; knows names and the disk, not who refers to what. */
+export class ContentFiles {
+  readonly #folder: string
+  readonly #root: string
+  /** Whether directories are brought to the disk; files are by whoever writes them. */
+  readonly #durable: boolean
+
+  constructor(folder: string, durable: boolean) {
+    this.#folder = folder
+    this.#root = join(folder, FOLDER)
+    this.#durable = durable
+  }
+
+  /** Makes the folders; once they are there, a crash is seen at the next start. */
+  async begin(): Promise<void> {
+    await onDisk(async () => {
+      await mkdir(join(this.#root, INCOMING), { recursive: true, mode: 0o700 })
+      await this.#sync(this.#root)
+      await this.#sync(this.#folder)
+    })
+  }
+
+  /** Says that the process has closed: no leftovers are to be looked for. */
+  async end(): Promise<void> {
+    await rmdir(join(this.#root, INCOMING)).catch(unlessMissing)
+  }
+
+  /** Whether a process is using the folder, or one was killed that did. */
+  async isUnsettled(): Promise<boolean> {
+    try {
+      await (await opendir(join(this.#root, INCOMING))).close()
+      return true
+    } catch (error) {
+      unlessMissing(error)
+      return false
+    }
+  }
+
+  /** A new file to write to; `number` is used once by a process. */
+  createIncoming(number: number): Promise<FileHandle> {
+    return onDisk(() => open(this.#incoming(number), 'wx', 0o600))
+  }
+
+  /** Gives up a file that was not placed. */
+  async removeIncoming(number: number): Promise<void> {
+    await rm(this.#incoming(number), { force: true })
+  }
+
+  /**
+   * Puts an arrived file, whose bytes are on the disk, in its place. A file that is there already is
+   * exchanged for it: equal bytes, and should the old ones have been damaged, whole ones again. Both
+   * directories are synced, also when another upload made them and has not come to it yet.
+   */
+  async place(number: number, sha256: string): Promise<void> {
+    await onDisk(async () => {
+      const folder = join(this.#root, sha256.slice(0, 2))
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await rename(this.#incoming(number), this.#path(sha256))
+      await this.#sync(folder)
+      await this.#sync(this.#root)
+    })
+  }
+
+  /** The file of a content for reading, or null when there is none. */
+  async read(sha256: string): Promise<FileHandle | null> {
+    try {
+      return await open(this.#path(sha256), constants.O_RDONLY | constants.O_NOFOLLOW)
+    } catch (error) {
+      unlessMissing(error)
+      return null
+    }
+  }
+
+  /** Removes a content; that is all right when it is not there. */
+  async remove(sha256: string): Promise<void> {
+    await rm(this.#path(sha256), { force: true })
+  }
+
+  /** Removes what had been arriving when a process was killed. */
+  async clearIncoming(): Promise<void> {
+    await rm(join(this.#root, INCOMING), { recursive: true, force: true })
+  }
+
+  /**
+   * What lies in the folder, one after the other: the SHA-256 of contents, or the path of what is
+   * none, from the data folder on.
+   */
+  async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly foreign: string }> {
+    for await (const { name } of entriesOf(this.#root)) {
+      if (name === INCOMING) continue
+      if (!/^[0-9a-f]{2}$/.test(name)) yield { foreign: join(FOLDER, name) }
+      else yield* this.#listIn(name)
+    }
+  }
+
+  async *#listIn(start: string) {
+    for await (const entry of entriesOf(join(this.#root, start))) {
+      const isContent = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
+      if (isContent) yield { sha256: start + entry.name }
+      else yield { foreign: join(FOLDER, start, entry.name) }
+    }
+  }
+
+  #path(sha256: string): string {
+    return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
+  }
+
+  #incoming(number: number): string {
+    return join(this.#root, INCOMING, String(number))
+  }
+
+  async #sync(path: string): Promise<void> {
+    if (!this.#durable) return
+    const directory = await open(path, 'r')
+    try {
+      await directory.sync()
+    } finally {
+      await directory.close()
+    }
+  }
+}
+
+/** Errors: STORE_FULL for no room, STORE_FAILED for anything else that `work` meets. */
+export async function onDisk<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    const code = codeOf(error)
+    if (NO_ROOM.has(code)) {
+      throw new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
+    }
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StoreError('STORE_FAILED', `the disk failed: ${reason}`, { cause: error })
+  }
+}
+
+/** The entries of a directory, or none when it is not there. */
+async function* entriesOf(path: string) {
+  try {
+    yield* await opendir(path)
+  } catch (error) {
+    if (codeOf(error) === 'ENOTDIR') return
+    unlessMissing(error)
+  }
+}
+
+function unlessMissing(error: unknown): void {
+  if (codeOf(error) !== 'ENOENT') throw error
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}

@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto'
+import type { FileHandle } from 'node:fs/promises'
+import type { StoredContent } from './attachments.ts'
+import { ContentFiles, onDisk } from './content-files.ts'
+import type { StoreReader } from './store.ts'
+
+/** Bytes that are gathered before they are written. */
+const BLOCK_BYTES = 256 * 1024
+/** Brought to the disk after as many, so that the last wait, and everyone else's, stays short. */
+const SYNC_BYTES = 32 * 1024 * 1024
+
+/**
+ * The bytes that entries about attachments name: each content is a file of its own, kept once under
+ * its SHA-256, whoever sent it, for as long as a row of the store names it.
+ *
+ * What a crash leaves, at each point of `take`:
+ * - while bytes arrive, or before the file is in its place: a file in `incoming/`, which `recover`
+ *   removes;
+ * - before the entry is durable: a content that no row names, which `recover` removes;
+ * - after that: the content, whole and on the disk, with its entry.
+ * So an entry never names a content that is not there.
+ *
+ * Placing and removing take turns by content, and a content that an upload has placed is held until
+ * its entry is durable or refused: whoever removes looks at the rows within such a turn, so neither
+ * equal uploads nor a removal at the same time lose a file.
+ */
+export class Contents {
+  readonly #files: ContentFiles
+  readonly #store: StoreReader
+  readonly #durable: boolean
+  /** The last turn of each content that is being placed or removed. */
+  readonly #turns = new Map<string, Promise<unknown>>()
+  /** How many uploads have placed a content and wait for their entry. */
+  readonly #held = new Map<string, number>()
+  readonly #working = new Set<Promise<unknown>>()
+  #begun: Promise<void> | null = null
+  #number = 0
+  /** Whether the next start has to look for what is left. */
+  #unsettled = false
+
+  /** `durable` false: the folder is thrown away, nothing waits for the disk. */
+  constructor(folder: string, store: StoreReader, durable: boolean) {
+    this.#files = new ContentFiles(folder, durable)
+    this.#store = store
+    this.#durable = durable
+  }
+
+  /** Removes what a killed process left, before anything else is done. */
+  async recover(): Promise<void> {
+    if (!(await this.#files.isUnsettled())) return
+    for await (const found of this.#files.list()) {
+      if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
+    }
+    await this.#files.clearIncoming()
+  }
+
+  /**
+   * Takes a content as it arrives: when `record` is called it is on the disk in its place, and when
+   * `record` fails it goes again, unless others name it. Where `mayBeRecorded` says of an error that
+   * nobody knows, it stays until the next start, which does.
+   * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. Nothing is left then.
+   */
+  take<Result>(
+    chunks: AsyncIterable<Uint8Array>,
+    record: (content: StoredContent) => Promise<Result>,
+    mayBeRecorded: (error: unknown) => boolean,
+  ): Promise<Result> {
+    return this.#tracked(async () => {
+      await this.#begin()
+      this.#number += 1
+      const number = this.#number
+      const content = await this.#receive(number, chunks)
+      const { sha256 } = content
+      try {
+        await this.#inTurn(sha256, async () => {
+          this.#hold(sha256, 1)
+          await this.#files.place(number, sha256)
+        })
+        const result = await record(content)
+        this.#hold(sha256, -1)
+        return result
+      } catch (error) {
+        this.#hold(sha256, -1)
+        if (mayBeRecorded(error)) this.#unsettled = true
+        else await this.#giveUp(number, sha256)
+        throw error
+      }
+    })
+  }
+
+  /**
+   * Runs `erase`, which takes away rows that name the contents `sha256s`, and when it has removes those
+   * that no row names any more. After a crash in between, `recover` does it.
+   */
+  erasing<Result>(sha256s: Iterable<string>, erase: () => Promise<Result>): Promise<Result> {
+    return this.#tracked(async () => {
+      await this.#begin()
+      const result = await erase()
+      for (const sha256 of new Set(sha256s)) await this.#removeUnlessNamed(sha256)
+      return result
+    })
+  }
+
+  /** The file of a content; the caller closes it. Null when it is not there. */
+  read(sha256: string): Promise<FileHandle | null> {
+    return this.#files.read(sha256)
+  }
+
+  /** Waits for what is under way, whose sources must have ended. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#working)
+    if (this.#begun !== null && !this.#unsettled) await this.#files.end()
+  }
+
+  /** What cannot be removed now is removed at the next start. */
+  async #giveUp(number: number, sha256: string): Promise<void> {
+    try {
+      await this.#files.removeIncoming(number)
+      await this.#removeUnlessNamed(sha256)
+    } catch {
+      this.#unsettled = true
+    }
+  }
+
+  async #receive(number: number, chunks: AsyncIterable<Uint8Array>): Promise<StoredContent> {
+    const file = await this.#files.createIncoming(number)
+    try {
+      const content = await this.#write(file, chunks)
+      await file.close()
+      return content
+    } catch (error) {
+      await file.close().catch(() => {})
+      await this.#files.removeIncoming(number)
+      throw error
+    }
+  }
+
+  async #write(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<StoredContent> {
+    const hash = createHash('sha256')
+    const block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+    let filled = 0
+    let length = 0
+    let unsynced = 0
+    const flush = async () => {
+      await onDisk(() => writeWhole(file, block.subarray(0, filled)))
+      unsynced += filled
+      filled = 0
+      if (unsynced < SYNC_BYTES || !this.#durable) return
+      unsynced = 0
+      await onDisk(() => file.datasync())
+    }
+    for await (const chunk of chunks) {
+      // A piece of 64 KiB takes some 40 µs; the wait for the next one lets everyone else have a turn.
+      hash.update(chunk)
+      length += chunk.length
+      for (let at = 0; at < chunk.length; ) {
+        const part = chunk.subarray(at, at + BLOCK_BYTES - filled)
+        block.set(part, filled)
+        filled += part.length
+        at += part.length
+        if (filled === BLOCK_BYTES) await flush()
+      }
+    }
+    await flush()
+    if (this.#durable) await onDisk(() => file.sync())
+    return { sha256: hash.digest('hex'), length }
+  }
+
+  #removeUnlessNamed(sha256: string): Promise<void> {
+    return this.#inTurn(sha256, async () => {
+      // Whoever holds it either records it, or comes here himself when that fails.
+      if (this.#held.has(sha256)) return
+      if ((await this.#store.attachments.namedAt(sha256)) === null) await this.#files.remove(sha256)
+    })
+  }
+
+  #begin(): Promise<void> {
+    this.#begun ??= this.#files.begin().catch((error) => {
+      this.#begun = null
+      throw error
+    })
+    return this.#begun
+  }
+
+  #hold(sha256: string, by: 1 | -1): void {
+    const count = (this.#held.get(sha256) ?? 0) + by
+    if (count > 0) this.#held.set(sha256, count)
+    else this.#held.delete(sha256)
+  }
+
+  async #inTurn<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
+    const before = this.#turns.get(sha256) ?? Promise.resolve()
+    const turn = before.then(work, work)
+    this.#turns.set(sha256, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(sha256) === turn) this.#turns.delete(sha256)
+    }
+  }
+
+  async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
+    const working = work()
+    this.#working.add(working)
+    try {
+      return await working
+    } finally {
+      this.#working.delete(working)
+    }
+  }
+}
+
+async function writeWhole(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
+    at += bytesWritten
+  }
+}

@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto'
+import { positionText } from '../chain/index.ts'
+import type { StoredContent } from './attachments.ts'
+import type { Finding } from './comparison.ts'
+import { ContentFiles } from './content-files.ts'
+import { openStoreReader } from './open.ts'
+import type { StoreReader } from './store.ts'
+
+/** Contents read ahead at a time. */
+const CONTENTS_PER_PAGE = 500
+const BLOCK_BYTES = 1024 * 1024
+
+/** What a verification of attached bytes looked at, and what it found. */
+export interface ContentVerification {
+  /** Different contents, and how many bytes they are together. */
+  readonly contents: number
+  readonly contentBytes: number
+  readonly finding: Finding | null
+}
+
+/**
+ * Recomputes the SHA-256 of every content that the entries of `store` name, and looks for files that
+ * none names. Stops at the first difference.
+ *
+ * The node may be running: what looks wrong is looked at again in the store as it is now, and a
+ * file without an entry is no difference while uploads may be on their way, or a node was killed
+ * that removes it at its next start.
+ */
+export async function verifyContents(
+  store: StoreReader,
+  folder: string,
+  progress?: (done: { contents: number; contentBytes: number }) => void,
+): Promise<ContentVerification> {
+  const files = new ContentFiles(folder, false)
+  const done = { contents: 0, contentBytes: 0 }
+  let after = ''
+  for (;;) {
+    const page = await store.attachments.contents(after, CONTENTS_PER_PAGE)
+    for (const content of page) {
+      const what = await differs(files, content)
+      const at = what === null ? null : await namedNow(folder, content.sha256)
+      if (what !== null && at !== null) return { ...done, finding: { ...placeOf(at), what } }
+      done.contents += 1
+      done.contentBytes += content.length
+      progress?.(done)
+    }
+    const last = page.at(-1)
+    if (last === undefined) break
+    after = last.sha256
+  }
+  return { ...done, finding: await stray(store, files, folder) }
+}
+
+async function differs(
+  files: ContentFiles,
+  { sha256, length }: StoredContent,
+): Promise<string | null> {
+  const file = await files.read(sha256)
+  if (file === null) return `content ${sha256} is missing`
+  try {
+    const { size } = await file.stat()
+    if (size !== length) return `content ${sha256} has ${size} bytes, not ${length}`
+    const hash = createHash('sha256')
+    const block = Buffer.allocUnsafe(Math.min(BLOCK_BYTES, length))
+    for (let at = 0; at < length; ) {
+      const { bytesRead } = await file.read(block, 0, block.length, at)
+      if (bytesRead === 0) break
+      hash.update(block.subarray(0, bytesRead))
+      at += bytesRead
+    }
+    return hash.digest('hex') === sha256 ? null : `content ${sha256} has other bytes than that`
+  } finally {
+    await file.close()
+  }
+}
+
+async function stray(
+  store: StoreReader,
+  files: ContentFiles,
+  folder: string,
+): Promise<Finding | null> {
+  for await (const found of files.list()) {
+    if ('foreign' in found) return unplaced(`${found.foreign} is no content of an attachment`)
+    const { sha256 } = found
+    if ((await store.attachments.namedAt(sha256)) !== null || (await files.isUnsettled())) continue
+    // Recorded meanwhile, by a node that has closed since or by one that is running.
+    if ((await namedNow(folder, sha256)) !== null) continue
+    const file = await files.read(sha256)
+    if (file === null) continue
+    await file.close()
+    return unplaced(`content ${sha256} is stored, but no entry names it`)
+  }
+  return null
+}
+
+async function namedNow(folder: string, sha256: string): Promise<number | null> {
+  const store = openStoreReader(folder, { frozen: false })
+  try {
+    return await store.attachments.namedAt(sha256)
+  } finally {
+    await store.close()
+  }
+}
+
+function placeOf(position: number): { height: number; index: number } {
+  const [height = 0, index = 0] = positionText(position).split('.').map(Number)
+  return { height, index }
+}
+
+function unplaced(what: string): Finding {
+  return { height: null, index: null, what }
+}
