@@ -2,6 +2,7 @@
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),
+    attachments: () => import('./attachments.ts'),
     rates: () => import('./rates.ts'),
     converter: () => import('./converter.ts'),
     'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),

@@ -63,3 +63,8 @@ export function startLedger(folder: string): Promise<Server> {
 export function startBare(): Promise<Server> {
   return startProgram([path('./bare-app.ts')], {})
 }
+
+/** The baseline of attachments. */
+export function startBareFiles(folder: string): Promise<Server> {
+  return startProgram([path('./bare-files.ts'), folder], {})
+}

@@ -1,7 +1,14 @@
 import { existsSync, statSync } from 'node:fs'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import { openStoreReader, StoreError, type Verification, verifyStore } from '../storage/index.ts'
+import {
+  type ContentVerification,
+  openStoreReader,
+  StoreError,
+  type Verification,
+  verifyContents,
+  verifyStore,
+} from '../storage/index.ts'
 import { count, shareOf } from './data-command.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine } from './progress.ts'
@@ -40,14 +47,21 @@ async function verify(path: string, flags: { json?: boolean }): Promise<void> {
   process.exitCode = verification.finding === null ? EXIT.right : EXIT.finding
 }
 
-async function verifyFolder(folder: string, line: ProgressLine): Promise<Verification> {
+type FolderVerification = Verification & ContentVerification
+
+async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
     // One view of the store from first to last, also while a server goes on writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
-      return await verifyStore(store, (done) => {
+      const verification = await verifyStore(store, (done) => {
         line.update(shareOf(done), `${done.entries} entries`, systemClock.now())
       })
+      if (verification.finding !== null) return { ...verification, contents: 0, contentBytes: 0 }
+      const contents = await verifyContents(store, folder, (share, done) => {
+        line.update(share, `${count(done.contents, 'attached content')}`, systemClock.now())
+      })
+      return { ...verification, ...contents }
     } finally {
       await store.close()
     }
@@ -58,11 +72,16 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<Verific
       throw new Exit(EXIT.configuration, error.message)
     }
     const nothing = { serverId: 0, blocks: 0, entries: 0, databases: 0, items: 0, headId: null }
-    return { ...nothing, finding: { height: null, index: null, what: error.message } }
+    const noContents = { contents: 0, contentBytes: 0 }
+    return {
+      ...nothing,
+      ...noContents,
+      finding: { height: null, index: null, what: error.message },
+    }
   }
 }
 
-function inWords(verification: Verification | ExportVerification, seconds: number): string {
+function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {
   const { serverId, blocks, entries, databases, items, headId, finding } = verification
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}`
   if (finding === null) {
@@ -71,6 +90,9 @@ function inWords(verification: Verification | ExportVerification, seconds: numbe
         `${databases === 1 ? 'follows' : 'follow'} from them.`,
       `server id  ${serverId}`,
       `head       ${headId ?? '(none)'}`,
+      ...('contents' in verification && verification.contents > 0
+        ? [`attached   ${attached(verification)}`]
+        : []),
       `time       ${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`,
     ].join('\n')
   }
@@ -81,4 +103,8 @@ function inWords(verification: Verification | ExportVerification, seconds: numbe
   ].filter((part) => part !== '')
   const where = place.length === 0 ? '' : `at ${place.join(', ')}: `
   return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
+}
+
+function attached({ contents, contentBytes }: ContentVerification): string {
+  return `${count(contents, 'content')} of ${count(contentBytes, 'byte')}`
 }

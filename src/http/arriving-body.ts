@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { HttpRefusal } from './refusal.ts'
 
@@ -19,7 +20,7 @@ export interface Pace {
 /**
  * The body of `request` piece by piece, for routes that stream it: it is read as fast as it is taken,
  * and instead of the listener's time limit for whole requests, `pace` holds. What is left unread when
- * the reader stops is for the reply to deal with.
+ * the reader stops is for the reply to deal with. A piece is gone when the next one is asked for.
  * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body that stalls, BODY_INCOMPLETE (400) for one
  * that breaks off.
  */
@@ -39,12 +40,22 @@ export async function* arrivingBody(request: IncomingMessage, pace: Pace): Async
     for (let piece = await arrived.next(); piece !== null; piece = await arrived.next()) {
       bytes += piece.length
       yield piece
+      if (socket instanceof Socket) free(piece)
     }
   } finally {
     clearInterval(watch)
     unhurried.delete(socket)
     arrived.leave()
   }
+}
+
+/**
+ * Gives the memory of `piece` back at once. Its garbage is outside of the heap, where the collector
+ * sees it late: a gigabyte took some 60 MB more.
+ */
+function free({ buffer, byteLength }: Buffer): void {
+  // What it shares with others is not ours to free.
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
 const STALLED = new HttpRefusal(408, 'REQUEST_TIMEOUT', 'the request took too long to arrive')

@@ -48,6 +48,8 @@ export interface AttachmentReader {
   before(place: PlacedName, position: number): Promise<PlacedAttachment | null>
   /** A page of the contents that rows name, each once, those after `sha256` in order. */
   contents(after: string, limit: number): Promise<StoredContent[]>
+  /** How many contents rows name, and how many bytes they are together. */
+  countContents(): Promise<{ contents: number; bytes: number }>
   /** The packed position of the first entry that names this content, or null when none does. */
   namedAt(sha256: string): Promise<number | null>
 }

@@ -137,33 +137,18 @@ export class Contents {
 
   async #write(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<StoredContent> {
     const hash = createHash('sha256')
-    const block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
-    let filled = 0
-    let length = 0
-    let unsynced = 0
-    const flush = async () => {
-      await onDisk(() => writeWhole(file, block.subarray(0, filled)))
-      unsynced += filled
-      filled = 0
-      if (unsynced < SYNC_BYTES || !this.#durable) return
-      unsynced = 0
-      await onDisk(() => file.datasync())
-    }
-    for await (const chunk of chunks) {
-      // A piece of 64 KiB takes some 40 µs; the wait for the next one lets everyone else have a turn.
-      hash.update(chunk)
-      length += chunk.length
-      for (let at = 0; at < chunk.length; ) {
-        const part = chunk.subarray(at, at + BLOCK_BYTES - filled)
-        block.set(part, filled)
-        filled += part.length
-        at += part.length
-        if (filled === BLOCK_BYTES) await flush()
+    const blocks = new BlockWriter(file, this.#durable)
+    try {
+      for await (const chunk of chunks) {
+        // A piece of 64 KiB takes some 40 µs; waiting for the next one lets everyone else have a turn.
+        hash.update(chunk)
+        await blocks.write(chunk)
       }
+    } finally {
+      // Also when they broke off: the file is closed next, and nothing must be under way then.
+      await blocks.end()
     }
-    await flush()
-    if (this.#durable) await onDisk(() => file.sync())
-    return { sha256: hash.digest('hex'), length }
+    return { sha256: hash.digest('hex'), length: blocks.length }
   }
 
   #removeUnlessNamed(sha256: string): Promise<void> {
@@ -208,6 +193,73 @@ export class Contents {
       this.#working.delete(working)
     }
   }
+}
+
+/** Writes a file in large blocks: one goes to the disk while the other is filled. */
+class BlockWriter {
+  /** Bytes taken so far. */
+  length = 0
+  readonly #file: FileHandle
+  readonly #durable: boolean
+  #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  #other = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  #filled = 0
+  #unsynced = 0
+  /** What is under way; it never rejects, but says what went wrong. */
+  #writing: Promise<unknown> = Promise.resolve(null)
+  #syncing: Promise<unknown> = Promise.resolve(null)
+
+  constructor(file: FileHandle, durable: boolean) {
+    this.#file = file
+    this.#durable = durable
+  }
+
+  /** Takes a copy of `bytes`. Errors: STORE_FULL, STORE_FAILED. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.length += bytes.length
+    for (let at = 0; at < bytes.length; ) {
+      const part = bytes.subarray(at, at + BLOCK_BYTES - this.#filled)
+      this.#block.set(part, this.#filled)
+      this.#filled += part.length
+      at += part.length
+      if (this.#filled === BLOCK_BYTES) await this.#flush()
+    }
+  }
+
+  /** Brings what is left to the disk. Errors: as for `write`. */
+  async end(): Promise<void> {
+    await this.#flush()
+    await settled(this.#writing)
+    await settled(this.#syncing)
+    if (this.#durable) await onDisk(() => this.#file.sync())
+  }
+
+  async #flush(): Promise<void> {
+    await settled(this.#writing)
+    const bytes = this.#block.subarray(0, this.#filled)
+    this.#block = this.#other
+    this.#other = Buffer.from(bytes.buffer, 0, BLOCK_BYTES)
+    this.#filled = 0
+    this.#writing = outcomeOf(() => writeWhole(this.#file, bytes))
+    this.#unsynced += bytes.length
+    if (this.#unsynced < SYNC_BYTES || !this.#durable) return
+    await settled(this.#syncing)
+    this.#unsynced = 0
+    this.#syncing = outcomeOf(() => this.#file.datasync())
+  }
+}
+
+/** Null, or the error of `work`, so that nobody needs to wait for it at once. */
+function outcomeOf(work: () => Promise<void>): Promise<unknown> {
+  return onDisk(work).then(
+    () => null,
+    (error: unknown) => error,
+  )
+}
+
+async function settled(outcome: Promise<unknown>): Promise<void> {
+  const error = await outcome
+  if (error !== null) throw error
 }
 
 async function writeWhole(file: FileHandle, bytes: Uint8Array): Promise<void> {

@@ -1,7 +1,8 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
 import {
+  type Attachment,
   type Block,
   type Entry,
   HASH_BYTES,
@@ -46,6 +47,12 @@ function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
   return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
 }
 
+/** A text as an attachment. */
+export function attachmentMadeOf(name: string, content: string): Attachment {
+  const sha256 = hash('sha256', content, 'hex')
+  return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
+}
+
 const serverid = CONTRACT_SERVER_ID
 /** Entries, short. */
 export const entry = {
@@ -64,6 +71,20 @@ export const entry = {
     item: { id, n },
   }),
   remove: (db: string, id: string): Entry => ({ serverid, method: 'delete_item', db, id }),
+  attach: (db: string, id: string, name: string, content: string): Entry => ({
+    serverid,
+    method: 'create_attachment',
+    db,
+    id,
+    attachment: attachmentMadeOf(name, content),
+  }),
+  detach: (db: string, id: string, name: string, content: string): Entry => ({
+    serverid,
+    method: 'delete_attachment',
+    db,
+    id,
+    attachment: attachmentMadeOf(name, content),
+  }),
 }
 
 /** What every engine guarantees; run as `describeStore('sqlite', …)`. */

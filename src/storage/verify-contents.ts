@@ -29,10 +29,11 @@ export interface ContentVerification {
 export async function verifyContents(
   store: StoreReader,
   folder: string,
-  progress?: (done: { contents: number; contentBytes: number }) => void,
+  progress?: (share: number, done: { contents: number; contentBytes: number }) => void,
 ): Promise<ContentVerification> {
   const files = new ContentFiles(folder, false)
   const done = { contents: 0, contentBytes: 0 }
+  const all = await store.attachments.countContents()
   let after = ''
   for (;;) {
     const page = await store.attachments.contents(after, CONTENTS_PER_PAGE)
@@ -42,7 +43,7 @@ export async function verifyContents(
       if (what !== null && at !== null) return { ...done, finding: { ...placeOf(at), what } }
       done.contents += 1
       done.contentBytes += content.length
-      progress?.(done)
+      progress?.(all.bytes === 0 ? 1 : done.contentBytes / all.bytes, done)
     }
     const last = page.at(-1)
     if (last === undefined) break

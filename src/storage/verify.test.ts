@@ -32,6 +32,18 @@ async function filledFolder(): Promise<string> {
     3_000,
   )
   await appendEntries(store, [entry.create('veg', 'd'), entry.create('fruit', 'b', 'again')], 4_000)
+  await appendEntries(
+    store,
+    [
+      entry.attach('fruit', 'a', 'kept', 'one'),
+      entry.attach('fruit', 'a', 'replaced', 'two'),
+      entry.attach('fruit', 'a', 'replaced', 'three'),
+      entry.attach('fruit', 'c', 'deleted', 'one'),
+      entry.detach('fruit', 'c', 'deleted', 'one'),
+      entry.attach('fruit', 'c', 'deleted', 'again'),
+    ],
+    5_000,
+  )
   await store.close()
   return folder
 }
@@ -53,14 +65,14 @@ it('finds nothing in a store that nobody touched, and counts what it saw', async
   await store.close()
   expect(verification).toEqual({
     serverId: CONTRACT_SERVER_ID,
-    blocks: 5,
-    entries: 12,
+    blocks: 6,
+    entries: 18,
     databases: 2,
     items: 4,
     headId: expect.stringMatching(/^[0-9a-f]{128}$/),
     finding: null,
   })
-  expect(seen).toEqual([5])
+  expect(seen).toEqual([6])
 })
 
 it('finds nothing when the chain ends with items that came and went', async () => {
@@ -101,7 +113,7 @@ it('finds one flipped bit in every column of every row of every table, and names
       .all()
       .map((row) => String(row.name))
   const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
-  expect(tables).toEqual(['node', 'blocks', 'databases', 'items', 'dropped'])
+  expect(tables).toEqual(['node', 'blocks', 'databases', 'items', 'dropped', 'attachments'])
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
 
@@ -120,7 +132,8 @@ it('finds one flipped bit in every column of every row of every table, and names
       if (table === 'items' && row.db === 0) continue
       for (const column of columns) {
         for (const last of [true, false]) {
-          const value = flipped(row[column] ?? null, last)
+          const value =
+            column === 'ended' && row.ended === null ? 7 : flipped(row[column] ?? null, last)
           const { path } = inCopy(folder, (copy) => {
             const rowid = copy
               .prepare(`SELECT rowid AS r FROM ${table} LIMIT 1 OFFSET ?`)
@@ -177,7 +190,7 @@ it.each([
     `INSERT INTO items SELECT 16386, db, 'zz', 16386, '{"id":"zz"}' FROM items WHERE id = 'a'`,
     'is stored as created here',
   ],
-  ['the last block taken away', 'DELETE FROM blocks WHERE height = 4', 'creates no such item'],
+  ['the last block taken away', 'DELETE FROM blocks WHERE height = 5', 'where the chain has none'],
   [
     'a block in the middle taken away',
     'DELETE FROM blocks WHERE height = 2',
@@ -188,6 +201,30 @@ it.each([
     'a database renamed',
     "UPDATE databases SET name = 'vex' WHERE name = 'veg'",
     'the chain does not say so',
+  ],
+  [
+    'an attachment taken away',
+    "DELETE FROM attachments WHERE name = 'kept'",
+    'attachment kept of item a of fruit is missing',
+  ],
+  [
+    'an attachment invented',
+    "INSERT INTO attachments SELECT 99999, 'x', '', 0, 'y', db, id, NULL FROM attachments WHERE name = 'kept'".replace(
+      'attachments SELECT',
+      'attachments (position, name, content_type, length, sha256, db, id, ended) SELECT',
+    ),
+    'where the chain has none',
+  ],
+  [
+    'a replaced attachment come back in place of the other',
+    `UPDATE attachments SET sha256 = (SELECT sha256 FROM attachments WHERE name = 'kept')
+      WHERE name = 'replaced' AND ended IS NULL`,
+    'is stored otherwise than the chain says',
+  ],
+  [
+    'an attachment noted as deleted that is not',
+    "UPDATE attachments SET ended = 90000 WHERE name = 'kept'",
+    'attachments are stored as ended; the chain ends',
   ],
   ['an index that lost a row', 'INDEX', 'holds 2 items; the chain gives 3'],
 ])('finds %s', async (_, sql, what) => {

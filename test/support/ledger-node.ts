@@ -11,7 +11,11 @@ import {
   type OpenLedgerOptions,
   openLedger,
 } from '../../src/ledger/index.ts'
-import { openStoreReader, type Verification, verifyStore } from '../../src/storage/index.ts'
+  openStoreReader,
+  type Verification,
+  verifyContents,
+  verifyStore,
+} from '../../src/storage/index.ts'
 
 /** A ledger on a real socket, in this process. */
 export interface LedgerNode {
@@ -68,6 +72,7 @@ export interface LedgerNodeOptions {
   readonly limits?: Partial<HttpLimits>
   readonly schedule?: OpenLedgerOptions['schedule']
   readonly feedBounds?: OpenLedgerOptions['feedBounds']
+  readonly attachmentBytesMax?: number
   /** Takes every line of the log, from `debug` on. */
   readonly log?: (line: string) => void
 }
@@ -76,7 +81,10 @@ export interface LedgerNodeOptions {
 export async function verifyFolder(folder: string): Promise<Verification> {
   const store = openStoreReader(folder, { frozen: true })
   try {
-    return await verifyStore(store)
+    const verification = await verifyStore(store)
+    if (verification.finding !== null) return verification
+    const { finding } = await verifyContents(store, folder)
+    return { ...verification, finding }
   } finally {
     await store.close()
   }
@@ -85,12 +93,14 @@ export async function verifyFolder(folder: string): Promise<Verification> {
 /** Starts a node; the caller closes it, or the end of the test does. */
 export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
   const { folder = null, clock = new HandClock() } = options
+  const { attachmentBytesMax } = options
   const ledger = await openLedger({
     folder,
     difficulty: 0,
     clock,
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
     ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),
+    ...(attachmentBytesMax === undefined ? {} : { attachmentBytesMax }),
   })
   const component = ledgerComponent({
     ledger: ledger.service,

@@ -1,9 +1,9 @@
 import type { Attachment } from '../../chain/index.ts'
 import { namesTag } from './conditions.ts'
-import type { Piece } from './content-stream.ts'
 import { digestHeader } from './digest.ts'
 import { dispositionOf } from './disposition.ts'
 import { type ByteRange, rangesOf } from './ranges.ts'
+import type { Piece } from './send-pieces.ts'
 
 /** What a request for an attachment says beside its path. */
 export interface Asked {

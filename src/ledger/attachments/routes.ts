@@ -6,7 +6,6 @@ import { failures, rangeOf, sendText } from '../routes.ts'
 import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
 import { type Asked, answerOf, tagOf } from './answer.ts'
-import { ContentStream } from './content-stream.ts'
 import { type Digest, digestOf } from './digest.ts'
 import {
   AnyBytes,
@@ -15,6 +14,7 @@ import {
   AttachmentParams,
   AttachmentReply,
 } from './schemas.ts'
+import { sendPieces } from './send-pieces.ts'
 
 const PATH = '/api/:db/:id/attachments/:name'
 const tags = ['attachments']
@@ -130,8 +130,14 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       const { status, headers: own, pieces } = answerOf(askedIn(headers), attachment)
       at(reply.code(status).headers(own), ledger, attachment.position)
       if (pieces.length > 0) {
+        reply.hijack()
         reply.raw.setTimeout(TAKE_TIMEOUT_MS)
-        return reply.send(new ContentStream(file, pieces))
+        reply.raw.statusCode = status
+        for (const [header, value] of Object.entries(reply.getHeaders())) {
+          if (value !== undefined) reply.raw.setHeader(header, value)
+        }
+        await sendPieces(reply.raw, file, pieces)
+        return reply
       }
       await file.close()
       if (status === 412) throw UNMATCHED

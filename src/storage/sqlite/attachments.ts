@@ -49,6 +49,8 @@ const SELECT = {
     WHERE db = ? AND id = ? AND name = ? AND position < ? ORDER BY position DESC LIMIT 1`,
   contents: `SELECT DISTINCT sha256, length FROM attachments
     WHERE sha256 > ? ORDER BY sha256, length LIMIT ?`,
+  countContents: `SELECT count(*), coalesce(sum(length), 0)
+    FROM (SELECT DISTINCT sha256, length FROM attachments)`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = ? ORDER BY position LIMIT 1',
 } as const
 
@@ -96,6 +98,11 @@ export class SqliteAttachments implements AttachmentReader {
       sha256: text(sha256, 'sha256'),
       length: integer(length, 'length'),
     }))
+  }
+
+  async countContents(): Promise<{ contents: number; bytes: number }> {
+    const [contents, bytes] = this.#query('countContents').get() ?? []
+    return { contents: integer(contents, 'contents'), bytes: integer(bytes, 'bytes') }
   }
 
   async namedAt(sha256: string): Promise<number | null> {
