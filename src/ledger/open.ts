@@ -70,7 +70,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     reader.refresh()
     if (last !== null) feed.committed(last)
   }
-  const contents = new Contents(folder.path, reader, folder.lasting)
+  const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)

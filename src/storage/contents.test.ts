@@ -11,9 +11,12 @@ import {
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import fc from 'fast-check'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Contents } from './contents.ts'
 import { openStore, openStoreReader } from './open.ts'
+import { attachmentEraser } from './sqlite/attachments.ts'
 import type { Store, StoreReader } from './store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
 import { verifyContents } from './verify-contents.ts'
@@ -30,7 +33,7 @@ beforeEach(async () => {
   store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
   await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
   reader = openStoreReader(folder, { frozen: false })
-  contents = new Contents(folder, reader, true)
+  contents = new Contents(folder, reader.attachments, true)
   onTestFinished(async () => {
     await contents.close()
     await reader.close()
@@ -172,7 +175,7 @@ it('where nobody knows whether the entry was recorded, the content stays for the
   await contents.close()
   expect(existsSync(pathOf('who knows'))).toBe(true)
   expect(await findingIn()).toBeNull()
-  const next = new Contents(folder, reader, true)
+  const next = new Contents(folder, reader.attachments, true)
   await next.recover()
   expect(existsSync(pathOf('who knows'))).toBe(false)
 })
@@ -186,7 +189,7 @@ it('after a crash, recovery removes what arrived in part and what no entry names
   const notes = join(folder, 'attachments', 'notes.txt')
   // While a process may be at work, or was killed, this is no difference.
   expect(await findingIn()).toBeNull()
-  const next = new Contents(folder, reader, true)
+  const next = new Contents(folder, reader.attachments, true)
   await next.recover()
   expect(existsSync(stray)).toBe(false)
   expect(existsSync(join(folder, 'attachments', 'incoming'))).toBe(false)
@@ -216,4 +219,70 @@ it('verification finds what is missing, too short, changed, or without an entry'
   mkdirSync(stray, { recursive: true })
   writeFileSync(join(stray, 'c'.repeat(62)), '')
   expect(await findingIn()).toBe(`content ab${'c'.repeat(62)} is stored, but no entry names it`)
+})
+
+it('an erased entry takes its content along, unless another one names it', async () => {
+  await put('one', 'mine')
+  await put('two', 'shared')
+  await put('three', 'shared')
+  const erase = (...names: string[]) =>
+    contents.erasing([shaOf('mine'), shaOf('shared')], async () => {
+      const database = new DatabaseSync(join(folder, 'ledger.db'))
+      const forget = attachmentEraser(database)
+      const rows = await reader.attachments.byPosition(-1, 10)
+      for (const { name, position } of rows) if (names.includes(name)) forget(position)
+      database.close()
+      reader.refresh()
+    })
+  await erase('one', 'two')
+  expect([existsSync(pathOf('mine')), existsSync(pathOf('shared'))]).toEqual([false, true])
+  await erase('three')
+  expect(existsSync(pathOf('shared'))).toBe(false)
+  expect(await findingIn()).toBeNull()
+})
+
+it('uploads, refusals and erasures of few contents at once: what is named is there, the rest is not', async () => {
+  const text = fc.constantFrom('a', 'b')
+  const kind = fc.constantFrom('recorded', 'refused', 'erased')
+  const crowd = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), { maxLength: 24 })
+  await fc.assert(
+    fc.asyncProperty(crowd, async (list) => {
+      const own = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+      const rows: string[] = []
+      const namedAt = async (sha256: string) => (rows.includes(sha256) ? 0 : null)
+      const together = new Contents(own, { namedAt }, false)
+      const pause = async (turns: number) => {
+        for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+      }
+      const run = async ({ kind: what, text: of, turns }: (typeof list)[number]) => {
+        await pause(turns)
+        const sha = shaOf(of)
+        if (what === 'erased') {
+          return together.erasing([sha], async () => {
+            await pause(turns)
+            for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
+          })
+        }
+        return together.take(
+          chunksOf(of),
+          async () => {
+            await pause(turns)
+            if (what === 'refused') throw new Error('no')
+            rows.push(sha)
+          },
+          sure,
+        )
+      }
+      await Promise.allSettled(list.map(run))
+      await together.close()
+      for (const of of ['a', 'b']) {
+        const file = await together.read(shaOf(of))
+        const content = (await file?.readFile('utf8')) ?? null
+        await file?.close()
+        expect(content).toBe(rows.includes(shaOf(of)) ? of : null)
+      }
+      rmSync(own, { recursive: true, force: true })
+    }),
+    { numRuns: 60, endOnFailure: true, interruptAfterTimeLimit: 5_000 },
+  )
 })

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
-import type { StoredContent } from './attachments.ts'
+import type { AttachmentReader, StoredContent } from './attachments.ts'
 import { ContentFiles, onDisk } from './content-files.ts'
-import type { StoreReader } from './store.ts'
 
 /** Bytes that are gathered before they are written. */
 const BLOCK_BYTES = 256 * 1024
@@ -26,7 +25,7 @@ const SYNC_BYTES = 32 * 1024 * 1024
  */
 export class Contents {
   readonly #files: ContentFiles
-  readonly #store: StoreReader
+  readonly #rows: Pick<AttachmentReader, 'namedAt'>
   readonly #durable: boolean
   /** The last turn of each content that is being placed or removed. */
   readonly #turns = new Map<string, Promise<unknown>>()
@@ -39,9 +38,9 @@ export class Contents {
   #unsettled = false
 
   /** `durable` false: the folder is thrown away, nothing waits for the disk. */
-  constructor(folder: string, store: StoreReader, durable: boolean) {
+  constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
     this.#files = new ContentFiles(folder, durable)
-    this.#store = store
+    this.#rows = rows
     this.#durable = durable
   }
 
@@ -155,7 +154,7 @@ export class Contents {
     return this.#inTurn(sha256, async () => {
       // Whoever holds it either records it, or comes here himself when that fails.
       if (this.#held.has(sha256)) return
-      if ((await this.#store.attachments.namedAt(sha256)) === null) await this.#files.remove(sha256)
+      if ((await this.#rows.namedAt(sha256)) === null) await this.#files.remove(sha256)
     })
   }
 

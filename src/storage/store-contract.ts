@@ -346,6 +346,72 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(reader.serverId).toBe(serverid)
       await reader.close()
     })
+
+    describe('attachments', () => {
+      const named = async (now: StoreReader, id: string) =>
+        (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
+
+      it('are what the entries about them leave, by name, also when it is opened again', async () => {
+        await open()
+        await appendEntries(store, [
+          entry.createDb('fruit'),
+          entry.create('fruit', 'a'),
+          entry.attach('fruit', 'a', 'b', 'one'),
+          entry.attach('fruit', 'a', 'a', 'one'),
+          entry.attach('fruit', 'a', 'c', 'two'),
+        ])
+        await appendEntries(store, [
+          entry.attach('fruit', 'a', 'b', 'three'),
+          entry.detach('fruit', 'a', 'c', 'two'),
+        ])
+        await expectLasting(async (now) => {
+          const { attachments } = now
+          expect(await named(now, 'a')).toEqual(['a', 'b'])
+          expect(await attachments.list('fruit', 'a', { limit: 1, offset: 1 })).toEqual([
+            { ...attachmentMadeOf('b', 'three'), position: packPosition(1, 0) },
+          ])
+          expect(await attachments.list('fruit', 'a', { after: 'a', limit: 5 })).toHaveLength(1)
+          expect(await attachments.current('fruit', 'a', 'c')).toBeNull()
+          expect(await attachments.current('fruit', 'x', 'a')).toBeNull()
+          expect(await attachments.current('nuts', 'a', 'a')).toBeNull()
+          // Contents stay named by the entries that were.
+          expect(await attachments.countContents()).toEqual({ contents: 3, bytes: 11 })
+          expect(await attachments.namedAt(attachmentMadeOf('', 'one').sha256)).toBe(2)
+          expect(await attachments.namedAt(attachmentMadeOf('', 'two').sha256)).toBe(4)
+          expect(await attachments.namedAt(attachmentMadeOf('', 'four').sha256)).toBeNull()
+        })
+      })
+
+      it('go with their item and their database, and are not those of a later one', async () => {
+        await open()
+        const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
+        await appendEntries(store, [entry.createDb('fruit'), ...made])
+        await appendEntries(store, [entry.remove('fruit', 'a')])
+        expect(await named(store, 'a')).toEqual([])
+        await appendEntries(store, [entry.create('fruit', 'a')])
+        expect(await named(store, 'a')).toEqual([])
+        await appendEntries(store, [entry.attach('fruit', 'a', 'n', 'y')])
+        expect(await named(store, 'a')).toEqual(['n'])
+        await appendEntries(store, [entry.deleteDb('fruit')])
+        await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+        await expectLasting(async (now) => expect(await named(now, 'a')).toEqual([]))
+      })
+
+      it('do not fit an item that is not there, nor can one be deleted that is not', async () => {
+        await open()
+        await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+        for (const wrong of [
+          entry.attach('fruit', 'b', 'n', 'x'),
+          entry.detach('fruit', 'a', 'n', 'x'),
+          entry.attach('nuts', 'a', 'n', 'x'),
+        ]) {
+          await expect(appendEntries(store, [wrong])).rejects.toMatchObject({
+            code: 'EFFECT_IMPOSSIBLE',
+          })
+        }
+        expect((await store.head(serverid))?.height).toBe(0)
+      })
+    })
   })
 }
 

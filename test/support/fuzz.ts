@@ -141,7 +141,8 @@ function requestOf(
         .filter((part) => part !== null)
         .join('&'),
     )
-  const schema = operation.requestBody?.content?.['application/json']?.schema
+  const content = operation.requestBody?.content
+  const schema = (content?.['application/json'] ?? content?.['*/*'])?.schema
   return fc
     .record({
       path,

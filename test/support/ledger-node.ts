@@ -11,6 +11,7 @@ import {
   type OpenLedgerOptions,
   openLedger,
 } from '../../src/ledger/index.ts'
+import {
   openStoreReader,
   type Verification,
   verifyContents,

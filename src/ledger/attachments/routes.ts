@@ -20,8 +20,8 @@ const PATH = '/api/:db/:id/attachments/:name'
 const tags = ['attachments']
 /** In each time limit of a whole request (30 s), a longer upload must bring this much. */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
-/** A reply of which the client takes nothing for so long is given up. */
-const TAKE_TIMEOUT_MS = 60_000
+/** A reply of which the client takes nothing in so many of these time limits is given up. */
+const WINDOWS_UNTAKEN_MAX = 2
 /** Where a browser would run what it fetches, or let it style or script a page. */
 const RUNS = new Set([
   ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
@@ -131,7 +131,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       at(reply.code(status).headers(own), ledger, attachment.position)
       if (pieces.length > 0) {
         reply.hijack()
-        reply.raw.setTimeout(TAKE_TIMEOUT_MS)
+        reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * app.server.requestTimeout)
         reply.raw.statusCode = status
         for (const [header, value] of Object.entries(reply.getHeaders())) {
           if (value !== undefined) reply.raw.setHeader(header, value)
