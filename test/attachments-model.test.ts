@@ -98,12 +98,18 @@ async function run(node: Node, step: Step): Promise<string> {
     case 'delete':
       return codeOf(service.deleteItem(DB, step.id))
     case 'remove':
-      return codeOf(service.attachments.delete(DB, step.id, step.name))
+      return codeOf(service.attachments.delete(DB, step.id, step.name, {}))
     case 'put': {
       const chunks = async function* () {
         yield Buffer.from(step.text)
       }
-      const upload = { contentType: step.type, lengthSaid: null, digests: [], chunks: chunks() }
+      const upload = {
+        contentType: step.type,
+        lengthSaid: null,
+        digests: [],
+        conditions: {},
+        chunks: chunks(),
+      }
       return codeOf(service.attachments.put(DB, step.id, step.name, upload))
     }
     case 'reopen':

@@ -285,6 +285,27 @@ describe('parts and conditions', () => {
     expect((await node.send('HEAD', path, undefined, { range: 'bytes=0-1' })).status).toBe(200)
   })
 
+  it('If-Match and If-None-Match decide whether PUT and DELETE are done, else 412 and nothing', async () => {
+    const other = { 'if-match': '"x"' }
+    const absent = { 'if-none-match': '*' }
+    const codes = []
+    for (const headers of [other, absent, { 'if-none-match': etag }]) {
+      codes.push((await put('n', 'new', headers)).json.code)
+    }
+    codes.push((await put('m', 'new', { 'if-match': '*' })).json.code)
+    codes.push((await node.send('DELETE', `${ITEM}/attachments/n`, undefined, other)).json.code)
+    expect(codes).toEqual(codes.map(() => 'PRECONDITION_FAILED'))
+    expect(filesOf()).toHaveLength(1)
+    expect((await put('m', 'new', absent)).status).toBe(200)
+    expect((await put('n', 'next', { 'if-match': etag })).status).toBe(200)
+    // Of many that saw the same, one is done.
+    const seen = { 'if-match': `"${shaOf('next')}"` }
+    const all = await Promise.all(['a', 'b', 'c', 'd'].map((text) => put('n', text, seen)))
+    expect(all.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412])
+    const last = { 'if-match': (await get('n')).headers.get('etag') ?? '' }
+    expect((await node.send('DELETE', `${ITEM}/attachments/n`, undefined, last)).status).toBe(200)
+  })
+
   it('requests one behind the other on one connection are answered in order', async () => {
     const line = (method: string, range: string) =>
       `${method} ${ITEM}/attachments/n HTTP/1.1\r\nHost: localhost\r\nRange: ${range}\r\n\r\n`

@@ -17,6 +17,7 @@ export type LedgerErrorCode =
   | 'ATTACHMENT_TYPE_INVALID' // not a media type
   | 'ATTACHMENT_NOT_FOUND'
   | 'ATTACHMENT_TOO_LARGE'
+  | 'PRECONDITION_FAILED' // what is there is not what If-Match or If-None-Match names
   | 'ATTACHMENT_LOST' // its bytes are not in the data folder
   | 'DIGEST_INVALID' // a digest header that cannot be read
   | 'DIGEST_MISMATCH' // other bytes arrived than the client says it sent
@@ -55,6 +56,7 @@ export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJs
   ATTACHMENT_TYPE_INVALID: 415,
   ATTACHMENT_NOT_FOUND: 404,
   ATTACHMENT_TOO_LARGE: 413,
+  PRECONDITION_FAILED: 412,
   ATTACHMENT_LOST: 500,
   DIGEST_INVALID: 400,
   DIGEST_MISMATCH: 400,

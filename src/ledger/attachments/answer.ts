@@ -1,14 +1,12 @@
 import type { Attachment } from '../../chain/index.ts'
-import { namesTag } from './conditions.ts'
+import { type Conditions, namesTag, tagOf } from './conditions.ts'
 import { digestHeader } from './digest.ts'
 import { dispositionOf } from './disposition.ts'
 import { type ByteRange, rangesOf } from './ranges.ts'
 import type { Piece } from './send-pieces.ts'
 
 /** What a request for an attachment says beside its path. */
-export interface Asked {
-  readonly 'if-match'?: string | undefined
-  readonly 'if-none-match'?: string | undefined
+export interface Asked extends Conditions {
   readonly 'if-range'?: string | undefined
   readonly range?: string | undefined
 }
@@ -30,11 +28,6 @@ const HARMLESS = {
   'cross-origin-resource-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
 } as const
-
-/** The entity tag of an attachment, strong: equal tags are equal bytes. */
-export function tagOf({ sha256 }: Attachment): string {
-  return `"${sha256}"`
-}
 
 /**
  * The answer to a GET (or, without its pieces and ranges, to a HEAD) for `attachment`.

@@ -4,6 +4,7 @@ import { type Attachment, attachmentOf } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Operation } from '../unit-of-work.ts'
+import { checkConditions } from './conditions.ts'
 
 /** An operation on an attachment. */
 type AttachmentOperation = Extract<
@@ -13,23 +14,28 @@ type AttachmentOperation = Extract<
 
 /**
  * The attachment that `operation` creates or deletes, after the `effects` that its batch has already.
- * Errors: ATTACHMENT_NOT_FOUND.
+ * Errors: ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED.
  */
 export async function attachmentMeant(
   store: StoreReader,
   effects: readonly Effect[],
   operation: AttachmentOperation,
 ): Promise<Attachment> {
+  const { db, id, onlyIf } = operation
+  const current = async (name: string): Promise<Attachment | null> => {
+    const earlier = inBatch(effects, db, id, name)
+    return earlier === 'untouched' ? store.attachments.current(db, id, name) : earlier
+  }
   if (operation.kind === 'create_attachment') {
     const value: Json = JSON.parse(operation.text)
     const attachment = attachmentOf(value)
     assert(attachment !== null)
+    if (onlyIf !== '') checkConditions(onlyIf, await current(attachment.name))
     return attachment
   }
-  const { db, id, name } = operation
-  const earlier = inBatch(effects, db, id, name)
-  const attachment =
-    earlier === 'untouched' ? await store.attachments.current(db, id, name) : earlier
+  const { name } = operation
+  const attachment = await current(name)
+  checkConditions(onlyIf, attachment)
   if (attachment === null) {
     throw new LedgerError(
       'ATTACHMENT_NOT_FOUND',

@@ -5,7 +5,8 @@ import { attachmentListReply } from '../list-reply.ts'
 import { failures, rangeOf, sendText } from '../routes.ts'
 import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
-import { type Asked, answerOf, tagOf } from './answer.ts'
+import { type Asked, answerOf } from './answer.ts'
+import { tagOf } from './conditions.ts'
 import { type Digest, digestOf } from './digest.ts'
 import {
   AnyBytes,
@@ -49,8 +50,8 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: DoneReply, ...failures },
       },
     },
-    async ({ params: { db, id, name } }, reply) => {
-      const { position } = await ledger.attachments.delete(db, id, name)
+    async ({ params: { db, id, name }, headers }, reply) => {
+      const { position } = await ledger.attachments.delete(db, id, name, askedIn(headers))
       return at(reply, ledger, position).send({ status: true as const })
     },
   )
@@ -83,6 +84,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         contentType: headers['content-type'] ?? 'application/octet-stream',
         lengthSaid: said === undefined ? null : Number(said),
         digests: digestsIn(headers),
+        conditions: askedIn(headers),
         chunks: arrivingBody(raw, pace),
       })
       at(reply, ledger, position).header('etag', tagOf(attachment))

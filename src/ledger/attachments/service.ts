@@ -4,6 +4,7 @@ import type { Contents, StoredAttachment, StoreReader } from '../../storage/inde
 import { LedgerError } from '../errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
 import type { LedgerWriter, Recorded } from '../writer/writer.ts'
+import { type Conditions, checkConditions, conditionsLine } from './conditions.ts'
 import type { Digest } from './digest.ts'
 import { checkMediaType } from './media-type.ts'
 
@@ -23,6 +24,7 @@ export interface Upload {
   readonly lengthSaid: number | null
   /** Digests that it says the bytes have. */
   readonly digests: readonly Digest[]
+  readonly conditions: Conditions
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
@@ -50,8 +52,8 @@ export class AttachmentService {
   /**
    * Attaches what arrives, in place of what has that name already. When the promise resolves, bytes
    * and entry are on the disk; when it rejects, there is neither.
-   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, DIGEST_MISMATCH, UPLOADS_BUSY,
-   * STORE_FULL, those of `chunks`.
+   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED,
+   * DIGEST_MISMATCH, UPLOADS_BUSY, STORE_FULL, those of `chunks`.
    */
   async put(
     db: string,
@@ -63,6 +65,8 @@ export class AttachmentService {
     checkMediaType(upload.contentType)
     // Before a gigabyte arrives for nothing; the writer decides again when it has.
     if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
+    const onlyIf = conditionsLine(upload.conditions)
+    if (onlyIf !== '') checkConditions(onlyIf, await this.#store.attachments.current(db, id, name))
     if (upload.lengthSaid !== null) this.#checkLength(upload.lengthSaid)
     if (this.#uploads >= UPLOADS_MAX) {
       throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
@@ -75,7 +79,8 @@ export class AttachmentService {
           for (const digest of upload.digests) digest.check(sha256)
           const attachment = { content_type: upload.contentType, length, name, sha256 }
           const text = attachmentText(attachment)
-          const recorded = await this.#writer.record([{ kind: 'create_attachment', db, id, text }])
+          const operation = { kind: 'create_attachment', db, id, text, onlyIf } as const
+          const recorded = await this.#writer.record([operation])
           return { ...placed(recorded), attachment }
         },
         (error) => error instanceof LedgerError && error.code === 'WRITER_STOPPED',
@@ -115,10 +120,11 @@ export class AttachmentService {
     }
   }
 
-  /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
-  async delete(db: string, id: string, name: string): Promise<Placed> {
+  /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
+  async delete(db: string, id: string, name: string, conditions: Conditions): Promise<Placed> {
     checkPath(db, id, name)
-    return placed(await this.#writer.record([{ kind: 'delete_attachment', db, id, name }]))
+    const onlyIf = conditionsLine(conditions)
+    return placed(await this.#writer.record([{ kind: 'delete_attachment', db, id, name, onlyIf }]))
   }
 
   /**

@@ -26,8 +26,20 @@ it('carries any units of work to the thread and back unchanged', () => {
       text,
     }),
     fc.record({ kind: fc.constant('delete_item' as const), db: name, id: name }),
-    fc.record({ kind: fc.constant('create_attachment' as const), db: name, id: name, text }),
-    fc.record({ kind: fc.constant('delete_attachment' as const), db: name, id: name, name }),
+    fc.record({
+      kind: fc.constant('create_attachment' as const),
+      db: name,
+      id: name,
+      text,
+      onlyIf: fc.oneof(fc.constant(''), text),
+    }),
+    fc.record({
+      kind: fc.constant('delete_attachment' as const),
+      db: name,
+      id: name,
+      name,
+      onlyIf: fc.oneof(fc.constant(''), text),
+    }),
   )
   fc.assert(
     fc.property(fc.array(fc.array(operation, { minLength: 1 })), (units) => {
