@@ -398,6 +398,18 @@ describe('an upload', () => {
     ])
   })
 
+  it('beside 64 others that are arriving is told to come again', async () => {
+    const head = 'Content-Length: 100'
+    const arriving = []
+    for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))
+    await vi.waitUntil(() => filesOf().length === 64, { timeout: 5_000 })
+    const reply = await put('n', TEXT)
+    expect([reply.status, reply.json.code]).toEqual([503, 'UPLOADS_BUSY'])
+    for (const { socket } of arriving) socket.destroy()
+    await vi.waitUntil(() => filesOf().length === 0, { timeout: 5_000 })
+    expect((await put('n', TEXT)).status).toBe(200)
+  })
+
   it('is compared with the digest that comes with it', async () => {
     const right = `sha-256=:${hash('sha256', TEXT, 'base64')}:`
     const wrong = `sha-256=:${hash('sha256', 'x', 'base64')}:`

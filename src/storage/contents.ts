@@ -143,9 +143,10 @@ export class Contents {
         hash.update(chunk)
         await blocks.write(chunk)
       }
-    } finally {
-      // Also when they broke off: the file is closed next, and nothing must be under way then.
       await blocks.end()
+    } catch (error) {
+      await blocks.abandon()
+      throw error
     }
     return { sha256: hash.digest('hex'), length: blocks.length }
   }
@@ -231,6 +232,11 @@ class BlockWriter {
     await settled(this.#writing)
     await settled(this.#syncing)
     if (this.#durable) await onDisk(() => this.#file.sync())
+  }
+
+  /** Waits for what is under way, whatever becomes of it: the file is closed next. */
+  async abandon(): Promise<void> {
+    await Promise.all([this.#writing, this.#syncing])
   }
 
   async #flush(): Promise<void> {
