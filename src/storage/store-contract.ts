@@ -48,7 +48,7 @@ function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
 }
 
 /** A text as an attachment. */
-export function attachmentMadeOf(name: string, content: string): Attachment {
+function attachmentMadeOf(name: string, content: string): Attachment {
   const sha256 = hash('sha256', content, 'hex')
   return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
 }
