@@ -1,0 +1,54 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it, onTestFinished } from 'vitest'
+import { packPosition } from '../chain/index.ts'
+import { AttachmentComparison } from './attachment-comparison.ts'
+import { effectOf } from './effect.ts'
+import { openStore, openStoreReader } from './open.ts'
+import { attachmentEraser } from './sqlite/attachments.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
+
+const ENTRIES = [
+  entry.createDb('fruit'),
+  entry.create('fruit', 'a'),
+  entry.attach('fruit', 'a', 'n', 'one'),
+  entry.attach('fruit', 'a', 'n', 'two'),
+  entry.detach('fruit', 'a', 'n', 'two'),
+  entry.attach('fruit', 'a', 'n', 'three'),
+]
+
+it('where entries are erased their rows are gone; where they are not, missing rows are differences', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await appendEntries(store, ENTRIES)
+  await store.close()
+  const findings = async (erased: readonly number[], told: boolean) => {
+    const database = new DatabaseSync(join(folder, 'ledger.db'))
+    const erase = attachmentEraser(database)
+    for (const index of erased) erase(packPosition(0, index))
+    database.close()
+    const reader = openStoreReader(folder, { frozen: true })
+    const comparison = new AttachmentComparison(reader.attachments)
+    const found: string[] = []
+    for (const [index, one] of ENTRIES.entries()) {
+      const effect = effectOf(one, packPosition(0, index))
+      if (!('attachment' in effect)) continue
+      if (told && erased.includes(index)) comparison.passErased()
+      else found.push((await comparison.differs(effect, packPosition(0, 0))) ?? '')
+    }
+    found.push((await comparison.end()) ?? '')
+    await reader.close()
+    return found.filter((what) => what !== '')
+  }
+  expect(await findings([], false)).toEqual([])
+  // First the one that was replaced, then also the one that was deleted.
+  expect(await findings([2], true)).toEqual([])
+  expect(await findings([2], false)).toEqual(['attachment n of item a of fruit is missing'])
+  expect(await findings([2, 3], true)).toEqual([])
+  expect(await findings([2, 3], false)).toContain(
+    'attachment n of item a of fruit is deleted here, where it is not stored',
+  )
+})
