@@ -20,6 +20,12 @@ export {
   type Item,
 } from './entry.ts'
 export { HASH_BYTES } from './hashing.ts'
-export { heightOf, packPosition, parsePosition, positionText } from './position.ts'
+export {
+  heightOf,
+  packPosition,
+  parsePosition,
+  positionText,
+  unpackPosition,
+} from './position.ts'
 export { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'
 export { serverIdOf } from './server-id.ts'

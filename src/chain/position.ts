@@ -27,3 +27,8 @@ export function parsePosition(text: string): number | null {
   const packed = packPosition(height, index)
   return index < INDEX_ROOM && Number.isSafeInteger(packed) ? packed : null
 }
+
+/** The height and the index that `packPosition` made `packed` of. */
+export function unpackPosition(packed: number): { height: number; index: number } {
+  return { height: Math.floor(packed / INDEX_ROOM), index: packed % INDEX_ROOM }
+}

@@ -1,5 +1,6 @@
 import type { Json } from '../base/json.ts'
 import { type Block, type Entry, entryOf, packPosition, positionText } from '../chain/index.ts'
+import { AnswerComparison } from './answer-comparison.ts'
 import { AttachmentComparison } from './attachment-comparison.ts'
 import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from './effect.ts'
 import type { PlacedItem, StoredItem, StoreReader } from './store.ts'
@@ -13,6 +14,16 @@ export interface Finding {
 
 type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>
 
+/** A live database: its creation position, and what the chain gives it. */
+interface Counted {
+  readonly created: number
+  items: number
+  /** Rows met with the text of their last change. */
+  whole: number
+  /** Entries that created, changed or deleted an item. */
+  revisions: number
+}
+
 /** Rows read ahead at a time. */
 const ROWS_PER_PAGE = 500
 
@@ -25,14 +36,17 @@ const ROWS_PER_PAGE = 500
  * - no later entry changes or deletes it, but for the one that it says set its content, with the
  *   same text,
  * - there are as many rows as creations less deletions.
- * An invented row fails the first, a stale or changed one the second, a missing one the last. Rows
- * left of a deleted database are passed over: nobody can read them, they are on their way out.
+ * An invented row fails the first, a stale or changed one the second, a missing one the last.
+ * So also with histories: every entry that is not where a row's content was set must be noted as a
+ * revision that is no longer current, and there are no more notes than such entries. Rows left of a
+ * deleted database are passed over: nobody can read them, they are on their way out.
  */
 export class Comparison {
-  /** Live databases by name: creation position, and how many items the chain gives each. */
-  readonly databases = new Map<string, { created: number; items: number; whole: number }>()
+  /** By name. */
+  readonly databases = new Map<string, Counted>()
   readonly #store: StoreReader
   readonly #attachments: AttachmentComparison
+  readonly #answers: AnswerComparison
   /** Creation positions of the databases that the chain deleted. */
   readonly #deleted = new Set<number>()
   /** Creation positions of the databases that the store holds now. */
@@ -46,6 +60,7 @@ export class Comparison {
   constructor(store: StoreReader) {
     this.#store = store
     this.#attachments = new AttachmentComparison(store.attachments)
+    this.#answers = new AnswerComparison(store)
   }
 
   /** How many items the chain gives all live databases. */
@@ -64,13 +79,17 @@ export class Comparison {
       if (entry.serverid !== block.serverId) return found('the entry names another server id')
       const effect = effectOf(entry, packPosition(block.height, index))
       if (entryTextOf(effect, block.serverId) !== text) return found('it is not in canonical form')
-      // The usual entry has left the next row, which is read already: no promise for it.
+      // The usual entry has left the next row as it is, which is read already: no promise for it.
       const next = this.#rows[this.#next]
-      const isNext = effect.kind === 'create_item' && next?.created === effect.position
+      const isNext =
+        effect.kind === 'create_item' &&
+        next?.created === effect.position &&
+        next.revision === effect.position
       const what = isNext ? this.#created(effect, next) : await this.#other(effect)
       if (what !== null) return found(what)
     }
-    return null
+    const what = await this.#answers.block(block)
+    return what === null ? null : { height: block.height, index: null, what }
   }
 
   /** After the last block: rows that no entry created, databases, and numbers of items. */
@@ -79,6 +98,7 @@ export class Comparison {
       (await this.#rowsBefore(Number.POSITIVE_INFINITY)) ??
       (await this.#databasesDiffer()) ??
       (await this.#attachments.end()) ??
+      (await this.#answers.end()) ??
       (await this.#store.damage())
     return what === null ? null : { height: null, index: null, what }
   }
@@ -87,7 +107,7 @@ export class Comparison {
     const database = this.databases.get(db)
     if (kind === 'create_db') {
       if (database !== undefined) return `database ${db} exists already`
-      this.databases.set(db, { created: position, items: 0, whole: 0 })
+      this.databases.set(db, { created: position, items: 0, whole: 0, revisions: 0 })
       return null
     }
     if (database === undefined) return `there is no database ${db} at this height`
@@ -104,15 +124,31 @@ export class Comparison {
     const { kind, db, id, position } = effect
     if (kind === 'create_item') {
       const stray = await this.#rowsBefore(position)
-      return stray ?? this.#created(effect, await this.#peek())
+      const row = await this.#peek()
+      const what = stray ?? this.#created(effect, row)
+      return what ?? (await this.#notNoted(effect, row?.created === position ? row : null))
     }
     const database = this.databases.get(db)
     if (database === undefined) return `there is no database ${db} at this height`
+    database.revisions += 1
     if (kind === 'delete_item') database.items -= 1
     // A database that is deleted further on has no rows to compare with.
     if (!(await this.#isStored(database.created))) return null
     const row = await this.#store.item(db, id)
-    return row === null ? null : contradiction(effect, row, database)
+    const what = row === null ? null : contradiction(effect, row, database)
+    return what ?? (await this.#notNoted(effect, row))
+  }
+
+  /** Says so when the entry is not where `row` was set, and not noted as a former revision either. */
+  async #notNoted(
+    { db, id, position }: ItemEffect,
+    row: StoredItem | null,
+  ): Promise<string | null> {
+    if (row?.revision === position) return null
+    const created = this.databases.get(db)?.created ?? -1
+    if (!(await this.#isStored(created))) return null
+    if (await this.#store.isSuperseded(created, id, position)) return null
+    return `neither item ${id} of ${db} nor its history has this revision`
   }
 
   /** A creation; `row` is the next one that the chain has not come to. */
@@ -121,6 +157,7 @@ export class Comparison {
     const database = this.databases.get(db)
     if (database === undefined) return `there is no database ${db} at this height`
     database.items += 1
+    database.revisions += 1
     if (row?.created !== position) return null // deleted again further on, or missing
     this.#next += 1
     if (row.id !== id || row.database !== database.created) {
@@ -162,7 +199,7 @@ export class Comparison {
       if (this.databases.get(name)?.created === created) continue
       return `database ${name} is stored as created at ${positionText(created)}; the chain does not say so`
     }
-    for (const [name, { created, items, whole }] of this.databases) {
+    for (const [name, { created, items, whole, revisions }] of this.databases) {
       if (!stored.some((database) => database.name === name)) {
         return `database ${name}, created at ${positionText(created)}, is missing`
       }
@@ -170,6 +207,9 @@ export class Comparison {
       if (count !== items) return `database ${name} holds ${count} items; the chain gives ${items}`
       if (whole !== items)
         return `database ${name} holds items whose last change is not in the chain`
+      if ((await this.#store.countSuperseded(created)) !== revisions - items) {
+        return `the histories of database ${name} have revisions that are not in the chain`
+      }
     }
     const alive = (await this.#store.droppedDatabases()).find(
       (created) => !this.#deleted.has(created),
@@ -180,11 +220,7 @@ export class Comparison {
 }
 
 /** What `row` says of itself that `effect` contradicts, or null; counts rows met with their text. */
-function contradiction(
-  effect: ItemEffect,
-  row: StoredItem,
-  database: { whole: number },
-): string | null {
+function contradiction(effect: ItemEffect, row: StoredItem, database: Counted): string | null {
   const { kind, position, id, db } = effect
   const stored = `item ${id} of ${db} is stored as of ${positionText(row.revision)}`
   // Created later again: the row says nothing about this entry.

@@ -11,7 +11,16 @@ export { Contents } from './contents.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
 export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder, storePathIn } from './folder.ts'
+export { ANSWERS_KEPT_MS, type KeptAnswer, type NewAnswer } from './kept-answer.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
-export type { ItemRange, Store, StoredDatabase, StoredItem, StoreReader } from './store.ts'
+export type {
+  ItemRange,
+  RevisionRange,
+  Store,
+  StoredDatabase,
+  StoredItem,
+  StoredRevision,
+  StoreReader,
+} from './store.ts'
 export { type Progress, type Verification, verifyStore } from './verify.ts'
 export { type ContentVerification, verifyContents } from './verify-contents.ts'

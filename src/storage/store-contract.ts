@@ -11,7 +11,8 @@ import {
   sealBlock,
 } from '../chain/index.ts'
 import { type Effect, effectOf } from './effect.ts'
-import { PAGE_CHARACTERS, type Store, type StoreReader } from './store.ts'
+import { ANSWERS_KEPT_MS, type NewAnswer } from './kept-answer.ts'
+import { PAGE_CHARACTERS, type RevisionRange, type Store, type StoreReader } from './store.ts'
 
 /** The server id of the node whose store is under test. */
 export const CONTRACT_SERVER_ID = 4_126
@@ -31,6 +32,7 @@ export async function appendEntries(
   store: Store,
   entries: readonly Entry[],
   timestamp = 1,
+  answers: readonly NewAnswer[] = [],
 ): Promise<Block> {
   const head = await store.head(store.serverId)
   const block = sealBlock(head, {
@@ -39,7 +41,7 @@ export async function appendEntries(
     timestamps: entries.map(() => Math.max(timestamp, head?.timestamp ?? 0)),
     blinds: randomBytes(entries.length * HASH_BYTES),
   })
-  await store.append(block, effectsOf(block.height, entries))
+  await store.append(block, effectsOf(block.height, entries), answers)
   return block
 }
 
@@ -332,6 +334,118 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       const { fileBytes, logBytes } = await reader.room()
       expect(fileBytes + logBytes).toBeGreaterThan(0)
       await reader.close()
+    })
+
+    it('tells the history of an item in both orders and page by page, also of a deleted one', async () => {
+      await open()
+      await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a', 'one')], 10)
+      await appendEntries(store, [entry.create('fruit', 'b')], 20)
+      await appendEntries(
+        store,
+        [entry.update('fruit', 'a', 'two'), entry.update('fruit', 'a', 'three')],
+        30,
+      )
+      await appendEntries(store, [entry.remove('fruit', 'a')], 40)
+      const at = packPosition
+      const told = [
+        [at(0, 1), 10, 'create_item', '{"id":"a","n":"one"}'],
+        [at(2, 0), 30, 'update_item', '{"id":"a","n":"two"}'],
+        [at(2, 1), 30, 'update_item', '{"id":"a","n":"three"}'],
+        [at(3, 0), 40, 'delete_item', null],
+      ]
+      const history = async (from: StoreReader, id: string, range: Partial<RevisionRange> = {}) =>
+        (await from.revisions(at(0, 0), id, { newestFirst: false, limit: 10, ...range })).map(
+          ({ position, timestamp, kind, text }) => [position, timestamp, kind, text],
+        )
+      await expectLasting(async (now) => {
+        expect(await history(now, 'a')).toEqual(told)
+        expect(await history(now, 'a', { newestFirst: true })).toEqual([...told].reverse())
+        expect(await history(now, 'a', { after: at(0, 1), limit: 2 })).toEqual(told.slice(1, 3))
+        const older = { newestFirst: true, after: at(2, 1), limit: 1 }
+        expect(await history(now, 'a', older)).toEqual(told.slice(1, 2))
+        expect(await history(now, 'a', { after: at(3, 0) })).toEqual([])
+        expect(await history(now, 'b')).toEqual([[at(1, 0), 20, 'create_item', '{"id":"b","n":0}']])
+        expect(await history(now, 'nothing')).toEqual([])
+        expect(await now.countSuperseded(at(0, 0))).toBe(4)
+        expect(await now.isSuperseded(at(0, 0), 'a', at(2, 1))).toBe(true)
+        expect(await now.isSuperseded(at(0, 0), 'b', at(1, 0))).toBe(false)
+      })
+      await appendEntries(store, [entry.create('fruit', 'a', 'again')], 50)
+      expect(await history(store, 'a')).toEqual([
+        ...told,
+        [at(4, 0), 50, 'create_item', '{"id":"a","n":"again"}'],
+      ])
+    })
+
+    it('a page of a history is bounded by what had to be read for it, and never comes empty', async () => {
+      await open()
+      const long = 'x'.repeat(PAGE_CHARACTERS)
+      await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+      for (const n of [1, 2]) {
+        const beside = entry.create('fruit', `beside ${n}`, long)
+        await appendEntries(store, [entry.update('fruit', 'a', n), beside])
+      }
+      const range = { newestFirst: true, limit: 10 }
+      expect(await store.revisions(0, 'a', range)).toHaveLength(1)
+    })
+
+    it('the history of a deleted database goes with its items, piece by piece', async () => {
+      await open()
+      const many = Array.from({ length: 600 }, (_, n) => entry.update('fruit', 'a', n))
+      await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a'), ...many])
+      await appendEntries(store, [entry.deleteDb('fruit'), entry.createDb('fruit')])
+      await appendEntries(store, [entry.create('fruit', 'a'), entry.update('fruit', 'a')])
+      expect(await store.countSuperseded(0)).toBe(600)
+      await store.tidy()
+      expect([await store.countSuperseded(0), await store.droppedDatabases()]).toEqual([100, [0]])
+      while (await store.tidy());
+      expect([await store.countSuperseded(0), await store.droppedDatabases()]).toEqual([0, []])
+      expect(await store.countSuperseded(packPosition(1, 1))).toBe(1)
+    })
+
+    it('keeps answers with their block, and lets go of them piece by piece when their time is over', async () => {
+      await open()
+      const key = (n: number) => `${n}`.padStart(64, '0')
+      const answer = (n: number, index: number): NewAnswer => ({
+        key: key(n),
+        fingerprint: key(n + 1),
+        index,
+        entries: 1,
+      })
+      const items = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
+      const answers = items.map((_, n) => answer(n, n + 1))
+      await appendEntries(store, [entry.createDb('fruit'), ...items], 1_000, answers)
+      await expectLasting(async (now) => {
+        expect(await now.keptAnswer(key(7))).toEqual({
+          position: packPosition(0, 8),
+          key: key(7),
+          fingerprint: key(8),
+          entries: 1,
+          timestamp: 1_000,
+          digest: expect.stringMatching(/^[0-9a-f]{64}$/),
+        })
+        expect(await now.keptAnswer(key(5_000))).toBeNull()
+        expect(await now.keptAnswers(packPosition(0, 3), 2)).toMatchObject([
+          { key: key(3) },
+          { key: key(4) },
+        ])
+      })
+      // Nothing of a refused append.
+      const refused = appendEntries(store, [entry.createDb('fruit')], 2_000, [answer(9_000, 0)])
+      await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
+      expect(await store.keptAnswer(key(9_000))).toBeNull()
+      // One millisecond before their time.
+      await appendEntries(store, [entry.createDb('veg')], 1_000 + ANSWERS_KEPT_MS - 1)
+      expect(await store.tidy()).toBe(false)
+      expect(await store.keptAnswer(key(7))).not.toBeNull()
+      // A key that is used again is kept anew.
+      await appendEntries(store, [entry.createDb('a')], 1_000 + ANSWERS_KEPT_MS, [answer(7, 0)])
+      let pieces = 1
+      while (await store.tidy()) pieces += 1
+      expect(pieces).toBe(3)
+      expect(await store.keptAnswers(-1, 5)).toMatchObject([
+        { key: key(7), position: packPosition(2, 0) },
+      ])
     })
 
     it('a reader sees every append from its next refresh on, and only what was appended', async () => {

@@ -1,6 +1,7 @@
 import type { Block, Head } from '../chain/index.ts'
 import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
+import type { KeptAnswer, NewAnswer } from './kept-answer.ts'
 
 /** An item as a store keeps it. Positions are packed: they sort as the chain does. */
 export interface StoredItem {
@@ -34,6 +35,25 @@ export interface ItemRange {
   readonly limit: number
 }
 
+/** An item as one entry left it; `text` is null where the entry deleted it. */
+export interface StoredRevision {
+  /** Packed. */
+  readonly position: number
+  /** Milliseconds since the Unix epoch. */
+  readonly timestamp: number
+  readonly kind: 'create_item' | 'update_item' | 'delete_item'
+  readonly text: string | null
+}
+
+/** Which part of an item's history to list. */
+export interface RevisionRange {
+  readonly newestFirst: boolean
+  /** Only what comes behind this packed position, in that order; from the first one when absent. */
+  readonly after?: number
+  /** How many at most; a page may be shorter for its size, and is empty only at the end. */
+  readonly limit: number
+}
+
 /** A page never holds much more text than this many characters, however many are asked for. */
 export const PAGE_CHARACTERS = 1_048_576
 
@@ -58,6 +78,19 @@ export interface StoreReader {
   itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
   /** What items have attached to them. */
   readonly attachments: AttachmentReader
+  /**
+   * A page of all that became of `id` in the database created at `database`, deletions included; a
+   * page is bounded by the characters that had to be read for it.
+   */
+  revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
+  /** Whether the entry at `position` is noted as a revision of `id` that is no longer current. */
+  isSuperseded(database: number, id: string, position: number): Promise<boolean>
+  /** How many revisions of the database created at `database` are no longer current. */
+  countSuperseded(database: number): Promise<number>
+  /** The answer kept under `key`, also one that is older than ANSWERS_KEPT_MS, or null. */
+  keptAnswer(key: string): Promise<KeptAnswer | null>
+  /** A page of the answers to what was recorded after `after`, in that order. */
+  keptAnswers(after: number, limit: number): Promise<KeptAnswer[]>
   /** How many items the database created at `database` holds. */
   countItems(database: number): Promise<number>
   /** Creation positions of deleted databases whose space is not free yet. */
@@ -85,14 +118,15 @@ export interface StoreReader {
  */
 export interface Store extends StoreReader {
   /**
-   * Adds `block` at the end of the node's own chain and applies `effects`: both, or neither.
+   * Adds `block` at the end of the node's own chain, applies `effects` and keeps `answers`: all, or
+   * nothing.
    *
    * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
    * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
    * effect does not fit (creating what is there, changing what is not), with STORE_FULL when there
    * is no room. STORE_FAILED means that the engine cannot tell: open the store anew.
    */
-  append(block: Block, effects: readonly Effect[]): Promise<void>
+  append(block: Block, effects: readonly Effect[], answers?: readonly NewAnswer[]): Promise<void>
 
   /**
    * Runs `appends`, which calls `append` as often as it likes: all those blocks become durable
@@ -102,8 +136,9 @@ export interface Store extends StoreReader {
   together(appends: () => Promise<void>): Promise<void>
 
   /**
-   * Does a bounded piece of upkeep between appends (space of deleted databases, the engine's own
-   * log) and tells whether more is waiting. Never needed for correctness.
+   * Does a bounded piece of upkeep between appends (space of deleted databases, answers that need
+   * not be kept any more, the engine's own log) and tells whether more is waiting. Never needed for
+   * correctness.
    */
   tidy(): Promise<boolean>
 }

@@ -15,7 +15,11 @@ async function filledFolder(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
-  await appendEntries(store, [entry.createDb('gone'), entry.create('gone', 'x')], 1_000)
+  await appendEntries(
+    store,
+    [entry.createDb('gone'), entry.create('gone', 'x'), entry.update('gone', 'x')],
+    1_000,
+  )
   await appendEntries(
     store,
     [entry.createDb('fruit'), entry.create('fruit', 'a'), entry.create('fruit', 'b')],
@@ -25,6 +29,7 @@ async function filledFolder(): Promise<string> {
     store,
     [entry.update('fruit', 'a', 'changed'), entry.create('fruit', 'c')],
     2_000,
+    [{ key: 'aa'.repeat(32), fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }],
   )
   await appendEntries(
     store,
@@ -113,7 +118,16 @@ it('finds one flipped bit in every column of every row of every table, and names
       .all()
       .map((row) => String(row.name))
   const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
-  expect(tables).toEqual(['node', 'blocks', 'databases', 'items', 'dropped', 'attachments'])
+  expect(tables).toEqual([
+    'node',
+    'blocks',
+    'databases',
+    'items',
+    'dropped',
+    'attachments',
+    'superseded',
+    'answers',
+  ])
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
 
@@ -129,16 +143,16 @@ it('finds one flipped bit in every column of every row of every table, and names
     expect(rows.length).toBeGreaterThan(0)
     for (const [at, row] of rows.entries()) {
       // What is left of a deleted database is on its way out, and nobody can read it.
-      if (table === 'items' && row.db === 0) continue
+      if ((table === 'items' || table === 'superseded') && row.db === 0) continue
       for (const column of columns) {
         for (const last of [true, false]) {
           const value =
             column === 'ended' && row.ended === null ? 7 : flipped(row[column] ?? null, last)
           const { path } = inCopy(folder, (copy) => {
-            const rowid = copy
-              .prepare(`SELECT rowid AS r FROM ${table} LIMIT 1 OFFSET ?`)
-              .get(at)?.r
-            copy.prepare(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`).run(value, rowid ?? 0)
+            const same = columns.map((name) => `${name} IS ?`).join(' AND ')
+            copy
+              .prepare(`UPDATE ${table} SET ${column} = ? WHERE ${same}`)
+              .run(value, ...columns.map((name) => row[name] ?? null))
           })
           const finding = await findingIn(path)
           expect(finding, `${table}.${column} of row ${at}`).not.toBeNull()
@@ -168,7 +182,11 @@ function inCopy<Result>(folder: string, work: (copy: DatabaseSync) => Result) {
 }
 
 it.each([
-  ['a row taken away', "DELETE FROM items WHERE id = 'a'", 'holds 2 items; the chain gives 3'],
+  [
+    'a row taken away',
+    "DELETE FROM items WHERE id = 'a'",
+    'neither item a of fruit nor its history',
+  ],
   [
     'a row invented',
     `INSERT INTO items SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
@@ -195,6 +213,22 @@ it.each([
     'a block in the middle taken away',
     'DELETE FROM blocks WHERE height = 2',
     'height 2 must stand here',
+  ],
+  [
+    'a revision taken out of a history',
+    "DELETE FROM superseded WHERE id = 'a'",
+    'neither item a of fruit nor its history',
+  ],
+  [
+    'a revision invented',
+    "INSERT INTO superseded SELECT db, id, revision FROM items WHERE id = 'c'",
+    'revisions that are not in the chain',
+  ],
+  [
+    'an answer to what was never recorded',
+    `INSERT INTO answers SELECT 99999, 'other', fingerprint, entries, timestamp, digest
+      FROM answers LIMIT 1`,
+    'which the chain does not have',
   ],
   ['a database taken away', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
   [

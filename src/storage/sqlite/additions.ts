@@ -1,18 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Block } from '../../chain/index.ts'
+import type { Addition } from './addition.ts'
+import { ANSWERS } from './answers.ts'
 import { ATTACHMENT_TABLES } from './attachments.ts'
 import { blockOf } from './rows.ts'
 import { Query } from './statements.ts'
-
-/** Tables that came after the first format, with what fills them in a store that has a chain already. */
-export interface Addition {
-  readonly tables: string
-  /** Makes what takes the blocks of the chain one after the other, from height 0. */
-  readonly filler?: (database: DatabaseSync) => (block: Block) => void
-}
+import { SUPERSEDED } from './superseded.ts'
 
 /** What format 2 has beside the tables of format 1. */
-const ADDITIONS: readonly Addition[] = [{ tables: ATTACHMENT_TABLES }]
+const ADDITIONS: readonly Addition[] = [{ tables: ATTACHMENT_TABLES }, SUPERSEDED, ANSWERS]
 
 /** The statements that make the added tables. */
 export function additionTables(): string {

@@ -3,14 +3,18 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
+import type { KeptAnswer } from '../kept-answer.ts'
 import {
   type ItemRange,
   PAGE_CHARACTERS,
   type PlacedItem,
+  type RevisionRange,
   type StoredDatabase,
   type StoredItem,
+  type StoredRevision,
   type StoreReader,
 } from '../store.ts'
+import { AnswerReader } from './answers.ts'
 import { SqliteAttachments } from './attachments.ts'
 import {
   blockOf,
@@ -24,6 +28,7 @@ import {
 } from './rows.ts'
 import { checkReadable, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
+import { Revisions } from './superseded.ts'
 
 /** Page cache of a reading connection, KiB. */
 const CACHE_KIB = 8_192
@@ -42,6 +47,8 @@ export class SqliteReader implements StoreReader {
   /** The connection; the writing half shares it. */
   protected readonly connection: DatabaseSync
   readonly #select: Record<keyof typeof SELECT, Query>
+  readonly #revisions: Revisions
+  readonly #answers: AnswerReader
   readonly #view: View
   readonly attachments: SqliteAttachments
 
@@ -49,6 +56,8 @@ export class SqliteReader implements StoreReader {
     this.connection = connection
     this.attachments = new SqliteAttachments(connection, () => view.take())
     this.serverId = ownerOf(connection)
+    this.#revisions = new Revisions(connection)
+    this.#answers = new AnswerReader(connection)
     this.#view = view
     const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
     this.#select = {
@@ -99,6 +108,31 @@ export class SqliteReader implements StoreReader {
   async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
     this.#view.take()
     return page(this.#select.created.iterate(after, limit), placedItemOf, ({ text }) => text.length)
+  }
+
+  async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
+    this.#view.take()
+    return this.#revisions.page(database, id, range)
+  }
+
+  async isSuperseded(database: number, id: string, position: number): Promise<boolean> {
+    this.#view.take()
+    return this.#revisions.has(database, id, position)
+  }
+
+  async countSuperseded(database: number): Promise<number> {
+    this.#view.take()
+    return this.#revisions.count(database)
+  }
+
+  async keptAnswer(key: string): Promise<KeptAnswer | null> {
+    this.#view.take()
+    return this.#answers.byKey(key)
+  }
+
+  async keptAnswers(after: number, limit: number): Promise<KeptAnswer[]> {
+    this.#view.take()
+    return this.#answers.page(after, limit)
   }
 
   async countItems(database: number): Promise<number> {

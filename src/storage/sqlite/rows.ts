@@ -1,5 +1,6 @@
 import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
+import type { KeptAnswer } from '../kept-answer.ts'
 import type { PlacedItem, StoredDatabase, StoredItem } from '../store.ts'
 
 /** A row as the driver gives it: values in the order of the statement's columns. */
@@ -86,6 +87,24 @@ export function blockOf(row: Row, serverId: number): Block {
     timestamps: integers(timestamps),
     blinds: bytes(blinds, 'blinds'),
     commitments: bytes(commitments, 'commitments'),
+  }
+}
+
+/** Of the columns body, timestamps. */
+export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
+  return { entries: text(body, 'body').split('\n'), timestamps: integers(timestamps) }
+}
+
+/** Of the columns position, key, fingerprint, entries, timestamp, digest. */
+export function keptAnswerOf(row: Row): KeptAnswer {
+  const [position, key, fingerprint, entries, timestamp, digest] = row
+  return {
+    position: integer(position, 'position'),
+    key: text(key, 'key'),
+    fingerprint: text(fingerprint, 'fingerprint'),
+    entries: integer(entries, 'entries'),
+    timestamp: integer(timestamp, 'timestamp'),
+    digest: text(digest, 'digest'),
   }
 }
 

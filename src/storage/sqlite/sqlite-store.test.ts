@@ -1,8 +1,11 @@
+import assert from 'node:assert/strict'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
+import { entryOf, packPosition } from '../../chain/index.ts'
+import { effectOf } from '../effect.ts'
 import { holdFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, describeStore, entry } from '../store-contract.ts'
@@ -119,4 +122,26 @@ it('brings a store of format 1 up to the present format, losing nothing', async 
   expect(blocks.map(({ id }) => id)).toEqual(ledgers.map(({ id }: { id: string }) => id))
   expect(await verifyStore(store)).toMatchObject({ finding: null, entries: 14, items: 5 })
   await store.close()
+
+  // What the upgrade notes of histories is what a store notes that lives through the same chain.
+  const again = testFolder()
+  const replayed = openStore({ folder: again, serverId: owner, durable: false })
+  for (const block of blocks) {
+    const effects = block.entries.map((text, index) => {
+      const entry = entryOf(JSON.parse(text))
+      assert(entry !== null)
+      return effectOf(entry, packPosition(block.height, index))
+    })
+    await replayed.append(block, effects)
+  }
+  while (await replayed.tidy());
+  await replayed.close()
+  const noted = [folder, again].map((path) => {
+    const database = new DatabaseSync(join(path, 'ledger.db'))
+    const rows = database.prepare('SELECT db, id, position FROM superseded').all()
+    database.close()
+    return rows
+  })
+  expect(noted[0]).toEqual(noted[1])
+  expect(noted[0]?.length).toBeGreaterThan(2)
 })

@@ -3,13 +3,16 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { EffectError, StoreError } from '../errors.ts'
+import type { NewAnswer } from '../kept-answer.ts'
 import type { Store } from '../store.ts'
+import { AnswerRows } from './answers.ts'
 import { attachmentApplier } from './attachments.ts'
 import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
 import { Query } from './statements.ts'
+import { SupersededRows } from './superseded.ts'
 
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 16_384
@@ -17,8 +20,8 @@ const CACHE_KIB = 16_384
 const LOG_PAGES = 4_096
 /** How long the log's file is made before it is needed: commits that extend it wait twice as long. */
 const LOG_BYTES = 32 * 1024 * 1024
-/** Items of deleted databases removed by one `tidy`. */
-const PURGE_ITEMS = 500
+/** Rows of deleted databases removed by one `tidy`, of each kind. */
+const PURGE_ROWS = 500
 
 /** How to open the writing half. */
 export interface SqliteStoreOptions {
@@ -35,6 +38,8 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #statements: ReturnType<typeof prepare>
   /** Names to creation positions, as in table `databases`: only this connection changes it. */
   readonly #databases = new Map<string, number>()
+  readonly #superseded: SupersededRows
+  readonly #answers: AnswerRows
   readonly #fold: LogFolder
   #head: Head | null
   /** Made when it is first needed. */
@@ -50,17 +55,24 @@ class SqliteStore extends SqliteReader implements Store {
     super(database, NO_VIEW)
     this.#fold = fold
     this.#statements = prepare(database)
+    this.#superseded = new SupersededRows(database)
+    this.#answers = new AnswerRows(database)
     const head = this.#statements.head.get()
     this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
   }
 
-  async append(block: Block, effects: readonly Effect[]): Promise<void> {
+  async append(
+    block: Block,
+    effects: readonly Effect[],
+    answers: readonly NewAnswer[] = [],
+  ): Promise<void> {
     this.#refuseUnlessNext(block)
     this.#begin()
     try {
       this.#insertBlock(block)
       for (const effect of effects) this.#apply(effect)
+      for (const answer of answers) this.#answers.keep(block, answer)
       // Before this line a crash leaves nothing of the block; after it, all of it. With
       // synchronous=FULL it returns when the log is on the disk.
       this.#commit()
@@ -94,7 +106,7 @@ class SqliteStore extends SqliteReader implements Store {
     else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
     this.#appended = false
     if (this.#purging) this.#purging = this.#purge()
-    return this.#purging
+    return this.#expire() || this.#purging
   }
 
   override async close(): Promise<void> {
@@ -167,12 +179,14 @@ class SqliteStore extends SqliteReader implements Store {
         this.#statements.createItem.run(position, database, effect.id, position, effect.text)
         return
       case 'update_item':
+        this.#superseded.note(database, effect.id)
         this.#expectOne(
           this.#statements.updateItem.run(position, effect.text, database, effect.id),
           effect,
         )
         return
       case 'delete_item':
+        this.#superseded.noteDeletion(database, effect.id, position)
         this.#expectOne(this.#statements.deleteItem.run(database, effect.id), effect)
         return
       case 'create_attachment':
@@ -201,16 +215,29 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  /** Removes some items of a deleted database; says whether more are left. */
+  /** Removes some answers that need not be kept; says whether more are due. */
+  #expire(): boolean {
+    const headMs = this.#head?.timestamp ?? 0
+    if (!this.#answers.isDue(headMs)) return false
+    try {
+      this.#answers.purge(headMs)
+    } catch (error) {
+      throw storeError(error, null)
+    }
+    return this.#answers.isDue(headMs)
+  }
+
+  /** Removes some items of a deleted database, then of its history; says whether more are left. */
   #purge(): boolean {
     const row = this.#statements.dropped.get()
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
     this.#begin()
     try {
-      const { changes } = this.#statements.purge.run(dropped, PURGE_ITEMS)
-      // The items and the note that they are to go leave together, or both stay for the next time.
-      if (Number(changes) < PURGE_ITEMS) this.#statements.purged.run(dropped)
+      const items = Number(this.#statements.purge.run(dropped, PURGE_ROWS).changes)
+      const rows = items === PURGE_ROWS ? items : this.#superseded.purge(dropped, PURGE_ROWS)
+      // The last rows and the note that they are to go leave together, or both stay for the next time.
+      if (rows < PURGE_ROWS) this.#statements.purged.run(dropped)
       this.connection.exec('COMMIT')
     } catch (error) {
       this.#undo()

@@ -1,0 +1,106 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { type Block, packPosition } from '../../chain/index.ts'
+import { ANSWERS_KEPT_MS, answerDigest, type KeptAnswer, type NewAnswer } from '../kept-answer.ts'
+import type { Addition } from './addition.ts'
+import { integerOf, keptAnswerOf } from './rows.ts'
+import { Query } from './statements.ts'
+
+/** Answers removed by one `tidy`. */
+const PURGE_ANSWERS = 500
+
+/**
+ * - `answers`: for requests that ask to be done once, which of them was answered by the entries at
+ *   which position. Nothing of it comes from the chain.
+ */
+export const ANSWERS: Addition = {
+  tables: `
+    CREATE TABLE answers (
+      position INTEGER PRIMARY KEY,
+      key TEXT NOT NULL UNIQUE,
+      fingerprint TEXT NOT NULL,
+      entries INTEGER NOT NULL,
+      timestamp INTEGER NOT NULL,
+      digest TEXT NOT NULL
+    ) STRICT;
+  `,
+}
+
+/** Keeps answers, for as long as ANSWERS_KEPT_MS. */
+export class AnswerRows {
+  readonly #insert: StatementSync
+  readonly #purge: StatementSync
+  readonly #oldest: Query
+  /** The timestamp of the oldest one, so that nobody looks for what cannot be there; null for none. */
+  #oldestMs: number | null
+
+  constructor(database: DatabaseSync) {
+    // A key that is used again after its time takes the place of the old one.
+    this.#insert = database.prepare(
+      `INSERT OR REPLACE INTO answers (position, key, fingerprint, entries, timestamp, digest)
+        VALUES (?, ?, ?, ?, ?, ?)`,
+    )
+    // Timestamps never decrease along the chain, so the oldest stand first.
+    this.#purge = database.prepare(
+      `DELETE FROM answers WHERE timestamp <= ? AND position IN
+        (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ANSWERS})`,
+    )
+    this.#oldest = new Query(database, 'SELECT timestamp FROM answers ORDER BY position LIMIT 1')
+    this.#oldestMs = this.#readOldest()
+  }
+
+  /** Inside the transaction that appends `block`. */
+  keep(block: Block, { key, fingerprint, index, entries }: NewAnswer): void {
+    const timestamp = block.timestamps[index] ?? 0
+    const row = {
+      position: packPosition(block.height, index),
+      key,
+      fingerprint,
+      entries,
+      timestamp,
+    }
+    this.#insert.run(row.position, key, fingerprint, entries, timestamp, answerDigest(row))
+    this.#oldestMs ??= timestamp
+  }
+
+  /** Whether there are some to remove when the head of the chain is of `headMs`. */
+  isDue(headMs: number): boolean {
+    return this.#oldestMs !== null && headMs - this.#oldestMs >= ANSWERS_KEPT_MS
+  }
+
+  /** Removes some of those that need not be kept; a transaction of its own. */
+  purge(headMs: number): void {
+    this.#purge.run(headMs - ANSWERS_KEPT_MS)
+    this.#oldestMs = this.#readOldest()
+  }
+
+  #readOldest(): number | null {
+    const row = this.#oldest.get()
+    return row === undefined ? null : integerOf(row, 'timestamp')
+  }
+}
+
+/** Reads kept answers. */
+export class AnswerReader {
+  readonly #byKey: Query
+  readonly #inOrder: Query
+
+  constructor(database: DatabaseSync) {
+    const columns = 'position, key, fingerprint, entries, timestamp, digest'
+    this.#byKey = new Query(database, `SELECT ${columns} FROM answers WHERE key = ?`)
+    this.#inOrder = new Query(
+      database,
+      `SELECT ${columns} FROM answers WHERE position > ? ORDER BY position LIMIT ?`,
+    )
+  }
+
+  /** As `StoreReader.keptAnswer`. */
+  byKey(key: string): KeptAnswer | null {
+    const row = this.#byKey.get(key)
+    return row === undefined ? null : keptAnswerOf(row)
+  }
+
+  /** As `StoreReader.keptAnswers`. */
+  page(after: number, limit: number): KeptAnswer[] {
+    return this.#inOrder.all(after, limit).map(keptAnswerOf)
+  }
+}
