@@ -17,11 +17,15 @@ export type LedgerErrorCode =
   | 'ATTACHMENT_TYPE_INVALID' // not a media type
   | 'ATTACHMENT_NOT_FOUND'
   | 'ATTACHMENT_TOO_LARGE'
-  | 'PRECONDITION_FAILED' // what is there is not what If-Match or If-None-Match names
   | 'ATTACHMENT_LOST' // its bytes are not in the data folder
   | 'DIGEST_INVALID' // a digest header that cannot be read
   | 'DIGEST_MISMATCH' // other bytes arrived than the client says it sent
   | 'UPLOADS_BUSY' // as many attachments are arriving as may
+  | 'HEIGHT_UNKNOWN' // a block that the chain does not have yet
+  | 'PRECONDITION_INVALID' // If-Match or If-None-Match is not a list of entity tags
+  | 'PRECONDITION_FAILED' // the item is not in the state that they name
+  | 'IDEMPOTENCY_KEY_INVALID'
+  | 'IDEMPOTENCY_KEY_REUSED' // the key was that of another request
   | 'UNIT_EMPTY' // a list without entries
   | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
   | 'SERVERID_INVALID'
@@ -61,6 +65,10 @@ export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJs
   DIGEST_INVALID: 400,
   DIGEST_MISMATCH: 400,
   UPLOADS_BUSY: 503,
+  HEIGHT_UNKNOWN: 404,
+  PRECONDITION_INVALID: 400,
+  IDEMPOTENCY_KEY_INVALID: 400,
+  IDEMPOTENCY_KEY_REUSED: 422,
   UNIT_EMPTY: 400,
   UNIT_TOO_LARGE: 413,
   SERVERID_INVALID: 400,

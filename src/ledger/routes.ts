@@ -1,10 +1,12 @@
 import type { Readable } from 'node:stream'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject } from '../base/json.ts'
 import { positionText } from '../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { LedgerError } from './errors.ts'
+import { historyRoutes } from './history/routes.ts'
+import { ItemQuery } from './history/schemas.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
 import {
   ChangesBody,
@@ -27,6 +29,9 @@ import {
   WrittenReply,
 } from './schemas.ts'
 import type { LedgerService, ListRange, Written } from './service.ts'
+import { isNotModified } from './terms/precondition.ts'
+import { itemTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
+import type { Terms } from './terms/terms.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
@@ -38,8 +43,12 @@ export const failures = { '4xx': Failure, '5xx': Failure }
 export function ledgerRoutes(app: HttpApp, ledger: LedgerService): void {
   databaseRoutes(app, ledger)
   itemRoutes(app, ledger)
+  historyRoutes(app, ledger.history)
   chainRoutes(app, ledger)
 }
+
+/** Whose idempotency keys a request uses. */
+const subjectOf = (_request: FastifyRequest) => ''
 
 /** Says where the change was recorded, beside the documented body. */
 function placed(reply: FastifyReply, ledger: LedgerService, { position }: { position: number }) {
@@ -88,8 +97,10 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: WrittenReply, ...failures },
       },
     },
-    async ({ params: { db }, body }, reply) => {
-      const { written, text } = await create(ledger, db, body)
+    async (request, reply) => {
+      const { params, body } = request
+      const terms = termsOfChange(request, subjectOf(request))
+      const { written, text } = await create(ledger, params.db, body, terms)
       return placed(reply, ledger, written).send(text)
     },
   )
@@ -105,8 +116,9 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: DoneReply, ...failures },
       },
     },
-    async ({ params }, reply) => {
-      const written = await ledger.deleteDatabase(params.db)
+    async (request, reply) => {
+      const terms = termsOfChange(request, subjectOf(request))
+      const written = await ledger.deleteDatabase(request.params.db, terms)
       return placed(reply, ledger, written).send('{"status":true}')
     },
   )
@@ -117,19 +129,20 @@ async function create(
   ledger: LedgerService,
   db: string,
   body: unknown,
+  terms: Terms | undefined,
 ): Promise<{ written: Written; text: string }> {
   if (body === undefined || body === null) {
-    return { written: await ledger.createDatabase(db), text: '{"status":true}' }
+    return { written: await ledger.createDatabase(db, terms), text: '{"status":true}' }
   }
   if (Array.isArray(body)) {
-    const written = await ledger.createItems(db, body)
+    const written = await ledger.createItems(db, body, terms)
     return {
       written,
       text: `{"status":true,"ids":[${written.ids.map(canonicalString).join(',')}]}`,
     }
   }
   if (!isJsonObject(body)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
-  const written = await ledger.createItem(db, body)
+  const written = await ledger.createItem(db, body, terms)
   return { written, text: `{"status":true,"id":${canonicalString(written.id)}}` }
 }
 
@@ -159,18 +172,26 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
-        summary: 'Read one item',
+        summary: 'Read one item, as it is or as it was',
         params: ItemParams,
-        querystring: TokenQuery,
+        querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
       },
     },
-    async ({ params: { db, id } }, reply) => {
-      const item = await ledger.readItem(db, id)
+    async (request, reply) => {
+      const { params, query } = request
+      const { db, id } = params
+      const precondition = preconditionOf(request)
+      const item =
+        query.at === undefined
+          ? await ledger.readItem(db, id)
+          : await ledger.history.itemAt(db, id, heightFrom(query.at))
       if (item === null) return sendText(reply.code(404), NO_ITEM)
-      return placed(reply, ledger, { position: item.revision }).send(
-        `{"status":true,"item":${item.text}}`,
-      )
+      const { revision: position, text } = item
+      const isKnown = precondition !== null && isNotModified(precondition, position)
+      const answer = placed(reply, ledger, { position })
+      if (isKnown) return answer.code(304).removeHeader('content-type').send()
+      return answer.send(`{"status":true,"item":${text}}`)
     },
   )
 
@@ -183,8 +204,10 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id',
     { schema: { tags: ['items'], summary: 'Replace one item', ...change } },
-    async ({ params: { db, id }, body }, reply) => {
-      const written = await ledger.updateItem(db, id, objectOf(body))
+    async (request, reply) => {
+      const { db, id } = request.params
+      const terms = itemTermsOf(request, subjectOf(request))
+      const written = await ledger.updateItem(db, id, objectOf(request.body), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -194,8 +217,10 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
     },
-    async ({ params: { db, id }, body }, reply) => {
-      const written = await ledger.patchItem(db, id, objectOf(body))
+    async (request, reply) => {
+      const { db, id } = request.params
+      const terms = itemTermsOf(request, subjectOf(request))
+      const written = await ledger.patchItem(db, id, objectOf(request.body), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -211,11 +236,19 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: DoneReply, ...failures },
       },
     },
-    async ({ params: { db, id } }, reply) => {
-      const written = await ledger.deleteItem(db, id)
+    async (request, reply) => {
+      const { db, id } = request.params
+      const terms = itemTermsOf(request, subjectOf(request))
+      const written = await ledger.deleteItem(db, id, terms)
       return placed(reply, ledger, written).send('{"status":true}')
     },
   )
+}
+
+/** The schema's coercion lets `1e400` through. */
+function heightFrom(at: number): number {
+  if (Number.isSafeInteger(at)) return at
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'at is the height of a block')
 }
 
 function objectOf(body: unknown) {
@@ -265,8 +298,10 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: ChangesReply, ...failures },
       },
     },
-    async ({ body }, reply) => {
-      const { height, blockId, position, ids } = await ledger.recordChanges(body.entries)
+    async (request, reply) => {
+      const terms = termsOfChange(request, subjectOf(request))
+      const recorded = await ledger.recordChanges(request.body.entries, terms)
+      const { height, blockId, position, ids } = recorded
       placed(reply, ledger, { position })
       return {
         status: true as const,

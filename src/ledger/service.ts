@@ -10,10 +10,14 @@ import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
+import { ItemHistory } from './history/item-history.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
-import { ITEM_BYTES_MAX, type Operation } from './unit-of-work.ts'
+
+import { earlierAnswer } from './terms/earlier-answer.ts'
+import type { Terms } from './terms/terms.ts'
+import { ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
 import type { CommitTally } from './writer/commit-tally.ts'
-import type { LedgerWriter, Recorded } from './writer/writer.ts'
+import type { LedgerWriter } from './writer/writer.ts'
 
 /** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
 export type Change =
@@ -65,7 +69,12 @@ export interface LedgerParts {
   readonly attachments: AttachmentService
 }
 
-/** What the ledger database does: it decides, and knows neither HTTP nor an engine. */
+/**
+ * What the ledger database does: it decides, and knows neither HTTP nor an engine.
+ *
+ * A change may be given `terms`. Then its errors are also PRECONDITION_FAILED and
+ * IDEMPOTENCY_KEY_REUSED, and where the same request was recorded before, the result is what it was.
+ */
 export class LedgerService {
   /** The id of this node. */
   readonly serverId: number
@@ -73,6 +82,8 @@ export class LedgerService {
   readonly feed: ChangeFeed
   /** What items have attached to them. */
   readonly attachments: AttachmentService
+  /** What items were. */
+  readonly history: ItemHistory
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
@@ -82,6 +93,7 @@ export class LedgerService {
     this.serverId = store.serverId
     this.feed = parts.feed
     this.attachments = parts.attachments
+    this.history = new ItemHistory(store)
     this.#store = store
     this.#writer = writer
     this.#clock = clock
@@ -119,70 +131,90 @@ export class LedgerService {
   }
 
   /** Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_EXISTS. */
-  async createDatabase(db: string): Promise<Written> {
+  async createDatabase(db: string, terms?: Terms): Promise<Written> {
     checkDatabaseName(db)
-    return written(await this.#writer.record([{ kind: 'create_db', db }]))
+    return this.#record([{ kind: 'create_db', db }], terms)
   }
 
   /**
    * Deletes the database with all its items; the ledger keeps every entry.
    * Errors: DATABASE_NOT_FOUND, DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
    */
-  async deleteDatabase(db: string): Promise<Written> {
+  async deleteDatabase(db: string, terms?: Terms): Promise<Written> {
     checkDatabaseName(db)
-    return written(await this.#writer.record([{ kind: 'delete_db', db }]))
+    return this.#record([{ kind: 'delete_db', db }], terms)
   }
 
   /**
    * Creates an item; `item` may be given an `id` here, which is returned.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  async createItem(db: string, item: JsonObject): Promise<Written & { id: string }> {
+  async createItem(db: string, item: JsonObject, terms?: Terms): Promise<Written & { id: string }> {
     const operation = this.#creation(db, item)
-    const recorded = await this.#writer.record([operation])
-    return { ...written(recorded), id: operation.id }
+    const recorded = await this.#record([operation], terms)
+    return { ...recorded, id: recorded.ids[0] ?? operation.id }
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  async createItems(db: string, items: readonly Json[]): Promise<Written & { ids: string[] }> {
+  async createItems(
+    db: string,
+    items: readonly Json[],
+    terms?: Terms,
+  ): Promise<Written & { ids: string[] }> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
-    const recorded = await this.#writer.record(operations)
-    return { ...written(recorded), ids: operations.map(({ id }) => id) }
+    const recorded = await this.#record(operations, terms)
+    return { ...recorded, ids: recorded.ids.map(String) }
   }
 
   /**
-   * Replaces an item by `item`, whose `id` may be left out.
+   * Replaces an item by `item`, whose `id` may be left out. On the term that there is none, creates it.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
-  async updateItem(db: string, id: string, item: JsonObject): Promise<Written> {
+  async updateItem(db: string, id: string, item: JsonObject, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, item)
     const text = itemText({ ...item, id })
-    return written(await this.#writer.record([{ kind: 'update_item', db, id, text }]))
+    const operation: Operation =
+      terms?.precondition?.noneMatch === '*'
+        ? { kind: 'create_item', db, id, text, assigned: false }
+        : { kind: 'update_item', db, id, text }
+    return this.#record([operation], terms)
   }
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
-  async patchItem(db: string, id: string, patch: JsonObject): Promise<Written> {
+  async patchItem(db: string, id: string, patch: JsonObject, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
     const text = itemText(patch)
-    return written(await this.#writer.record([{ kind: 'patch_item', db, id, text }]))
+    return this.#record([{ kind: 'patch_item', db, id, text }], terms)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
-  async deleteItem(db: string, id: string): Promise<Written> {
+  async deleteItem(db: string, id: string, terms?: Terms): Promise<Written> {
     checkPath(db, id)
-    return written(await this.#writer.record([{ kind: 'delete_item', db, id }]))
+    return this.#record([{ kind: 'delete_item', db, id }], terms)
   }
 
   /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
-  async recordChanges(changes: readonly Change[]): Promise<Written & { ids: (string | null)[] }> {
+  async recordChanges(
+    changes: readonly Change[],
+    terms?: Terms,
+  ): Promise<Written & { ids: (string | null)[] }> {
     refuseTooMany(changes)
-    const operations = changes.map((change) => this.#operationOf(change))
-    const recorded = await this.#writer.record(operations)
-    const ids = operations.map((operation) => ('id' in operation ? operation.id : null))
-    return { ...written(recorded), ids }
+    return this.#record(
+      changes.map((change) => this.#operationOf(change)),
+      terms,
+    )
+  }
+
+  /** Records `unit`; `ids` has one for each operation, null for a database. */
+  async #record(unit: UnitOfWork, terms?: Terms): Promise<Written & { ids: (string | null)[] }> {
+    const recorded = await this.#writer.record(unit, terms)
+    if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
+    const { height, index, blockId } = recorded
+    const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
+    return { position: packPosition(height, index), height, blockId, ids }
   }
 
   /** The item, or null when the database holds none of this id. Errors: DATABASE_NOT_FOUND. */
@@ -301,10 +333,6 @@ export class LedgerService {
         return { kind: 'delete_item', db: change.db, id: change.id }
     }
   }
-}
-
-function written({ height, index, blockId }: Recorded): Written {
-  return { position: packPosition(height, index), height, blockId }
 }
 
 function itemText(item: JsonObject): string {

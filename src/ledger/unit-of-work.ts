@@ -1,5 +1,6 @@
 import { ENTRIES_MAX } from '../chain/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
+import type { Earlier } from './terms/kept-answers.ts'
 
 /**
  * One change that a client asks for. Names are checked, texts are canonical JSON.
@@ -54,6 +55,7 @@ export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 /** What became of a unit of work. */
 export type Outcome =
   | { readonly index: number } // of its first entry in the block
+  | Earlier // it was done before, when the same request came first
   | { readonly code: LedgerErrorCode; readonly message: string }
 
 /** A rough size of `unit` in bytes, from the lengths of its texts. */

@@ -1,4 +1,5 @@
 import type { LedgerErrorCode } from '../errors.ts'
+import type { Terms } from '../terms/terms.ts'
 import type { Outcome } from '../unit-of-work.ts'
 
 /** What the writer's thread is started with. */
@@ -10,7 +11,14 @@ export interface WriterStart {
 }
 
 /** Main thread to writer: the units of work of the next block, or the last message. */
-export type ToWriter = { readonly units: string; readonly nowMs: number } | { readonly close: true }
+export type ToWriter =
+  | {
+      readonly units: string
+      readonly nowMs: number
+      /** Of the units that have any, by their place among the units. */
+      readonly terms?: ReadonlyMap<number, Terms>
+    }
+  | { readonly close: true }
 
 /** What the writer tells of a block that it has stored. */
 export interface CommittedBlock {

@@ -1,10 +1,13 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { entryText, packPosition } from '../../chain/index.ts'
-import type { Effect, StoreReader } from '../../storage/index.ts'
+import { entryText, packPosition, positionText } from '../../chain/index.ts'
+import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
 import { attachmentMeant } from '../attachments/planned.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
+import { KeptAnswers } from '../terms/kept-answers.ts'
+import { holds } from '../terms/precondition.ts'
+import type { Precondition, Terms } from '../terms/terms.ts'
 import {
   ITEM_BYTES_MAX,
   type Operation,
@@ -26,8 +29,18 @@ export interface Plan {
   readonly entries: string[]
   /** `effects[i]` is what `entries[i]` does. */
   readonly effects: Effect[]
+  /** To be kept for requests that are sent again. */
+  readonly answers: readonly NewAnswer[]
   /** One per unit, in order. */
   readonly outcomes: Outcome[]
+}
+
+/** On what terms units of a batch are to be done. */
+export interface BatchTerms {
+  /** The time by which answers are kept, milliseconds since the Unix epoch. */
+  readonly nowMs: number
+  /** Of the units that have any, by their place. */
+  readonly terms: ReadonlyMap<number, Terms> | undefined
 }
 
 /** A database as the batch sees it: the store, and over it what the batch has changed so far. */
@@ -50,11 +63,13 @@ export async function planBatch(
   store: StoreReader,
   units: readonly UnitOfWork[],
   height: number,
+  { nowMs, terms }: BatchTerms = { nowMs: 0, terms: undefined },
 ): Promise<Plan> {
-  const planner = new Planner(store, height)
+  const answers = new KeptAnswers(store, height, nowMs)
+  const planner = new Planner(store, height, answers)
   const outcomes: Outcome[] = []
-  for (const unit of units) outcomes.push(await planner.unit(unit))
-  return { entries: planner.entries, effects: planner.effects, outcomes }
+  for (const [at, unit] of units.entries()) outcomes.push(await planner.unit(unit, terms?.get(at)))
+  return { entries: planner.entries, effects: planner.effects, answers: answers.added, outcomes }
 }
 
 class Planner {
@@ -62,22 +77,30 @@ class Planner {
   readonly effects: Effect[] = []
   readonly #store: StoreReader
   readonly #height: number
+  readonly #answers: KeptAnswers
   readonly #views = new Map<string, View>()
   #characters = 0
   /** How to take back what the unit at hand has changed, last first. */
   #undo: (() => void)[] = []
 
-  constructor(store: StoreReader, height: number) {
+  constructor(store: StoreReader, height: number, answers: KeptAnswers) {
     this.#store = store
     this.#height = height
+    this.#answers = answers
   }
 
-  async unit(unit: UnitOfWork): Promise<Outcome> {
+  async unit(unit: UnitOfWork, terms?: Terms): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []
     try {
+      if (terms?.once) {
+        const earlier = await this.#answers.find(terms.once)
+        if (earlier !== null) return earlier
+      }
+      if (terms?.precondition) await this.#expect(terms.precondition, unit)
       for (const operation of unit) await this.#decide(operation)
+      if (terms?.once) this.#answers.add(terms.once, index, this.entries.length - index)
       return { index }
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error
@@ -87,6 +110,31 @@ class Planner {
       this.#characters = characters
       return { code: error.code, message: error.message }
     }
+  }
+
+  /** Of an item that is not there nothing is expected: what changes it is refused as ever. */
+  async #expect(precondition: Precondition, unit: UnitOfWork): Promise<void> {
+    for (const operation of unit) {
+      if (!('id' in operation)) continue
+      const { kind, db, id } = operation
+      const view = this.#views.get(db) ?? (await this.#open(db))
+      const revision = view.exists ? await this.#revision(view, db, id) : null
+      if (revision === null && (kind !== 'create_item' || !view.exists)) continue
+      if (holds(precondition, revision)) continue
+      const is = revision === null ? 'not there' : `at ${positionText(revision)}`
+      throw new LedgerError('PRECONDITION_FAILED', `item ${id} of ${db} is ${is}`)
+    }
+  }
+
+  /** Where the content of an item was last set, or null when it is not there. */
+  async #revision(view: View, db: string, id: string): Promise<number | null> {
+    const touched = view.items.get(id)
+    if (touched === null) return null
+    if (touched === undefined) {
+      return view.stored ? ((await this.#store.item(db, id))?.revision ?? null) : null
+    }
+    const set = (effect: Effect) => 'text' in effect && effect.id === id && effect.db === db
+    return this.effects.findLast(set)?.position ?? null
   }
 
   async #decide(operation: Operation): Promise<void> {

@@ -6,7 +6,7 @@ import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
 import { openStore, type Store, StoreError } from '../../storage/index.ts'
 import { decodeBatch } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
-import { planBatch } from './plan.ts'
+import { type BatchTerms, planBatch } from './plan.ts'
 
 // The program of the writer's thread: the only place where blocks are sealed and stored, so that
 // neither hashing nor waiting for the disk ever holds up the event loop that serves requests.
@@ -15,7 +15,7 @@ import { planBatch } from './plan.ts'
 // - before `append`: nothing was stored, nobody was answered; the clients see a broken connection.
 // - inside `append`: the engine's transaction leaves all of the block and its effects, or nothing.
 // - after it, before the answer is sent: the change is there and nobody was told. Whoever asks again
-//   with an id of his own meets ITEM_EXISTS.
+//   with an id of his own meets ITEM_EXISTS; with an idempotency key he gets the answer.
 // In no case is an answer sent for what is not on the disk.
 
 /** Pieces of upkeep run this long after a block. */
@@ -37,22 +37,23 @@ class WriterThread {
   }
 
   /** Makes one block of `units`, and answers when it is durable. */
-  async write(units: string, nowMs: number): Promise<void> {
+  async write(units: string, nowMs: number, terms: BatchTerms['terms']): Promise<void> {
     if (this.#stopped) {
       this.#send({ refused: 'WRITER_STOPPED', reason: 'the store failed', stopped: true })
       return
     }
     try {
       const height = this.#head === null ? 0 : this.#head.height + 1
-      const plan = await planBatch(this.#store, decodeBatch(units), height)
-      const { entries, effects, outcomes } = plan
+      const on = { nowMs: Math.max(nowMs, this.#head?.timestamp ?? 0), terms }
+      const plan = await planBatch(this.#store, decodeBatch(units), height, on)
+      const { entries, effects, answers, outcomes } = plan
       if (entries.length === 0) {
         this.#send({ block: null, outcomes })
         return
       }
       const block = sealBlock(this.#head, this.#content(entries, nowMs), this.#difficulty)
       const startedAt = performance.now()
-      await this.#store.append(block, effects)
+      await this.#store.append(block, effects, answers)
       const ms = performance.now() - startedAt
       this.#head = headOf(block)
       let bytes = 0
@@ -126,7 +127,9 @@ async function run(start: WriterStart, port: MessagePort): Promise<void> {
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
       done = done.then(() =>
-        'close' in message ? writer.close() : writer.write(message.units, message.nowMs),
+        'close' in message
+          ? writer.close()
+          : writer.write(message.units, message.nowMs, message.terms),
       )
     })
     send({ ready: true })

@@ -4,6 +4,8 @@ import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import { StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
+import type { Earlier } from '../terms/kept-answers.ts'
+import type { Terms } from '../terms/terms.ts'
 import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import { encodeBatch } from './batch-text.ts'
 import { CommitTally } from './commit-tally.ts'
@@ -39,8 +41,9 @@ export interface Recorded {
 
 interface Waiting {
   readonly unit: UnitOfWork
+  readonly terms: Terms | undefined
   readonly bytes: number
-  readonly resolve: (recorded: Recorded) => void
+  readonly resolve: (recorded: Recorded | Earlier) => void
   readonly reject: (error: Error) => void
 }
 
@@ -131,10 +134,13 @@ export class LedgerWriter {
   }
 
   /**
-   * Records `unit`: when the promise resolves, it is durable.
+   * Records `unit`: when the promise resolves, it is durable. With `terms` it may turn out to have
+   * been recorded before.
    * Errors: LedgerError with the code of what stands in the way; then nothing of it was done.
    */
-  record(unit: UnitOfWork): Promise<Recorded> {
+  record(unit: UnitOfWork): Promise<Recorded>
+  record(unit: UnitOfWork, terms: Terms | undefined): Promise<Recorded | Earlier>
+  record(unit: UnitOfWork, terms?: Terms): Promise<Recorded | Earlier> {
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
       if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
@@ -146,7 +152,7 @@ export class LedgerWriter {
       ) {
         throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
       }
-      this.#queue.push({ unit, bytes, resolve, reject })
+      this.#queue.push({ unit, terms, bytes, resolve, reject })
       this.#waitingBytes += bytes
       if (this.#queue.length >= this.#enough) this.#next()
       else this.#writeSoon()
@@ -203,7 +209,8 @@ export class LedgerWriter {
     const block = this.#queue.splice(0, count)
     this.#underWay.push(block)
     const units = encodeBatch(block.map(({ unit }) => unit))
-    this.#post({ units, nowMs: this.#clock.now() })
+    const terms = termsIn(block)
+    this.#post({ units, nowMs: this.#clock.now(), ...(terms === null ? {} : { terms }) })
   }
 
   #post(message: ToWriter): void {
@@ -252,6 +259,15 @@ export class LedgerWriter {
   }
 }
 
+/** The terms of what is written, by place, or null when nothing has any. */
+function termsIn(units: readonly Waiting[]): Map<number, Terms> | null {
+  let found: Map<number, Terms> | null = null
+  for (const [at, { terms }] of units.entries()) {
+    if (terms !== undefined) found = (found ?? new Map()).set(at, terms)
+  }
+  return found
+}
+
 function settle(
   { resolve, reject }: Waiting,
   block: { height: number; id: string } | null,
@@ -260,6 +276,10 @@ function settle(
   assert(outcome !== undefined)
   if ('code' in outcome) {
     reject(new LedgerError(outcome.code, outcome.message))
+    return
+  }
+  if ('position' in outcome) {
+    resolve(outcome)
     return
   }
   assert(block !== null)

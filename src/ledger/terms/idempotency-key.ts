@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import type { Json } from '../../base/json.ts'
+import { LedgerError } from '../errors.ts'
+import type { Once } from './terms.ts'
+
+/** Longest key, characters. */
+const KEY_LENGTH_MAX = 255
+/** A string of RFC 8941 section 3.3.3: printable ASCII in double quotes, `\"` and `\\` escaped. */
+const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
+/** The same without its quotes, for keys that need none. */
+const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
+
+/** A request as far as it matters whether two are the same. */
+export interface AskedFor {
+  readonly method: string
+  /** Path and query as they were sent. */
+  readonly url: string
+  /** Undefined when there is none. */
+  readonly body: Json | undefined
+}
+
+/**
+ * What the header `Idempotency-Key` names. Keys of different subjects (whom a token belongs to) are
+ * different keys, however they are spelled.
+ *
+ * Errors: IDEMPOTENCY_KEY_INVALID.
+ * Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
+ */
+export function parseOnce(header: string, subject: string, asked: AskedFor): Once {
+  const text = header.trim()
+  const quoted = QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1')
+  const key = quoted ?? (BARE.test(text) ? text : '')
+  if (key === '' || key.length > KEY_LENGTH_MAX) {
+    throw new LedgerError(
+      'IDEMPOTENCY_KEY_INVALID',
+      `Idempotency-Key is a text of 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
+    )
+  }
+  return { key: digest(subject, key), fingerprint: fingerprintOf(asked) }
+}
+
+/** The same for requests that ask for the same; a token is not part of what is asked for. */
+function fingerprintOf({ method, url, body }: AskedFor): string {
+  const [path = '', query = ''] = url.split(/\?(.*)/s)
+  const parameters = new URLSearchParams(query)
+  parameters.delete('token')
+  const content = body === undefined || body === null ? [] : [canonicalJson(body)]
+  return digest(method, path, parameters.toString(), ...content)
+}
+
+function digest(...parts: string[]): string {
+  return hash('sha256', JSON.stringify(parts), 'hex')
+}
