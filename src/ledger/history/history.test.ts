@@ -1,0 +1,175 @@
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+
+const FIG = '/api/fruit/fig'
+const START = 1_800_000_000_000
+
+let node: LedgerNode
+let clock: HandClock
+let folder: string
+beforeEach(async () => {
+  clock = new HandClock(START)
+  folder = temporaryFolder()
+  node = await startLedgerNode({ folder, clock })
+  onTestFinished(() => node.close())
+})
+
+const get = async (path: string, headers?: Record<string, string>) => {
+  const { status, text } = await node.send('GET', path, undefined, headers)
+  return [status, text]
+}
+
+/** Heights: 0 the database, 1 created, 2 replaced, 3 patched, 4 deleted, 5 created again. */
+async function lived(): Promise<void> {
+  const steps: [string, string, unknown?][] = [
+    ['POST', '/api/fruit'],
+    ['POST', '/api/fruit', { id: 'fig', n: 1 }],
+    ['POST', FIG, { n: 2 }],
+    ['PATCH', FIG, { ripe: true }],
+    ['DELETE', FIG],
+    ['POST', '/api/fruit', { id: 'fig', n: 5 }],
+  ]
+  for (const [method, path, body] of steps) {
+    clock.time += 10
+    expect((await node.send(method, path, body)).status).toBe(200)
+  }
+}
+
+const revision = (height: number, method: string, item?: string) =>
+  `{"position":"${height}.0","timestamp":${START + 10 * (height + 1)},"method":"${method}"` +
+  `${item === undefined ? '' : `,"item":${item}`}}`
+const REVISIONS = [
+  revision(1, 'create_item', '{"id":"fig","n":1}'),
+  revision(2, 'update_item', '{"id":"fig","n":2}'),
+  revision(3, 'update_item', '{"id":"fig","n":2,"ripe":true}'),
+  revision(4, 'delete_item'),
+  revision(5, 'create_item', '{"id":"fig","n":5}'),
+]
+const history = (revisions: string[], limit = 0, cursor = 'null') =>
+  `{"status":true,"history":[${revisions.join(',')}],"limit":${limit},"cursor":${cursor}}`
+
+it('a history has every revision with its position, time, method and item, oldest first', async () => {
+  await lived()
+  expect(await get(`${FIG}/history`)).toEqual([200, history(REVISIONS)])
+  expect(await get(`${FIG}/history?order=newest`)).toEqual([200, history(REVISIONS.toReversed())])
+})
+
+it('pages follow each other by their cursors, in both orders, and the last one has none', async () => {
+  await lived()
+  for (const order of ['oldest', 'newest']) {
+    const all = order === 'oldest' ? REVISIONS : REVISIONS.toReversed()
+    const seen: string[] = []
+    let cursor: string | null = ''
+    while (cursor !== null) {
+      const from: string = cursor === '' ? '' : `&cursor=${cursor}`
+      const { json, text } = await node.send('GET', `${FIG}/history?limit=2&order=${order}${from}`)
+      const page = all.slice(seen.length, seen.length + 2)
+      const next = seen.length + 2 < all.length ? `"${json.history[1].position}"` : 'null'
+      expect(text).toBe(history(page, 2, next))
+      seen.push(...page)
+      cursor = json.cursor
+    }
+    expect(seen).toEqual(all)
+  }
+  expect(await get(`${FIG}/history?limit=5`)).toEqual([200, history(REVISIONS, 5)])
+  expect(await get(`${FIG}/history?cursor=5.0`)).toEqual([200, history([])])
+})
+
+it('a deleted item keeps its history; one that never was has none', async () => {
+  await lived()
+  await node.send('DELETE', FIG)
+  expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(6)
+  const [status, text] = await get('/api/fruit/never/history')
+  expect([status, text]).toEqual([
+    404,
+    '{"status":false,"code":"ITEM_NOT_FOUND","message":"there never was an item never in fruit"}',
+  ])
+  expect((await node.send('GET', '/api/nuts/x/history')).json.code).toBe('DATABASE_NOT_FOUND')
+})
+
+it.each([
+  'cursor=',
+  'cursor=5',
+  'cursor=1.99999',
+  'cursor=-1.0',
+  'limit=-1',
+  'limit=1e400',
+  'order=up',
+])('refuses ?%s', async (query) => {
+  await lived()
+  const { status, json } = await node.send('GET', `${FIG}/history?${query}`)
+  expect([status, json.code]).toEqual([400, 'REQUEST_INVALID'])
+})
+
+it('?at tells the item as it was when a block was the last one', async () => {
+  await lived()
+  const GONE = [404, '{"status":false}']
+  const was = (item: string) => [200, `{"status":true,"item":${item}}`]
+  const told: unknown[] = []
+  for (let height = 0; height <= 5; height += 1) told.push(await get(`${FIG}?at=${height}`))
+  expect(told).toEqual([
+    GONE,
+    was('{"id":"fig","n":1}'),
+    was('{"id":"fig","n":2}'),
+    was('{"id":"fig","n":2,"ripe":true}'),
+    GONE,
+    was('{"id":"fig","n":5}'),
+  ])
+  expect(await get('/api/fruit/never?at=3')).toEqual(GONE)
+  const { headers } = await node.send('GET', `${FIG}?at=3`)
+  expect([headers.get('etag'), headers.get('ledger-position')]).toEqual([
+    '"3.0"',
+    `${node.service.serverId}/3.0`,
+  ])
+  expect((await node.send('GET', `${FIG}?at=6`)).json.code).toBe('HEIGHT_UNKNOWN')
+  for (const at of ['-1', 'x', '1.5', '', '1e400']) {
+    const { status, json } = await node.send('GET', `${FIG}?at=${at}`)
+    expect([at, status, json.code]).toEqual([at, 400, 'REQUEST_INVALID'])
+  }
+})
+
+it('a database of a name that was used before has a history of its own', async () => {
+  await lived()
+  await node.send('DELETE', '/api/fruit')
+  expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('DATABASE_NOT_FOUND')
+  await node.send('POST', '/api/fruit')
+  expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('ITEM_NOT_FOUND')
+  expect(await get(`${FIG}?at=3`)).toEqual([404, '{"status":false}'])
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
+})
+
+it('several revisions in one block are told apart, and only the last of them is as of its height', async () => {
+  await node.send('POST', '/api/fruit')
+  const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
+  const entries = [{ ...update(0), method: 'create_item' }, update(1), update(2)]
+  await node.send('POST', '/api/ledgers', { entries })
+  const { json } = await node.send('GET', `${FIG}/history`)
+  expect(
+    json.history.map(({ position, item }: { position: string; item: { n: number } }) => [
+      position,
+      item.n,
+    ]),
+  ).toEqual([
+    ['1.0', 0],
+    ['1.1', 1],
+    ['1.2', 2],
+  ])
+  expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":2}}'])
+})
+
+it('a history of many revisions comes whole', async () => {
+  await node.send('POST', '/api/fruit')
+  const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
+  const entries = Array.from({ length: 1_000 }, (_, n) => update(n))
+  await node.send('POST', '/api/fruit', { id: 'fig' })
+  await node.send('POST', '/api/ledgers', { entries })
+  await node.send('POST', '/api/ledgers', { entries })
+  const { json } = await node.send('GET', `${FIG}/history?order=newest&limit=1500`)
+  expect([json.history.length, json.history[0].item.n, json.cursor]).toEqual([1_500, 999, '2.500'])
+})

@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest'
+import { packPosition } from '../../chain/index.ts'
+import { holds, isNotModified, parsePrecondition } from './precondition.ts'
+
+const AT = packPosition(3, 1)
+
+it.each([
+  // RFC 9110 section 13.1.1: strong comparison.
+  ['*', true, false],
+  ['"3.1"', true, false],
+  ['"3.0"', false, false],
+  ['W/"3.1"', false, false],
+  ['"1.0", "3.1"', true, false],
+  [' , "1.0" ,\t"3.1",', true, false],
+  ['"a,b", "3.1"', true, false],
+  ['""', false, false],
+])('If-Match: %s holds for 3.1: %s, and for nothing: %s', (text, there, absent) => {
+  const precondition = parsePrecondition(text, undefined)
+  if (precondition === null) throw new Error('there is one')
+  expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
+})
+
+it.each([
+  // RFC 9110 section 13.1.2: weak comparison.
+  ['*', false, true],
+  ['"3.1"', false, true],
+  ['W/"3.1"', false, true],
+  ['"3.0", W/"2.0"', true, true],
+])('If-None-Match: %s holds for 3.1: %s, and for nothing: %s', (text, there, absent) => {
+  const precondition = parsePrecondition(undefined, text)
+  if (precondition === null) throw new Error('there is one')
+  expect([holds(precondition, AT), holds(precondition, null)]).toEqual([there, absent])
+  expect(isNotModified(precondition, AT)).toBe(!there)
+})
+
+it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\u0001"', '" "'])(
+  'refuses %j',
+  (text) => {
+    expect(() => parsePrecondition(text, undefined)).toThrow('double quotes')
+    expect(() => parsePrecondition(undefined, text)).toThrow('double quotes')
+  },
+)
+
+it('asks for nothing without the headers, and for both with both', () => {
+  expect(parsePrecondition(undefined, undefined)).toBeNull()
+  const both = parsePrecondition('"3.1"', '"3.1"')
+  expect(both !== null && holds(both, AT)).toBe(false)
+})
+
+it('a read with If-Match of another revision is refused', () => {
+  const precondition = parsePrecondition('"3.0"', undefined)
+  if (precondition === null) throw new Error('there is one')
+  expect(() => isNotModified(precondition, AT)).toThrow('the item is at 3.1')
+})
+
+it('judges a long header of spaces in a moment', () => {
+  expect(() => parsePrecondition(`${' '.repeat(1_000_000)}x`, undefined)).toThrow('double quotes')
+})

@@ -1,0 +1,234 @@
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import {
+  HandClock,
+  type LedgerNode,
+  type Reply,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+
+const FRUIT = '/api/fruit'
+const FIG = '/api/fruit/fig'
+const DAY_MS = 24 * 60 * 60 * 1000
+
+let node: LedgerNode
+let clock: HandClock
+let folder: string
+beforeEach(async () => {
+  clock = new HandClock()
+  folder = temporaryFolder()
+  node = await startLedgerNode({ folder, clock })
+  onTestFinished(() => node.close())
+  await node.send('POST', FRUIT)
+  await node.send('POST', FRUIT, { id: 'fig', n: 1 })
+})
+
+const code = ({ status, json }: Reply) => [status, json?.code]
+const blocks = async () =>
+  (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)).json.ledgers.length
+
+describe('preconditions', () => {
+  const FAILED = [412, 'PRECONDITION_FAILED']
+
+  it('If-Match lets through who names the current revision, and nobody else', async () => {
+    const send = (method: string, tag: string, body?: unknown) =>
+      node.send(method, FIG, body, { 'if-match': tag })
+    expect(code(await send('POST', '"0.0"', { n: 2 }))).toEqual(FAILED)
+    expect(code(await send('PATCH', 'W/"1.0"', { n: 2 }))).toEqual(FAILED)
+    expect(code(await send('DELETE', '"2.0"'))).toEqual(FAILED)
+    expect(await blocks()).toBe(2)
+    const changed = await send('POST', '"9.9", "1.0"', { n: 2 })
+    expect([changed.status, changed.text, changed.headers.get('etag')]).toEqual([
+      200,
+      '{"status":true,"id":"fig"}',
+      '"2.0"',
+    ])
+    expect((await send('PATCH', '*', { n: 3 })).status).toBe(200)
+    expect(code(await send('DELETE', '"2.0"'))).toEqual(FAILED)
+    expect((await send('DELETE', '"3.0"')).text).toBe('{"status":true}')
+    // Of what is not there nothing is expected (RFC 9110 section 13.2.1).
+    expect(code(await send('DELETE', '"3.0"'))).toEqual([404, 'ITEM_NOT_FOUND'])
+    const elsewhere = await node.send('DELETE', '/api/nuts/fig', undefined, { 'if-match': '*' })
+    expect(code(elsewhere)).toEqual([404, 'DATABASE_NOT_FOUND'])
+  })
+
+  it('If-None-Match: * creates the item of the path when there is none, and refuses otherwise', async () => {
+    const create = (path: string, body: unknown) =>
+      node.send('POST', path, body, { 'if-none-match': '*' })
+    expect(code(await create(FIG, { n: 2 }))).toEqual(FAILED)
+    const made = await create(`${FRUIT}/plum`, { n: 2 })
+    expect([made.status, made.text]).toEqual([200, '{"status":true,"id":"plum"}'])
+    expect((await node.send('GET', `${FRUIT}/plum`)).json.item).toEqual({ id: 'plum', n: 2 })
+    const { json } = await node.send('GET', `${FRUIT}/plum/history`)
+    expect(json.history[0].method).toBe('create_item')
+    expect(code(await create('/api/nuts/plum', {}))).toEqual([404, 'DATABASE_NOT_FOUND'])
+    expect(code(await create(`${FRUIT}/kiwi`, { id: 'other' }))).toEqual([400, 'ITEM_ID_MISMATCH'])
+    // Only * creates.
+    const listed = await node.send('POST', `${FRUIT}/kiwi`, {}, { 'if-none-match': '"1.0"' })
+    expect(code(listed)).toEqual([404, 'ITEM_NOT_FOUND'])
+  })
+
+  it('of many that came together on one revision exactly one is let through', async () => {
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => node.send('POST', FIG, { n }, { 'if-match': '"1.0"' })),
+    )
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(replies.filter(({ status }) => status === 412)).toHaveLength(19)
+    const created = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        node.send('POST', `${FRUIT}/one`, { n }, { 'if-none-match': '*' }),
+      ),
+    )
+    expect(created.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect((await verifyFolder(folder)).finding).toBeNull()
+  })
+
+  it('a read whose revision the client has gives 304 without a body, weak tags and lists included', async () => {
+    const read = (headers: Record<string, string>, query = '') =>
+      node.send('GET', FIG + query, undefined, headers)
+    for (const tag of ['"1.0"', 'W/"1.0"', '"7.7", "1.0"', '*']) {
+      const { status, text, headers } = await read({ 'if-none-match': tag })
+      expect([tag, status, text, headers.get('etag')]).toEqual([tag, 304, '', '"1.0"'])
+    }
+    const whole = '{"status":true,"item":{"id":"fig","n":1}}'
+    expect((await read({ 'if-none-match': '"0.0"' })).text).toBe(whole)
+    expect((await read({ 'if-match': '"1.0"' })).text).toBe(whole)
+    expect(code(await read({ 'if-match': '"0.0"' }))).toEqual(FAILED)
+    await node.send('POST', FIG, { n: 2 })
+    expect((await read({ 'if-none-match': '"1.0"' })).status).toBe(200)
+    expect((await read({ 'if-none-match': '"1.0"' }, '?at=1')).status).toBe(304)
+    const missing = await node.send('GET', `${FRUIT}/x`, undefined, { 'if-none-match': '*' })
+    expect([missing.status, missing.text]).toEqual([404, '{"status":false}'])
+    const head = await node.send('HEAD', FIG, undefined, { 'if-none-match': '"2.0"' })
+    expect(head.status).toBe(304)
+  })
+
+  it('a header that cannot be read is refused, and nothing is done', async () => {
+    for (const name of ['if-match', 'if-none-match']) {
+      for (const method of ['GET', 'POST', 'PATCH', 'DELETE']) {
+        const body = method === 'POST' || method === 'PATCH' ? {} : undefined
+        const reply = await node.send(method, FIG, body, { [name]: '1.0' })
+        expect(code(reply)).toEqual([400, 'PRECONDITION_INVALID'])
+      }
+    }
+    expect(await blocks()).toBe(2)
+  })
+})
+
+describe('Idempotency-Key', () => {
+  const raw = ({ status, headers, text }: Reply) => [
+    status,
+    text,
+    ...['content-type', 'etag', 'ledger-position'].map((name) => headers.get(name)),
+  ]
+  const requests: [string, string, unknown?][] = [
+    ['POST', '/api/nuts'],
+    ['POST', FRUIT, { name: 'assigned' }],
+    ['POST', FRUIT, { id: 'plum' }],
+    ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
+    ['POST', FIG, { n: 7 }],
+    ['PATCH', FIG, { ripe: true }],
+    ['DELETE', FIG],
+    [
+      'POST',
+      '/api/ledgers',
+      {
+        entries: [
+          { method: 'create_db', db: 'x' },
+          { method: 'create_item', db: 'x', item: {} },
+        ],
+      },
+    ],
+    ['DELETE', FRUIT],
+  ]
+
+  it('every kind of change is made once and answered alike each time, also after a restart', async () => {
+    const first: unknown[] = []
+    const key = (n: number) => ({ 'idempotency-key': `"key ${n}"` })
+    for (const [n, [method, path, body]] of requests.entries()) {
+      const reply = await node.send(method, path, body, key(n))
+      expect([method, path, reply.status]).toEqual([method, path, 200])
+      first.push(raw(reply))
+      expect(raw(await node.send(method, path, body, key(n)))).toEqual(first[n])
+    }
+    expect(await blocks()).toBe(2 + requests.length)
+    await node.close()
+    node = await startLedgerNode({ folder, clock })
+    for (const [n, [method, path, body]] of requests.entries()) {
+      expect(raw(await node.send(method, path, body, key(n)))).toEqual(first[n])
+    }
+    expect(await blocks()).toBe(2 + requests.length)
+    expect((await verifyFolder(folder)).finding).toBeNull()
+  })
+
+  it('requests with one key that are under way together are one change with one answer', async () => {
+    const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
+    const replies = await Promise.all(Array.from({ length: 30 }, send))
+    expect(new Set(replies.map((reply) => JSON.stringify(raw(reply)))).size).toBe(1)
+    expect((await node.send('GET', FRUIT)).json.items).toHaveLength(2)
+  })
+
+  it('a key that was another request’s is refused, whatever differs', async () => {
+    const key = { 'idempotency-key': 'k' }
+    await node.send('POST', FRUIT, { id: 'x', n: 1 }, key)
+    const others: [string, string, unknown?][] = [
+      ['POST', FRUIT, { id: 'x', n: 2 }],
+      ['POST', '/api/nuts', { id: 'x', n: 1 }],
+      ['POST', `${FRUIT}?x=1`, { id: 'x', n: 1 }],
+      ['PATCH', FIG, { id: 'fig' }],
+      ['DELETE', FIG],
+      ['POST', FRUIT],
+    ]
+    for (const [method, path, body] of others) {
+      expect(code(await node.send(method, path, body, key))).toEqual([
+        422,
+        'IDEMPOTENCY_KEY_REUSED',
+      ])
+    }
+    expect(await blocks()).toBe(3)
+    const token = await node.send('POST', `${FRUIT}?token=t`, { n: 1, id: 'x' }, key)
+    expect(token.json).toEqual({ status: true, id: 'x' })
+  })
+
+  it('a refusal is not kept: the same request may succeed later', async () => {
+    const send = () => node.send('POST', `${FRUIT}/plum`, { n: 1 }, { 'idempotency-key': 'k' })
+    expect((await send()).status).toBe(404)
+    await node.send('POST', FRUIT, { id: 'plum' })
+    const done = await send()
+    expect(done.status).toBe(200)
+    await node.send('DELETE', `${FRUIT}/plum`)
+    expect(raw(await send())).toEqual(raw(done))
+  })
+
+  it('a retry of a conditional change is answered as the first was, though the item has moved on', async () => {
+    const send = () =>
+      node.send('POST', FIG, { n: 2 }, { 'idempotency-key': 'k', 'if-match': '"1.0"' })
+    const done = await send()
+    expect(done.status).toBe(200)
+    expect(raw(await send())).toEqual(raw(done))
+    const bare = await node.send('POST', FIG, { n: 2 }, { 'if-match': '"1.0"' })
+    expect(bare.status).toBe(412)
+  })
+
+  it('answers are kept for 24 hours', async () => {
+    const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
+    const first = await send()
+    clock.time += DAY_MS - 1
+    expect(raw(await send())).toEqual(raw(first))
+    clock.time += 1
+    const second = await send()
+    expect(second.json.id).not.toBe(first.json.id)
+    expect(raw(await send())).toEqual(raw(second))
+    expect((await verifyFolder(folder)).finding).toBeNull()
+  })
+
+  it('a key that cannot be read is refused, on changes only', async () => {
+    for (const key of ['a b', '"', '""', 'x'.repeat(256)]) {
+      const reply = await node.send('POST', FRUIT, {}, { 'idempotency-key': key })
+      expect([key, ...code(reply)]).toEqual([key, 400, 'IDEMPOTENCY_KEY_INVALID'])
+    }
+    expect((await node.send('GET', FIG, undefined, { 'idempotency-key': '""' })).status).toBe(200)
+    expect(await blocks()).toBe(2)
+  })
+})
