@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import { holds, isNotModified, parsePrecondition } from './precondition.ts'
@@ -51,6 +52,30 @@ it('a read with If-Match of another revision is refused', () => {
   const precondition = parsePrecondition('"3.0"', undefined)
   if (precondition === null) throw new Error('there is one')
   expect(() => isNotModified(precondition, AT)).toThrow('the item is at 3.1')
+})
+
+it('whatever the header, it is read or refused, never misread', () => {
+  const odd = fc.string({ unit: fc.constantFrom('"', 'W/', ',', ' ', '*', '3.1', 'é', '\\', '') })
+  fc.assert(
+    fc.property(odd, (text) => {
+      try {
+        expect(parsePrecondition(text, undefined)).not.toBeNull()
+      } catch (error) {
+        expect((error as { code: string }).code).toBe('PRECONDITION_INVALID')
+      }
+    }),
+  )
+  const tag = fc.string({ unit: fc.constantFrom('a', ',', '*', 'é', '.') })
+  fc.assert(
+    fc.property(
+      fc.array(tag, { minLength: 1 }),
+      fc.constantFrom(',', ' , ', ',\t,'),
+      (list, comma) => {
+        const text = list.map((each) => `"${each}"`).join(comma)
+        expect(parsePrecondition(text, undefined)).toEqual({ match: list, noneMatch: null })
+      },
+    ),
+  )
 })
 
 it('judges a long header of spaces in a moment', () => {

@@ -7,6 +7,7 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
+import { positionText } from '../../chain/index.ts'
 
 const FRUIT = '/api/fruit'
 const FIG = '/api/fruit/fig'
@@ -82,6 +83,24 @@ describe('preconditions', () => {
     )
     expect(created.filter(({ status }) => status === 200)).toHaveLength(1)
     expect((await verifyFolder(folder)).finding).toBeNull()
+  })
+
+  it('a revision that an earlier change of the same block set is the current one', async () => {
+    const { service } = node
+    const on = (tag: string) => ({ precondition: { match: [tag], noneMatch: null }, once: null })
+    const outcomes = await Promise.allSettled([
+      service.updateItem('fruit', 'fig', { n: 2 }),
+      service.updateItem('fruit', 'fig', { n: 3 }, on('1.0')),
+      service.patchItem('fruit', 'fig', { n: 4 }, on('2.0')),
+      service.deleteItem('fruit', 'fig', on('2.1')),
+      service.deleteItem('fruit', 'fig', on('2.1')),
+    ])
+    const said = outcomes.map((outcome) =>
+      outcome.status === 'fulfilled'
+        ? positionText(outcome.value.position)
+        : (outcome.reason as { code: string }).code,
+    )
+    expect(said).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
   })
 
   it('a read whose revision the client has gives 304 without a body, weak tags and lists included', async () => {

@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Json } from '../../base/json.ts'
 import { type Block, entryOf, packPosition, unpackPosition } from '../../chain/index.ts'
-import { effectOf } from '../effect.ts'
+import { type Effect, effectOf } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../store.ts'
 import type { Addition } from './addition.ts'
@@ -154,10 +155,18 @@ function revisionOf(
   return { position, timestamp, kind: effect.kind, text }
 }
 
-function effectAt(text: string, position: number) {
-  const entry = entryOf(JSON.parse(text))
+function effectAt(text: string, position: number): Effect {
+  const entry = entryOf(parsed(text))
   if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
   return effectOf(entry, position)
+}
+
+function parsed(text: string): Json {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 function damaged(id: string, position: number): StoreError {
