@@ -71,7 +71,7 @@ it('finds nothing in a store that nobody touched, and counts what it saw', async
   expect(verification).toEqual({
     serverId: CONTRACT_SERVER_ID,
     blocks: 6,
-    entries: 18,
+    entries: 19,
     databases: 2,
     items: 4,
     headId: expect.stringMatching(/^[0-9a-f]{128}$/),
