@@ -3,6 +3,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
   {
     ledger: () => import('./ledger.ts'),
     attachments: () => import('./attachments.ts'),
+    queries: () => import('./queries.ts'),
     rates: () => import('./rates.ts'),
     converter: () => import('./converter.ts'),
     'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),

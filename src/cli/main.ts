@@ -17,6 +17,7 @@ const COMMANDS = new Map<string, () => Promise<Command>>([
   ['import', async () => (await import('./import.ts')).importCommand()],
   ['user', async () => (await import('./user.ts')).userCommand()],
   ['token', async () => (await import('./token.ts')).tokenCommand()],
+  ['index', async () => (await import('./indexes.ts')).indexCommand()],
   ['image', async () => (await import('./image.ts')).imageCommand()],
   ['rates', async () => (await import('./rates.ts')).ratesCommand()],
   ['config', async () => (await import('./config.ts')).configCommand()],

@@ -12,8 +12,9 @@ export type {
   Test,
   Where,
 } from './filter.ts'
-export { matches } from './matches.ts'
+export { matches, stepsOf } from './matches.ts'
 export { FILTER_PARAMETERS } from './openapi.ts'
-export { compareByOrder, compareSortValues, rankOf, sortValuesOf } from './order.ts'
+export { compareByOrder, sortValuesOf } from './order.ts'
+export { pathIn } from './place.ts'
 export { type FilterOptions, filterOf } from './read-filter.ts'
 export { COMPOUND, reached, type SortValue, scalarsAt, sortText, sortValueAt } from './values.ts'

@@ -1,6 +1,6 @@
 /**
- * The query parameter `filter` for an OpenAPI document: the JSON form as a text, with the bracket form
- * in its description. Tools send exploded deep objects in different ways, so none is declared.
+ * The query parameter `filter` for an OpenAPI document: a text, the JSON form, with the bracket form in its
+ * description. Tools send exploded deep objects in different ways, so none is declared.
  */
 export const FILTER_PARAMETERS = {
   filter: {

@@ -3,7 +3,7 @@ import type { OrderTerm } from './filter.ts'
 import { COMPOUND, compareTexts, type SortValue, sortValueAt } from './values.ts'
 
 /** Types sort in this order: absent and null, booleans, numbers, texts, arrays and objects. */
-export function rankOf(value: SortValue): number {
+function rankOf(value: SortValue): number {
   if (value === null) return 0
   if (value === COMPOUND) return 4
   if (typeof value === 'boolean') return 1

@@ -32,20 +32,30 @@ const text = fc.string({
   unit: fc.constantFrom('a', 'b', 'B', 'A', 'c', '-', '1', ' ', '\n', 'ü', '🍎'),
 })
 
+/** With more repetitions in each other it is JavaScript's own matcher that does not come to an end. */
+function isQuickElsewhere(source: string): boolean {
+  return (source.match(/[*+{]/g) ?? []).length <= 3
+}
+
 it('finds exactly what the regular expressions of JavaScript find, caseless or not', () => {
   fc.assert(
-    fc.property(expression, text, fc.boolean(), (source, within, caseless) => {
-      let pattern: ReturnType<typeof regexpPattern>
-      try {
-        pattern = regexpPattern(caseless ? `/${source}/i` : source)
-      } catch (error) {
-        expect(error).toBeInstanceOf(PatternError)
-        expect((error as Error).message).toContain('too long')
-        return
-      }
-      const native = new RegExp(source, caseless ? 'iu' : 'u')
-      expect(fits(pattern, within)).toBe(native.test(within))
-    }),
+    fc.property(
+      expression.filter(isQuickElsewhere),
+      text,
+      fc.boolean(),
+      (source, within, caseless) => {
+        let pattern: ReturnType<typeof regexpPattern>
+        try {
+          pattern = regexpPattern(caseless ? `/${source}/i` : source)
+        } catch (error) {
+          expect(error).toBeInstanceOf(PatternError)
+          expect((error as Error).message).toContain('too long')
+          return
+        }
+        const native = new RegExp(source, caseless ? 'iu' : 'u')
+        expect(fits(pattern, within)).toBe(native.test(within))
+      },
+    ),
     { numRuns: 1_500 },
   )
 })

@@ -39,19 +39,27 @@ function elementsOf(given: Json, { at, fromText }: Place): Json[] {
   throw new FilterError('FILTER_MALFORMED', at, 'must be a list')
 }
 
-/** The path that `text` spells with dots. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
-export function pathOf(text: string, { at }: Place): Path {
+/** The path that `text` spells with dots, or null when it spells none or is too long. */
+export function pathIn(text: string): Path | null {
   const path = text.split('.')
-  if (text.length > FILTER_LIMITS.pathCharacters || path.length > FILTER_LIMITS.pathSteps) {
-    const { pathCharacters, pathSteps } = FILTER_LIMITS
-    throw new FilterError(
-      'FILTER_TOO_LARGE',
-      at,
-      `a path has at most ${pathSteps} names and ${pathCharacters} characters`,
-    )
+  const { pathCharacters, pathSteps } = FILTER_LIMITS
+  const isShort = text.length <= pathCharacters && path.length <= pathSteps
+  return isShort && !path.includes('') && isText(text) ? path : null
+}
+
+/** What can be stored and shown: no control characters, no half of a surrogate pair. */
+function isText(text: string): boolean {
+  return text.isWellFormed() && !/[\u0000-\u001f]/.test(text)
+}
+
+/** The same, for a place in a filter. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
+export function pathOf(text: string, { at }: Place): Path {
+  const path = pathIn(text)
+  if (path !== null) return path
+  const { pathCharacters, pathSteps } = FILTER_LIMITS
+  if (text.length > pathCharacters || text.split('.').length > pathSteps) {
+    const most = `a path has at most ${pathSteps} names and ${pathCharacters} characters`
+    throw new FilterError('FILTER_TOO_LARGE', at, most)
   }
-  if (path.includes('') || /[\u0000-\u001f]/.test(text)) {
-    throw new FilterError('FILTER_MALFORMED', at, 'a path is names with dots between them')
-  }
-  return path
+  throw new FilterError('FILTER_MALFORMED', at, 'a path is names with dots between them')
 }

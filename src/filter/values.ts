@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import type { Path, Scalar } from './filter.ts'
 
 /** Whether `value` can be compared. */
-export function isScalar(value: Json): value is Scalar {
+function isScalar(value: Json): value is Scalar {
   return typeof value !== 'object' || value === null
 }
 

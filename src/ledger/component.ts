@@ -12,6 +12,7 @@ import { changesRoutes } from './changes/routes.ts'
 import { statusOf } from './errors.ts'
 import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
+import { indexRoutes } from './queries/routes.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
 
@@ -78,6 +79,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       ledgerRoutes(app, ledger)
       changesRoutes(app, ledger)
       attachmentRoutes(app, ledger)
+      indexRoutes(app, ledger.queries)
       healthRoutes(app, ledger)
       homePage(app, deps.credentials, deps.clock)
     },

@@ -1,5 +1,6 @@
 import { CodedError } from '../base/coded-error.ts'
 import { statusOfStrictJson } from '../base/strict-json.ts'
+import { statusOfFilter } from '../filter/index.ts'
 
 /** Every way the ledger refuses. A new code does not compile until `statusOf` answers for it. */
 export type LedgerErrorCode =
@@ -33,6 +34,11 @@ export type LedgerErrorCode =
   | 'POSITION_INVALID' // not `<height>.<index>`
   | 'POSITION_UNKNOWN' // no entry stands there
   | 'FEED_UNAVAILABLE' // too many follow the changes, or the node is closing
+  | 'FILTER_AFTER_ORDER' // `after` beside an order of its own
+  | 'INDEX_PATH_INVALID'
+  | 'INDEX_EXISTS'
+  | 'INDEX_NOT_FOUND'
+  | 'INDEXES_TOO_MANY' // of one database
   | 'WRITER_BUSY' // the queue is full
   | 'WRITER_STOPPED' // the store failed, or the node is closing
   | 'STORE_FULL'
@@ -43,9 +49,17 @@ export class LedgerError extends CodedError<LedgerErrorCode> {
   override readonly name = 'LedgerError'
 }
 
+/** Of the store's refusals, those that a client can do something about. */
+const statusOfSearch = { SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 } as const
+
 /** The HTTP status of each refusal of the ledger and of the JSON that it is given. */
-export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJson = {
+export const statusOf: Record<LedgerErrorCode, number> &
+  typeof statusOfStrictJson &
+  typeof statusOfFilter &
+  typeof statusOfSearch = {
   ...statusOfStrictJson,
+  ...statusOfFilter,
+  ...statusOfSearch,
   DATABASE_NAME_INVALID: 400,
   DATABASE_NAME_RESERVED: 400,
   DATABASE_NOT_FOUND: 404,
@@ -76,6 +90,11 @@ export const statusOf: Record<LedgerErrorCode, number> & typeof statusOfStrictJs
   POSITION_INVALID: 400,
   POSITION_UNKNOWN: 404,
   FEED_UNAVAILABLE: 503,
+  FILTER_AFTER_ORDER: 400,
+  INDEX_PATH_INVALID: 400,
+  INDEX_EXISTS: 409,
+  INDEX_NOT_FOUND: 404,
+  INDEXES_TOO_MANY: 422,
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,

@@ -8,7 +8,7 @@ import {
   provenBlockJson,
 } from '../chain/index.ts'
 import type { StoredItem } from '../storage/index.ts'
-import type { ListRange } from './service.ts'
+import type { ListRange } from './pages.ts'
 
 /**
  * Streams `{"status":true,<opening><elements><closing>,"limit":…,"offset":…}`. One page of elements is

@@ -3,11 +3,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject } from '../base/json.ts'
 import { positionText } from '../chain/index.ts'
+import { filterOf } from '../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { LedgerError } from './errors.ts'
 import { historyRoutes } from './history/routes.ts'
 import { ItemQuery } from './history/schemas.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
+import type { ListRange } from './pages.ts'
+import { filteredReply } from './queries/filtered-reply.ts'
 import {
   ChangesBody,
   ChangesReply,
@@ -28,7 +31,7 @@ import {
   TokenQuery,
   WrittenReply,
 } from './schemas.ts'
-import type { LedgerService, ListRange, Written } from './service.ts'
+import type { LedgerService, Written } from './service.ts'
 import { isNotModified } from './terms/precondition.ts'
 import { itemTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
 import type { Terms } from './terms/terms.ts'
@@ -160,6 +163,11 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async ({ params: { db }, query }, reply) => {
       const range = { ...rangeOf(query), after: query.after ?? null }
+      const filter = filterOf(query)
+      if (filter !== null) {
+        const asked = { ...range, docs: isOn(query.docs) }
+        return sendText(reply, await filteredReply(reply, ledger, db, filter, asked))
+      }
       const stream = isOn(query.docs)
         ? itemListReply(await ledger.listItems(db, range), range)
         : idListReply(await ledger.listIds(db, range), range)

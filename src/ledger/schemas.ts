@@ -1,5 +1,6 @@
 import { type TProperties, Type } from 'typebox'
 import type { JsonObject } from '../base/json.ts'
+import { FILTER_PARAMETERS } from '../filter/index.ts'
 
 /** A member that may hold any JSON. */
 const AnyItem = Type.Unsafe<JsonObject>(
@@ -41,6 +42,7 @@ export const ItemListQuery = Type.Object({
     Type.String({ description: 'Only items created after the one with this id' }),
   ),
   docs: flag('With the items in `docs`'),
+  filter: Type.Optional(Type.String({ description: FILTER_PARAMETERS.filter.description })),
 })
 
 /** `GET /api/ledgers`. */

@@ -12,7 +12,8 @@ import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
-
+import { type ListRange, mapPages, pagesOf } from './pages.ts'
+import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
 import type { Terms } from './terms/terms.ts'
 import { ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
@@ -34,12 +35,6 @@ export interface Written {
   readonly position: number
   readonly height: number
   readonly blockId: string
-}
-
-/** Part of a list: `limit` 0 stands for no limit. */
-export interface ListRange {
-  readonly limit: number
-  readonly offset: number
 }
 
 /** Part of a database. */
@@ -84,6 +79,8 @@ export class LedgerService {
   readonly attachments: AttachmentService
   /** What items were. */
   readonly history: ItemHistory
+  /** Declared indexes. */
+  readonly queries: LedgerQueries
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
@@ -98,6 +95,7 @@ export class LedgerService {
     this.#writer = writer
     this.#clock = clock
     this.#count = new ChainCount(store)
+    this.queries = new LedgerQueries(store, writer)
   }
 
   /** WRITER_STOPPED or, until a block is stored again, STORE_FULL; null when all is well. */
@@ -240,6 +238,18 @@ export class LedgerService {
     return pagesOf(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
   }
 
+  /**
+   * The items of a database that a filter asks for. Errors: DATABASE_NOT_FOUND; ITEM_NOT_FOUND for
+   * `after`; those of `LedgerQueries.find`.
+   */
+  async findItems(
+    db: string,
+    query: Omit<ItemQuery, 'after'> & { after: string | null },
+  ): Promise<Found> {
+    const { database, after } = await this.#startOf(db, query)
+    return this.queries.find(database, { ...query, after: after === -1 ? null : after })
+  }
+
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
     if (serverId !== this.serverId && (await this.#store.head(serverId)) === null) {
@@ -280,7 +290,7 @@ export class LedgerService {
     }
   }
 
-  async #startOf(db: string, { after }: ItemListRange) {
+  async #startOf(db: string, { after }: Pick<ItemListRange, 'after'>) {
     const database = await this.#database(db)
     if (after === null) return { database, after: -1 }
     const item = await this.readItem(db, after)
@@ -362,30 +372,4 @@ function refuseOtherId(id: string, item: JsonObject): void {
 function refuseTooMany(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
   throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
-}
-
-/** Reads a range page by page; after the first page by position, which costs the same anywhere. */
-async function* pagesOf<Row extends { created: number }>(
-  range: ListRange,
-  pageRows: number,
-  after: number,
-  read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
-): AsyncGenerator<Row[]> {
-  let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
-  let from = { after, offset: range.offset }
-  while (left > 0) {
-    const page = await read({ ...from, limit: Math.min(left, pageRows) })
-    const last = page.at(-1)
-    if (last === undefined) return
-    yield page
-    from = { after: last.created, offset: 0 }
-    left -= page.length
-  }
-}
-
-async function* mapPages<Row, Value>(
-  pages: AsyncIterable<Row[]>,
-  map: (row: Row) => Value,
-): AsyncGenerator<Value[]> {
-  for await (const page of pages) yield page.map(map)
 }

@@ -11,6 +11,8 @@ export type StoreErrorCode =
   | 'STORE_DAMAGED' // the file, or a row in it, cannot be read as what it must be
   | 'HEAD_MOVED' // the block does not follow the head
   | 'EFFECT_IMPOSSIBLE' // an effect does not fit the databases as they are
+  | 'SEARCH_TOO_LARGE' // more to sort than is sorted without an index
+  | 'SEARCH_INTERRUPTED' // what the search went by was taken away meanwhile
   | 'STORE_FULL' // no room on the disk
   | 'STORE_FAILED' // the disk or the engine failed; nothing is known of the last append
 

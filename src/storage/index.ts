@@ -14,10 +14,15 @@ export { type Folder, holdFolder, storePathIn } from './folder.ts'
 export { ANSWERS_KEPT_MS, type KeptAnswer, type NewAnswer } from './kept-answer.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
 export type {
+  FoundItem,
+  FoundItems,
+  IndexOutcome,
   ItemRange,
+  ItemSearch,
   RevisionRange,
   Store,
   StoredDatabase,
+  StoredIndex,
   StoredItem,
   StoredRevision,
   StoreReader,

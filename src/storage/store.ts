@@ -1,4 +1,5 @@
 import type { Block, Head } from '../chain/index.ts'
+import type { OrderTerm, Where } from '../filter/index.ts'
 import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
 import type { KeptAnswer, NewAnswer } from './kept-answer.ts'
@@ -54,6 +55,52 @@ export interface RevisionRange {
   readonly limit: number
 }
 
+/** Which items of a database are wanted. */
+export interface ItemSearch {
+  /** Null for all of them. */
+  readonly where: Where | null
+  /** Empty for the order of creation, which also decides ties; backwards behind a descending term. */
+  readonly order: readonly OrderTerm[]
+  /** Only items created after this packed position; null from the first one. */
+  readonly after: number | null
+  readonly offset: number
+  /** Null for no limit. */
+  readonly limit: number | null
+  /** Whether the items themselves are wanted, or their ids and positions only. */
+  readonly text: boolean
+}
+
+/** An item that a search gave; `text` is null where it was not wanted. */
+export type FoundItem = Omit<StoredItem, 'text'> & { readonly text: string | null }
+
+/** What a search gives. */
+export interface FoundItems {
+  /** The path of the index that was used, or null when all items are gone through. */
+  readonly index: string | null
+  /** The items piece by piece; pieces may be empty. Whoever reads them lets others run in between. */
+  readonly pieces: AsyncIterable<FoundItem[]>
+}
+
+/** A declared index. */
+export interface StoredIndex {
+  readonly db: string
+  /** Members with dots between them. */
+  readonly path: string
+  /** Whether it has all items; until then it is not used. */
+  readonly isReady: boolean
+  /** Blocks gone through, of those since the database was created. */
+  readonly done: number
+  readonly total: number
+}
+
+/** What became of a wish to change the indexes. */
+export type IndexOutcome = 'done' | 'exists' | 'missing' | 'no-database' | 'too-many'
+
+/** Indexes of one database. */
+export const INDEXES_PER_DATABASE = 16
+/** Items that a search sorts itself, where no index has them in the order that is wanted. */
+export const SORTED_ITEMS_MAX = 50_000
+
 /** A page never holds much more text than this many characters, however many are asked for. */
 export const PAGE_CHARACTERS = 1_048_576
 
@@ -74,6 +121,14 @@ export interface StoreReader {
   listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]>
   /** The same with the items; also bounded by PAGE_CHARACTERS. */
   listItems(database: number, range: ItemRange): Promise<StoredItem[]>
+  /**
+   * The items of the database created at `database` that `query` asks for; `filter/matches.ts` and
+   * `filter/order.ts` say which and in which order. Each piece is bounded work on the store as it is
+   * then. Errors, while reading pieces: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
+   */
+  search(database: number, query: ItemSearch): Promise<FoundItems>
+  /** The declared indexes, in the order of their databases. */
+  indexes(): Promise<StoredIndex[]>
   /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
   itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
   /** What items have attached to them. */
@@ -136,9 +191,15 @@ export interface Store extends StoreReader {
   together(appends: () => Promise<void>): Promise<void>
 
   /**
-   * Does a bounded piece of upkeep between appends (space of deleted databases, answers that need
-   * not be kept any more, the engine's own log) and tells whether more is waiting. Never needed for
-   * correctness.
+   * Declares an index on the member at `path` of the items of `db`. `tidy` builds it; from then on it
+   * follows every append. It belongs to the store, not to the chain. Removing is the same backwards.
+   */
+  addIndex(db: string, path: string): Promise<IndexOutcome>
+  removeIndex(db: string, path: string): Promise<IndexOutcome>
+
+  /**
+   * Does a bounded piece of upkeep between appends (indexes, space of what was deleted, answers that
+   * need not be kept any more, the engine's own log) and tells whether more is waiting. Never needed for correctness.
    */
   tidy(): Promise<boolean>
 }

@@ -20,6 +20,7 @@ async function filledFolder(): Promise<string> {
     [entry.createDb('gone'), entry.create('gone', 'x'), entry.update('gone', 'x')],
     1_000,
   )
+  await store.addIndex('gone', 'n')
   await appendEntries(
     store,
     [entry.createDb('fruit'), entry.create('fruit', 'a'), entry.create('fruit', 'b')],
@@ -31,6 +32,8 @@ async function filledFolder(): Promise<string> {
     2_000,
     [{ key: 'aa'.repeat(32), fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }],
   )
+  await store.addIndex('fruit', 'n')
+  while (await store.tidy());
   await appendEntries(
     store,
     [entry.remove('fruit', 'b'), entry.deleteDb('gone'), entry.createDb('veg')],
@@ -49,6 +52,8 @@ async function filledFolder(): Promise<string> {
     ],
     5_000,
   )
+  // Declared and not begun; beside it one that is whole, and one of a deleted database.
+  await store.addIndex('veg', 'n')
   await store.close()
   return folder
 }
@@ -119,14 +124,8 @@ it('finds one flipped bit in every column of every row of every table, and names
       .map((row) => String(row.name))
   const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
   expect(tables).toEqual([
-    'node',
-    'blocks',
-    'databases',
-    'items',
-    'dropped',
-    'attachments',
-    'superseded',
-    'answers',
+    ...['node', 'blocks', 'databases', 'items', 'dropped', 'attachments', 'superseded', 'answers'],
+    ...['indexes', 'index_entries', 'dropped_indexes'],
   ])
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
@@ -144,6 +143,8 @@ it('finds one flipped bit in every column of every row of every table, and names
     for (const [at, row] of rows.entries()) {
       // What is left of a deleted database is on its way out, and nobody can read it.
       if ((table === 'items' || table === 'superseded') && row.db === 0) continue
+      if (table === 'items' && row.db === 0) continue
+      if (table === 'index_entries' && row.number === 1) continue
       for (const column of columns) {
         for (const last of [true, false]) {
           const value =

@@ -1,3 +1,4 @@
+import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { Terms } from '../terms/terms.ts'
 import type { Outcome } from '../unit-of-work.ts'
@@ -10,7 +11,7 @@ export interface WriterStart {
   readonly difficulty: number
 }
 
-/** Main thread to writer: the units of work of the next block, or the last message. */
+/** Main thread to writer: the units of work of the next block, a change of the indexes, or the last message. */
 export type ToWriter =
   | {
       readonly units: string
@@ -18,6 +19,7 @@ export type ToWriter =
       /** Of the units that have any, by their place among the units. */
       readonly terms?: ReadonlyMap<number, Terms>
     }
+  | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
   | { readonly close: true }
 
 /** What the writer tells of a block that it has stored. */
@@ -39,6 +41,9 @@ export type FromWriter =
   | { readonly block: CommittedBlock | null; readonly outcomes: Outcome[] }
   /** Nothing of the units was done, or after `stopped` nobody knows, and nothing more will be. */
   | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
+  /** What became of the change of the indexes that was sent first; null when the store failed. */
+  | { readonly indexed: IndexOutcome }
+  | { readonly indexed: null; readonly reason: string }
   /** It could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

@@ -60,9 +60,22 @@ class WriterThread {
       for (const entry of entries) bytes += Buffer.byteLength(entry)
       const committed = { height, id: block.id, entries: entries.length, bytes, ms }
       this.#send({ block: committed, outcomes })
-      this.#tidySoon()
+      this.tidySoon()
     } catch (error) {
       this.#refuse(error)
+    }
+  }
+
+  /** Declares or removes an index, which is durable when it is answered; building it is upkeep. */
+  async changeIndex({ index, db, path }: Extract<ToWriter, { index: string }>): Promise<void> {
+    try {
+      if (this.#stopped) throw new StoreError('STORE_FAILED', 'the store failed')
+      const change = index === 'add' ? this.#store.addIndex : this.#store.removeIndex
+      this.#send({ indexed: await change.call(this.#store, db, path) })
+      this.tidySoon()
+    } catch (error) {
+      // Nothing was begun that is not taken back: whether the store can go on, the next block finds out.
+      this.#send({ indexed: null, reason: error instanceof Error ? error.message : String(error) })
     }
   }
 
@@ -97,7 +110,8 @@ class WriterThread {
     this.#send({ refused, reason, stopped: !full })
   }
 
-  #tidySoon(): void {
+  /** Does what upkeep waits, in pieces, between blocks. */
+  tidySoon(): void {
     this.#tidying ??= setTimeout(() => void this.#tidy(), TIDY_PAUSE_MS)
   }
 
@@ -105,7 +119,7 @@ class WriterThread {
     this.#tidying = null
     if (this.#stopped) return
     try {
-      if (await this.#store.tidy()) this.#tidySoon()
+      if (await this.#store.tidy()) this.tidySoon()
     } catch (error) {
       if (error instanceof StoreError && error.code === 'STORE_FULL') return
       this.#stopped = true
@@ -126,13 +140,15 @@ async function run(start: WriterStart, port: MessagePort): Promise<void> {
     // Blocks follow each other: the next is begun when the one before it is durable or refused.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
-      done = done.then(() =>
-        'close' in message
-          ? writer.close()
-          : writer.write(message.units, message.nowMs, message.terms),
-      )
+      done = done.then(() => {
+        if ('close' in message) return writer.close()
+        if ('index' in message) return writer.changeIndex(message)
+        return writer.write(message.units, message.nowMs, message.terms)
+      })
     })
     send({ ready: true })
+    // What an earlier run left undone: an index half built, a deleted database half cleared away.
+    writer.tidySoon()
   } catch (error) {
     const code = error instanceof CodedError ? String(error.code) : 'STORE_FAILED'
     send({ code, failed: error instanceof Error ? error.message : String(error) })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
-import { StoreError, type StoreErrorCode } from '../../storage/index.ts'
+import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Earlier } from '../terms/kept-answers.ts'
 import type { Terms } from '../terms/terms.ts'
@@ -47,6 +47,15 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
+/** Changes of indexes that may wait. */
+const INDEX_CHANGES_MAX = 100
+
+/** Who asked for a change of the indexes. */
+interface IndexChange {
+  readonly resolve: (outcome: IndexOutcome) => void
+  readonly reject: (error: Error) => void
+}
+
 /**
  * Group commit: takes everything that came while the last block was being written, makes one block
  * of it, and answers when that is durable. So a lone write waits for nobody, and a thousand at once
@@ -66,6 +75,8 @@ export class LedgerWriter {
   #underWay: Waiting[][] = []
   /** So many waiting units are a block, without looking whether more arrive. */
   #enough = Number.POSITIVE_INFINITY
+  /** Changes of indexes that the thread was given, oldest first. */
+  #indexChanges: IndexChange[] = []
   #waitingBytes = 0
   #scheduled = false
   #stopped: LedgerError | null = null
@@ -159,6 +170,19 @@ export class LedgerWriter {
     })
   }
 
+  /** Declares or removes an index. Errors: WRITER_STOPPED, WRITER_BUSY, STORE_FULL. */
+  changeIndex(index: 'add' | 'remove', name: { db: string; path: string }): Promise<IndexOutcome> {
+    return new Promise((resolve, reject) => {
+      if (this.#stopped !== null) throw this.#stopped
+      if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
+      if (this.#indexChanges.length >= INDEX_CHANGES_MAX) {
+        throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
+      }
+      this.#indexChanges.push({ resolve, reject })
+      this.#post({ index, ...name })
+    })
+  }
+
   /** Writes what waits, then lets go of the store. Nothing more is taken. */
   async close(): Promise<void> {
     this.#closing = true
@@ -193,7 +217,9 @@ export class LedgerWriter {
   #next(): void {
     if (this.#underWay.length === BLOCKS_UNDER_WAY_MAX || this.#stopped !== null) return
     if (this.#queue.length > 0) this.#writeBlock()
-    else if (this.#closing && this.#underWay.length === 0) this.#post({ close: true })
+    else if (this.#closing && this.#underWay.length === 0 && this.#indexChanges.length === 0) {
+      this.#post({ close: true })
+    }
   }
 
   #writeBlock(): void {
@@ -220,6 +246,10 @@ export class LedgerWriter {
   #receive(message: FromWriter): void {
     if ('closed' in message) {
       void this.#worker.terminate()
+      return
+    }
+    if ('indexed' in message) {
+      this.#receiveIndexed(message)
       return
     }
     const crowd = this.depth
@@ -250,10 +280,23 @@ export class LedgerWriter {
     else if (this.#queue.length > 0) this.#writeSoon()
   }
 
+  #receiveIndexed(message: Extract<FromWriter, { indexed: unknown }>): void {
+    const change = this.#indexChanges.shift()
+    if (message.indexed === null) {
+      change?.reject(new LedgerError('STORE_FULL', `nothing was changed: ${message.reason}`))
+    } else {
+      this.onCommit(null)
+      change?.resolve(message.indexed)
+    }
+    if (this.#closing) this.#next()
+  }
+
   #stop(reason: string, cause?: LedgerError): void {
     this.#stopped ??= new LedgerError('WRITER_STOPPED', reason, { cause })
     for (const waiting of [...this.#underWay.flat(), ...this.#queue]) waiting.reject(this.#stopped)
+    for (const change of this.#indexChanges) change.reject(this.#stopped)
     this.#underWay = []
+    this.#indexChanges = []
     this.#queue = []
     this.#waitingBytes = 0
   }

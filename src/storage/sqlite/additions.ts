@@ -2,12 +2,18 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Addition } from './addition.ts'
 import { ANSWERS } from './answers.ts'
 import { ATTACHMENT_TABLES } from './attachments.ts'
+import { INDEX_TABLES } from './indexes.ts'
 import { blockOf } from './rows.ts'
 import { Query } from './statements.ts'
 import { SUPERSEDED } from './superseded.ts'
 
 /** What format 2 has beside the tables of format 1. */
-const ADDITIONS: readonly Addition[] = [{ tables: ATTACHMENT_TABLES }, SUPERSEDED, ANSWERS]
+const ADDITIONS: readonly Addition[] = [
+  { tables: ATTACHMENT_TABLES },
+  SUPERSEDED,
+  ANSWERS,
+  INDEX_TABLES,
+]
 
 /** The statements that make the added tables. */
 export function additionTables(): string {

@@ -5,17 +5,22 @@ import type { Block, Head } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
 import {
+  type FoundItems,
   type ItemRange,
+  type ItemSearch,
   PAGE_CHARACTERS,
   type PlacedItem,
   type RevisionRange,
   type StoredDatabase,
+  type StoredIndex,
   type StoredItem,
   type StoredRevision,
   type StoreReader,
 } from '../store.ts'
 import { AnswerReader } from './answers.ts'
 import { SqliteAttachments } from './attachments.ts'
+import { indexDamage } from './index-damage.ts'
+import { indexesOf } from './index-list.ts'
 import {
   blockOf,
   databaseOf,
@@ -27,7 +32,8 @@ import {
   type Row,
 } from './rows.ts'
 import { checkReadable, ownerOf } from './schema.ts'
-import { Query } from './statements.ts'
+import { Search } from './search.ts'
+import { Query, StatementCache } from './statements.ts'
 import { Revisions } from './superseded.ts'
 
 /** Page cache of a reading connection, KiB. */
@@ -51,6 +57,7 @@ export class SqliteReader implements StoreReader {
   readonly #answers: AnswerReader
   readonly #view: View
   readonly attachments: SqliteAttachments
+  readonly #statements: StatementCache
 
   constructor(connection: DatabaseSync, view: View) {
     this.connection = connection
@@ -59,6 +66,7 @@ export class SqliteReader implements StoreReader {
     this.#revisions = new Revisions(connection)
     this.#answers = new AnswerReader(connection)
     this.#view = view
+    this.#statements = new StatementCache(connection)
     const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
     this.#select = {
       databases: query('databases'),
@@ -105,6 +113,17 @@ export class SqliteReader implements StoreReader {
     return page(rows, itemOf, (item) => item.text.length)
   }
 
+  async search(database: number, query: ItemSearch): Promise<FoundItems> {
+    const ground = { statements: this.#statements, take: () => this.#view.take() }
+    const search = new Search(ground, database, query)
+    return { index: search.index, pieces: search.pieces() }
+  }
+
+  async indexes(): Promise<StoredIndex[]> {
+    this.#view.take()
+    return indexesOf(this.#statements)
+  }
+
   async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
     this.#view.take()
     return page(this.#select.created.iterate(after, limit), placedItemOf, ({ text }) => text.length)
@@ -149,7 +168,8 @@ export class SqliteReader implements StoreReader {
   async damage(): Promise<string | null> {
     this.#view.take()
     const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
-    return first?.[0] === 'ok' ? null : `the file is damaged: ${first?.[0]}`
+    if (first?.[0] !== 'ok') return `the file is damaged: ${first?.[0]}`
+    return indexDamage(this.connection)
   }
 
   async head(serverId: number): Promise<Head | null> {

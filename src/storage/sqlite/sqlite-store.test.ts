@@ -8,20 +8,23 @@ import { entryOf, packPosition } from '../../chain/index.ts'
 import { effectOf } from '../effect.ts'
 import { holdFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
+import { describeSearch } from '../search-contract.ts'
 import { appendEntries, CONTRACT_SERVER_ID, describeStore, entry } from '../store-contract.ts'
 import { verifyStore } from '../verify.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
 
-describeStore('SQLite', () => {
+const makeStore = () => {
   const folder = temporary()
   return {
     open: async () => openStore({ folder, serverId, durable: true }),
     read: async () => openStoreReader(folder, { frozen: false }),
     remove: () => rmSync(folder, { recursive: true }),
   }
-})
+}
+describeStore('SQLite', makeStore)
+describeSearch('SQLite', makeStore)
 
 function testFolder(): string {
   const folder = temporary()

@@ -1,6 +1,9 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Row } from './rows.ts'
 
+/** What can be bound to a `?`. */
+export type Value = string | number | Uint8Array
+
 /** A prepared statement whose rows come as arrays, which costs half of what objects do. */
 export class Query {
   readonly #statement: StatementSync
@@ -11,18 +14,48 @@ export class Query {
   }
 
   /** The first row, or undefined. */
-  get(...values: (string | number)[]): Row | undefined {
+  get(...values: Value[]): Row | undefined {
     // The driver's types know rows as objects only; with setReturnArrays they are arrays.
     return this.#statement.get(...values) as unknown as Row | undefined
   }
 
   /** All rows. */
-  all(...values: (string | number)[]): Row[] {
+  all(...values: Value[]): Row[] {
     return this.#statement.all(...values) as unknown as Row[]
   }
 
   /** Row after row; leaving the loop early resets the statement. */
-  iterate(...values: (string | number)[]): Iterable<Row> {
+  iterate(...values: Value[]): Iterable<Row> {
     return this.#statement.iterate(...values) as unknown as Iterable<Row>
+  }
+}
+
+/** Statements kept for texts that come again; what was not used for long goes. */
+const KEPT_MAX = 64
+/** Of longer ones, which take much memory, only the last is kept. */
+const KEPT_CHARACTERS_MAX = 8_192
+
+/** Statements whose text is only known when they are needed. */
+export class StatementCache {
+  readonly #database: DatabaseSync
+  readonly #kept = new Map<string, Query>()
+  #long: { readonly sql: string; readonly query: Query } | null = null
+
+  constructor(database: DatabaseSync) {
+    this.#database = database
+  }
+
+  /** The statement of `sql`, made or kept. */
+  get(sql: string): Query {
+    if (sql.length > KEPT_CHARACTERS_MAX) {
+      if (this.#long?.sql !== sql) this.#long = { sql, query: new Query(this.#database, sql) }
+      return this.#long.query
+    }
+    const query = this.#kept.get(sql) ?? new Query(this.#database, sql)
+    // The last used stand last.
+    this.#kept.delete(sql)
+    this.#kept.set(sql, query)
+    if (this.#kept.size > KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value ?? '')
+    return query
   }
 }

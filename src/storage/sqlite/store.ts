@@ -4,9 +4,10 @@ import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { EffectError, StoreError } from '../errors.ts'
 import type { NewAnswer } from '../kept-answer.ts'
-import type { Store } from '../store.ts'
+import type { IndexOutcome, Store } from '../store.ts'
 import { AnswerRows } from './answers.ts'
 import { attachmentApplier } from './attachments.ts'
+import { Indexes } from './indexes.ts'
 import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
@@ -41,6 +42,7 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #superseded: SupersededRows
   readonly #answers: AnswerRows
   readonly #fold: LogFolder
+  readonly #indexes: Indexes
   #head: Head | null
   /** Made when it is first needed. */
   #applyAttachment: ReturnType<typeof attachmentApplier> | null = null
@@ -57,6 +59,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#statements = prepare(database)
     this.#superseded = new SupersededRows(database)
     this.#answers = new AnswerRows(database)
+    this.#indexes = new Indexes(database)
     const head = this.#statements.head.get()
     this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
@@ -106,7 +109,20 @@ class SqliteStore extends SqliteReader implements Store {
     else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
     this.#appended = false
     if (this.#purging) this.#purging = this.#purge()
-    return this.#expire() || this.#purging
+    if (this.#indexes.isWaiting) this.#transact(() => this.#indexes.work())
+    return this.#expire() || this.#purging || this.#indexes.isWaiting
+  }
+
+  async addIndex(db: string, path: string): Promise<IndexOutcome> {
+    const database = this.#databases.get(db)
+    if (database === undefined) return 'no-database'
+    return this.#transact(() => this.#indexes.add(database, path))
+  }
+
+  async removeIndex(db: string, path: string): Promise<IndexOutcome> {
+    const database = this.#databases.get(db)
+    if (database === undefined) return 'no-database'
+    return this.#transact(() => this.#indexes.remove(database, path))
   }
 
   override async close(): Promise<void> {
@@ -170,6 +186,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (database === undefined) throw impossible(effect)
     switch (kind) {
       case 'delete_db':
+        this.#indexes.databaseDeleted(database)
         this.#statements.deleteDatabase.run(database)
         this.#statements.drop.run(database)
         this.#databases.delete(db)
@@ -177,9 +194,11 @@ class SqliteStore extends SqliteReader implements Store {
         return
       case 'create_item':
         this.#statements.createItem.run(position, database, effect.id, position, effect.text)
+        this.#indexes.created(database, position, effect.text)
         return
       case 'update_item':
         this.#superseded.note(database, effect.id)
+        this.#indexes.changing(database, effect.id, effect.text)
         this.#expectOne(
           this.#statements.updateItem.run(position, effect.text, database, effect.id),
           effect,
@@ -187,6 +206,7 @@ class SqliteStore extends SqliteReader implements Store {
         return
       case 'delete_item':
         this.#superseded.noteDeletion(database, effect.id, position)
+        this.#indexes.changing(database, effect.id, null)
         this.#expectOne(this.#statements.deleteItem.run(database, effect.id), effect)
         return
       case 'create_attachment':
@@ -206,6 +226,7 @@ class SqliteStore extends SqliteReader implements Store {
     const head = this.#statements.head.get()
     this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
+    this.#indexes.reload()
   }
 
   #readDatabases(): void {
@@ -227,22 +248,30 @@ class SqliteStore extends SqliteReader implements Store {
     return this.#answers.isDue(headMs)
   }
 
+  /** Does `work` in a transaction of its own; when it resolves the change is on the disk. */
+  #transact<Result>(work: () => Result): Result {
+    this.#begin()
+    try {
+      const result = work()
+      this.connection.exec('COMMIT')
+      return result
+    } catch (error) {
+      this.#undo()
+      throw storeError(error, null)
+    }
+  }
+
   /** Removes some items of a deleted database, then of its history; says whether more are left. */
   #purge(): boolean {
     const row = this.#statements.dropped.get()
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
-    this.#begin()
-    try {
+    this.#transact(() => {
       const items = Number(this.#statements.purge.run(dropped, PURGE_ROWS).changes)
       const rows = items === PURGE_ROWS ? items : this.#superseded.purge(dropped, PURGE_ROWS)
       // The last rows and the note that they are to go leave together, or both stay for the next time.
       if (rows < PURGE_ROWS) this.#statements.purged.run(dropped)
-      this.connection.exec('COMMIT')
-    } catch (error) {
-      this.#undo()
-      throw storeError(error, null)
-    }
+    })
     return true
   }
 }

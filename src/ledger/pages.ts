@@ -1,0 +1,32 @@
+/** Part of a list: `limit` 0 stands for no limit. */
+export interface ListRange {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Reads a range page by page; after the first page by position, which costs the same anywhere. */
+export async function* pagesOf<Row extends { created: number }>(
+  range: ListRange,
+  pageRows: number,
+  after: number,
+  read: (from: { after: number; offset: number; limit: number }) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
+  let from = { after, offset: range.offset }
+  while (left > 0) {
+    const page = await read({ ...from, limit: Math.min(left, pageRows) })
+    const last = page.at(-1)
+    if (last === undefined) return
+    yield page
+    from = { after: last.created, offset: 0 }
+    left -= page.length
+  }
+}
+
+/** Every page with `map` applied to its rows. */
+export async function* mapPages<Row, Value>(
+  pages: AsyncIterable<Row[]>,
+  map: (row: Row) => Value,
+): AsyncGenerator<Value[]> {
+  for await (const page of pages) yield page.map(map)
+}

@@ -1,0 +1,435 @@
+import fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Json, JsonObject } from '../base/json.ts'
+import {
+  compareByOrder,
+  type Filter,
+  filterOf,
+  matches,
+  type SortValue,
+  sortValuesOf,
+} from '../filter/index.ts'
+import { INDEXES_PER_DATABASE, type ItemSearch, SORTED_ITEMS_MAX, type Store } from './store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry, type StoreUnderTest } from './store-contract.ts'
+import { verifyStore } from './verify.ts'
+
+const serverid = CONTRACT_SERVER_ID
+const everything = { where: null, order: [], after: null, offset: 0, limit: null, text: false }
+
+/** Numbers near each other and far apart, texts that sort and match differently, lists and objects. */
+const scalar = fc.oneof(
+  fc.constantFrom<Json>(
+    null,
+    true,
+    false,
+    0,
+    1,
+    -1,
+    5,
+    0.1,
+    0.30000000000000004,
+    1e21,
+    9223372036854775000,
+  ),
+  fc.constantFrom<Json>(
+    '',
+    '5',
+    'a',
+    'ab',
+    'B',
+    'é',
+    '\ue000',
+    '🍎',
+    'a"b\\',
+    'line\nbreak',
+    'nul\u0000l',
+    'null',
+  ),
+  fc.constantFrom<Json>(
+    'x'.repeat(254),
+    'x'.repeat(255),
+    'x'.repeat(256),
+    `${'x'.repeat(255)}🍎`,
+    `${'x'.repeat(256)}y`,
+  ),
+  fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => (n === 0 ? 0 : n)),
+)
+const NAMES = ['a', 'b', 'odd "name\\', '$.x[0]', 'é', '0']
+const name = fc.constantFrom(...NAMES)
+const value = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    scalar,
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc.dictionary(name, tie('value'), { maxKeys: 3 }),
+  ),
+})).value
+const item = fc.dictionary(name, value, { maxKeys: 4 })
+const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'))
+/** Most often what is there to be found. */
+const shortPath = fc.oneof({ arbitrary: name, weight: 3 }, { arbitrary: path, weight: 2 })
+const ordered = scalar.filter((given) => typeof given === 'number' || typeof given === 'string')
+const operators: fc.Arbitrary<Json> = fc.oneof(
+  scalar,
+  fc.record({ eq: scalar }),
+  fc.record({ neq: scalar }),
+  fc.record({ inq: fc.array(scalar, { maxLength: 4 }) }),
+  fc.record({ nin: fc.array(scalar, { maxLength: 4 }) }),
+  fc
+    .tuple(fc.constantFrom('gt', 'gte', 'lt', 'lte'), ordered)
+    .map(([name, given]) => ({ [name]: given })),
+  fc.tuple(ordered, ordered).map(([gte, lt]) => ({ gte, lt })),
+  fc
+    .tuple(fc.integer({ min: -2, max: 6 }), fc.integer({ min: -2, max: 6 }))
+    .map((between) => ({ between })),
+  fc.record({ exists: fc.boolean() }),
+  fc.record({ like: fc.constantFrom('a%', '%', '_', '') }),
+  fc.record({ nlike: fc.constantFrom('a%', '%') }),
+  fc.record({ ilike: fc.constantFrom('b', 'A%') }),
+  fc.record({ regexp: fc.constantFrom('^a', '[b-z]') }),
+)
+const where = fc.letrec<{ where: Json }>((tie) => ({
+  where: fc.oneof(
+    { depthSize: 'small' },
+    fc.dictionary(shortPath, operators, { minKeys: 1, maxKeys: 3 }),
+    fc.record({ and: fc.array(tie('where'), { minLength: 1, maxLength: 2 }) }),
+    fc.record({ or: fc.array(tie('where'), { minLength: 1, maxLength: 3 }) }),
+  ),
+})).where
+const order = fc.array(
+  fc
+    .tuple(
+      shortPath.filter((text) => !text.includes(' ')),
+      fc.constantFrom('', ' ASC', ' DESC'),
+    )
+    .map((parts) => parts.join('')),
+  { maxLength: 2 },
+)
+
+const read = (filter: Json): Filter => {
+  const found = filterOf({ filter: JSON.stringify(filter) })
+  if (found === null) throw new Error('no filter')
+  return found
+}
+
+/** What `filter` means for `items`, in plain JavaScript: the ids. */
+function meant(items: readonly JsonObject[], filter: Filter): string[] {
+  const rows = items
+    .filter((each) => filter.where === null || matches(filter.where, each))
+    .map((each, at): { id: string; at: number; values: SortValue[] } => ({
+      id: String(each.id),
+      at,
+      values: sortValuesOf(filter.order, each),
+    }))
+  const ties = filter.order.at(-1)?.descending === true ? -1 : 1
+  rows.sort(
+    (one, other) =>
+      compareByOrder(filter.order, one.values, other.values) || (one.at - other.at) * ties,
+  )
+  const offset = filter.offset ?? 0
+  return rows
+    .slice(offset, filter.limit === null ? undefined : offset + filter.limit)
+    .map(({ id }) => id)
+}
+
+/** What every engine guarantees of searches and declared indexes. */
+export function describeSearch(name: string, make: () => StoreUnderTest): void {
+  describe(`searches and indexes on ${name}`, () => {
+    let under: StoreUnderTest
+    let store: Store
+    const open = async () => {
+      under = make()
+      store = await under.open()
+    }
+    afterEach(async () => {
+      await store.close()
+      under.remove()
+    })
+    const found = async (db: string, query: Partial<ItemSearch>) => {
+      const { created } = (await store.database(db)) ?? { created: -1 }
+      const { index, pieces } = await store.search(created, { ...everything, ...query })
+      const items = []
+      for await (const piece of pieces) items.push(...piece)
+      return { index, items, ids: items.map(({ id }) => id) }
+    }
+    const built = async () => {
+      while (await store.tidy());
+    }
+    const create = (db: string, given: JsonObject) =>
+      ({ serverid, method: 'create_item', db, item: { ...given, id: String(given.id) } }) as const
+    const update = (db: string, given: JsonObject) =>
+      ({ serverid, method: 'update_item', db, item: { ...given, id: String(given.id) } }) as const
+
+    it('a search gives what the filter means, in its order, with and without indexes, as items change', async () => {
+      await open()
+      let run = 0
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(item, { maxLength: 9 }),
+          fc.array(
+            fc.record(
+              { where, order, limit: fc.integer({ min: 1, max: 5 }), offset: fc.nat(3) },
+              { requiredKeys: [] },
+            ),
+            {
+              minLength: 3,
+              maxLength: 6,
+            },
+          ),
+          fc.array(shortPath, { maxLength: 3 }),
+          fc.array(fc.tuple(fc.nat(8), fc.option(item)), { maxLength: 5 }),
+          fc.boolean(),
+          async (items, filters, paths, changes, early) => {
+            run += 1
+            const db = `d${run}`
+            const now = items.map((each, at): JsonObject => ({ ...each, id: `${at}` }))
+            const check = async () => {
+              for (const filter of filters.map((each) => read(each))) {
+                const { where, order, limit } = filter
+                const { ids } = await found(db, { where, order, limit, offset: filter.offset ?? 0 })
+                expect(ids).toEqual(meant(now, filter))
+              }
+            }
+            await appendEntries(store, [entry.createDb(db)])
+            if (early) for (const each of paths) await store.addIndex(db, each)
+            await appendEntries(store, [
+              entry.createDb(`${db}x`),
+              ...now.map((each) => create(db, each)),
+            ])
+            if (!early) {
+              await check()
+              for (const each of paths) await store.addIndex(db, each)
+            }
+            // Changed while it is being built, or after.
+            if (!early) await built()
+            for (const [at, content] of changes) {
+              const id = `${at}`
+              const index = now.findIndex((each) => each.id === id)
+              if (index === -1) continue
+              const next: JsonObject = { ...content, id }
+              await appendEntries(store, [
+                content === null ? entry.remove(db, id) : update(db, next),
+              ])
+              if (content === null) now.splice(index, 1)
+              else now[index] = next
+            }
+            await built()
+            await check()
+          },
+        ),
+        { numRuns: 120 },
+      )
+      expect((await verifyStore(store)).finding).toBeNull()
+    })
+
+    const fruit = async (count: number) => {
+      await open()
+      await appendEntries(store, [entry.createDb('fruit')])
+      for (let at = 0; at < count; at += 1_000) {
+        const items = Array.from({ length: Math.min(1_000, count - at) }, (_, n) =>
+          create('fruit', {
+            id: `${at + n}`,
+            n: at + n,
+            odd: (at + n) % 2,
+            tens: [Math.floor((at + n) / 10)],
+          }),
+        )
+        await appendEntries(store, items)
+      }
+    }
+
+    it('an index is used for one value, several, a range, both ends of one, and an order', async () => {
+      await fruit(3_000)
+      for (const path of ['n', 'odd', 'tens'])
+        expect(await store.addIndex('fruit', path)).toBe('done')
+      await built()
+      const cases: [Json, string | null, number][] = [
+        [{ where: { n: 7 } }, 'n', 1],
+        [{ where: { odd: 1 } }, 'odd', 1_500],
+        [{ where: { tens: 4 } }, 'tens', 10],
+        [{ where: { n: { inq: [1, 2, 9_999] } } }, 'n', 2],
+        [{ where: { n: { gte: 10, lt: 20 }, odd: 0 } }, 'odd', 5],
+        [{ where: { n: { lt: 20, gte: 10 } } }, 'n', 10],
+        [{ where: { n: { between: [10, 20] } } }, 'n', 11],
+        [{ where: { tens: { gt: 298 } }, order: 'n DESC' }, 'tens', 10],
+        [{ order: 'n DESC', limit: 3 }, 'n', 3],
+        [{ where: { id: { like: '%7' } }, order: 'n', limit: 3 }, 'n', 3],
+        [{ where: { or: [{ n: 1 }, { n: 2 }] } }, null, 2],
+        [{ where: { n: { neq: 1 } } }, null, 2_999],
+        [{ where: { id: '5' }, order: 'id' }, null, 1],
+      ]
+      for (const [filter, index, count] of cases) {
+        const { where, order, limit } = read(filter)
+        const result = await found('fruit', { where, order, limit })
+        expect([result.index, result.ids.length], JSON.stringify(filter)).toEqual([index, count])
+      }
+      const last = await found('fruit', {
+        order: read({ order: 'n DESC' }).order,
+        limit: 2,
+        text: true,
+      })
+      expect(last.items.map(({ text }) => JSON.parse(text ?? '').n)).toEqual([2_999, 2_998])
+    })
+
+    it('the largest where that a filter can hold is looked for, and right', async () => {
+      await fruit(30)
+      const deep = (n: number) => ({ [`a.b.c.d.e.f.g.n${n}`]: { inq: [1, 'x', null] } })
+      const holding: Json = { and: Array.from({ length: 99 }, (_, n) => deep(n)) }
+      const nested = (depth: number): Json => (depth === 0 ? holding : { or: [nested(depth - 1)] })
+      const { where } = read({ where: nested(7) })
+      expect((await found('fruit', { where })).ids).toHaveLength(30)
+      const { where: none } = read({ where: { and: [nested(6), { n: -1 }] } })
+      expect((await found('fruit', { where: none })).ids).toEqual([])
+    })
+
+    it('a search goes on behind a position, in the order of creation', async () => {
+      await fruit(2_500)
+      await store.addIndex('fruit', 'odd')
+      const after = (await store.item('fruit', '2490'))?.created ?? null
+      for (const isBuilt of [false, true]) {
+        if (isBuilt) await built()
+        const { where } = read({ where: { odd: 1 } })
+        expect((await found('fruit', { where, after })).ids).toEqual([
+          '2491',
+          '2493',
+          '2495',
+          '2497',
+          '2499',
+        ])
+        expect((await found('fruit', { where, after, offset: 1, limit: 2 })).ids).toEqual([
+          '2493',
+          '2495',
+        ])
+      }
+    })
+
+    it('an index is built piece by piece, tells how far, goes on after a restart, and is used when whole', async () => {
+      await fruit(2_200)
+      const { where } = read({ where: { n: 7 } })
+      await store.addIndex('fruit', 'n')
+      expect(await store.addIndex('fruit', 'n')).toBe('exists')
+      expect(await store.addIndex('nuts', 'n')).toBe('no-database')
+      expect(await store.indexes()).toEqual([
+        { db: 'fruit', path: 'n', isReady: false, done: 0, total: 4 },
+      ])
+      expect(await store.tidy()).toBe(true)
+      expect((await found('fruit', { where })).index).toBeNull()
+      await store.tidy()
+      await store.close()
+      store = await under.open()
+      expect(await store.indexes()).toEqual([
+        { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },
+      ])
+      // Neither what is built nor what is not is disturbed by what happens meanwhile.
+      await appendEntries(store, [
+        update('fruit', { id: '3', n: 7 }),
+        update('fruit', { id: '2100', n: 7 }),
+        create('fruit', { id: 'new', n: 7 }),
+        entry.remove('fruit', '7'),
+        entry.remove('fruit', '2150'),
+      ])
+      expect((await verifyStore(store)).finding).toBeNull()
+      await built()
+      expect(await found('fruit', { where })).toMatchObject({
+        index: 'n',
+        ids: ['3', '2100', 'new'],
+      })
+      expect(await store.indexes()).toEqual([
+        { db: 'fruit', path: 'n', isReady: true, done: 5, total: 5 },
+      ])
+      expect((await verifyStore(store)).finding).toBeNull()
+    })
+
+    it('indexes go with their database, or when they are removed; a new one of the name starts anew', async () => {
+      await fruit(1_500)
+      await store.addIndex('fruit', 'n')
+      await store.addIndex('fruit', 'odd')
+      await built()
+      expect(await store.removeIndex('fruit', 'odd')).toBe('done')
+      expect(await store.removeIndex('fruit', 'odd')).toBe('missing')
+      await store.addIndex('fruit', 'odd')
+      expect((await verifyStore(store)).finding).toBeNull()
+      await appendEntries(store, [
+        entry.deleteDb('fruit'),
+        entry.createDb('fruit'),
+        create('fruit', { id: 'a', n: 1 }),
+      ])
+      expect(await store.indexes()).toEqual([])
+      expect((await verifyStore(store)).finding).toBeNull()
+      await built()
+      await store.addIndex('fruit', 'n')
+      await built()
+      const { where } = read({ where: { n: 1 } })
+      expect(await found('fruit', { where })).toMatchObject({ index: 'n', ids: ['a'] })
+      expect((await verifyStore(store)).finding).toBeNull()
+    })
+
+    it('a block that is refused leaves the indexes as they were', async () => {
+      await fruit(10)
+      await store.addIndex('fruit', 'n')
+      await built()
+      const refused = appendEntries(store, [
+        update('fruit', { id: '1', n: 77 }),
+        entry.deleteDb('fruit'),
+        entry.remove('nuts', 'x'),
+      ])
+      await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
+      const { where } = read({ where: { n: { inq: [1, 77] } } })
+      expect(await found('fruit', { where })).toMatchObject({ index: 'n', ids: ['1'] })
+      expect((await verifyStore(store)).finding).toBeNull()
+    })
+
+    it('when an index is removed while a search goes by it, the rest is gone through one by one', async () => {
+      await fruit(5_000)
+      await store.addIndex('fruit', 'odd')
+      await built()
+      const { created } = (await store.database('fruit')) ?? { created: -1 }
+      const { where } = read({ where: { odd: 1 } })
+      const { index, pieces } = await store.search(created, { ...everything, where })
+      expect(index).toBe('odd')
+      let count = 0
+      for await (const piece of pieces) {
+        count += piece.length
+        if ((await store.removeIndex('fruit', 'odd')) === 'done') await built()
+      }
+      expect(count).toBe(2_500)
+      await store.addIndex('fruit', 'n')
+      await built()
+      const inOrder = await store.search(created, {
+        ...everything,
+        order: read({ order: 'n' }).order,
+      })
+      const interrupted = (async () => {
+        for await (const _ of inOrder.pieces) await store.removeIndex('fruit', 'n')
+      })()
+      await expect(interrupted).rejects.toMatchObject({ code: 'SEARCH_INTERRUPTED' })
+    })
+
+    it(`a database has at most ${INDEXES_PER_DATABASE} indexes`, async () => {
+      await fruit(1)
+      for (let at = 0; at < INDEXES_PER_DATABASE; at += 1) {
+        expect(await store.addIndex('fruit', `p${at}`)).toBe('done')
+      }
+      expect(await store.addIndex('fruit', 'one.more')).toBe('too-many')
+    })
+
+    it(`sorts ${SORTED_ITEMS_MAX} items without an index; beyond, with a limit or an index only`, async () => {
+      await fruit(SORTED_ITEMS_MAX + 1)
+      const { order } = read({ order: 'n DESC' })
+      await expect(found('fruit', { order })).rejects.toMatchObject({ code: 'SEARCH_TOO_LARGE' })
+      const top = await found('fruit', { order, limit: 2, offset: 1 })
+      expect([top.index, top.ids]).toEqual([
+        null,
+        [`${SORTED_ITEMS_MAX - 1}`, `${SORTED_ITEMS_MAX - 2}`],
+      ])
+      await store.addIndex('fruit', 'n')
+      await built()
+      const all = await found('fruit', { order })
+      expect([all.index, all.ids.length, all.ids[0]]).toEqual([
+        'n',
+        SORTED_ITEMS_MAX + 1,
+        `${SORTED_ITEMS_MAX}`,
+      ])
+    })
+  })
+}

@@ -1,0 +1,163 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
+import type { Bound, Condition, Path, Scalar, Where } from '../../filter/index.ts'
+import type { Value } from './statements.ts'
+
+/** SQL and the values of its `?`, in their order. No text of a request is ever part of `text`. */
+export interface Sql {
+  readonly text: string
+  readonly values: readonly Value[]
+}
+
+/** A predicate over the JSON in a column. */
+export interface CompiledWhere extends Sql {
+  /** Whether it is `matches` exactly; else it also lets some pass that `matches` must look at. */
+  readonly isExact: boolean
+}
+
+/**
+ * `where` as SQL over the JSON object that `item` (SQL of ours) is, with the meaning that
+ * `filter/matches.ts` gives it; a property test holds the two together. Never NULL: 0 or 1.
+ *
+ * Patterns are left to `matches`: the engine has no matcher that cannot hang. They are let pass here,
+ * negated or not, and since there is no other negation around them the whole lets pass too many only.
+ */
+export function compileWhere(where: Where, item: string): CompiledWhere {
+  switch (where.kind) {
+    case 'condition':
+      return compileCondition(where, item)
+    case 'all':
+    case 'any': {
+      if (where.of.length === 0)
+        return { text: where.kind === 'all' ? '1' : '0', values: [], isExact: true }
+      const parts = where.of.map((each) => compileWhere(each, item))
+      const joined = join(parts, where.kind === 'all' ? ' AND ' : ' OR ')
+      return { ...joined, text: `(${joined.text})`, isExact: parts.every(({ isExact }) => isExact) }
+    }
+  }
+}
+
+function compileCondition({ path, test, negated }: Condition, item: string): CompiledWhere {
+  const exactly = (sql: Sql) => ({ ...(negated ? around('NOT (', sql, ')') : sql), isExact: true })
+  switch (test.kind) {
+    case 'pattern':
+      return { text: '1', values: [], isExact: false }
+    case 'exists':
+      return exactly(isReached(item, path))
+    case 'range':
+      return exactly(someValue(item, path, inRange(test.from, test.to)))
+    case 'equals': {
+      const some = someValue(item, path, isOneOf(test.values))
+      if (!test.values.includes(null)) return exactly(some)
+      // An absent member is equal to null.
+      return exactly(
+        around('(', join([some, around('NOT ', isReached(item, path), '')], ' OR '), ')'),
+      )
+    }
+  }
+}
+
+const sql = (text: string, ...values: Value[]): Sql => ({ text, values })
+
+function join(parts: readonly Sql[], between: string): Sql {
+  return {
+    text: parts.map(({ text }) => text).join(between),
+    values: parts.flatMap(({ values }) => values),
+  }
+}
+
+function around(before: string, { text, values }: Sql, after: string): Sql {
+  return { text: before + text + after, values }
+}
+
+/** The path in the engine's notation, as a value to bind. */
+function notation(path: Path): string {
+  return `$${path.map((name) => `.${JSON.stringify(name)}`).join('')}`
+}
+
+/** Whether a value at `path`, an element where it ends at an array, passes `test` (of `v`). */
+function someValue(item: string, path: Path, test: Sql): Sql {
+  return somewhere(item, path, (holder, steps) =>
+    join(
+      [
+        sql(`(json_type(${holder}, ?) IS NOT 'object' AND EXISTS (`, notation(steps)),
+        sql(`SELECT 1 FROM json_each(${holder}, ?) AS v WHERE `, notation(steps)),
+        around('', test, '))'),
+      ],
+      '',
+    ),
+  )
+}
+
+function isReached(item: string, path: Path): Sql {
+  return somewhere(item, path, (holder, steps) =>
+    sql(`json_type(${holder}, ?) IS NOT NULL`, notation(steps)),
+  )
+}
+
+/**
+ * `test` of the object that holds the last step of `path`. Where no array lies on the way, that is a
+ * path of the engine; else the objects in the arrays are gone through, step by step.
+ */
+function somewhere(item: string, path: Path, test: (holder: string, steps: Path) => Sql): Sql {
+  const straight = test(item, path)
+  if (path.length === 1) return straight
+  const arrays = path
+    .slice(0, -1)
+    .map((_, at) => sql(`json_type(${item}, ?) IS 'array'`, notation(path.slice(0, at + 1))))
+  const each: Sql[] = []
+  let holder = item
+  for (const [at, name] of path.slice(0, -1).entries()) {
+    const step = notation([name])
+    each.push(
+      sql(
+        `json_each(CASE json_type(${holder}, ?) WHEN 'array' THEN ${holder} -> ? ELSE json_array(${holder} -> ?) END) AS h${at}`,
+        ...[step, step, step],
+      ),
+    )
+    // What is no object has no members; its text may not even be JSON.
+    holder = `(CASE h${at}.type WHEN 'object' THEN h${at}.value ELSE '{}' END)`
+  }
+  return join(
+    [
+      around('(CASE WHEN ', join(arrays, ' OR '), ' THEN EXISTS (SELECT 1 FROM '),
+      around('', join(each, ' CROSS JOIN '), ' WHERE '),
+      around('', test(holder, path.slice(-1)), ') ELSE '),
+      around('', straight, ' END)'),
+    ],
+    '',
+  )
+}
+
+const IS_NUMBER = "v.type IN ('integer', 'real')"
+
+function isOneOf(values: readonly Scalar[]): Sql {
+  const texts = values.filter((value) => typeof value === 'string')
+  const numbers = values.filter((value) => typeof value === 'number')
+  const parts: Sql[] = []
+  // A list is one value to bind, whatever its length: as many statements are kept as there are forms.
+  if (texts.length === 1) parts.push(sql("(v.type = 'text' AND v.atom = ?)", ...texts))
+  if (texts.length > 1) {
+    parts.push(
+      sql("(v.type = 'text' AND v.atom IN (SELECT value FROM json_each(?)))", canonicalJson(texts)),
+    )
+  }
+  if (numbers.length === 1)
+    parts.push(sql(`(${IS_NUMBER} AND CAST(v.atom AS REAL) = ?)`, ...numbers))
+  if (numbers.length > 1) {
+    const among = 'SELECT CAST(value AS REAL) FROM json_each(?)'
+    parts.push(sql(`(${IS_NUMBER} AND CAST(v.atom AS REAL) IN (${among}))`, canonicalJson(numbers)))
+  }
+  for (const value of [true, false, null]) {
+    if (values.includes(value)) parts.push(sql(`v.type = '${value}'`))
+  }
+  return parts.length === 0 ? sql('0') : around('(', join(parts, ' OR '), ')')
+}
+
+function inRange(from: Bound | null, to: Bound | null): Sql {
+  const isNumeric = typeof (from ?? to)?.value === 'number'
+  const value = isNumeric ? 'CAST(v.atom AS REAL)' : 'v.atom'
+  const parts = [sql(isNumeric ? IS_NUMBER : "v.type = 'text'")]
+  if (from !== null) parts.push(sql(`${value} ${from.inclusive ? '>=' : '>'} ?`, from.value))
+  if (to !== null) parts.push(sql(`${value} ${to.inclusive ? '<=' : '<'} ?`, to.value))
+  return around('(', join(parts, ' AND '), ')')
+}
