@@ -49,8 +49,9 @@ export type ComponentName = keyof typeof COMPONENTS
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 async function ledger(around: Surroundings): Promise<HttpComponent> {
-  const { settings, clock, version } = around
+  const { settings, clock, version, logger } = around
   const credentials = dashboardCredentials(around)
+  const tokens = settings.TOKENS === 'required' ? await tokensOf(around) : null
   const opened = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     difficulty: settings.LEDGER_DIFFICULTY,
@@ -58,6 +59,11 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
     clock,
   })
   around.ledger = opened.service
+  if (tokens !== null && settings.SYSTEM_FOLDER === null && settings.SECRET === null) {
+    around.logger.warn(
+      'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens',
+    )
+  }
   if (settings.SYSTEM_FOLDER === null) {
     const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
     around.notices.push(warning)
@@ -66,7 +72,9 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
   return ledgerComponent({
     ledger: opened.service,
     credentials,
+    tokens,
     clock,
+    logger: logger.child({ component: 'ledger' }),
     version,
     close: () => opened.close(),
   })

@@ -78,15 +78,20 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 }
 
-/** A duration as people write it, in milliseconds. */
+/** A duration as people write it, in milliseconds; undefined for any other text. */
+export function durationOf(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  const unitMs = UNIT_MS[unit]
+  return unitMs === undefined ? undefined : Number(count) * unitMs
+}
+
+/** What `durationOf` takes. */
+export const DURATION_EXPECTED = 'a number and s, m, h or d, like 4d'
+
 const duration = (about: string): Setting<number | null> => ({
   fallback: null,
-  parse: (given) => {
-    const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(given) ?? []
-    const unitMs = UNIT_MS[unit]
-    return unitMs === undefined ? undefined : Number(count) * unitMs
-  },
-  expected: 'a number and s, m, h or d, like 4d',
+  parse: durationOf,
+  expected: DURATION_EXPECTED,
   about,
   secret: false,
 })
@@ -141,7 +146,7 @@ const SETTINGS = {
     1024 ** 4,
     'The most bytes of one attachment',
   ),
-  TOKENS: choice('off', ['off'], 'Whether API calls need a token'),
+  TOKENS: choice('off', ['off', 'required'], 'Whether calls of the ledger need a token'),
   SECRET: secret('Key that signs tokens, at least 32 bytes; without it daicho makes its own'),
   USERS_FILE: text('File of users of the sample API'),
   HELLO_FILE: text('File of the credentials that the guarded path takes, per id'),

@@ -1,3 +1,4 @@
+import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 import {
   type Credentials,
@@ -6,15 +7,18 @@ import {
   statusFalseReply,
   takeStrictJson,
 } from '../http/index.ts'
+import { API_TOKEN_SCHEMES, registerGate, type TokenService } from '../tokens/index.ts'
 import { attachmentRoutes } from './attachments/routes.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
 import { changesRoutes } from './changes/routes.ts'
 import { statusOf } from './errors.ts'
 import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
+import { keeperCheck } from './keeper.ts'
 import { indexRoutes } from './queries/routes.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
+import { sessionRoutes } from './session/routes.ts'
 
 /** Longest request body, bytes. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
@@ -26,12 +30,18 @@ const SOCKETS_MAX = 1_000 + FEED_BOUNDS.followersMax
 /** What does not pass by itself. */
 const ALARMS = new Set(['WRITER_STOPPED'])
 
+/** Where the documentation is, which everybody may read (specification, L 7). */
+const DOC_PATH = '/doc'
+
 /** What the ledger's listener is made of. */
 export interface LedgerComponentDeps {
   readonly ledger: LedgerService
   /** Of the page at `/`. */
   readonly credentials: Credentials
+  /** What verifies the tokens of callers; null requires none. */
+  readonly tokens: TokenService | null
   readonly clock: Clock
+  readonly logger: Pick<FastifyBaseLogger, 'info'>
   /** Shown in the documentation. */
   readonly version: string
   /** Lets go of the ledger when the listener has closed. */
@@ -61,9 +71,11 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     alarms: ALARMS,
     refusalReply: statusFalseReply,
     async register(app) {
+      // First: what is mounted before it would be open to everybody.
+      registerGate(app, { tokens: deps.tokens, publicPath: DOC_PATH })
       takeStrictJson(app)
       await registerOpenApiPage(app, {
-        path: '/doc',
+        path: DOC_PATH,
         title: 'daicho: ledger database',
         description: DESCRIPTION,
         version: deps.version,
@@ -74,6 +86,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
           { name: 'ledger', description: 'The chain of all changes' },
           { name: 'operations', description: 'For whoever runs the node' },
         ],
+        ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
       ledgerFigures(app, ledger)
       ledgerRoutes(app, ledger)
@@ -81,7 +94,14 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       attachmentRoutes(app, ledger)
       indexRoutes(app, ledger.queries)
       healthRoutes(app, ledger)
-      homePage(app, deps.credentials, deps.clock)
+      const check = keeperCheck(deps.credentials, deps.clock)
+      homePage(app, check)
+      sessionRoutes(app, {
+        check,
+        tokens: deps.tokens,
+        subject: deps.credentials.name,
+        logger: deps.logger,
+      })
     },
     close: deps.close,
   }

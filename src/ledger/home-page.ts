@@ -1,15 +1,5 @@
-import type { Clock } from '../base/clock.ts'
-import {
-  type Credentials,
-  equalCredentials,
-  FailureThrottle,
-  type HttpApp,
-  HttpRefusal,
-  parseBasic,
-} from '../http/index.ts'
-
-/** Wrong credentials that one address may send before it is held off. */
-const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
+import type { HttpApp } from '../http/index.ts'
+import type { KeeperCheck } from './keeper.ts'
 
 const PAGE = `<!doctype html>
 <html lang="en">
@@ -45,8 +35,7 @@ const CSP =
   "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 /** Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1). */
-export function homePage(app: HttpApp, credentials: Credentials, clock: Clock): void {
-  const throttle = new FailureThrottle(clock, FAILURES)
+export function homePage(app: HttpApp, check: KeeperCheck): void {
   const secured = {
     'content-security-policy': CSP,
     'x-content-type-options': 'nosniff',
@@ -54,27 +43,18 @@ export function homePage(app: HttpApp, credentials: Credentials, clock: Clock): 
     'referrer-policy': 'no-referrer',
     'cross-origin-resource-policy': 'same-origin',
   }
+  // Public: browsers ask for Basic credentials here, and those are what it looks at.
+  const page = { schema: { hide: true }, config: { scope: 'public' } } as const
 
-  app.get('/', { schema: { hide: true } }, async (request, reply) => {
-    const wait = throttle.waitMs(request.ip)
-    if (wait > 0) {
-      reply.header('retry-after', Math.ceil(wait / 1000))
-      throw new HttpRefusal(429, 'TOO_MANY_FAILURES', 'too many wrong passwords; try again later')
-    }
-    const given = parseBasic(request.headers.authorization)
-    if (given === null || !equalCredentials(given, credentials)) {
-      if (given !== null) throttle.fail(request.ip)
-      reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
-      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a name and a password are needed')
-    }
-    throttle.clear(request.ip)
+  app.get('/', page, async (request, reply) => {
+    check(request, reply)
     return reply
       .headers(secured)
       .header('cache-control', 'no-store')
       .type('text/html; charset=utf-8')
       .send(PAGE)
   })
-  app.get('/home.css', { schema: { hide: true } }, async (_request, reply) =>
+  app.get('/home.css', page, async (_request, reply) =>
     reply.headers(secured).type('text/css; charset=utf-8').send(STYLE),
   )
 }

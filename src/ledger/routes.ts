@@ -5,6 +5,7 @@ import { isJsonObject } from '../base/json.ts'
 import { positionText } from '../chain/index.ts'
 import { filterOf } from '../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import { demand, may } from '../tokens/index.ts'
 import { LedgerError } from './errors.ts'
 import { historyRoutes } from './history/routes.ts'
 import { ItemQuery } from './history/schemas.ts'
@@ -51,7 +52,7 @@ export function ledgerRoutes(app: HttpApp, ledger: LedgerService): void {
 }
 
 /** Whose idempotency keys a request uses. */
-const subjectOf = (_request: FastifyRequest) => ''
+const subjectOf = ({ caller }: Pick<FastifyRequest, 'caller'>) => caller?.subject ?? ''
 
 /** Says where the change was recorded, beside the documented body. */
 function placed(reply: FastifyReply, ledger: LedgerService, { position }: { position: number }) {
@@ -79,12 +80,17 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['databases'],
-        summary: 'List the databases',
+        summary: 'List the databases; where tokens are required, those that the token can read',
         querystring: TokenQuery,
         response: { 200: DatabasesReply, ...failures },
       },
+      config: { scope: 'token' },
     },
-    async () => ({ status: true as const, dbs: await ledger.databases() }),
+    async ({ caller }) => {
+      const names = await ledger.databases()
+      const dbs = names.filter((db) => may(caller, { db, level: 'read' }))
+      return { status: true as const, dbs }
+    },
   )
 
   app.post(
@@ -93,15 +99,19 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags: ['databases', 'items'],
         summary: 'Create a database (no body), an item (an object), or items (an array)',
-        description: 'Whether there is a body is decided by its bytes: `{}` is an item.',
+        description:
+          'Whether there is a body is decided by its bytes: `{}` is an item. Creating a database ' +
+          'needs the scope `db:{db}:admin`.',
         params: DatabaseParams,
         querystring: TokenQuery,
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
+      config: { scope: 'db:{db}:write' },
     },
     async (request, reply) => {
-      const { params, body } = request
+      const { params, body, caller } = request
+      if (isAbsent(body)) demand(caller, { db: params.db, level: 'admin' })
       const terms = termsOfChange(request, subjectOf(request))
       const { written, text } = await create(ledger, params.db, body, terms)
       return placed(reply, ledger, written).send(text)
@@ -118,6 +128,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
+      config: { scope: 'db:{db}:admin' },
     },
     async (request, reply) => {
       const terms = termsOfChange(request, subjectOf(request))
@@ -127,6 +138,11 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
+/** Where a body is optional, its absence is shown as null; the bytes `null` were refused. */
+function isAbsent(body: unknown): body is undefined | null {
+  return body === undefined || body === null
+}
+
 /** The three meanings of `POST /api/{db}`, with the text of the reply. */
 async function create(
   ledger: LedgerService,
@@ -134,7 +150,7 @@ async function create(
   body: unknown,
   terms: Terms | undefined,
 ): Promise<{ written: Written; text: string }> {
-  if (body === undefined || body === null) {
+  if (isAbsent(body)) {
     return { written: await ledger.createDatabase(db, terms), text: '{"status":true}' }
   }
   if (Array.isArray(body)) {
@@ -160,6 +176,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: ItemListQuery,
         response: { 200: ItemListReply, ...failures },
       },
+      config: { scope: 'db:{db}:read' },
     },
     async ({ params: { db }, query }, reply) => {
       const range = { ...rangeOf(query), after: query.after ?? null }
@@ -185,6 +202,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
       },
+      config: { scope: 'db:{db}:read' },
     },
     async (request, reply) => {
       const { params, query } = request
@@ -211,7 +229,10 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   }
   app.post(
     '/api/:db/:id',
-    { schema: { tags: ['items'], summary: 'Replace one item', ...change } },
+    {
+      schema: { tags: ['items'], summary: 'Replace one item', ...change },
+      config: { scope: 'db:{db}:write' },
+    },
     async (request, reply) => {
       const { db, id } = request.params
       const terms = itemTermsOf(request, subjectOf(request))
@@ -224,6 +245,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
+      config: { scope: 'db:{db}:write' },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -243,6 +265,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
+      config: { scope: 'db:{db}:write' },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -274,6 +297,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: ServerIdReply, ...failures },
       },
+      config: { scope: 'token' },
     },
     async () => ({ status: true as const, serverid: ledger.serverId }),
   )
@@ -287,6 +311,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: LedgersQuery,
         response: { 200: LedgersReply, ...failures },
       },
+      config: { scope: 'ledger:read' },
     },
     async ({ query }, reply) => {
       const range = rangeOf(query)
@@ -301,14 +326,22 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: {
         tags: ['ledger'],
         summary: 'Record several changes of any databases in one block, or none of them',
+        description:
+          'Each entry needs what it would need by itself: `db:<its db>:write`, or `:admin` where it ' +
+          'creates or deletes a database.',
         querystring: TokenQuery,
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },
       },
+      config: { scope: 'token' },
     },
     async (request, reply) => {
+      const { body, caller } = request
+      for (const { method, db } of body.entries) {
+        demand(caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
+      }
       const terms = termsOfChange(request, subjectOf(request))
-      const recorded = await ledger.recordChanges(request.body.entries, terms)
+      const recorded = await ledger.recordChanges(body.entries, terms)
       const { height, blockId, position, ids } = recorded
       placed(reply, ledger, { position })
       return {
@@ -339,6 +372,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
         summary: 'The process answers',
         response: { 200: DoneReply },
       },
+      config: { scope: 'public' },
     },
     async () => ({ status: true as const }),
   )
@@ -350,6 +384,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
         summary: 'Changes can be written',
         response: { 200: DoneReply, 503: Failure },
       },
+      config: { scope: 'public' },
     },
     async () => {
       const cause = ledger.writesRefused

@@ -5,6 +5,8 @@ export type TokenErrorCode =
   | 'TOKEN_INVALID' // not ours, altered, expired, revoked, or meant for somebody else
   | 'TOKEN_ID_MALFORMED' // what should be revoked is not the `jti` of a token
   | 'SECRET_TOO_SHORT' // an operator's secret of less than 32 bytes can be guessed
+  | 'SCOPE_UNKNOWN' // no scope is written like that
+  | 'SCOPES_TOO_LONG' // more than a token can carry
   | 'KEYS_FIXED' // the key is the operator's own secret: they replace it, not we
   | 'KEY_RING_FULL' // too many old keys are still needed
   | 'REVOCATIONS_FULL' // too many tokens are revoked one by one

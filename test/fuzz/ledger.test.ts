@@ -84,6 +84,8 @@ it(
     const component = ledgerComponent({
       ledger: ledger.service,
       credentials: CREDENTIALS,
+      tokens: null,
+      logger: pino({ level: 'silent' }),
       clock,
       version: '0.0.0',
       close: () => ledger.close(),

@@ -17,6 +17,7 @@ import {
   verifyContents,
   verifyStore,
 } from '../../src/storage/index.ts'
+import type { TokenService } from '../../src/tokens/index.ts'
 
 /** A ledger on a real socket, in this process. */
 export interface LedgerNode {
@@ -74,6 +75,8 @@ export interface LedgerNodeOptions {
   readonly schedule?: OpenLedgerOptions['schedule']
   readonly feedBounds?: OpenLedgerOptions['feedBounds']
   readonly attachmentBytesMax?: number
+  /** Absent: no tokens are required. */
+  readonly tokens?: TokenService
   /** Takes every line of the log, from `debug` on. */
   readonly log?: (line: string) => void
 }
@@ -93,8 +96,11 @@ export async function verifyFolder(folder: string): Promise<Verification> {
 
 /** Starts a node; the caller closes it, or the end of the test does. */
 export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
-  const { folder = null, clock = new HandClock() } = options
-  const { attachmentBytesMax } = options
+  const { folder = null, clock = new HandClock(), log, attachmentBytesMax } = options
+  const logger =
+    log === undefined
+      ? pino({ level: 'silent' })
+      : pino({ level: 'debug' }, { write: (line: string) => log(line) })
   const ledger = await openLedger({
     folder,
     difficulty: 0,
@@ -106,21 +112,19 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
   const component = ledgerComponent({
     ledger: ledger.service,
     credentials: CREDENTIALS,
+    tokens: options.tokens ?? null,
+    logger,
     clock,
     version: '0.0.0',
     close: () => ledger.close(),
   })
   const limits = { ...component.limits, ...options.limits }
-  const { log } = options
   const listener = await startListener(
     { ...component, limits },
     {
       host: '127.0.0.1',
       port: 0,
-      logger:
-        log === undefined
-          ? pino({ level: 'silent' })
-          : pino({ level: 'debug' }, { write: (line: string) => log(line) }),
+      logger,
       publicHosts: new Set(options.publicHosts ?? []),
     },
   )

@@ -49,6 +49,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
+      config: { scope: 'db:{db}:write' },
     },
     async ({ params: { db, id, name }, headers }, reply) => {
       const { position } = await ledger.attachments.delete(db, id, name, askedIn(headers))
@@ -73,6 +74,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         body: AnyBytes('The content of the attachment'),
         response: { 200: AttachmentReply, ...failures },
       },
+      config: { scope: 'db:{db}:write' },
     },
     async ({ params: { db, id, name }, headers, raw }, reply) => {
       if (headers['content-range'] !== undefined) {
@@ -112,7 +114,10 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   // Before GET, in whose place Fastify would put one that reads the file to its end.
   app.head(
     PATH,
-    { schema: { ...schema, summary: 'What GET would say of an attachment' } },
+    {
+      schema: { ...schema, summary: 'What GET would say of an attachment' },
+      config: { scope: 'db:{db}:read' },
+    },
     async ({ params: { db, id, name }, headers }, reply) => {
       const attachment = await ledger.attachments.read(db, id, name)
       // A Range is for GET only: RFC 9110 section 14.2.
@@ -125,7 +130,10 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   )
   app.get(
     PATH,
-    { schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' } },
+    {
+      schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' },
+      config: { scope: 'db:{db}:read' },
+    },
     async ({ params: { db, id, name }, headers }, reply) => {
       refuseToRun(headers['sec-fetch-dest'])
       const { attachment, file } = await ledger.attachments.open(db, id, name)
@@ -185,6 +193,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
         querystring: AttachmentListQuery,
         response: { 200: AttachmentListReply, ...failures },
       },
+      config: { scope: 'db:{db}:read' },
     },
     async ({ params: { db, id }, query }, reply) => {
       const range = rangeOf(query)

@@ -19,6 +19,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
         querystring: HistoryQuery,
         response: { 200: HistoryReply, '4xx': Failure, '5xx': Failure },
       },
+      config: { scope: 'db:{db}:read' },
     },
     async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
       const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }

@@ -23,6 +23,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
         querystring: IndexesQuery,
         response: { 200: IndexesReply, ...failures },
       },
+      config: { scope: 'node:admin' },
     },
     async () => {
       const indexes = await queries.indexes()
@@ -46,6 +47,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
         body: IndexBody,
         response: { 200: DoneReply, ...failures },
       },
+      config: { scope: 'node:admin' },
     },
     async ({ body }) => {
       await queries.addIndex(body)
@@ -63,6 +65,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
         body: RemoveIndexBody,
         response: { 200: DoneReply, ...failures },
       },
+      config: { scope: 'node:admin' },
     },
     async ({ body, query: { db, path } }) => {
       const named = db === undefined || path === undefined ? null : { db, path }

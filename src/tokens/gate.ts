@@ -1,0 +1,144 @@
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import { type Caller, callerOf, may, NOBODY } from './caller.ts'
+import { TokenError } from './errors.ts'
+import {
+  type DatabaseLevel,
+  isNodeScope,
+  LEVELS,
+  type Need,
+  type NodeScope,
+  scopeOf,
+} from './scope.ts'
+import type { TokenService } from './service.ts'
+
+/**
+ * What a route asks of its caller, where tokens are required: nothing, any valid token, or a scope;
+ * `{db}` stands for the path parameter `db`.
+ */
+export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Every route behind a gate declares it; see `registerGate`. */
+    scope?: RouteScope
+  }
+  interface FastifyRequest {
+    /** Whoever makes the request; null where no tokens are required. */
+    caller: Caller | null
+  }
+}
+
+/** Where a gate stands. */
+export interface Gate {
+  /** Null: no tokens are required, and no request is looked at. */
+  readonly tokens: TokenService | null
+  /** Routes at and below this path are of somebody else's making, and public. */
+  readonly publicPath: string
+}
+
+/** Names of the schemes in the OpenAPI document; the query parameter stands at each operation. */
+export const API_TOKEN_SCHEMES = {
+  apiToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },
+  apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
+} as const
+
+const CHALLENGE = 'Bearer realm="daicho"'
+
+/**
+ * Sets up the gate of `app`: each route mounted later must say in its `config.scope` what it asks of
+ * its caller, or the start fails, also where no tokens are required; the OpenAPI document shows it as
+ * `x-scope`. With tokens, a request comes through when its token is valid (else 401) and holds that
+ * scope (else 403), before its body is read; `request.caller` says whose it is. What only the body
+ * tells is asked by `demand`.
+ *
+ * Call it before anything is mounted: what is mounted earlier is open to all.
+ * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
+ */
+export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
+  app.decorateRequest('caller', null)
+  app.addHook('onRoute', (route) => {
+    if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
+    const asked = askedBy(route)
+    const scope = route.config?.scope
+    const security =
+      tokens === null || asked === 'public'
+        ? {}
+        : { security: Object.keys(API_TOKEN_SCHEMES).map((name) => ({ [name]: [] })) }
+    const schema = { ...route.schema, ...security, 'x-scope': scope }
+    route.schema = schema
+    if (tokens === null) return
+    // A hook of the route's own knows what it asks; asking the request for its route costs more.
+    route.onRequest = [
+      async (request, reply) => {
+        if (asked === 'public') {
+          request.caller = NOBODY
+          return
+        }
+        request.caller = await admitted(tokens, request, reply)
+        if (asked !== 'token') demand(request.caller, needOf(asked, request))
+      },
+      ...[route.onRequest ?? []].flat(),
+    ]
+  })
+}
+
+/**
+ * Refuses `caller` unless they may do what `need` says. Where no tokens are required everybody may.
+ * Errors: HttpRefusal (403).
+ */
+export function demand(caller: Caller | null, need: Need): void {
+  if (may(caller, need)) return
+  throw new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
+}
+
+type Asked = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
+
+/** Errors: any, for a route that declares nothing or what is not known; the start ends with it. */
+function askedBy({ method, url, config }: RouteOptions): Asked {
+  const scope = config?.scope
+  if (scope === undefined) {
+    throw new Error(`${method} ${url} declares no scope: say in its config what it asks of callers`)
+  }
+  if (scope === 'public' || scope === 'token' || isNodeScope(scope)) return scope
+  const level = LEVELS.find((known) => scope === `db:{db}:${known}`)
+  if (level !== undefined && /\/:db(?:\/|$)/.test(url)) return { level }
+  throw new Error(`${method} ${url} cannot ask for the scope ${scope}`)
+}
+
+function needOf(asked: NodeScope | { readonly level: DatabaseLevel }, request: FastifyRequest) {
+  if (typeof asked === 'string') return asked
+  // The route has this parameter, and the router gives texts.
+  const { db } = request.params as { db: string }
+  return { db, level: asked.level }
+}
+
+/** Whose request this is. Errors: HttpRefusal (401), KeptError. */
+async function admitted(
+  tokens: TokenService,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Caller> {
+  const token = tokenOf(request)
+  try {
+    if (typeof token === 'string') return await callerOf(tokens, token)
+  } catch (error) {
+    if (!(error instanceof TokenError) || error.code !== 'TOKEN_INVALID') throw error
+  }
+  reply.header('www-authenticate', CHALLENGE)
+  throw token === undefined
+    ? new HttpRefusal(401, 'TOKEN_NEEDED', 'a token is needed: send Authorization: Bearer <token>')
+    : new HttpRefusal(401, 'TOKEN_INVALID', 'the token is not valid here, or no longer')
+}
+
+/**
+ * The first token given; undefined when none is. What stands there decides even if it is no token:
+ * looking further would let two readers of one request disagree about whose it is.
+ */
+function tokenOf({ query, headers }: FastifyRequest): unknown {
+  // The router makes an object of texts, and of lists of texts where a name comes twice.
+  const inQuery = (query as Record<string, unknown>).token
+  const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
+  const given = [inQuery, headers['x-access-token'], bearer]
+  return given.find((token) => token !== undefined && token !== '')
+}

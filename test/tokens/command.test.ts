@@ -1,0 +1,67 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { runDaicho, serveLedger } from '../support/daicho.ts'
+import { temporaryFolder } from '../support/ledger-node.ts'
+
+it('mints a token that a running node takes until it is revoked', async () => {
+  const folder = join(temporaryFolder(), 'node')
+  const node = await serveLedger(folder, { TOKENS: 'required' })
+  const env = { SYSTEM_FOLDER: folder }
+  const list = async (token: string) =>
+    (await fetch(`${node.url}/api/dbs`, { headers: { authorization: `Bearer ${token}` } })).status
+
+  const json = ['token', 'mint', '--scope', 'db:*:read', 'ledger:read', '--ttl', '24h', '--json']
+  const minted = await runDaicho([...json, '--subject', 'reporting'], env)
+  expect([minted.code, minted.stderr]).toEqual([0, ''])
+  const { token, jti, subject, expires_at } = JSON.parse(minted.stdout)
+  const claims = JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString())
+  expect(claims).toMatchObject({
+    scope: 'db:*:read ledger:read',
+    sub: 'reporting',
+    aud: 'daicho:api',
+    jti,
+  })
+  expect([claims.exp - claims.iat, claims.exp * 1000, subject]).toEqual([
+    86_400,
+    expires_at,
+    'reporting',
+  ])
+  expect(await list(token)).toBe(200)
+  expect((await runDaicho(['token', 'revoke', jti], env)).stdout).toBe(`revoked ${jti}\n`)
+  expect(await list(token)).toBe(401)
+
+  const plain = await runDaicho(['token', 'mint', '--scope', 'db:a:b:write'], env)
+  expect(plain.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  expect(plain.stderr).toMatch(/^valid until \S+; to void it: daicho token revoke \S+\n$/)
+  expect(await list(plain.stdout.trim())).toBe(200)
+  node.child.kill('SIGTERM')
+  const { code, stderr } = await node.ended
+  expect(code).toBe(0)
+  expect(stderr).not.toContain(token)
+})
+
+it('signs by SECRET where there is one, without a folder; else it needs the folder of a node', async () => {
+  const mint = ['token', 'mint', '--scope', 'ledger:read']
+  const signed = await runDaicho(mint, { SECRET: 's'.repeat(32) })
+  expect(signed.code).toBe(0)
+  expect((await runDaicho(mint)).code).toBe(78)
+  expect((await runDaicho(mint, { SYSTEM_FOLDER: '/nowhere/at/all' })).code).toBe(78)
+})
+
+it.each([
+  [[], "required option '--scope"],
+  [['--scope', 'db:fruit'], 'no scope "db:fruit"'],
+  [['--scope', 'ledger:read', '--ttl', '367d'], '1s to 366d'],
+  [['--scope', 'ledger:read', '--ttl', '0s'], '1s to 366d'],
+  [['--scope', 'ledger:read', '--ttl', 'soon'], 'like 4d'],
+  [['--scope', 'ledger:read', '--subject', ''], '1 to 128 characters'],
+  [['--scope', ...Array.from({ length: 200 }, (_, at) => `db:${at}-database:read`)], '2000'],
+])('refuses %j with exit code 2', async (flags, said) => {
+  const folder = temporaryFolder()
+  mkdirSync(join(folder, 'node'))
+  const env = { SYSTEM_FOLDER: join(folder, 'node') }
+  const { code, stdout, stderr } = await runDaicho(['token', 'mint', ...flags], env)
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toContain(said)
+})

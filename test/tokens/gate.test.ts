@@ -1,0 +1,296 @@
+// Who may call what, where tokens are required. The routes are those of the OpenAPI document of this
+// very node: a route that is added without a scope does not start, and one with a scope is tested here.
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildApp, type HttpApp, statusFalseReply } from '../../src/http/index.ts'
+import {
+  issueApiToken,
+  openTokens,
+  registerGate,
+  type TokenService,
+} from '../../src/tokens/index.ts'
+import { HandClock, type LedgerNode, type Reply, startLedgerNode } from '../support/ledger-node.ts'
+
+const SCOPE =
+  /^(?:public|token|ledger:read|node:(?:metrics|sync|admin)|db:\{db\}:(?:read|write|admin))$/
+const EVERYTHING = ['db:*:admin', 'ledger:read', 'node:metrics', 'node:sync', 'node:admin']
+
+const clock = new HandClock()
+const lines: string[] = []
+let node: LedgerNode
+let tokens: TokenService
+let routes: { method: string; path: string; scope: string }[]
+
+const tokenFor = async (scopes: readonly string[], subject = 'tester', lifeSeconds = 3_600) =>
+  (await issueApiToken(tokens, { subject, scopes, lifeSeconds })).token
+
+/** Sends a request that is refused for nothing but its token, as far as a path alone can tell. */
+async function call(method: string, path: string, headers: Record<string, string>) {
+  const controller = new AbortController()
+  const body = ['POST', 'PUT', 'PATCH'].includes(method) ? { body: '{"entries":[]}' } : {}
+  const reply = await fetch(node.url + path, {
+    method,
+    headers: { ...(method === 'PUT' ? {} : { 'content-type': 'application/json' }), ...headers },
+    signal: controller.signal,
+    ...body,
+  })
+  // Streams have no end.
+  if (reply.status === 200) {
+    controller.abort()
+    return { status: 200, json: null, headers: reply.headers }
+  }
+  const text = await reply.text()
+  return {
+    status: reply.status,
+    json: text === '' ? null : JSON.parse(text),
+    headers: reply.headers,
+  }
+}
+
+beforeAll(async () => {
+  tokens = await openTokens({ clock, folder: null, secret: null })
+  node = await startLedgerNode({ clock, tokens, log: (line) => lines.push(line) })
+  const { json } = await node.send('GET', '/doc/json')
+  routes = Object.entries<Record<string, { 'x-scope'?: string }>>(json.paths).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({
+        method: method.toUpperCase(),
+        path,
+        scope: operation['x-scope'] ?? 'none',
+      })),
+  )
+  const admin = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
+  await node.send('POST', '/api/fruit', undefined, admin)
+  await node.send('POST', '/api/a%3Ab', undefined, admin)
+})
+afterAll(() => node.close())
+
+/** `path` with values for its parameters. */
+const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
+
+it('every route of the document says what it asks of its caller', () => {
+  expect(routes.length).toBeGreaterThan(12)
+  expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
+  const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
+  expect(open.sort()).toEqual(expect.arrayContaining(['/healthz', '/readyz', '/session']))
+  // Nothing of the data is open to all.
+  expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
+})
+
+it('no route lets a request through that has no token, a bad one or one without its scope', async () => {
+  const expired = await tokenFor(EVERYTHING, 'tester', 1)
+  const elsewhere = await tokens.issue({
+    audience: 'daicho:samples',
+    subject: 'tester',
+    lifeSeconds: 60,
+    claims: { scope: EVERYTHING.join(' ') },
+  })
+  clock.time += 1_000
+  const good = await tokenFor(EVERYTHING)
+  const bad: [string, Record<string, string>][] = [
+    ['TOKEN_NEEDED', {}],
+    ['TOKEN_NEEDED', { authorization: 'Basic a2VlcGVyOmJyYXNzOiBrZXk=' }],
+    ['TOKEN_INVALID', { 'x-access-token': 'nonsense' }],
+    ['TOKEN_INVALID', { authorization: `Bearer ${expired}` }],
+    ['TOKEN_INVALID', { authorization: `Bearer ${elsewhere.token}` }],
+    ['TOKEN_INVALID', { authorization: `Bearer ${good.slice(0, -1)}` }],
+    ['TOKEN_INVALID', { authorization: `Bearer ${good}A` }],
+  ]
+  for (const { method, path, scope } of routes) {
+    const target = filled(path)
+    for (const [code, headers] of bad) {
+      const reply = await call(method, target, headers)
+      if (scope === 'public') {
+        expect([method, path, reply.json?.code]).not.toEqual([method, path, code])
+        continue
+      }
+      expect([method, path, reply.status, reply.json?.code]).toEqual([method, path, 401, code])
+      expect(reply.json).toEqual({ status: false, code, message: expect.any(String) })
+      expect(reply.headers.get('www-authenticate')).toBe('Bearer realm="daicho"')
+    }
+    if (scope === 'public' || scope === 'token') continue
+    const needed = scope.replace('{db}', 'fruit')
+    const wrong = await call(method, target, {
+      authorization: `Bearer ${await tokenFor(allBut(needed))}`,
+    })
+    expect([method, path, wrong.status, wrong.json]).toEqual([
+      method,
+      path,
+      403,
+      { status: false, code: 'SCOPE_MISSING', message: `the token lacks the scope ${needed}` },
+    ])
+  }
+})
+
+/** Every scope that does not include `needed`, which is the next one up. */
+function allBut(needed: string): string[] {
+  const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
+    needed.split(':')[2] ?? ''
+  ]
+  if (below === undefined) return EVERYTHING.filter((scope) => scope !== needed)
+  return [...EVERYTHING.slice(1), 'db:other:admin', ...below]
+}
+
+it('each route lets a request through whose token has its scope alone', async () => {
+  for (const { method, path, scope } of routes) {
+    if (scope === 'public') continue
+    const granted = scope === 'token' ? 'db:another:read' : scope.replace('{db}', 'fruit')
+    const reply = await call(method, filled(path), {
+      authorization: `Bearer ${await tokenFor([granted])}`,
+    })
+    expect([method, path, [401, 403].includes(reply.status)]).toEqual([method, path, false])
+    // What was deleted is there for the next route.
+    const all = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
+    await node.send('POST', '/api/fruit', undefined, all)
+  }
+})
+
+it('HEAD asks what GET asks', async () => {
+  const reply = await fetch(`${node.url}/api/fruit`, { method: 'HEAD' })
+  expect(reply.status).toBe(401)
+})
+
+describe('a token', () => {
+  it.each<[string, (token: string) => [string, Record<string, string>]]>([
+    ['the query', (token) => [`?token=${token}`, {}]],
+    ['x-access-token', (token) => ['', { 'x-access-token': token }]],
+    ['Authorization: Bearer', (token) => ['', { authorization: `Bearer ${token}` }]],
+    ['an escaped name', (token) => [`?%74oken=${token}`, {}]],
+    ['an empty query, then a header', (token) => ['?token=', { 'x-access-token': token }]],
+  ])('is taken from %s', async (_place, carry) => {
+    const [query, headers] = carry(await tokenFor(['db:fruit:read']))
+    const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
+    expect(status).toBe(200)
+  })
+
+  it('is the first that is given: a bad one is not made good by another, nor twice the same', async () => {
+    const token = await tokenFor(['db:fruit:read'])
+    const headers = { authorization: `Bearer ${token}` }
+    for (const query of ['?token=x', `?token=${token}&token=${token}`, '?token=&token=']) {
+      const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
+      expect([query, status]).toEqual([query, 401])
+    }
+  })
+
+  it('ends with its time and with its revocation, from the next request on', async () => {
+    const { token, jti } = await issueApiToken(tokens, {
+      subject: 'tester',
+      scopes: ['db:fruit:read'],
+      lifeSeconds: 60,
+    })
+    const short = await tokenFor(['db:fruit:read'], 'tester', 10)
+    const read = async (text: string) =>
+      (await node.send('GET', '/api/fruit', undefined, { 'x-access-token': text })).status
+    expect([await read(token), await read(short)]).toEqual([200, 200])
+    clock.time += 10_000
+    expect([await read(token), await read(short)]).toEqual([200, 401])
+    await tokens.revoke(jti)
+    expect(await read(token)).toBe(401)
+  })
+})
+
+describe('databases', () => {
+  const as = async (scopes: string[]) => {
+    const headers = { 'x-access-token': await tokenFor(scopes) }
+    return (method: string, path: string, body?: unknown): Promise<Reply> =>
+      node.send(method, path, body, headers)
+  }
+
+  it('are listed when the token can read them', async () => {
+    const dbs = async (scopes: string[]) => (await (await as(scopes))('GET', '/api/dbs')).json.dbs
+    expect(await dbs(['db:*:read'])).toEqual(expect.arrayContaining(['a:b', 'fruit']))
+    expect(await dbs(['db:fruit:write'])).toEqual(['fruit'])
+    expect(await dbs(['db:a:b:read'])).toEqual(['a:b'])
+    expect(await dbs(['db:none:read'])).toEqual([])
+    expect(await dbs(['ledger:read'])).toEqual([])
+  })
+
+  it('are made by who may administer them, items by who may write', async () => {
+    const writer = await as(['db:nuts:write'])
+    expect((await writer('POST', '/api/nuts')).status).toBe(403)
+    expect((await (await as(['db:nuts:admin']))('POST', '/api/nuts')).text).toBe('{"status":true}')
+    expect((await writer('POST', '/api/nuts', { id: 'hazel' })).status).toBe(200)
+    expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
+  })
+
+  it('that are refused are refused alike, whether they are there or not', async () => {
+    const stranger = await as(['db:nuts:admin'])
+    for (const method of ['GET', 'DELETE']) {
+      const there = await stranger(method, '/api/fruit')
+      const absent = await stranger(method, '/api/froot')
+      expect([there.status, there.json.code]).toEqual([absent.status, absent.json.code])
+    }
+  })
+
+  it('are changed together when the token may change each of them', async () => {
+    const caller = await as(['db:fruit:write', 'db:a:b:admin'])
+    const both = [
+      { method: 'create_item', db: 'fruit', item: { id: 'together' } },
+      { method: 'create_item', db: 'a:b', item: { id: 'together' } },
+    ]
+    expect((await caller('POST', '/api/ledgers', { entries: both })).status).toBe(200)
+    const refused = [
+      [...both, { method: 'delete_item', db: 'nuts', id: 'hazel' }],
+      [
+        { method: 'delete_db', db: 'fruit' },
+        { method: 'create_db', db: 'fruit' },
+      ],
+    ]
+    for (const entries of refused) {
+      const reply = await caller('POST', '/api/ledgers', { entries })
+      expect([reply.status, reply.json.code]).toEqual([403, 'SCOPE_MISSING'])
+    }
+    const entries = [
+      { method: 'delete_db', db: 'a:b' },
+      { method: 'create_db', db: 'a:b' },
+    ]
+    expect((await caller('POST', '/api/ledgers', { entries })).status).toBe(200)
+  })
+})
+
+it('no line of the log holds a token or what one is made of', async () => {
+  const token = await tokenFor(['db:fruit:read'])
+  const [head = '', payload = '', signature = ''] = token.split('.')
+  for (const path of [
+    `/api/fruit?token=${token}`,
+    `/api/none?%74oken=${token}`,
+    `/%zz?token=${token}`,
+  ]) {
+    await node.send('GET', path)
+    await node.send('GET', path, undefined, { 'x-access-token': token })
+  }
+  expect(lines.length).toBeGreaterThan(10)
+  const log = lines.join('')
+  for (const part of [payload, signature, `${head}.`]) expect(log).not.toContain(part)
+})
+
+describe('a listener with a gate', () => {
+  const start = (mount: (app: HttpApp) => void) =>
+    buildApp(
+      {
+        name: 'sample',
+        defaultPort: 0,
+        limits: { bodyBytesMax: 1, requestTimeoutMs: 1_000 },
+        sameOriginOnly: false,
+        statusOf: {},
+        refusalReply: statusFalseReply,
+        register: async (app) => {
+          registerGate(app, { tokens: null, publicPath: '/doc' })
+          mount(app)
+        },
+      },
+      { logger: pino({ level: 'silent' }), publicHosts: new Set() },
+    )
+
+  it('does not start with a route that declares no scope, or one that is none', async () => {
+    const handler = async () => ({})
+    await expect(start((app) => app.get('/x', handler))).rejects.toThrow('GET /x declares no scope')
+    const wrong = { config: { scope: 'db:{db}:read' } } as const
+    await expect(start((app) => app.get('/x', wrong, handler))).rejects.toThrow('/x cannot ask')
+    await expect(start((app) => app.get('/docs', handler))).rejects.toThrow('declares no scope')
+    const unknown = { config: { scope: 'db:{db}:own' as 'public' } }
+    await expect(start((app) => app.get('/:db', unknown, handler))).rejects.toThrow('cannot ask')
+    const app = await start((app) => app.get('/x', { config: { scope: 'public' } }, handler))
+    await app.close()
+  })
+})
