@@ -22,6 +22,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Every route behind a gate declares it; see `registerGate`. */
     scope?: RouteScope
+    /** A reply that goes on and on: it is broken off when the token ends. */
+    lasting?: boolean
   }
   interface FastifyRequest {
     /** Whoever makes the request; null where no tokens are required. */
@@ -43,6 +45,8 @@ export const API_TOKEN_SCHEMES = {
   apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
 } as const
 
+/** How often the token of a reply that lasts is looked at again; it costs a few microseconds. */
+const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
 
 /**
@@ -60,7 +64,7 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
   app.addHook('onRoute', (route) => {
     if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
     const asked = askedBy(route)
-    const scope = route.config?.scope
+    const { scope, lasting = false } = route.config ?? {}
     const security =
       tokens === null || asked === 'public'
         ? {}
@@ -77,6 +81,7 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
         }
         request.caller = await admitted(tokens, request, reply)
         if (asked !== 'token') demand(request.caller, needOf(asked, request))
+        if (lasting) breakOffInTime(tokens, request, reply)
       },
       ...[route.onRequest ?? []].flat(),
     ]
@@ -129,6 +134,18 @@ async function admitted(
   throw token === undefined
     ? new HttpRefusal(401, 'TOKEN_NEEDED', 'a token is needed: send Authorization: Bearer <token>')
     : new HttpRefusal(401, 'TOKEN_INVALID', 'the token is not valid here, or no longer')
+}
+
+/** Looks again and again whether the token still is valid, as long as the reply lasts. */
+function breakOffInTime(tokens: TokenService, request: FastifyRequest, reply: FastifyReply): void {
+  const token = String(tokenOf(request))
+  const { socket } = request
+  const again = setInterval(() => {
+    // Whatever went wrong: who cannot be told to be allowed is not.
+    callerOf(tokens, token).catch(() => socket.destroy())
+  }, RECHECK_MS)
+  again.unref()
+  reply.raw.once('close', () => clearInterval(again))
 }
 
 /**

@@ -27,9 +27,9 @@ export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: 
   app.post(
     '/session',
     {
+      // Not of the API: it belongs to the page at `/`.
       schema: {
-        tags: ['operations'],
-        summary: 'Exchange the Basic credentials of the dashboard for a token of 15 minutes',
+        hide: true,
         response: { 200: SessionReply, '4xx': Failure, '5xx': Failure },
       },
       config: { scope: 'public' },
