@@ -9,6 +9,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   chain: ['base'],
   filter: ['base'],
   http: ['base'],
+  client: ['chain', 'base'],
   storage: ['chain', 'filter', 'base'],
   tokens: ['http', 'base'],
   ledger: ['storage', 'chain', 'filter', 'tokens', 'http', 'base'],

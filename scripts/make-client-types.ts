@@ -1,0 +1,192 @@
+// Writes the types of every operation of the ledger into `src/client/operations/`, from the OpenAPI
+// document that the ledger itself serves. Run it after a route was added or its shapes changed:
+//   node scripts/make-client-types.ts
+// test/client/operations.test.ts tells when that was forgotten.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { systemClock } from '../src/base/clock.ts'
+import { buildApp } from '../src/http/index.ts'
+import { ledgerComponent, openLedger } from '../src/ledger/index.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+/** Where the files stand. */
+export const OPERATIONS_FOLDER = join(root, 'src/client/operations')
+
+/** What a JSON schema of our routes is made of. */
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | Schema
+  readonly description?: string
+}
+
+interface Operation {
+  readonly summary?: string
+  readonly tags?: readonly string[]
+  readonly parameters?: readonly {
+    readonly in: string
+    readonly name: string
+    readonly required?: boolean
+    readonly schema: Schema
+  }[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> }
+  readonly responses: Readonly<
+    Record<string, { content?: Readonly<Record<string, { schema: Schema }>> }>
+  >
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+
+/** The texts of all files by their names. */
+export async function operationFiles(): Promise<Map<string, string>> {
+  const { paths } = await documentOfLedger()
+  const byTag = new Map<string, string[]>()
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      const tag = operation.tags?.[0] ?? 'others'
+      const text = operationText(`${method.toUpperCase()} ${path}`, operation)
+      byTag.set(tag, [...(byTag.get(tag) ?? []), text])
+    }
+  }
+  const note = '// Made by scripts/make-client-types.ts. Do not edit.\n'
+  const files = [...byTag].map(([tag, operations]) => {
+    const head = `${note}/** Operations under the tag \`${tag}\`, by method and path. */\n`
+    const text = `${head}export interface ${typeName(tag)} {\n${operations.join('\n')}\n}\n`
+    return [`${tag}.ts`, text] as const
+  })
+  const tags = [...byTag.keys()]
+  const imports = tags.map((tag) => `import type { ${typeName(tag)} } from './${tag}.ts'\n`).sort()
+  const all = tags.map(typeName).join(', ')
+  const index =
+    `${note}${imports.join('')}\n/** What each operation is sent and gives back, by method and path. */\n` +
+    `export interface Operations extends ${all} {}\n`
+  return new Map(
+    [...files, ['all.ts', index] as const].map(([name, text]) => [name, formatted(name, text)]),
+  )
+}
+
+const typeName = (tag: string) => `${tag.charAt(0).toUpperCase()}${tag.slice(1)}Calls`
+
+async function documentOfLedger(): Promise<Document> {
+  const ledger = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
+  const logger = pino({ level: 'silent' })
+  const component = ledgerComponent({
+    ledger: ledger.service,
+    credentials: { name: '', password: '' },
+    tokens: null,
+    logger,
+    clock: systemClock,
+    version: '',
+    close: () => ledger.close(),
+  })
+  const app = await buildApp(component, { logger, publicHosts: new Set() })
+  try {
+    const reply = await app.inject({ url: '/doc/json', headers: { host: 'localhost' } })
+    return JSON.parse(reply.body)
+  } finally {
+    await app.close()
+  }
+}
+
+function operationText(key: string, operation: Operation): string {
+  const { summary = '', parameters = [], requestBody, responses } = operation
+  const members = [
+    ...parametersText('path', parameters),
+    ...parametersText('query', parameters),
+    ...bodyText(requestBody?.content['application/json']?.schema),
+  ]
+  const reply = responses['200']?.content?.['application/json']?.schema
+  const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
+  // What is no JSON has no type of its own: bytes, events.
+  const output = reply === undefined ? 'unknown' : typeOf(reply)
+  return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${output} }`
+}
+
+/** `token` is left out: the client sends it in a header. */
+function parametersText(place: 'path' | 'query', all: Operation['parameters'] = []): string[] {
+  const own = all.filter((parameter) => parameter.in === place && parameter.name !== 'token')
+  if (own.length === 0) return []
+  const isNeeded = own.some(({ required }) => required === true)
+  const members = own.map(
+    ({ name, required, schema }) =>
+      `${memberComment(schema)}${nameText(name)}${required === true ? '' : '?'}: ${typeOf(schema)}`,
+  )
+  return [`${place}${isNeeded ? '' : '?'}: { ${members.join('; ')} }`]
+}
+
+function bodyText(schema: Schema | undefined): string[] {
+  if (schema === undefined) return []
+  const options = schema.anyOf?.filter(({ type }) => type !== 'null')
+  const isOptional = options !== undefined && options.length < (schema.anyOf?.length ?? 0)
+  return [isOptional ? `body?: ${typeOf({ anyOf: options })}` : `body: ${typeOf(schema)}`]
+}
+
+function typeOf(schema: Schema): string {
+  const { const: value, enum: values, anyOf, type, items } = schema
+  if (value !== undefined) return literal(value)
+  if (values !== undefined) return values.map(literal).join(' | ')
+  if (anyOf !== undefined) return [...new Set(anyOf.map(typeOf))].join(' | ')
+  if (Array.isArray(type)) return type.map((each) => typeOf({ ...schema, type: each })).join(' | ')
+  switch (type) {
+    case 'integer':
+      return 'number'
+    case 'string':
+    case 'number':
+    case 'boolean':
+    case 'null':
+      return String(type)
+    case 'array':
+      return `readonly (${typeOf(items ?? {})})[]`
+    case 'object':
+      return objectText(schema)
+    default:
+      return 'unknown'
+  }
+}
+
+function objectText({ properties = {}, required = [], additionalProperties }: Schema): string {
+  const members = Object.entries(properties).map(([name, member]) => {
+    const mark = required.includes(name) ? '' : '?'
+    return `${memberComment(member)}${nameText(name)}${mark}: ${typeOf(member)}`
+  })
+  if (additionalProperties === true) members.push('[member: string]: unknown')
+  return members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
+}
+
+const literal = (value: unknown) =>
+  typeof value === 'string' ? `'${value.replaceAll("'", "\\'")}'` : JSON.stringify(value)
+const nameText = (name: string) => (/^[A-Za-z_]\w*$/.test(name) ? name : `'${name}'`)
+
+function memberComment({ description }: Schema): string {
+  if (description === undefined) return ''
+  const [first = ''] = description.split('\n')
+  return `\n/** ${first.replaceAll('*/', '* /')} */\n`
+}
+
+function formatted(name: string, text: string): string {
+  const path = join(OPERATIONS_FOLDER, name)
+  const { stdout, stderr, status } = spawnSync(
+    join(root, 'node_modules/.bin/biome'),
+    ['check', '--write', '--colors=off', `--stdin-file-path=${path}`],
+    { cwd: root, input: text, encoding: 'utf8' },
+  )
+  if (status !== 0) throw new Error(`biome cannot format ${name}: ${stderr}`)
+  return stdout
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  rmSync(OPERATIONS_FOLDER, { recursive: true, force: true })
+  mkdirSync(OPERATIONS_FOLDER, { recursive: true })
+  for (const [name, text] of await operationFiles())
+    writeFileSync(join(OPERATIONS_FOLDER, name), text)
+}

@@ -1,0 +1,16 @@
+export type { Attachment, AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
+export type { Timing } from './back-off.ts'
+export type { Change, ChangesOptions, Entry } from './changes.ts'
+export type {
+  ChangeOptions,
+  DatabaseClient,
+  QueryOptions,
+  Read,
+  Revision,
+  Stored,
+  Written,
+} from './database.ts'
+export { ClientError } from './error.ts'
+export { type ChangeRequest, LedgerClient, type Recorded } from './ledger.ts'
+export type { Operations } from './operations/all.ts'
+export type { ClientOptions, Content, RequestOptions } from './transport.ts'

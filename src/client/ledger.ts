@@ -1,0 +1,92 @@
+import { type Change, type ChangesOptions, changesOf } from './changes.ts'
+import { DatabaseClient } from './database.ts'
+import type { Operations } from './operations/all.ts'
+import {
+  type ClientOptions,
+  jsonOf,
+  pathOf,
+  type Query,
+  type RequestOptions,
+  Transport,
+} from './transport.ts'
+
+/** A change in a list that is made as a whole: `method` is that of its entry. */
+export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
+
+/** Where a list of changes was recorded. */
+export type Recorded = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
+
+/** A ledger database, by its address. All methods fail with ClientError. */
+export class LedgerClient {
+  readonly #transport: Transport
+  #serverId: number | null = null
+
+  /** `url` is where the node listens. Errors: TypeError when it is no URL. */
+  constructor(url: string | URL, options: ClientOptions = {}) {
+    this.#transport = new Transport(url, options)
+  }
+
+  /** The server id of the node. */
+  async serverId(options: RequestOptions = {}): Promise<number> {
+    this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
+    return this.#serverId
+  }
+
+  /** The names of the databases; where tokens are required, of those that the token can read. */
+  async databases(options: RequestOptions = {}): Promise<readonly string[]> {
+    return (await this.request('GET /api/dbs', {}, options)).dbs
+  }
+
+  /** A database by its name, with the type that its items have; asks the node nothing. */
+  database<Item extends object = Record<string, unknown>>(name: string): DatabaseClient<Item> {
+    return new DatabaseClient(this.#transport, name)
+  }
+
+  /** Creates a database. */
+  async createDatabase(name: string, options: RequestOptions = {}): Promise<void> {
+    await this.request('POST /api/{db}', { path: { db: name } }, options)
+  }
+
+  /** Deletes a database with its items; the ledger keeps every entry. */
+  async deleteDatabase(name: string, options: RequestOptions = {}): Promise<void> {
+    await this.request('DELETE /api/{db}', { path: { db: name } }, options)
+  }
+
+  /** Makes all `changes`, of any databases, in one block, or none of them. */
+  async record(changes: readonly ChangeRequest[], options: RequestOptions = {}): Promise<Recorded> {
+    const body = { entries: changes }
+    const { block, results } = await this.request('POST /api/ledgers', { body }, options)
+    return { block, results }
+  }
+
+  /** Follows the entries of the node's own chain; see `changesOf`. */
+  async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
+    const { signal } = options
+    const serverId = await this.serverId(signal === undefined ? {} : { signal })
+    yield* changesOf(this.#transport, serverId, options)
+  }
+
+  /**
+   * Any operation of the API by its method and path, typed as the node declares it. Shapes: `input`
+   * holds `path`, `query` and `body`, as far as the operation has them.
+   */
+  async request<Key extends keyof Operations>(
+    operation: Key,
+    input: Operations[Key]['input'],
+    options: RequestOptions = {},
+  ): Promise<Operations[Key]['reply']> {
+    const [method = '', template = ''] = operation.split(' ')
+    const { path = {}, query = {}, body } = input as Input
+    const call = { method, path: pathOf(template, path), query, body, ...options }
+    return method === 'GET'
+      ? this.#transport.read(call, jsonOf<Operations[Key]['reply']>)
+      : this.#transport.write(call, jsonOf<Operations[Key]['reply']>)
+  }
+}
+
+/** What the inputs of all operations have in common. */
+interface Input {
+  readonly path?: Readonly<Record<string, string>>
+  readonly query?: Query
+  readonly body?: unknown
+}

@@ -1,0 +1,70 @@
+// Made by scripts/make-client-types.ts. Do not edit.
+/** Operations under the tag `items`, by method and path. */
+export interface ItemsCalls {
+  /** List the ids of a database, in the order of creation */
+  'GET /api/{db}': {
+    input: {
+      path: { db: string }
+      query?: {
+        limit?: number
+        offset?: number
+        after?: string
+        docs?: 'true' | '1' | 'false' | '0'
+      }
+    }
+    reply: {
+      status: true
+      items: readonly string[]
+      docs?: readonly { [member: string]: unknown }[]
+      limit: number
+      offset: number
+    }
+  }
+  /** Read one item */
+  'GET /api/{db}/{id}': {
+    input: { path: { db: string; id: string } }
+    reply: {
+      status: true
+      /** As stored, with its id */
+      item: {
+        /** Id of the item */
+        id: string
+        [member: string]: unknown
+      }
+    }
+  }
+  /** Replace one item */
+  'POST /api/{db}/{id}': {
+    input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
+    reply:
+      | {
+          status: true
+          /** Id of the item */
+          id: string
+        }
+      | {
+          status: true
+          /** In the order of the list */
+          ids: readonly string[]
+        }
+      | { status: true }
+  }
+  /** Change members of one item (RFC 7396) */
+  'PATCH /api/{db}/{id}': {
+    input: { path: { db: string; id: string }; body: { [member: string]: unknown } }
+    reply:
+      | {
+          status: true
+          /** Id of the item */
+          id: string
+        }
+      | {
+          status: true
+          /** In the order of the list */
+          ids: readonly string[]
+        }
+      | { status: true }
+  }
+  /** Delete one item; the ledger keeps its entries */
+  'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
+}

@@ -1,0 +1,158 @@
+// The client against a real node.
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { LedgerClient } from '../../src/client/index.ts'
+import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
+import { HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { collected } from './fake-node.ts'
+
+interface Fruit {
+  name: string
+  price?: number
+}
+
+let node: LedgerNode
+let ledger: LedgerClient
+beforeAll(async () => {
+  node = await startLedgerNode()
+  ledger = new LedgerClient(`${node.url}/`)
+})
+afterAll(() => node.close())
+
+it('databases are created, listed and deleted', async () => {
+  await ledger.createDatabase('台帳 %2F?#')
+  expect(await ledger.databases()).toEqual(['台帳 %2F?#'])
+  await expect(ledger.createDatabase('台帳 %2F?#')).rejects.toMatchObject({
+    name: 'ClientError',
+    code: 'DATABASE_EXISTS',
+    status: 409,
+  })
+  await ledger.deleteDatabase('台帳 %2F?#')
+  expect(await ledger.databases()).toEqual([])
+})
+
+it('items are created, read, replaced, patched and deleted, and each says where it was recorded', async () => {
+  await ledger.createDatabase('fruit')
+  const fruit = ledger.database<Fruit>('fruit')
+  const created = await fruit.create({ name: 'apple' })
+  const plum = await fruit.create({ id: 'a/../b?c', name: 'plum' }).catch((error) => error.code)
+  expect(plum).toBe('ITEM_ID_INVALID')
+  expect(await fruit.create({ id: '%2e?#台', name: 'plum' })).toMatchObject({ id: '%2e?#台' })
+  expect((await fruit.read('%2e?#台'))?.item).toEqual({ id: '%2e?#台', name: 'plum' })
+
+  const read = await fruit.read(created.id)
+  expect(read).toEqual({
+    item: { id: created.id, name: 'apple' },
+    position: created.position,
+    etag: `"${created.position}"`,
+  })
+  const replaced = await fruit.replace(created.id, { name: 'apple', price: 2 })
+  expect(replaced.position).not.toBe(created.position)
+  const patched = await fruit.patch(created.id, { price: 3 })
+  expect(await fruit.read(created.id)).toEqual({
+    item: { id: created.id, name: 'apple', price: 3 },
+    position: patched.position,
+    etag: patched.etag,
+  })
+  await fruit.delete(created.id)
+  expect(await fruit.read(created.id)).toBeNull()
+  await expect(fruit.delete(created.id)).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
+  await expect(ledger.database('none').read('x')).rejects.toMatchObject({
+    code: 'DATABASE_NOT_FOUND',
+  })
+})
+
+it('many items are created together, and read page by page', async () => {
+  await ledger.createDatabase('numbers')
+  const numbers = ledger.database<{ n: number }>('numbers')
+  const items = Array.from({ length: 25 }, (_, n) => ({ id: `i${n}`, n }))
+  expect(await numbers.createAll(items)).toEqual(items.map(({ id }) => id))
+  await expect(numbers.createAll([{ n: 0 }, { id: 'i3', n: 3 }])).rejects.toMatchObject({
+    code: 'ITEM_EXISTS',
+  })
+  for (const pageSize of [1, 7, 25, 26, undefined]) {
+    const options = pageSize === undefined ? {} : { pageSize }
+    expect(await collected(numbers.query(options))).toEqual(items)
+  }
+  const some = await collected(numbers.ids({ pageSize: 4, limit: 6, after: 'i9' }))
+  expect(some).toEqual(['i10', 'i11', 'i12', 'i13', 'i14', 'i15'])
+  expect(await collected(numbers.ids({ limit: 0 }))).toEqual([])
+  await expect(collected(numbers.ids({ after: 'none' }))).rejects.toMatchObject({
+    code: 'ITEM_NOT_FOUND',
+  })
+})
+
+it('a list goes on when the item that it stands at is deleted meanwhile', async () => {
+  await ledger.createDatabase('shrinking')
+  const shrinking = ledger.database<{ n: number }>('shrinking')
+  await shrinking.createAll(Array.from({ length: 9 }, (_, n) => ({ id: `i${n}`, n })))
+  const seen: string[] = []
+  for await (const { id } of shrinking.query({ pageSize: 3 })) {
+    seen.push(id)
+    if (id === 'i2' || id === 'i4' || id === 'i5') await shrinking.delete(id)
+  }
+  expect(seen).toEqual(['i0', 'i1', 'i2', 'i3', 'i4', 'i5', 'i6', 'i7', 'i8'])
+})
+
+it('changes of several databases are made as one, or not at all', async () => {
+  await ledger.createDatabase('one')
+  const { block, results } = await ledger.record([
+    { method: 'create_db', db: 'two' },
+    { method: 'create_item', db: 'one', item: { id: 'x' } },
+    { method: 'create_item', db: 'two', item: { id: 'y' } },
+  ])
+  expect(block.serverid).toBe(await ledger.serverId())
+  expect(results).toEqual([{ id: null }, { id: 'x' }, { id: 'y' }])
+  await expect(
+    ledger.record([
+      { method: 'delete_item', db: 'one', id: 'x' },
+      { method: 'delete_item', db: 'one', id: 'x' },
+    ]),
+  ).rejects.toMatchObject({ code: 'ITEM_NOT_FOUND' })
+  expect((await ledger.database('one').read('x'))?.item).toEqual({ id: 'x' })
+})
+
+it('any operation can be called by its method and path, with the types of the node', async () => {
+  const serverid = String(await ledger.serverId())
+  const { ledgers, offset } = await ledger.request('GET /api/ledgers', {
+    query: { serverid, limit: 1, offset: 1, proof: 'true' },
+  })
+  expect([offset, ledgers.length, ledgers[0]?.proof?.height]).toEqual([1, 1, 1])
+  expect(await ledger.request('GET /healthz', {})).toEqual({ status: true })
+})
+
+it('names that a path would take for steps are refused before they are sent', async () => {
+  for (const name of ['', '.', '..', '\ud800']) {
+    const refused = { code: 'NAME_INVALID', status: 0 }
+    await expect(ledger.createDatabase(name)).rejects.toMatchObject(refused)
+    await expect(ledger.database('fruit').delete(name)).rejects.toMatchObject(refused)
+    const attachments = ledger.database('fruit').attachments('x')
+    await expect(attachments.delete(name)).rejects.toMatchObject(refused)
+  }
+})
+
+it('sends its token in a header, or what a function gives for each request', async () => {
+  const clock = new HandClock()
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const gated = await startLedgerNode({ clock, tokens })
+  const issue = async () =>
+    (await issueApiToken(tokens, { subject: 't', scopes: ['db:*:admin'], lifeSeconds: 60 })).token
+  const [fixed, fresh] = [
+    new LedgerClient(gated.url, { token: await issue() }),
+    new LedgerClient(gated.url, { token: issue }),
+  ]
+  await fixed.createDatabase('fruit')
+  clock.time += 60_000
+  await expect(fixed.databases()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })
+  expect(await fresh.databases()).toEqual(['fruit'])
+  await expect(new LedgerClient(gated.url).databases()).rejects.toMatchObject({
+    code: 'TOKEN_NEEDED',
+  })
+  const broken = new LedgerClient(gated.url, { token: () => Promise.reject(new Error('no login')) })
+  await expect(broken.databases()).rejects.toThrow('no login')
+  await gated.close()
+})
+
+it('a request ends with its signal, with the reason that was given', async () => {
+  const reason = new Error('enough')
+  await expect(ledger.databases({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+})

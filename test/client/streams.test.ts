@@ -1,0 +1,103 @@
+// History, time travel and attachments, against replies as they are specified.
+import { expect, it } from 'vitest'
+import { LedgerClient } from '../../src/client/index.ts'
+import { broken, collected, fakeNode, json, noted } from './fake-node.ts'
+
+const FILE = { name: 'a b.txt', content_type: 'text/plain', length: 5, sha256: 'f'.repeat(64) }
+const PUT = json(200, { status: true, attachment: FILE })
+const item = (url: string) =>
+  new LedgerClient(url, { timing: noted() }).database('fruit').attachments('x/y')
+
+it('an attachment goes up as bytes, text, blob or stream, with its type', async () => {
+  const node = await fakeNode(PUT)
+  const attachments = item(node.url)
+  const stream = () => new Blob(['hello']).stream()
+  for (const content of ['hello', new Blob(['hello']), Buffer.from('hello'), stream(), stream]) {
+    expect(await attachments.put('a b.txt', content, { contentType: 'text/plain' })).toEqual(FILE)
+    const request = node.requests.at(-1)
+    expect([request?.method, request?.path, request?.body]).toEqual([
+      ...['PUT', '/api/fruit/x%2Fy/attachments/a%20b.txt', 'hello'],
+    ])
+    expect(request?.headers['content-type']).toBe('text/plain')
+  }
+  await attachments.put('a b.txt', 'hello')
+  expect(node.requests.at(-1)?.headers['content-type']).toBe('application/octet-stream')
+})
+
+it('what can be sent again is; a stream that was begun is not', async () => {
+  const node = await fakeNode(broken, PUT, broken)
+  const attachments = item(node.url)
+  const stream = () => new Blob(['hello']).stream()
+  expect(await attachments.put('a', stream)).toEqual(FILE)
+  expect(node.requests.map(({ body }) => body)).toEqual(['hello', 'hello'])
+  await expect(attachments.put('a', stream())).rejects.toMatchObject({ code: 'UNREACHABLE' })
+  expect(node.requests).toHaveLength(3)
+})
+
+it('an attachment comes down as a stream, whole or in part', async () => {
+  const node = await fakeNode((response, { headers }) => {
+    const part =
+      headers.range === 'bytes=1-3' ? 'ell' : headers.range === 'bytes=2-' ? 'llo' : 'hello'
+    response.writeHead(part === 'hello' ? 200 : 206, {
+      'content-type': 'text/plain',
+      'content-length': part.length,
+      etag: '"f"',
+    })
+    response.end(part)
+  })
+  for (const [range, expected] of [
+    [undefined, 'hello'],
+    [{ from: 1, to: 3 }, 'ell'],
+    [{ from: 2 }, 'llo'],
+  ] as const) {
+    const got = await item(node.url).get('a b.txt', range === undefined ? {} : { range })
+    expect([got.contentType, got.length, got.etag]).toEqual(['text/plain', expected.length, '"f"'])
+    expect(await new Response(got.stream).text()).toBe(expected)
+  }
+})
+
+it('attachments are listed to their end, and deleted', async () => {
+  const page = (length: number) =>
+    json(200, { status: true, attachments: Array(length).fill(FILE), limit: 500, offset: 0 })
+  const node = await fakeNode(page(500), page(2), json(200, { status: true }))
+  expect(await collected(item(node.url).list())).toHaveLength(502)
+  await item(node.url).delete('a')
+  expect(node.requests.map(({ method, path }) => [method, path])).toEqual([
+    ['GET', '/api/fruit/x%2Fy/attachments?limit=500&offset=0'],
+    ['GET', '/api/fruit/x%2Fy/attachments?limit=500&offset=500'],
+    ['DELETE', '/api/fruit/x%2Fy/attachments/a'],
+  ])
+})
+
+it('history is read to its end; an item can be read as it was', async () => {
+  const first = { position: '1.0', timestamp: 1, method: 'create_item', item: { id: 'x', n: 1 } }
+  const last = { position: '4.2', timestamp: 2, method: 'delete_item' }
+  const node = await fakeNode(
+    json(200, { status: true, history: [first], limit: 500, cursor: '1.0' }),
+    json(200, { status: true, history: [last], limit: 500, cursor: null }),
+    json(200, { status: true, item: first.item }, { 'ledger-position': '7/1.0', etag: '"1.0"' }),
+    json(404, { status: false }),
+  )
+  const fruit = new LedgerClient(node.url).database<{ n: number }>('fruit')
+  expect(await collected(fruit.history('x'))).toEqual([first, last])
+  expect((await fruit.read('x', { at: 3 }))?.item).toEqual({ id: 'x', n: 1 })
+  expect(await fruit.read('x', { at: 5 })).toBeNull()
+  expect(node.requests.map(({ path }) => path)).toEqual([
+    '/api/fruit/x/history?limit=500',
+    '/api/fruit/x/history?limit=500&cursor=1.0',
+    '/api/fruit/x?at=3',
+    '/api/fruit/x?at=5',
+  ])
+})
+
+it('a condition goes along, and its failure is told', async () => {
+  const failed = json(412, { status: false, code: 'PRECONDITION_FAILED', message: 'changed' })
+  const node = await fakeNode(failed)
+  const fruit = new LedgerClient(node.url).database('fruit')
+  const refused = { code: 'PRECONDITION_FAILED', status: 412 }
+  await expect(fruit.patch('x', {}, { ifMatch: '"1.0"' })).rejects.toMatchObject(refused)
+  await expect(fruit.replace('x', {}, { ifAbsent: true })).rejects.toMatchObject(refused)
+  const [patch, replace] = node.requests.map(({ headers }) => headers)
+  expect([patch?.['if-match'], patch?.['if-none-match']]).toEqual(['"1.0"', undefined])
+  expect([replace?.['if-match'], replace?.['if-none-match']]).toEqual([undefined, '*'])
+})
