@@ -1,40 +1,18 @@
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Listener } from '../../src/http/index.ts'
 import { readWithSheetJs } from '../converter/readers.ts'
 import { startConverter } from '../converter/service.ts'
-
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
-
-/** The browser to test with: the one named, the system's, or the one that npm installed. */
-async function browserPath(): Promise<string> {
-  const named = process.env.CHROMIUM
-  if (named !== undefined && named !== '') return named
-  if (existsSync('/usr/bin/chromium')) return '/usr/bin/chromium'
-  // Makes the package bring its own copies of libraries that the system may lack.
-  process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
-  const { default: packaged } = await import('@sparticuz/chromium')
-  return packaged.executablePath()
-}
+import { launchBrowser } from '../support/browser.ts'
 
 let browser: Browser
 let converter: Listener
 let picture: Buffer
 beforeAll(async () => {
   converter = await startConverter()
-  browser = await chromium.launch({ executablePath: await browserPath(), args: FLAGS })
+  browser = await launchBrowser()
   const raw = Buffer.from(Array.from({ length: 30 * 20 * 3 }, (_, at) => (at * 13) & 255))
   picture = await sharp(raw, { raw: { width: 30, height: 20, channels: 3 } })
     .png()

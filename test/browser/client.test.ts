@@ -1,0 +1,78 @@
+// The sources of the client in a browser, on a page of the same origin as the node, as behind a proxy.
+import { readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { stripTypeScriptTypes } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { launchBrowser } from '../support/browser.ts'
+import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+
+const EVENT =
+  'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
+
+/** Serves a page, the client as modules, a feed of one event, and the node behind them. */
+async function answer(node: LedgerNode, request: IncomingMessage, response: ServerResponse) {
+  const path = request.url ?? ''
+  if (path === '/page') {
+    response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>x</title>')
+  } else if (path.startsWith('/client/')) {
+    const source = readFileSync(new URL(`../../src${path}`, import.meta.url), 'utf8')
+    response.writeHead(200, { 'content-type': 'text/javascript' })
+    response.end(stripTypeScriptTypes(source))
+  } else if (path.includes('/changes')) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(EVENT)
+  } else {
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part)
+    const body = parts.length === 0 ? undefined : Buffer.concat(parts).toString()
+    const reply = await node.send(request.method ?? '', path, body)
+    const { status, headers } = reply
+    response.writeHead(
+      status,
+      Object.fromEntries(
+        ['etag', 'ledger-position', 'content-type'].flatMap((name) => {
+          const value = headers.get(name)
+          return value === null ? [] : [[name, value]]
+        }),
+      ),
+    )
+    response.end(reply.text)
+  }
+}
+
+it('the client works in a browser as it does in Node', async () => {
+  const node = await startLedgerNode()
+  const server = createServer((request, response) => void answer(node, request, response))
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  const browser = await launchBrowser()
+  onTestFinished(async () => {
+    await browser.close()
+    server.closeAllConnections()
+    server.close()
+    await node.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const page = await browser.newPage()
+  await page.goto(`http://127.0.0.1:${port}/page`)
+  // As text: what runs over there is not of this program.
+  const seen = await page.evaluate(`(async () => {
+    const { LedgerClient, ClientError } = await import('/client/index.ts')
+    const ledger = new LedgerClient(location.origin)
+    await ledger.createDatabase('fruit')
+    const fruit = ledger.database('fruit')
+    const written = await fruit.create({ id: '台', n: 1 })
+    await fruit.patch('台', { n: 2 })
+    const items = []
+    for await (const item of fruit.query({ pageSize: 1 })) items.push(item)
+    const refused = await fruit.create({ id: '台' }).catch((error) => [error instanceof ClientError, error.code])
+    const changes = []
+    for await (const change of ledger.changes()) { changes.push(change.entry.db); break }
+    return { position: written.position, items, refused, changes }
+  })()`)
+  expect(seen).toEqual({
+    position: '1.0',
+    items: [{ id: '台', n: 2 }],
+    refused: [true, 'ITEM_EXISTS'],
+    changes: ['台'],
+  })
+})
