@@ -9,6 +9,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     'converter-beside-ledger': () => import('./converter-beside-ledger.ts'),
     changes: () => import('./changes.ts'),
     samples: () => import('./samples.ts'),
+    tokens: () => import('./tokens.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)

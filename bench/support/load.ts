@@ -11,19 +11,21 @@ export async function load(request: {
   url: string
   method: 'GET' | 'POST'
   body?: string
+  headers?: Readonly<Record<string, string>>
   connections: number
   seconds: number
   /** Requests a second; as many as go when absent. */
   overallRate?: number
 }): Promise<Run> {
-  const { url, method, body, connections, seconds, overallRate } = request
+  const { url, method, body, headers, connections, seconds, overallRate } = request
   const result = await autocannon({
     url,
     method,
     connections,
     duration: seconds,
     ...(overallRate === undefined ? {} : { overallRate }),
-    ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body }),
   })
   if (result.non2xx > 0 || result.errors > 0) {
     throw new Error(`${method} ${url}: ${result.non2xx} refusals, ${result.errors} errors`)

@@ -53,10 +53,13 @@ export function serverOf(child: ChildProcess, url: string): Server {
 }
 
 /** The ledger, durable, in `folder`. */
-export function startLedger(folder: string): Promise<Server> {
+export function startLedger(
+  folder: string,
+  variables: Record<string, string> = {},
+): Promise<Server> {
   const main = path('../../src/cli/main.ts')
   const flags = ['serve', '--only', 'ledger', '--port', '0', '--json']
-  return startProgram([main, ...flags], { SYSTEM_FOLDER: folder })
+  return startProgram([main, ...flags], { SYSTEM_FOLDER: folder, ...variables })
 }
 
 /** The baseline. */

@@ -23,9 +23,9 @@ export interface Change {
 /** Which changes. */
 export interface ChangesOptions extends RequestOptions {
   /** Only of these databases. */
-  readonly databases?: readonly string[]
+  readonly databases?: readonly string[] | undefined
   /** After this position; `start` for all entries, `now`, the default, for those to come. */
-  readonly since?: string
+  readonly since?: string | undefined
 }
 
 /** The longest wait before the stream is opened again. */

@@ -24,19 +24,19 @@ export interface Read<Item> {
 /** Under which condition a change is made; else the error's code is `PRECONDITION_FAILED`. */
 export interface ChangeOptions extends RequestOptions {
   /** Only while the item still is as when it had this `etag`. */
-  readonly ifMatch?: string
+  readonly ifMatch?: string | undefined
 }
 
 /** Which items, in which order. */
 export interface QueryOptions extends RequestOptions {
   /** `where`, `order` and `fields` of a filter, as the node reads them. */
-  readonly filter?: Readonly<Record<string, unknown>>
+  readonly filter?: Readonly<Record<string, unknown>> | undefined
   /** At most so many in all. */
-  readonly limit?: number
+  readonly limit?: number | undefined
   /** Only what was created after the item with this id. */
-  readonly after?: string
+  readonly after?: string | undefined
   /** Items for each request, 1..10,000; 500 unless said otherwise. */
-  readonly pageSize?: number
+  readonly pageSize?: number | undefined
 }
 
 /** A revision of an item. */
@@ -96,7 +96,7 @@ export class DatabaseClient<Item extends object> {
    */
   async read(
     id: string,
-    options: RequestOptions & { readonly at?: number } = {},
+    options: RequestOptions & { readonly at?: number | undefined } = {},
   ): Promise<Read<Item> | null> {
     const { at, ...rest } = options
     const call = { method: 'GET', path: this.#path(id), query: { at }, ...rest }

@@ -61,8 +61,7 @@ export class LedgerClient {
 
   /** Follows the entries of the node's own chain; see `changesOf`. */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
-    const { signal } = options
-    const serverId = await this.serverId(signal === undefined ? {} : { signal })
+    const serverId = await this.serverId({ signal: options.signal })
     yield* changesOf(this.#transport, serverId, options)
   }
 

@@ -4,11 +4,11 @@ import { ClientError, isPassing } from './error.ts'
 /** How a node is reached. */
 export interface ClientOptions {
   /** A token, or what gives one for each request; where the node requires none, nothing. */
-  readonly token?: string | (() => string | Promise<string>)
+  readonly token?: string | (() => string | Promise<string>) | undefined
   /** Milliseconds for one attempt: 30,000 unless said otherwise. Streams are timed until they begin. */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: number | undefined
   /** How often a request is repeated that may pass the next time: 4 unless said otherwise. */
-  readonly retries?: number
+  readonly retries?: number | undefined
   readonly fetch?: typeof globalThis.fetch
   readonly timing?: Timing
 }
@@ -16,7 +16,7 @@ export interface ClientOptions {
 /** What a request may say of itself. */
 export interface RequestOptions {
   /** Ends the request, its repetitions and its waits. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 type QueryValue = string | number | boolean | readonly string[]

@@ -1,0 +1,78 @@
+// What tokens cost: the ledger with and without them, rounds by turns in one run, medians. Without them
+// nothing is looked at; with them each request is, by its header.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../src/base/clock.ts'
+import { issueApiToken, openTokens } from '../src/tokens/index.ts'
+import { load, median, printTable } from './support/load.ts'
+import { sampleItem } from './support/sample-item.ts'
+import { type Server, startLedger } from './support/server.ts'
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
+const CONNECTIONS = 64
+const SECRET = 'a secret that is only for this benchmark'
+
+/** Runs the benchmark. */
+export async function run(): Promise<void> {
+  const folders = ['off', 'required'].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
+  const [off = '', required = ''] = folders
+  const servers = {
+    off: await startLedger(off),
+    required: await startLedger(required, { TOKENS: 'required', SECRET }),
+  }
+  try {
+    await measure(servers)
+  } finally {
+    await Promise.all(Object.values(servers).map((server) => server.stop()))
+    for (const folder of folders) rmSync(folder, { recursive: true })
+  }
+}
+
+async function measure(servers: Record<'off' | 'required', Server>): Promise<void> {
+  const tokens = await openTokens({ clock: systemClock, folder: null, secret: SECRET })
+  const scopes = ['db:*:admin', 'ledger:read']
+  const { token } = await issueApiToken(tokens, { subject: 'bench', scopes, lifeSeconds: 3_600 })
+  const headers = { authorization: `Bearer ${token}` }
+  const body = JSON.stringify(sampleItem())
+  for (const { url } of Object.values(servers)) {
+    await fetch(`${url}/api/bench`, { method: 'POST', headers })
+    const item = JSON.stringify({ id: 'x', ...sampleItem() })
+    const typed = { ...headers, 'content-type': 'application/json' }
+    await fetch(`${url}/api/bench`, { method: 'POST', headers: typed, body: item })
+  }
+  const get = (server: Server, sent: Record<string, string>) =>
+    load({
+      url: `${server.url}/api/bench/x`,
+      method: 'GET',
+      headers: sent,
+      connections: CONNECTIONS,
+      seconds: SECONDS,
+    })
+  const post = (server: Server, sent: Record<string, string>) =>
+    load({
+      url: `${server.url}/api/bench`,
+      method: 'POST',
+      body,
+      headers: sent,
+      connections: CONNECTIONS,
+      seconds: SECONDS,
+    })
+  const rows = [['', 'off/s', 'required/s', 'ratio']]
+  for (const [name, request] of Object.entries({ GET: get, POST: post })) {
+    const rates: Record<'off' | 'required', number[]> = { off: [], required: [] }
+    for (let round = 0; round < ROUNDS; round += 1) {
+      rates.off.push((await request(servers.off, headers)).perSecond)
+      rates.required.push((await request(servers.required, headers)).perSecond)
+    }
+    const [without, withThem] = [median(rates.off), median(rates.required)]
+    rows.push([
+      `${name}, ${CONNECTIONS} connections`,
+      String(Math.round(without)),
+      String(Math.round(withThem)),
+      (withThem / without).toFixed(2),
+    ])
+  }
+  printTable(rows)
+}

@@ -1,0 +1,80 @@
+// The examples of the documentation are programs: they run as they stand there, against a fresh node, and
+// print what is written under them.
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { operationFiles } from '../../scripts/make-client-types.ts'
+import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+
+interface Example {
+  readonly code: string
+  /** What stands under it as its output. */
+  readonly output: string
+  /** An operation that a node must have; null for those that every node has. */
+  readonly needs: string | null
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const CLIENT = join(ROOT, 'src/client/index.ts')
+const run = promisify(execFile)
+const operations = [...(await operationFiles()).values()].join('\n')
+/** Whether a node of this version has what an example is about. */
+function isThere(needs: string): boolean {
+  // No operation of their own: a parameter, and a header.
+  if (needs === 'GET /api/{db}?filter') return /^ +filter\?: /m.test(operations)
+  if (needs === 'IF-MATCH') return operations.includes('/history')
+  return operations.includes(`'${needs}'`)
+}
+
+function examplesOf(page: string): Example[] {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const blocks = text.matchAll(
+    /^```ts(?: needs="([^"]+)")?\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms,
+  )
+  return [...blocks].map(([, needs = null, code = '', output = '']) => ({ code, output, needs }))
+}
+
+function programOf(examples: readonly Example[]): string {
+  const code = examples.map((example) => example.code).join('\n')
+  return code.replaceAll("'daicho/client'", JSON.stringify(CLIENT))
+}
+
+describe.each(['docs/reference/client.md', 'README.md'])('%s', (page) => {
+  const all = examplesOf(page)
+  const examples = all.filter(({ needs }) => needs === null || isThere(needs))
+  it.skipIf(all.length === 0)('prints what it says', async () => {
+    const node = await startLedgerNode()
+    const program = join(temporaryFolder(), 'example.mts')
+    writeFileSync(program, programOf(examples).replaceAll('http://127.0.0.1:4126', node.url))
+    const { stdout } = await run(process.execPath, [program], {
+      env: { NODE_NO_WARNINGS: '1' },
+    })
+    await node.close()
+    expect(stdout).toBe(examples.map(({ output }) => output).join(''))
+  })
+  it.skipIf(all.length === 0)('has the types that it is written for', async () => {
+    const folder = temporaryFolder()
+    const program = join(folder, 'example.mts')
+    writeFileSync(program, programOf(all))
+    const options = { extends: join(ROOT, 'tsconfig.json'), include: [program] }
+    const types = { typeRoots: [join(ROOT, 'node_modules/@types')] }
+    writeFileSync(
+      join(folder, 'tsconfig.json'),
+      JSON.stringify({ ...options, compilerOptions: types }),
+    )
+    // Rejects with what the compiler says.
+    const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder]).catch(
+      (error) => error,
+    )
+    expect(stdout).toBe('')
+  })
+  for (const { needs } of all) {
+    if (needs === null) continue
+    it.skipIf(!isThere(needs))(`shows what needs ${needs}`, () => {
+      expect(examples.map((example) => example.needs)).toContain(needs)
+    })
+  }
+})
