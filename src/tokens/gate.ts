@@ -1,6 +1,6 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
-import { type Caller, callerOf, may, NOBODY } from './caller.ts'
+import { type Caller, Callers, may, NOBODY } from './caller.ts'
 import { TokenError } from './errors.ts'
 import {
   type DatabaseLevel,
@@ -60,6 +60,7 @@ const CHALLENGE = 'Bearer realm="daicho"'
  * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
  */
 export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
+  const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
     if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
@@ -71,21 +72,46 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
         : { security: Object.keys(API_TOKEN_SCHEMES).map((name) => ({ [name]: [] })) }
     const schema = { ...route.schema, ...security, 'x-scope': scope }
     route.schema = schema
-    if (tokens === null) return
+    if (callers === null) return
     // A hook of the route's own knows what it asks; asking the request for its route costs more.
-    route.onRequest = [
-      async (request, reply) => {
-        if (asked === 'public') {
-          request.caller = NOBODY
-          return
-        }
-        request.caller = await admitted(tokens, request, reply)
-        if (asked !== 'token') demand(request.caller, needOf(asked, request))
-        if (lasting) breakOffInTime(tokens, request, reply)
-      },
-      ...[route.onRequest ?? []].flat(),
-    ]
+    const hook = asked === 'public' ? openHook : hookOf(asked, callers, lasting)
+    route.onRequest = [hook, ...[route.onRequest ?? []].flat()]
   })
+}
+
+/** Before a route that asks for nothing: whoever calls may do nothing that is asked for later. */
+const openHook: onRequestHookHandler = (request, _reply, done) => {
+  request.caller = NOBODY
+  done()
+}
+
+/** Before a route that asks for something. */
+function hookOf(
+  asked: Exclude<Asked, 'public'>,
+  callers: Callers,
+  lasting: boolean,
+): onRequestHookHandler {
+  const admit = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    caller: Caller,
+  ): Error | undefined => {
+    request.caller = caller
+    const need = needOf(asked, request)
+    if (need !== null && !may(caller, need)) return lacking(need)
+    if (lasting) breakOffInTime(callers, request, reply)
+    return undefined
+  }
+  return (request, reply, done) => {
+    const token = tokenOf(request)
+    const known = typeof token === 'string' ? callers.known(token) : undefined
+    if (known !== undefined) done(admit(request, reply, known))
+    else {
+      admitted(callers, token, reply)
+        .then((caller) => admit(request, reply, caller))
+        .then(done, done)
+    }
+  }
 }
 
 /**
@@ -93,8 +119,11 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
  * Errors: HttpRefusal (403).
  */
 export function demand(caller: Caller | null, need: Need): void {
-  if (may(caller, need)) return
-  throw new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
+  if (!may(caller, need)) throw lacking(need)
+}
+
+function lacking(need: Need): HttpRefusal {
+  return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
 }
 
 type Asked = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
@@ -111,22 +140,17 @@ function askedBy({ method, url, config }: RouteOptions): Asked {
   throw new Error(`${method} ${url} cannot ask for the scope ${scope}`)
 }
 
-function needOf(asked: NodeScope | { readonly level: DatabaseLevel }, request: FastifyRequest) {
-  if (typeof asked === 'string') return asked
+function needOf(asked: Exclude<Asked, 'public'>, request: FastifyRequest): Need | null {
+  if (typeof asked === 'string') return asked === 'token' ? null : asked
   // The route has this parameter, and the router gives texts.
   const { db } = request.params as { db: string }
   return { db, level: asked.level }
 }
 
 /** Whose request this is. Errors: HttpRefusal (401), KeptError. */
-async function admitted(
-  tokens: TokenService,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<Caller> {
-  const token = tokenOf(request)
+async function admitted(callers: Callers, token: unknown, reply: FastifyReply): Promise<Caller> {
   try {
-    if (typeof token === 'string') return await callerOf(tokens, token)
+    if (typeof token === 'string') return await callers.of(token)
   } catch (error) {
     if (!(error instanceof TokenError) || error.code !== 'TOKEN_INVALID') throw error
   }
@@ -137,12 +161,12 @@ async function admitted(
 }
 
 /** Looks again and again whether the token still is valid, as long as the reply lasts. */
-function breakOffInTime(tokens: TokenService, request: FastifyRequest, reply: FastifyReply): void {
+function breakOffInTime(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
   const token = String(tokenOf(request))
   const { socket } = request
   const again = setInterval(() => {
     // Whatever went wrong: who cannot be told to be allowed is not.
-    callerOf(tokens, token).catch(() => socket.destroy())
+    callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   again.unref()
   reply.raw.once('close', () => clearInterval(again))
