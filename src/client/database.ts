@@ -27,10 +27,18 @@ export interface ChangeOptions extends RequestOptions {
   readonly ifMatch?: string | undefined
 }
 
+/** A filter as the node reads it: docs/reference/queries.md. */
+export interface QueryFilter {
+  readonly where?: Readonly<Record<string, unknown>> | undefined
+  /** `name ASC`, `price DESC`. */
+  readonly order?: string | readonly string[] | undefined
+  /** Members that items are to come with. */
+  readonly fields?: readonly string[] | Readonly<Record<string, boolean>> | undefined
+}
+
 /** Which items, in which order. */
 export interface QueryOptions extends RequestOptions {
-  /** `where`, `order` and `fields` of a filter, as the node reads them. */
-  readonly filter?: Readonly<Record<string, unknown>> | undefined
+  readonly filter?: QueryFilter | undefined
   /** At most so many in all. */
   readonly limit?: number | undefined
   /** Only what was created after the item with this id. */
@@ -137,7 +145,10 @@ export class DatabaseClient<Item extends object> {
     return this.#change('DELETE', id, undefined, options)
   }
 
-  /** The items in the order of their creation, or in that of the filter, read page by page. */
+  /**
+   * The items in the order of their creation, or in that of the filter, read page by page. With an order
+   * of the filter's own, what is changed during the loop may be met twice or not at all.
+   */
   async *query(options: QueryOptions = {}): AsyncGenerator<Stored<Item>> {
     for await (const { docs } of this.#pages(options, true)) yield* docs
   }
@@ -170,7 +181,10 @@ export class DatabaseClient<Item extends object> {
   async *#pages(options: QueryOptions, docs: boolean): AsyncGenerator<Page<Stored<Item>>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
     const pageMax = Math.min(Math.max(pageSize, 1), PAGE_MAX)
+    // An order of its own has no place after an item, only after a number of them.
+    const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
+    let offset = 0
     // The ids after which to go on: of the last page, since the last of them may be gone by then.
     let known = after === undefined ? [] : [after]
     while (left > 0) {
@@ -181,13 +195,15 @@ export class DatabaseClient<Item extends object> {
         query: {
           limit: size,
           docs,
-          filter: filter === undefined ? undefined : JSON.stringify(filter),
+          offset: isOrdered ? offset : undefined,
+          filter: filter === undefined ? undefined : filterText(filter),
         },
         ...rest,
       })
       yield page
       left -= page.items.length
-      known = [...page.items]
+      offset += page.items.length
+      if (!isOrdered) known = [...page.items]
       if (page.items.length < size) return
     }
   }
@@ -227,6 +243,11 @@ export class DatabaseClient<Item extends object> {
     const { name: db } = this
     return id === undefined ? pathOf(DATABASE, { db }) : pathOf(ITEM, { db, id })
   }
+}
+
+/** No other members: a limit or an offset in there would not be that of a page. */
+function filterText({ where, order, fields }: QueryFilter): string {
+  return JSON.stringify({ where, order, fields })
 }
 
 function writtenIn({ headers }: Response, id: string): Written {

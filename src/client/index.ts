@@ -4,6 +4,7 @@ export type { Change, ChangesOptions, Entry } from './changes.ts'
 export type {
   ChangeOptions,
   DatabaseClient,
+  QueryFilter,
   QueryOptions,
   Read,
   Revision,

@@ -57,7 +57,9 @@ export function registerMetrics(app: HttpApp, more: () => string = () => ''): Re
   unrouted.set(app.server, tally.counterOf('ANY', 'none'))
   const stop = addProcessFigures(registry)
   app.addHook('onClose', async () => stop())
-  app.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
+  // The scope is for listeners that require tokens; the others do not look at it.
+  const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const
+  app.get('/metrics', route, async (_request, reply) =>
     reply
       .type(registry.contentType)
       .send(tally.text(REQUESTS_NAME, REQUESTS_HELP) + more() + (await registry.metrics())),

@@ -90,6 +90,28 @@ it('history is read to its end; an item can be read as it was', async () => {
   ])
 })
 
+it('a list with an order of its own is paged by offset, any other by the last id', async () => {
+  const page = (...items: string[]) =>
+    json(200, { status: true, items, docs: items.map((id) => ({ id })), limit: 2, offset: 0 })
+  const filter = { where: { n: { gt: 1 } } }
+  for (const [order, second] of [
+    [undefined, { after: 'b' }],
+    [[], { after: 'b' }],
+    [['n DESC'], { offset: '2' }],
+    ['n DESC', { offset: '2' }],
+  ] as const) {
+    const node = await fakeNode(page('a', 'b'), page('c'))
+    const fruit = new LedgerClient(node.url).database('fruit')
+    const asked = { ...filter, order }
+    const items = await collected(fruit.query({ filter: asked, pageSize: 2 }))
+    expect(items.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+    const query = Object.fromEntries(new URL(node.requests[1]?.path ?? '', node.url).searchParams)
+    const { filter: sent, ...rest } = query
+    expect(JSON.parse(sent ?? '')).toEqual(order === undefined ? filter : asked)
+    expect(rest).toEqual({ docs: 'true', limit: '2', ...second })
+  }
+})
+
 it('a condition goes along, and its failure is told', async () => {
   const failed = json(412, { status: false, code: 'PRECONDITION_FAILED', message: 'changed' })
   const node = await fakeNode(failed)
