@@ -3,7 +3,8 @@
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
+import { CREDENTIALS, HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 
 let node: LedgerNode
 let serverId: number
@@ -390,6 +391,32 @@ describe('Authentication', () => {
     expect((await node.send('GET', '/', undefined, basic(CREDENTIALS))).status).toBe(200)
   })
 
+  it('"Tokens can be required." Then each endpoint takes one as the query parameter `token`', async () => {
+    const clock = new HandClock()
+    const tokens = await openTokens({ clock, folder: null, secret: null })
+    const gated = await startLedgerNode({ clock, tokens })
+    const scopes = ['db:*:admin', 'ledger:read']
+    const { token } = await issueApiToken(tokens, { subject: 'x', scopes, lifeSeconds: 60 })
+    const { serverid } = (await gated.send('GET', `/api/serverid?token=${token}`)).json
+    const calls: [string, string, object?][] = [
+      ['GET', '/api/dbs?'],
+      ['GET', '/api/serverid?'],
+      ['POST', '/api/a?'],
+      ['POST', '/api/a?', { id: 'x' }],
+      ['POST', '/api/a/x?', { n: 1 }],
+      ['GET', '/api/a?'],
+      ['GET', '/api/a/x?'],
+      ['DELETE', '/api/a/x?'],
+      ['GET', `/api/ledgers?serverid=${serverid}&`],
+    ]
+    for (const [method, path, body] of calls) {
+      const without = await gated.send(method, path, body)
+      expect([path, without.status, without.json.status]).toEqual([path, 401, false])
+      const reply = await gated.send(method, `${path}token=${token}`, body)
+      expect([path, reply.status, reply.json.status]).toEqual([path, 200, true])
+    }
+    await gated.close()
+  })
   it('"When the service is started with tokens disabled, no token is needed." A token that means nothing does no harm', async () => {
     expect((await node.send('GET', '/api/dbs')).status).toBe(200)
     expect((await node.send('GET', '/api/dbs?token=nonsense')).status).toBe(200)

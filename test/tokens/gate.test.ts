@@ -68,6 +68,17 @@ afterAll(() => node.close())
 /** `path` with values for its parameters. */
 const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
 
+it('the document says how a token is sent, where one is required', async () => {
+  const { paths, components } = (await node.send('GET', '/doc/json')).json
+  expect(Object.keys(components.securitySchemes)).toEqual(['apiToken', 'apiTokenAsBearer'])
+  expect(paths['/api/dbs'].get.security).toEqual([{ apiToken: [] }, { apiTokenAsBearer: [] }])
+  expect(paths['/healthz'].get.security).toBeUndefined()
+  const open = await startLedgerNode()
+  const { get } = (await open.send('GET', '/doc/json')).json.paths['/api/dbs']
+  expect([get.security, get['x-scope']]).toEqual([undefined, 'token'])
+  await open.close()
+})
+
 it('every route of the document says what it asks of its caller', () => {
   expect(routes.length).toBeGreaterThan(12)
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
