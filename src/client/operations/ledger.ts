@@ -71,4 +71,9 @@ export interface LedgerCalls {
       results: readonly { id: string | null }[]
     }
   }
+  /** Follow the entries of a chain as they are recorded (server-sent events) */
+  'GET /api/ledgers/{serverid}/changes': {
+    input: { path: { serverid: string }; query?: { db?: readonly string[]; since?: string } }
+    reply: unknown
+  }
 }

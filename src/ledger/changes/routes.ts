@@ -30,6 +30,8 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
           '5xx': Failure,
         },
       },
+      // Of all databases, whichever the filter names: a chain is one thing.
+      config: { scope: 'ledger:read', lasting: true },
     },
     async ({ method, params, query, headers }, reply) => {
       const feed = ledger.feedOf(serverIdFrom(params.serverid))
