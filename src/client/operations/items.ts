@@ -10,6 +10,7 @@ export interface ItemsCalls {
         offset?: number
         after?: string
         docs?: 'true' | '1' | 'false' | '0'
+        filter?: string
       }
     }
     reply: {
@@ -20,9 +21,9 @@ export interface ItemsCalls {
       offset: number
     }
   }
-  /** Read one item */
+  /** Read one item, as it is or as it was */
   'GET /api/{db}/{id}': {
-    input: { path: { db: string; id: string } }
+    input: { path: { db: string; id: string }; query?: { at?: number } }
     reply: {
       status: true
       /** As stored, with its id */
@@ -67,4 +68,26 @@ export interface ItemsCalls {
   }
   /** Delete one item; the ledger keeps its entries */
   'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
+  /** List all that became of one item, also of a deleted one */
+  'GET /api/{db}/{id}/history': {
+    input: {
+      path: { db: string; id: string }
+      query?: { limit?: number; cursor?: string; order?: 'oldest' | 'newest' }
+    }
+    reply: {
+      status: true
+      history: readonly {
+        /** `<height>.<index>` of an entry */
+        position: string
+        /** Milliseconds since the Unix epoch */
+        timestamp: number
+        method: string
+        /** As it was then; absent where it was deleted */
+        item?: { [member: string]: unknown }
+      }[]
+      limit: number
+      /** For the next page; null when this was the last one */
+      cursor: string | null
+    }
+  }
 }
