@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { ENTRIES_MAX } from './entry.ts'
-import { HASH_BYTES, hmacInto } from './hashing.ts'
+import { hmacInto } from './hashing.ts'
+import { HASH_BYTES } from './log/hashes.ts'
 import { treeHash } from './merkle-tree.ts'
 
 /** The version of everything that goes into an id; part of the header. */
@@ -30,6 +31,17 @@ export interface Block {
   readonly timestamps: readonly number[]
   readonly blinds: Uint8Array
   readonly commitments: Uint8Array
+}
+
+/** What the id of a block is the hash of; also its leaf in the log. */
+export interface Header {
+  readonly serverId: number
+  readonly height: number
+  readonly prevId: string | null
+  readonly nonce: number
+  readonly root: string
+  /** How many entries the block holds. */
+  readonly count: number
 }
 
 /** What the next block must know of the one before it. */
@@ -78,16 +90,16 @@ export function sealBlock(head: Head | null, content: BlockContent, difficulty =
     height: head === null ? 0 : head.height + 1,
     prevId: head?.id ?? null,
     root: treeHash(commitments),
-    entries,
   }
+  const count = entries.length
   const zeros = '0'.repeat(difficulty)
   let nonce = 0
-  let id = blockId({ ...unsealed, nonce })
+  let id = blockId({ ...unsealed, count, nonce })
   while (!id.startsWith(zeros)) {
     nonce += 1
-    id = blockId({ ...unsealed, nonce })
+    id = blockId({ ...unsealed, count, nonce })
   }
-  return { ...unsealed, nonce, id, timestamps, blinds, commitments }
+  return { ...unsealed, nonce, id, entries, timestamps, blinds, commitments }
 }
 
 /**
@@ -104,20 +116,24 @@ function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Buffer {
   return commitments
 }
 
-/** The canonical JSON of a block's header: the bytes that its id is the hash of. */
-export function headerText(
-  block: Pick<Block, 'serverId' | 'height' | 'prevId' | 'nonce' | 'root' | 'entries'>,
-): string {
-  const prevId = block.prevId === null ? 'null' : `"${block.prevId}"`
+/** The canonical JSON of a block's header: the bytes that its id is the hash of, and the log's leaf. */
+export function headerText(header: Header): string {
+  const prevId = header.prevId === null ? 'null' : `"${header.prevId}"`
   return (
-    `{"count":${block.entries.length},"height":${block.height},"nonce":${block.nonce},` +
-    `"prev_id":${prevId},"root":"${block.root}","serverid":${block.serverId},` +
+    `{"count":${header.count},"height":${header.height},"nonce":${header.nonce},` +
+    `"prev_id":${prevId},"root":"${header.root}","serverid":${header.serverId},` +
     `"version":${CHAIN_VERSION}}`
   )
 }
 
-function blockId(block: Parameters<typeof headerText>[0]): string {
-  return hash('sha512', headerText(block), 'hex')
+/** The header of `block`. */
+export function headerOf(block: Block): Header {
+  const { serverId, height, prevId, nonce, root, entries } = block
+  return { serverId, height, prevId, nonce, root, count: entries.length }
+}
+
+function blockId(header: Header): string {
+  return hash('sha512', headerText(header), 'hex')
 }
 
 /** What does not hold in a block; `index` is the entry's, or null when it is the block as such. */
@@ -128,13 +144,20 @@ export interface BlockFault {
   readonly what: string
 }
 
+const NONE_ERASED: ReadonlySet<number> = new Set()
+
 /**
  * The first thing in `block` that does not follow from `head` and from its own content, or null.
  *
  * Recomputes every commitment, the root and the id, and compares the link and the timestamps. What
- * the entries say is not looked at.
+ * the entries say is not looked at. Of the entries in `erased` the commitment is taken as it is:
+ * whether they may be erased is for the caller to find out (`erasedIn`).
  */
-export function verifyBlock(block: Block, head: Head | null): BlockFault | null {
+export function verifyBlock(
+  block: Block,
+  head: Head | null,
+  erased: ReadonlySet<number> = NONE_ERASED,
+): BlockFault | null {
   const fault = (what: string, index: number | null = null): BlockFault => ({
     height: block.height,
     index,
@@ -158,6 +181,9 @@ export function verifyBlock(block: Block, head: Head | null): BlockFault | null 
     last = timestamp
   }
   const recomputed = commitmentsOf(block)
+  for (const index of erased) {
+    recomputed.set(hashAt(commitments, index), index * HASH_BYTES)
+  }
   if (recomputed.compare(commitments) !== 0) {
     const index = recomputed.findIndex((byte, at) => byte !== commitments[at])
     return fault(
@@ -166,8 +192,29 @@ export function verifyBlock(block: Block, head: Head | null): BlockFault | null 
     )
   }
   if (treeHash(commitments) !== block.root) return fault('the root is not that of its commitments')
-  if (blockId(block) !== block.id) return fault('the id is not that of its header')
+  if (blockId(headerOf(block)) !== block.id) return fault('the id is not that of its header')
   return null
+}
+
+/**
+ * The indexes of the entries of `block` that were erased: they have no blind, 32 zeros stand there, and
+ * in the place of the entry stands what is left of it, with an item that has an `id` only.
+ */
+export function erasedIn({ blinds }: Block): ReadonlySet<number> {
+  let erased: Set<number> | null = null
+  for (let at = 0; at < blinds.length; at += HASH_BYTES) {
+    // Nearly every blind has something else than zero in front.
+    if (blinds[at] !== 0 || blinds[at + 1] !== 0) continue
+    if (hashAt(blinds, at / HASH_BYTES).some((byte) => byte !== 0)) continue
+    erased ??= new Set()
+    erased.add(at / HASH_BYTES)
+  }
+  return erased ?? NONE_ERASED
+}
+
+/** Hash `index` of hashes that stand back to back. */
+export function hashAt(hashes: Uint8Array, index: number): Uint8Array {
+  return hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
 }
 
 /** The block as `GET /api/ledgers` shows it, as JSON text: exactly the five documented fields. */

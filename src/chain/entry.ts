@@ -1,5 +1,6 @@
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { parsePosition, positionText } from './position.ts'
 
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
@@ -17,14 +18,16 @@ export type Attachment = {
 /**
  * One recorded change, spelled as the specification spells it (“Ledger entry”).
  *
- * `serverid` is the node that made the change. `delete_db` is ours (docs/decisions/0002-methods.md), and
- * so are the two of attachments (0053-attachments.md): `delete_attachment` says what was deleted.
+ * `serverid` is the node that made the change. `delete_db` is ours (docs/decisions/0002-methods.md), so
+ * are the two of attachments (0053-attachments.md), where `delete_attachment` says what was deleted, and
+ * `erase_item` (0068-erasure.md).
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
   | { serverid: number; method: 'create_item' | 'update_item'; db: string; item: Item }
   | { serverid: number; method: 'delete_item'; db: string; id: string }
   | { serverid: number; method: AttachmentMethod; db: string; id: string; attachment: Attachment }
+  | { serverid: number; method: 'erase_item'; db: string; id: string; positions: string[] }
 
 /** The methods of entries about attachments. */
 export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
@@ -66,6 +69,11 @@ export const entryText = {
   ): string {
     return `{"attachment":${attachmentText(attachment)},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
   },
+  /** An `erase_item` entry; `positions` are packed, in ascending order. */
+  eraseItem(serverId: number, db: string, id: string, positions: readonly number[]): string {
+    const texts = positions.map((position) => `"${positionText(position)}"`).join(',')
+    return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"erase_item","positions":[${texts}],"serverid":${serverId}}`
+  },
 }
 
 /** The canonical text (RFC 8785) of an attachment. */
@@ -79,7 +87,7 @@ export function attachmentText({ content_type, length, name, sha256 }: Attachmen
  */
 export function entryOf(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
-  const { serverid, method, db, item, id, attachment } = value
+  const { serverid, method, db, item, id, attachment, positions } = value
   if (typeof serverid !== 'number' || !Number.isSafeInteger(serverid)) return null
   if (typeof db !== 'string') return null
   const members = Object.keys(value).length
@@ -99,6 +107,10 @@ export function entryOf(value: Json): Entry | null {
         ? { serverid, method, db, id, attachment: about }
         : null
     }
+    case 'erase_item':
+      return members === 5 && typeof id === 'string' && isPositions(positions)
+        ? { serverid, method, db, id, positions }
+        : null
     default:
       return null
   }
@@ -116,4 +128,16 @@ export function attachmentOf(value: Json | undefined): Attachment | null {
   if (typeof length !== 'number' || !Number.isSafeInteger(length) || length < 0) return null
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256)) return null
   return { name, content_type, length, sha256 }
+}
+
+/** At least one, each after the one before. */
+function isPositions(value: Json | undefined): value is string[] {
+  if (!Array.isArray(value) || value.length === 0) return false
+  let last = -1
+  return value.every((text) => {
+    const position = typeof text === 'string' ? parsePosition(text) : null
+    const follows = position !== null && position > last
+    last = position ?? last
+    return follows
+  })
 }

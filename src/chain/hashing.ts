@@ -1,7 +1,5 @@
 import { hash } from 'node:crypto'
-
-/** Bytes of a SHA-256 hash, a commitment and a blind. */
-export const HASH_BYTES = 32
+import { HASH_BYTES } from './log/hashes.ts'
 
 const BLOCK_BYTES = 64 // of SHA-256: the length of HMAC's pads
 const INNER_PAD = 0x36
@@ -57,4 +55,9 @@ export function leafHashInto(out: Buffer, outAt: number, data: Buffer, at: numbe
 export function nodeHashInto(out: Buffer, outAt: number, data: Buffer, at: number): void {
   data.copy(nodeInput, 1, at, at + 2 * HASH_BYTES)
   out.write(hash('sha256', nodeInput), outAt, 'hex')
+}
+
+/** SHA-256 of `bytes`: the `Sha256` of the log, by Node. */
+export function nodeSha256(bytes: Uint8Array): Uint8Array {
+  return Buffer.from(hash('sha256', bytes), 'hex')
 }

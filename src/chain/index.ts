@@ -3,7 +3,12 @@ export {
   type BlockContent,
   type BlockFault,
   blockJson,
+  erasedIn,
   type Head,
+  type Header,
+  hashAt,
+  headerOf,
+  headerText,
   headOf,
   sealBlock,
   verifyBlock,
@@ -19,7 +24,60 @@ export {
   entryText,
   type Item,
 } from './entry.ts'
-export { HASH_BYTES } from './hashing.ts'
+export { nodeSha256 } from './hashing.ts'
+export {
+  type Audited,
+  auditedJson,
+  auditedOf,
+  auditLog,
+  type FetchBytes,
+  NOTHING_AUDITED,
+} from './log/audit.ts'
+export {
+  type Checkpoint,
+  checkpointOf,
+  checkpointText,
+  logOrigin,
+  openCheckpoint,
+} from './log/checkpoint.ts'
+export { ProofError, type ProofErrorCode } from './log/errors.ts'
+export { equalBytes, HASH_BYTES, leafHash, type Sha256 } from './log/hashes.ts'
+export { nodeCrypto, rawPublicKey } from './log/node-crypto.ts'
+export {
+  type Crypto,
+  signedNote,
+  type VerifierKey,
+  verifierKeyOf,
+  verifierKeyText,
+} from './log/note.ts'
+export {
+  type EntryProof,
+  type ProvenEntry,
+  proofFileText,
+  verifyProofFile,
+} from './log/proof-file.ts'
+export { proveConsistency, proveInclusion, verifyConsistency } from './log/proofs.ts'
+export {
+  entriesOfBundle,
+  entryBundle,
+  hasTile,
+  nodesOfTile,
+  TILE_WIDTH,
+  type Tile,
+  tileOf,
+} from './log/tiles.ts'
+export {
+  type Frontier,
+  frontierAt,
+  frontierNodes,
+  grown,
+  nodePlace,
+  type ReadNodes,
+  rootOf,
+  type TreeNode,
+} from './log/tree.ts'
+export { type Fetch, VerifyingReader } from './log/verifying-reader.ts'
+export { commitmentPath } from './merkle-tree.ts'
 export {
   heightOf,
   packPosition,

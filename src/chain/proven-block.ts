@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { type Block, blockJson } from './block.ts'
-import { HASH_BYTES } from './hashing.ts'
+import { HASH_BYTES } from './log/hashes.ts'
 
 /**
  * The block as JSON text with everything that proves it: the five documented fields and `proof`, as

@@ -1,0 +1,23 @@
+const FORM = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+/** Arguments of one call; a longer list would not fit the stack. */
+const BYTES_PER_CALL = 8_192
+
+/** `bytes` in the standard alphabet with padding (RFC 4648 section 4); also where there is no Buffer. */
+export function toBase64(bytes: Uint8Array): string {
+  let binary = ''
+  for (let at = 0; at < bytes.length; at += BYTES_PER_CALL) {
+    binary += String.fromCharCode(...bytes.subarray(at, at + BYTES_PER_CALL))
+  }
+  return btoa(binary)
+}
+
+/**
+ * The bytes that `text` stands for, or null when it is not exactly what `toBase64` makes of them: one
+ * spelling for one value, so that a changed character never passes unseen.
+ */
+export function fromBase64(text: string): Uint8Array | null {
+  if (!FORM.test(text)) return null
+  const binary = atob(text)
+  if (btoa(binary) !== text) return null
+  return Uint8Array.from(binary, (unit) => unit.charCodeAt(0))
+}

@@ -1,0 +1,203 @@
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+import { expect, it } from 'vitest'
+import { type Block, headerOf, headerText, headOf, sealBlock } from '../block.ts'
+import { entryText } from '../entry.ts'
+import { nodeSha256 } from '../hashing.ts'
+import { commitmentPath } from '../merkle-tree.ts'
+import { checkpointText, logOrigin } from './checkpoint.ts'
+import { leafHash } from './hashes.ts'
+import { nodeCrypto, rawPublicKey } from './node-crypto.ts'
+import { signedNote } from './note.ts'
+import { proofFileText, verifyProofFile } from './proof-file.ts'
+import { proveInclusion } from './proofs.ts'
+import { EMPTY_FRONTIER, grown, nodePlace, type ReadNodes, rootOf } from './tree.ts'
+
+const SERVER = 4_126
+const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+const key = { name: logOrigin(SERVER), publicKey: rawPublicKey(publicKey) }
+
+/** A chain of blocks of 1 to 7 entries, and its log. */
+function chainOf(size: number) {
+  const blocks: Block[] = []
+  const rows: Buffer[] = []
+  let frontier = EMPTY_FRONTIER
+  for (let height = 0; height < size; height += 1) {
+    const before = blocks.at(-1)
+    const entries = Array.from({ length: 1 + (height % 7) }, (_, at) =>
+      entryText.item('create_item', SERVER, 'fruit', `{"id":"${height}-${at}","name":"台帳 \\n"}`),
+    )
+    const block = sealBlock(before === undefined ? null : headOf(before), {
+      serverId: SERVER,
+      entries,
+      timestamps: entries.map(() => 1_700_000_000_000 + height),
+      blinds: randomBytes(32 * entries.length),
+    })
+    blocks.push(block)
+    const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
+    const step = grown(nodeSha256, frontier, leaf)
+    frontier = step.frontier
+    rows.push(Buffer.concat(step.nodes))
+  }
+  const read: ReadNodes = async (nodes) =>
+    nodes.map((node) => {
+      const { leaf, at } = nodePlace(node)
+      return rows[leaf]?.subarray(at, at + 32) ?? Buffer.alloc(0)
+    })
+  const text = checkpointText({ origin: key.name, size, root: rootOf(nodeSha256, frontier) })
+  const checkpoint = signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey))
+  return { blocks, read, checkpoint }
+}
+
+async function proofOf(chain: ReturnType<typeof chainOf>, height: number, position: number) {
+  const block = chain.blocks[height]
+  if (block === undefined) throw new Error('no such block')
+  const opening = {
+    header: headerText(headerOf(block)),
+    count: block.entries.length,
+    position,
+    path: commitmentPath(block.commitments, position),
+    entry: block.entries[position] ?? '',
+    timestamp: block.timestamps[position] ?? 0,
+    blind: block.blinds.subarray(position * 32, position * 32 + 32),
+  }
+  const path = await proveInclusion(nodeSha256, height, chain.blocks.length, chain.read)
+  return { opening, height, path, checkpoint: chain.checkpoint }
+}
+
+it('a proof file shows the entry, where it stands and when it was made, with the key alone', async () => {
+  const chain = chainOf(45)
+  for (const [height, block] of chain.blocks.entries()) {
+    for (const [position, entry] of block.entries.entries()) {
+      const file = proofFileText(await proofOf(chain, height, position))
+      expect(await verifyProofFile(nodeCrypto, key, file)).toMatchObject({
+        serverId: SERVER,
+        height,
+        index: position,
+        entry: JSON.parse(entry),
+        timestamp: 1_700_000_000_000 + height,
+        checkpoint: { size: 45, origin: 'daicho/4126' },
+      })
+    }
+  }
+})
+
+it('of an erased entry a proof shows the place and the commitment, and no entry', async () => {
+  const chain = chainOf(10)
+  const proof = await proofOf(chain, 5, 3)
+  const { header, count, position, path } = proof.opening
+  const commitment = chain.blocks[5]?.commitments.subarray(96, 128) ?? Buffer.alloc(0)
+  const erased = { ...proof, opening: { header, count, position, path, commitment } }
+  expect(await verifyProofFile(nodeCrypto, key, proofFileText(erased))).toMatchObject({
+    height: 5,
+    index: 3,
+    entry: null,
+    timestamp: null,
+  })
+  const other = { ...erased, opening: { ...erased.opening, commitment: Buffer.alloc(32) } }
+  await expect(verifyProofFile(nodeCrypto, key, proofFileText(other))).rejects.toMatchObject({
+    code: 'PROOF_WRONG',
+  })
+})
+
+it('its form is that of tlog-proof: version, extra, index, hashes, an empty line, the checkpoint', async () => {
+  const chain = chainOf(6)
+  const file = proofFileText(await proofOf(chain, 4, 2))
+  const [head = '', text = '', signatures = ''] = file.split('\n\n')
+  const [version, extra = '', index, ...hashes] = head.split('\n')
+  expect([version, index, hashes.length]).toEqual(['c2sp.org/tlog-proof@v1', 'index 4', 2])
+  expect(`${text}\n\n${signatures}`).toBe(chain.checkpoint)
+  const opened = JSON.parse(Buffer.from(extra.slice('extra '.length), 'base64').toString())
+  expect(Object.keys(opened)).toEqual([
+    ...['blind', 'count', 'entry', 'header', 'path', 'position', 'timestamp'],
+  ])
+  expect(opened.header).toMatchObject({ height: 4, count: 5, serverid: SERVER, version: 1 })
+})
+
+it('no file with a flipped, dropped or doubled byte, or lines dropped, doubled or swapped, verifies', async () => {
+  const chain = chainOf(45)
+  const file = proofFileText(await proofOf(chain, 37, 1))
+  const bytes = Buffer.from(file)
+  const accepted: string[] = []
+  let tried = 0
+  const attempt = async (what: string, changed: string) => {
+    if (changed === file) return
+    tried += 1
+    try {
+      await verifyProofFile(nodeCrypto, key, changed)
+      accepted.push(what)
+    } catch (error) {
+      expect((error as { code?: string }).code).toMatch(/^(PROOF|NOTE|CHECKPOINT)_/)
+    }
+  }
+  for (const [at, byte] of bytes.entries()) {
+    const flipped = Buffer.from(bytes)
+    flipped[at] = byte ^ (1 << (at % 7))
+    await attempt(`flip ${at}`, flipped.toString())
+    await attempt(`drop ${at}`, file.slice(0, at) + file.slice(at + 1))
+    await attempt(`double ${at}`, file.slice(0, at) + file.charAt(at) + file.slice(at))
+  }
+  const lines = file.split('\n')
+  for (const [at, line] of lines.entries()) {
+    await attempt(`line ${at} dropped`, lines.toSpliced(at, 1).join('\n'))
+    // A signature that is there twice says no more and no less.
+    if (!line.startsWith('—')) {
+      await attempt(`line ${at} doubled`, lines.toSpliced(at, 0, line).join('\n'))
+    }
+    for (let other = 0; other < at; other += 1) {
+      const swapped = lines.with(at, lines[other] ?? '').with(other, line)
+      await attempt(`lines ${at} and ${other} swapped`, swapped.join('\n'))
+    }
+  }
+  expect(accepted).toEqual([])
+  expect(tried).toBeGreaterThan(4_000)
+})
+
+it('what opens the commitment cannot be changed, in any of its members', async () => {
+  const chain = chainOf(20)
+  const proof = await proofOf(chain, 13, 2)
+  const whole = proofFileText(proof)
+  const changedExtra = (change: (extra: Record<string, unknown>) => unknown) => {
+    const [, encoded = ''] = /extra (\S+)/.exec(whole) ?? []
+    const extra = JSON.parse(Buffer.from(encoded, 'base64').toString())
+    const text = JSON.stringify(change(extra))
+    return whole.replace(encoded, Buffer.from(text).toString('base64'))
+  }
+  const changes: ((extra: Record<string, unknown>) => unknown)[] = [
+    (extra) => ({ ...extra, timestamp: 5 }),
+    (extra) => ({ ...extra, position: 1 }),
+    (extra) => ({ ...extra, position: 7 }),
+    (extra) => ({ ...extra, position: -1 }),
+    (extra) => ({ ...extra, count: 8 }),
+    (extra) => ({ ...extra, entry: {} }),
+    (extra) => ({ ...extra, entry: null }),
+    (extra) => ({ ...extra, header: { ...Object(extra.header), height: 12 } }),
+    (extra) => ({ ...extra, header: { ...Object(extra.header), version: 2 } }),
+    (extra) => ({ ...extra, header: { ...Object(extra.header), serverid: 7 } }),
+    (extra) => ({ ...extra, header: { ...Object(extra.header), extra: 7 } }),
+    (extra) => ({ ...extra, path: [] }),
+    (extra) => ({ ...extra, path: [...Object(extra.path), '00'.repeat(32)] }),
+    (extra) => ({ ...extra, path: 'x' }),
+    (extra) => ({ ...extra, blind: '00'.repeat(32) }),
+    (extra) => ({ ...extra, blind: String(extra.blind).toUpperCase() }),
+    (extra) => ({ ...extra, more: 1 }),
+    () => [],
+    () => null,
+    () => 1,
+  ]
+  for (const change of changes) {
+    await expect(verifyProofFile(nodeCrypto, key, changedExtra(change))).rejects.toMatchObject({
+      name: 'ProofError',
+    })
+  }
+  expect(
+    await verifyProofFile(
+      nodeCrypto,
+      key,
+      changedExtra((extra) => extra),
+    ),
+  ).toBeTruthy()
+  const other = { ...key, publicKey: rawPublicKey(generateKeyPairSync('ed25519').publicKey) }
+  await expect(verifyProofFile(nodeCrypto, other, whole)).rejects.toMatchObject({
+    code: 'NOTE_UNSIGNED',
+  })
+})

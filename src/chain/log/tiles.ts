@@ -1,0 +1,73 @@
+import { joined } from './hashes.ts'
+import type { TreeNode } from './tree.ts'
+
+/** Hashes of a full tile, and entries of a full bundle. */
+export const TILE_WIDTH = 256
+/** Levels of nodes between a tile and the one above it. */
+const LEVELS_PER_TILE = 8
+const TILE_LEVEL_MAX = 63
+const LENGTH_BYTES = 2
+
+/** A tile of hashes, or a bundle of entries; `width` is TILE_WIDTH when it is full. */
+export interface Tile {
+  readonly level: number | 'entries'
+  readonly index: number
+  readonly width: number
+}
+
+/** The path of `tile` below `<prefix>/tile/`. Source: c2sp.org/tlog-tiles. */
+export function tilePath({ level, index, width }: Tile): string {
+  const digits = `${index}`
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, '0').match(/\d{3}/g) ?? []
+  const marked = groups.map((group, at) => (at < groups.length - 1 ? `x${group}` : group)).join('/')
+  return `${level}/${marked}${width === TILE_WIDTH ? '' : `.p/${width}`}`
+}
+
+/** The tile that `path` names, or null; every tile has one path only. */
+export function tileOf(path: string): Tile | null {
+  const [, level = '', groups = '', width = `${TILE_WIDTH}`] =
+    /^(\d{1,2}|entries)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? []
+  const tile: Tile = {
+    level: level === 'entries' ? level : Number(level),
+    index: Number(groups.replaceAll(/[x/]/g, '')),
+    width: Number(width),
+  }
+  if (tile.level !== 'entries' && tile.level > TILE_LEVEL_MAX) return null
+  if (!(tile.width >= 1 && tile.width <= TILE_WIDTH)) return null
+  return tilePath(tile) === path ? tile : null
+}
+
+/** Whether a log of `size` leaves has `tile`. */
+export function hasTile({ level, index, width }: Tile, size: number): boolean {
+  const below = level === 'entries' ? 1 : TILE_WIDTH ** level
+  return index * TILE_WIDTH + width <= Math.floor(size / below)
+}
+
+/** The nodes whose hashes a tile of a level holds, in order. */
+export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
+  return Array.from({ length: width }, (_, at) => ({
+    level: level * LEVELS_PER_TILE,
+    index: index * TILE_WIDTH + at,
+  }))
+}
+
+/** A bundle of entries: each with its length in front, 16 bits, big-endian. */
+export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
+  return joined(
+    ...entries.flatMap((entry) => [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry]),
+  )
+}
+
+/** The entries of a bundle, or null when it is not one. */
+export function entriesOfBundle(bundle: Uint8Array): Uint8Array[] | null {
+  const entries: Uint8Array[] = []
+  let at = 0
+  while (at < bundle.length) {
+    const length = (bundle[at] ?? 0) * 256 + (bundle[at + 1] ?? 0)
+    const from = at + LENGTH_BYTES
+    at = from + length
+    if (at > bundle.length) return null
+    entries.push(bundle.subarray(from, at))
+  }
+  return entries
+}

@@ -1,0 +1,98 @@
+import { HASH_BYTES, nodeHash, type Sha256 } from './hashes.ts'
+
+/**
+ * A node of the log that never changes again: it stands for the 2^level leaves from
+ * `index` · 2^level on, all of which are there. Level 0 are the leaf hashes.
+ */
+export interface TreeNode {
+  readonly level: number
+  readonly index: number
+}
+
+/** The leaves from `from` on, up to but without `to`. */
+export interface LeafRange {
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * What a tree must keep to grow: its size, and the hashes of its largest complete subtrees from left
+ * to right, one for each binary digit 1 of the size.
+ */
+export interface Frontier {
+  readonly size: number
+  readonly peaks: readonly Uint8Array[]
+}
+
+/** The frontier of the empty tree. */
+export const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] }
+
+/**
+ * The tree of `frontier` with one more leaf, and the hashes of the nodes that this completes: the leaf
+ * itself, then upwards. A store keeps these by the index of the leaf (`nodePlace` finds them again).
+ */
+export function grown(
+  sha256: Sha256,
+  frontier: Frontier,
+  leaf: Uint8Array,
+): { readonly frontier: Frontier; readonly nodes: readonly Uint8Array[] } {
+  const peaks = [...frontier.peaks]
+  const nodes = [leaf]
+  let hash = leaf
+  for (let left = frontier.size; left % 2 === 1; left = (left - 1) / 2) {
+    const sibling = peaks.pop()
+    if (sibling === undefined) throw new RangeError('a frontier lacks a peak')
+    hash = nodeHash(sha256, sibling, hash)
+    nodes.push(hash)
+  }
+  peaks.push(hash)
+  return { frontier: { size: frontier.size + 1, peaks }, nodes }
+}
+
+/** Which leaf completes `node`, and where among the hashes that it completes the node's stands. */
+export function nodePlace({ level, index }: TreeNode): {
+  readonly leaf: number
+  readonly at: number
+} {
+  return { leaf: (index + 1) * 2 ** level - 1, at: level * HASH_BYTES }
+}
+
+/**
+ * The complete nodes that cover `range` from left to right; the hash of the range is folded from them.
+ * `range.from` is a multiple of every power of two below the length of the range, as in all proofs.
+ */
+export function nodesOf({ from, to }: LeafRange): TreeNode[] {
+  const nodes: TreeNode[] = []
+  let at = from
+  while (at < to) {
+    const level = Math.floor(Math.log2(to - at))
+    // The logarithm of a large number may be rounded up to the next integer.
+    const fitting = 2 ** level > to - at ? level - 1 : level
+    nodes.push({ level: fitting, index: at / 2 ** fitting })
+    at += 2 ** fitting
+  }
+  return nodes
+}
+
+/** The hash over `peaks`, complete subtrees from left to right, at least one. */
+export function folded(sha256: Sha256, peaks: readonly Uint8Array[]): Uint8Array {
+  return peaks.reduceRight((right, left) => nodeHash(sha256, left, right))
+}
+
+/** The root hash of the tree of `frontier` (RFC 6962 section 2.1); SHA-256 of nothing when empty. */
+export function rootOf(sha256: Sha256, { peaks }: Frontier): Uint8Array {
+  return peaks.length === 0 ? sha256(new Uint8Array(0)) : folded(sha256, peaks)
+}
+
+/** Reads the hashes of complete nodes, in the order asked for. */
+export type ReadNodes = (nodes: readonly TreeNode[]) => Promise<readonly Uint8Array[]>
+
+/** The nodes whose hashes are the peaks of the tree of `size` leaves. */
+export function frontierNodes(size: number): TreeNode[] {
+  return nodesOf({ from: 0, to: size })
+}
+
+/** The frontier of the tree that the first `size` leaves make. */
+export async function frontierAt(size: number, read: ReadNodes): Promise<Frontier> {
+  return { size, peaks: await read(frontierNodes(size)) }
+}
