@@ -3,6 +3,7 @@ import { type Block, type Entry, entryOf, packPosition, positionText } from '../
 import { AnswerComparison } from './answer-comparison.ts'
 import { AttachmentComparison } from './attachment-comparison.ts'
 import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from './effect.ts'
+import { ErasureComparison } from './erasure-comparison.ts'
 import type { PlacedItem, StoredItem, StoreReader } from './store.ts'
 
 /** The first difference found; `height` and `index` say where in the chain, when it has a place. */
@@ -13,6 +14,7 @@ export interface Finding {
 }
 
 type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>
+type DatabaseEffect = Extract<Effect, { kind: 'create_db' | 'delete_db' }>
 
 /** A live database: its creation position, and what the chain gives it. */
 interface Counted {
@@ -47,6 +49,7 @@ export class Comparison {
   readonly #store: StoreReader
   readonly #attachments: AttachmentComparison
   readonly #answers: AnswerComparison
+  readonly #erasures: ErasureComparison
   /** Creation positions of the databases that the chain deleted. */
   readonly #deleted = new Set<number>()
   /** Creation positions of the databases that the store holds now. */
@@ -61,6 +64,7 @@ export class Comparison {
     this.#store = store
     this.#attachments = new AttachmentComparison(store.attachments)
     this.#answers = new AnswerComparison(store)
+    this.#erasures = new ErasureComparison(store)
   }
 
   /** How many items the chain gives all live databases. */
@@ -68,6 +72,11 @@ export class Comparison {
     let items = 0
     for (const database of this.databases.values()) items += database.items
     return items
+  }
+
+  /** How many of the entries gone through are erased. */
+  get erased(): number {
+    return this.#erasures.erased
   }
 
   /** The first entry of the next block that the databases contradict, or null. */
@@ -89,7 +98,9 @@ export class Comparison {
       if (what !== null) return found(what)
     }
     const what = await this.#answers.block(block)
-    return what === null ? null : { height: block.height, index: null, what }
+    if (what !== null) return { height: block.height, index: null, what }
+    const erasure = await this.#erasures.block(block)
+    return erasure === null ? null : { height: block.height, ...erasure }
   }
 
   /** After the last block: rows that no entry created, databases, and numbers of items. */
@@ -99,11 +110,12 @@ export class Comparison {
       (await this.#databasesDiffer()) ??
       (await this.#attachments.end()) ??
       (await this.#answers.end()) ??
+      (await this.#erasures.end()) ??
       (await this.#store.damage())
     return what === null ? null : { height: null, index: null, what }
   }
 
-  #database({ kind, db, position }: Effect): string | null {
+  #database({ kind, db, position }: DatabaseEffect): string | null {
     const database = this.databases.get(db)
     if (kind === 'create_db') {
       if (database !== undefined) return `database ${db} exists already`
@@ -117,6 +129,7 @@ export class Comparison {
   }
 
   async #other(effect: Effect): Promise<string | null> {
+    if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
       return this.#attachments.differs(effect, this.databases.get(effect.db)?.created)

@@ -1,5 +1,11 @@
 import { canonicalJson } from '../base/canonical-json.ts'
-import { type Attachment, type AttachmentMethod, type Entry, entryText } from '../chain/index.ts'
+import {
+  type Attachment,
+  type AttachmentMethod,
+  type Entry,
+  entryText,
+  parsePosition,
+} from '../chain/index.ts'
 
 /** One change that an entry makes to a database; `position` is the entry's, packed. */
 export type Effect =
@@ -19,6 +25,15 @@ export type Effect =
       readonly id: string
     }
   | AttachmentEffect
+  | {
+      readonly kind: 'erase_item'
+      readonly position: number
+      readonly db: string
+      /** Not `id`: the item stays as it is. */
+      readonly of: string
+      /** Packed, in ascending order: the entries whose content goes. */
+      readonly positions: readonly number[]
+    }
 
 /** What an entry about an attachment does. Its bytes are elsewhere: `contents.ts`. */
 export interface AttachmentEffect {
@@ -49,6 +64,10 @@ export function effectOf(entry: Entry, position: number): Effect {
     case 'create_attachment':
     case 'delete_attachment':
       return { kind, position, db, id: entry.id, attachment: entry.attachment }
+    case 'erase_item': {
+      const positions = entry.positions.map((text) => parsePosition(text) ?? -1)
+      return { kind, position, db, of: entry.id, positions }
+    }
   }
 }
 
@@ -69,5 +88,7 @@ export function entryTextOf(effect: Effect, serverId: number): string {
     case 'create_attachment':
     case 'delete_attachment':
       return entryText.attachment(effect.kind, serverId, effect.db, effect.id, effect.attachment)
+    case 'erase_item':
+      return entryText.eraseItem(serverId, effect.db, effect.of, effect.positions)
   }
 }

@@ -6,9 +6,12 @@ export {
   backupFolder,
   dropOldBackups,
 } from './backup/backup.ts'
+export { ChainWalk } from './chain-walk.ts'
 export type { Finding } from './comparison.ts'
 export { Contents } from './contents.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
+export { erasedEntryText } from './erased-entry.ts'
+export { ErasureTally } from './erasure-tally.ts'
 export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder, storePathIn } from './folder.ts'
 export { ANSWERS_KEPT_MS, type KeptAnswer, type NewAnswer } from './kept-answer.ts'
@@ -27,5 +30,5 @@ export type {
   StoredRevision,
   StoreReader,
 } from './store.ts'
-export { type Progress, type Verification, verifyStore } from './verify.ts'
+export { type Verification, verifyStore } from './verify.ts'
 export { type ContentVerification, verifyContents } from './verify-contents.ts'

@@ -72,6 +72,13 @@ export const entry = {
     db,
     item: { id, n },
   }),
+  erase: (db: string, id: string, positions: string[]): Entry => ({
+    serverid,
+    method: 'erase_item',
+    db,
+    id,
+    positions,
+  }),
   remove: (db: string, id: string): Entry => ({ serverid, method: 'delete_item', db, id }),
   attach: (db: string, id: string, name: string, content: string): Entry => ({
     serverid,

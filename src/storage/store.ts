@@ -1,4 +1,4 @@
-import type { Block, Head } from '../chain/index.ts'
+import type { Block, Head, Header, TreeNode } from '../chain/index.ts'
 import type { OrderTerm, Where } from '../filter/index.ts'
 import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
@@ -160,6 +160,18 @@ export interface StoreReader {
   countEntries(serverId: number, from: number, to: number): Promise<number>
   /** Room that the store takes now, bytes: of its data, and of what is durable but not yet there. */
   room(): Promise<{ readonly fileBytes: number; readonly logBytes: number }>
+  /** The headers of blocks from height `from` upwards, at most `limit`. */
+  headers(serverId: number, from: number, limit: number): Promise<Header[]>
+  /** The hashes of `nodes` of the chain's log, all of them complete. Errors: STORE_DAMAGED. */
+  treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
+  /** What each leaf of the log completed (`grown`), hashes back to back, from leaf `from` upwards. */
+  treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
+  /** The packed position of the entry that erased the one at `position`, or null. */
+  eraser(position: number): Promise<number | null>
+  /** How many entries are noted as erased. */
+  countErased(): Promise<number>
+  /** Erasing entries after which what was erased may still be in the free parts of the files. */
+  uncompacted(): Promise<number[]>
   /** To be called when an append has been acknowledged by the writer, before anyone is told. */
   refresh(): void
   close(): Promise<void>
@@ -173,8 +185,8 @@ export interface StoreReader {
  */
 export interface Store extends StoreReader {
   /**
-   * Adds `block` at the end of the node's own chain, applies `effects` and keeps `answers`: all, or
-   * nothing.
+   * Adds `block` at the end of the node's own chain and of its log, applies `effects` and keeps
+   * `answers`: all, or nothing.
    *
    * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
    * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
@@ -198,8 +210,9 @@ export interface Store extends StoreReader {
   removeIndex(db: string, path: string): Promise<IndexOutcome>
 
   /**
-   * Does a bounded piece of upkeep between appends (indexes, space of what was deleted, answers that
-   * need not be kept any more, the engine's own log) and tells whether more is waiting. Never needed for correctness.
+   * Does a piece of upkeep between appends (indexes, space of deleted databases, answers that need not be kept
+   * any more, the engine's own log; after an erasure it writes the files anew, and only then no byte of
+   * what was erased is in them) and tells whether more is waiting. Bounded, but for the last.
    */
   tidy(): Promise<boolean>
 }

@@ -3,15 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Entry } from '../chain/index.ts'
 import type { Finding } from './comparison.ts'
 import { openStore, openStoreReader } from './open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
-import { verifyStore } from './verify.ts'
+import { type Verification, verifyStore } from './verify.ts'
 
 const FILE = 'ledger.db'
 
 /** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
-async function filledFolder(): Promise<string> {
+async function filledFolder(also: readonly Entry[] = []): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -49,6 +50,7 @@ async function filledFolder(): Promise<string> {
       entry.attach('fruit', 'c', 'deleted', 'one'),
       entry.detach('fruit', 'c', 'deleted', 'one'),
       entry.attach('fruit', 'c', 'deleted', 'again'),
+      ...also,
     ],
     5_000,
   )
@@ -57,6 +59,8 @@ async function filledFolder(): Promise<string> {
   await store.close()
   return folder
 }
+
+const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
 
 async function findingIn(folder: string): Promise<Finding | null> {
   const store = openStoreReader(folder, { frozen: true })
@@ -68,15 +72,16 @@ async function findingIn(folder: string): Promise<Finding | null> {
 }
 
 it('finds nothing in a store that nobody touched, and counts what it saw', async () => {
-  const folder = await filledFolder()
+  const folder = await filledFolder(ERASING)
   const store = openStoreReader(folder, { frozen: true })
   const seen: number[] = []
-  const verification = await verifyStore(store, ({ blocks }) => seen.push(blocks))
+  const verification = await verifyStore(store, { progress: ({ blocks }) => seen.push(blocks) })
   await store.close()
   expect(verification).toEqual({
     serverId: CONTRACT_SERVER_ID,
     blocks: 6,
-    entries: 19,
+    entries: 20,
+    erased: 1,
     databases: 2,
     items: 4,
     headId: expect.stringMatching(/^[0-9a-f]{128}$/),
@@ -115,7 +120,7 @@ function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
 }
 
 it('finds one flipped bit in every column of every row of every table, and names where', async () => {
-  const folder = await filledFolder()
+  const folder = await filledFolder(ERASING)
   const database = new DatabaseSync(join(folder, FILE))
   const names = (sql: string) =>
     database
@@ -126,6 +131,7 @@ it('finds one flipped bit in every column of every row of every table, and names
   expect(tables).toEqual([
     ...['node', 'blocks', 'databases', 'items', 'dropped', 'attachments', 'superseded', 'answers'],
     ...['indexes', 'index_entries', 'dropped_indexes'],
+    ...['tree', 'erasures', 'uncompacted'],
   ])
   database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
@@ -209,7 +215,17 @@ it.each([
     `INSERT INTO items SELECT 16386, db, 'zz', 16386, '{"id":"zz"}' FROM items WHERE id = 'a'`,
     'is stored as created here',
   ],
-  ['the last block taken away', 'DELETE FROM blocks WHERE height = 5', 'where the chain has none'],
+  [
+    'the last block taken away',
+    'DELETE FROM blocks WHERE height = 5',
+    'the log has leaves behind the last block',
+  ],
+  [
+    'the last block taken away, and its leaf',
+    'DELETE FROM blocks WHERE height = 5; DELETE FROM tree WHERE height = 5',
+    'where the chain has none',
+  ],
+  ['a leaf of the log taken away', 'DELETE FROM tree WHERE height = 3', 'the nodes of the log'],
   [
     'a block in the middle taken away',
     'DELETE FROM blocks WHERE height = 2',
@@ -279,4 +295,48 @@ it.each([
   })
   const finding = await findingIn(path)
   expect(finding?.what).toContain(what)
+})
+
+it('finds the same with threads as without, wherever the damage is', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await appendEntries(store, [entry.createDb('fruit')])
+  for (let n = 0; n < 600; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)], n)
+  await store.close()
+  const both = async (path: string) => {
+    const results: Verification[] = []
+    for (const threads of [undefined, { folder: path, count: 3 }]) {
+      const reader = openStoreReader(path, { frozen: true })
+      results.push(await verifyStore(reader, threads === undefined ? {} : { threads }))
+      await reader.close()
+    }
+    expect(results[1]).toEqual(results[0])
+    return results[0]
+  }
+  expect(await both(folder)).toMatchObject({ blocks: 601, entries: 601, items: 600, finding: null })
+  const damage: [string, number][] = [
+    ["UPDATE blocks SET body = replace(body, 'fruit', 'fruid') WHERE height = 599", 599],
+    ["UPDATE items SET item = '{}' WHERE id = '300'", 301],
+    [
+      `UPDATE items SET item = '{}' WHERE id = '300';
+        UPDATE blocks SET nonce = 1 WHERE height = 301`,
+      301,
+    ],
+    [
+      `UPDATE items SET item = '{}' WHERE id = '400';
+        UPDATE blocks SET nonce = 1 WHERE height = 390`,
+      390,
+    ],
+    ['UPDATE blocks SET height = 9000 WHERE height = 128', 129],
+    ['UPDATE tree SET hashes = zeroblob(32) WHERE height = 256', 256],
+    ['DELETE FROM blocks WHERE height = 0', 1],
+    ['DELETE FROM blocks WHERE height = 600', 600],
+    ["UPDATE blocks SET blinds = x'00' WHERE height = 128", 128],
+  ]
+  for (const [sql, height] of damage) {
+    const { path } = inCopy(folder, (copy) => copy.exec(sql))
+    const result = await both(path)
+    expect([sql, result?.finding?.height]).toEqual([sql, height])
+  }
 })

@@ -1,13 +1,16 @@
-import { type Block, type Head, headOf, verifyBlock } from '../chain/index.ts'
+import type { Block } from '../chain/index.ts'
+import { ChainWalk, damageAsFinding, type Walked } from './chain-walk.ts'
 import { Comparison, type Finding } from './comparison.ts'
-import { StoreError } from './errors.ts'
 import type { StoreReader } from './store.ts'
+import { WalkThreads } from './walk-threads.ts'
 
 /** What a verification looked at, and what it found. */
 export interface Verification {
   readonly serverId: number
   readonly blocks: number
   readonly entries: number
+  /** How many of the entries were erased; their commitments are intact. */
+  readonly erased: number
   readonly databases: number
   readonly items: number
   /** The id of the last block, or null while the chain is empty. */
@@ -19,54 +22,72 @@ export interface Verification {
 /** Called now and then while a verification runs; `ofBlocks` is the size of the chain. */
 export type Progress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
-const BLOCKS_PER_PAGE = 64
-
-/**
- * Recomputes the whole chain of the store's node (every commitment, root, id and link) and compares
- * the databases with what the chain makes of them. Stops at the first difference.
- *
- * Errors: none for damage, which is a finding; errors of the engine other than STORE_DAMAGED rise.
- */
-export async function verifyStore(store: StoreReader, progress?: Progress): Promise<Verification> {
-  const comparison = new Comparison(store)
-  let head: Head | null = null
-  let entries = 0
-  const result = (finding: Finding | null) => ({
-    serverId: store.serverId,
-    blocks: head === null ? 0 : head.height + 1,
-    entries,
-    databases: comparison.databases.size,
-    items: comparison.items,
-    headId: head?.id ?? null,
-    finding,
-  })
-  try {
-    const last = await store.head(store.serverId)
-    const ofBlocks = last === null ? 0 : last.height + 1
-    for (;;) {
-      const page = await store.blocks(
-        store.serverId,
-        head === null ? 0 : head.height + 1,
-        BLOCKS_PER_PAGE,
-      )
-      for (const block of page) {
-        const finding =
-          foreign(block, store) ?? verifyBlock(block, head) ?? (await comparison.block(block))
-        if (finding !== null) return result(finding)
-        head = headOf(block)
-        entries += block.entries.length
-      }
-      if (page.length === 0) break
-      progress?.({ blocks: head === null ? 0 : head.height + 1, ofBlocks, entries })
-    }
-    return result(await comparison.end())
-  } catch (error) {
-    if (!(error instanceof StoreError) || error.code !== 'STORE_DAMAGED') throw error
-    return result({ height: head === null ? 0 : head.height + 1, index: null, what: error.message })
-  }
+/** How a verification runs. */
+export interface VerifyOptions {
+  readonly progress?: Progress
+  /** The data folder of the store: with it the chain is recomputed by as many threads. */
+  readonly threads?: { readonly folder: string; readonly count: number }
 }
 
-function foreign(block: Block, store: StoreReader): Finding | null {
-  if (block.serverId === store.serverId) return null
-  return { height: block.height, index: null, what: `it belongs to server id ${block.serverId}` }
+/** A smaller chain is walked sooner than a thread has started. */
+const BLOCKS_FOR_THREADS = 64
+
+/**
+ * Recomputes the whole chain of the store's node (every commitment, root, id, link and node of the
+ * log) and compares the databases with what the chain makes of them. Stops at the first difference.
+ *
+ * With threads, they recompute ahead while this one compares what they are done with: the result is
+ * the same. Memory does not grow with the chain.
+ * Errors: none for damage, which is a finding; errors of the engine other than STORE_DAMAGED rise.
+ */
+export async function verifyStore(
+  store: StoreReader,
+  { progress, threads }: VerifyOptions = {},
+): Promise<Verification> {
+  const comparison = new Comparison(store)
+  const done = { blocks: 0, entries: 0 }
+  let headId: string | null = null
+  const result = (finding: Finding | null): Verification => ({
+    serverId: store.serverId,
+    ...done,
+    erased: comparison.erased,
+    databases: comparison.databases.size,
+    items: comparison.items,
+    headId,
+    finding,
+  })
+  const last = await damageAsFinding(0, async () => ({ head: await store.head(store.serverId) }))
+  if ('finding' in last) return result(last.finding)
+  const ofBlocks = last.head === null ? 0 : last.head.height + 1
+  const walk =
+    threads !== undefined && ofBlocks >= BLOCKS_FOR_THREADS
+      ? new WalkThreads(store, threads, ofBlocks)
+      : await ChainWalk.from(store, 0)
+  const compared = async (blocks: readonly Block[]): Promise<Finding | null> => {
+    for (const block of blocks) {
+      const finding = await comparison.block(block)
+      if (finding !== null) return finding
+      headId = block.id
+      done.blocks += 1
+      done.entries += block.entries.length
+    }
+    return null
+  }
+  try {
+    for (;;) {
+      const { blocks, finding: wrong }: Walked = await walk.next()
+      const differs = await damageAsFinding(done.blocks, async () => ({
+        finding: await compared(blocks),
+      }))
+      if (differs.finding !== null || wrong !== null) return result(differs.finding ?? wrong)
+      if (blocks.length === 0) break
+      progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
+    }
+    const end = await damageAsFinding(done.blocks, async () => ({
+      finding: await comparison.end(),
+    }))
+    return result(end.finding)
+  } finally {
+    if (walk instanceof WalkThreads) await walk.close()
+  }
 }

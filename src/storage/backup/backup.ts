@@ -166,9 +166,11 @@ async function verified(partial: string, progress: BackupProgress): Promise<Veri
   try {
     const store = openStoreReader(partial, { frozen: true })
     try {
-      return await verifyStore(store, ({ blocks, ofBlocks }) => {
-        const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
-        progress(COPY_SHARE + share * (1 - COPY_SHARE), 'verified')
+      return await verifyStore(store, {
+        progress: ({ blocks, ofBlocks }) => {
+          const share = ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
+          progress(COPY_SHARE + share * (1 - COPY_SHARE), 'verified')
+        },
       })
     } finally {
       await store.close()

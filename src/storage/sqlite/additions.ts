@@ -2,10 +2,12 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Addition } from './addition.ts'
 import { ANSWERS } from './answers.ts'
 import { ATTACHMENT_TABLES } from './attachments.ts'
+import { ERASURES } from './erasures.ts'
 import { INDEX_TABLES } from './indexes.ts'
 import { blockOf } from './rows.ts'
 import { Query } from './statements.ts'
 import { SUPERSEDED } from './superseded.ts'
+import { TREE } from './tree-rows.ts'
 
 /** What format 2 has beside the tables of format 1. */
 const ADDITIONS: readonly Addition[] = [
@@ -13,6 +15,8 @@ const ADDITIONS: readonly Addition[] = [
   SUPERSEDED,
   ANSWERS,
   INDEX_TABLES,
+  TREE,
+  ERASURES,
 ]
 
 /** The statements that make the added tables. */

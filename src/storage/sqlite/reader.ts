@@ -1,7 +1,14 @@
 import { existsSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
-import type { Block, Head } from '../../chain/index.ts'
+import {
+  type Block,
+  HASH_BYTES,
+  type Head,
+  type Header,
+  nodePlace,
+  type TreeNode,
+} from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
 import {
@@ -23,7 +30,9 @@ import { indexDamage } from './index-damage.ts'
 import { indexesOf } from './index-list.ts'
 import {
   blockOf,
+  bytesOf,
   databaseOf,
+  headerOfRow,
   headOfRow,
   integerOf,
   itemOf,
@@ -80,6 +89,12 @@ export class SqliteReader implements StoreReader {
       head: query('head'),
       blocks: query('blocks'),
       entries: query('entries'),
+      headers: query('headers'),
+      eraser: query('eraser'),
+      erased: query('erased'),
+      uncompacted: query('uncompacted'),
+      treeNode: query('treeNode'),
+      treeLeaves: query('treeLeaves'),
     }
   }
 
@@ -201,6 +216,47 @@ export class SqliteReader implements StoreReader {
     return { fileBytes: bytes(path), logBytes: bytes(`${path}-wal`) }
   }
 
+  async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
+    if (serverId !== this.serverId) return []
+    this.#view.take()
+    return this.#select.headers.all(from, limit).map((row) => headerOfRow(row, serverId))
+  }
+
+  async treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]> {
+    this.#view.take()
+    return nodes.map((node) => {
+      const { leaf, at } = nodePlace(node)
+      const row = serverId === this.serverId ? this.#select.treeNode.get(at + 1, leaf) : undefined
+      const hash = row === undefined ? null : bytesOf(row, 'hashes')
+      if (hash?.length === HASH_BYTES) return hash
+      const where = `level ${node.level}, index ${node.index}`
+      throw new StoreError('STORE_DAMAGED', `a node of the log is missing: ${where}`)
+    })
+  }
+
+  async treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]> {
+    if (serverId !== this.serverId) return []
+    this.#view.take()
+    return this.#select.treeLeaves.all(from, limit).map((row) => bytesOf(row, 'hashes'))
+  }
+
+  async eraser(position: number): Promise<number | null> {
+    this.#view.take()
+    const row = this.#select.eraser.get(position)
+    return row === undefined ? null : integerOf(row, 'eraser')
+  }
+
+  async countErased(): Promise<number> {
+    this.#view.take()
+    const row = this.#select.erased.get()
+    return row === undefined ? 0 : integerOf(row, 'count')
+  }
+
+  async uncompacted(): Promise<number[]> {
+    this.#view.take()
+    return this.#select.uncompacted.all().map((row) => integerOf(row, 'position'))
+  }
+
   refresh(): void {
     this.#view.leave()
   }
@@ -262,6 +318,13 @@ const SELECT = {
   // The length of a value stands at the front of its row: the values themselves are not read.
   entries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
     WHERE height >= ? AND height < ?`,
+  headers: `SELECT height, prev_id, nonce, root, length(commitments)
+    FROM blocks WHERE height >= ? ORDER BY height LIMIT ?`,
+  eraser: 'SELECT eraser FROM erasures WHERE position = ?',
+  erased: 'SELECT count(*) FROM erasures',
+  uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
+  treeNode: `SELECT substr(hashes, ?, ${HASH_BYTES}) FROM tree WHERE height = ?`,
+  treeLeaves: 'SELECT hashes FROM tree WHERE height >= ? ORDER BY height LIMIT ?',
 } as const
 
 /** Takes rows until the page is full; leaving the loop resets the statement. */

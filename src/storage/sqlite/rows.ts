@@ -1,4 +1,4 @@
-import type { Block, Head } from '../../chain/index.ts'
+import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
 import type { PlacedItem, StoredDatabase, StoredItem } from '../store.ts'
@@ -30,6 +30,11 @@ function damaged(column: string): StoreError {
 /** The one integer of a row; `what` names it in errors. */
 export function integerOf([value]: Row, what: string): number {
   return integer(value, what)
+}
+
+/** The one blob of a row, likewise. */
+export function bytesOf([value]: Row, what: string): Uint8Array {
+  return bytes(value, what)
 }
 
 /** Of the columns created, name. */
@@ -67,6 +72,18 @@ export function headOfRow([height, id, timestamps]: Row): Head {
     height: integer(height, 'height'),
     id: text(id, 'id'),
     timestamp: integers(timestamps).at(-1) ?? 0,
+  }
+}
+
+/** Of the columns height, prev_id, nonce, root, and the length of commitments. */
+export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId: number): Header {
+  return {
+    serverId,
+    height: integer(height, 'height'),
+    prevId: prevId === null ? null : text(prevId, 'prev_id'),
+    nonce: integer(nonce, 'nonce'),
+    root: text(root, 'root'),
+    count: Math.floor(integer(length, 'commitments') / HASH_BYTES),
   }
 }
 

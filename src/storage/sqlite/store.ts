@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
@@ -7,20 +7,21 @@ import type { NewAnswer } from '../kept-answer.ts'
 import type { IndexOutcome, Store } from '../store.ts'
 import { AnswerRows } from './answers.ts'
 import { attachmentApplier } from './attachments.ts'
+import { ErasureRows } from './erasures.ts'
 import { Indexes } from './indexes.ts'
+import { lengthenLog } from './log-file.ts'
 import { LogFolder } from './log-folder.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
 import { Query } from './statements.ts'
 import { SupersededRows } from './superseded.ts'
+import { TreeRows } from './tree-rows.ts'
 
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 16_384
 /** The write-ahead log is folded into the file when it holds this many pages of 4 KiB. */
 const LOG_PAGES = 4_096
-/** How long the log's file is made before it is needed: commits that extend it wait twice as long. */
-const LOG_BYTES = 32 * 1024 * 1024
 /** Rows of deleted databases removed by one `tidy`, of each kind. */
 const PURGE_ROWS = 500
 
@@ -43,6 +44,10 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #answers: AnswerRows
   readonly #fold: LogFolder
   readonly #indexes: Indexes
+  /** Of a log that is lengthened; null where nothing waits for the disk. */
+  readonly #logPath: string | null
+  readonly #tree: TreeRows
+  readonly #erasures: ErasureRows
   #head: Head | null
   /** Made when it is first needed. */
   #applyAttachment: ReturnType<typeof attachmentApplier> | null = null
@@ -53,9 +58,12 @@ class SqliteStore extends SqliteReader implements Store {
   /** What is being applied: an error names it. */
   #applying: Effect | null = null
 
-  constructor(database: DatabaseSync, fold: LogFolder) {
+  constructor(database: DatabaseSync, fold: LogFolder, logPath: string | null) {
     super(database, NO_VIEW)
+    this.#logPath = logPath
     this.#fold = fold
+    this.#tree = new TreeRows(database)
+    this.#erasures = new ErasureRows(database)
     this.#statements = prepare(database)
     this.#superseded = new SupersededRows(database)
     this.#answers = new AnswerRows(database)
@@ -74,6 +82,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#begin()
     try {
       this.#insertBlock(block)
+      this.#tree.add(block)
       for (const effect of effects) this.#apply(effect)
       for (const answer of answers) this.#answers.keep(block, answer)
       // Before this line a crash leaves nothing of the block; after it, all of it. With
@@ -108,6 +117,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (this.#fold.takeFolded()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
     this.#appended = false
+    if (this.#erasures.isCompactionDue) return this.#compact()
     if (this.#purging) this.#purging = this.#purge()
     if (this.#indexes.isWaiting) this.#transact(() => this.#indexes.work())
     return this.#expire() || this.#purging || this.#indexes.isWaiting
@@ -128,6 +138,17 @@ class SqliteStore extends SqliteReader implements Store {
   override async close(): Promise<void> {
     await this.#fold.close()
     await super.close()
+  }
+
+  /** True when it is to be tried again. */
+  #compact(): boolean {
+    try {
+      if (!this.#erasures.compact()) return true
+      if (this.#logPath !== null) lengthenLog(this.#logPath)
+      return this.#purging
+    } catch (error) {
+      throw storeError(error, null)
+    }
   }
 
   #logPages(): number {
@@ -182,6 +203,11 @@ class SqliteStore extends SqliteReader implements Store {
       this.#databases.set(db, position)
       return
     }
+    if (kind === 'erase_item') {
+      // Entries of a deleted database have content too.
+      if (!this.#erasures.erase(effect)) throw impossible(effect)
+      return
+    }
     const database = this.#databases.get(db)
     if (database === undefined) throw impossible(effect)
     switch (kind) {
@@ -227,6 +253,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#head = head === undefined ? null : headOfRow(head)
     this.#readDatabases()
     this.#indexes.reload()
+    this.#tree.reset()
   }
 
   #readDatabases(): void {
@@ -342,9 +369,12 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     database.exec(`PRAGMA synchronous = ${options.durable ? 'FULL' : 'OFF'}`)
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
+    // What is deleted is overwritten at once; writing the file anew takes the rest (erasures.ts).
+    database.exec('PRAGMA secure_delete = ON')
     prepareSchema(database, options.path, options.serverId)
-    if (options.durable) lengthenLog(`${options.path}-wal`)
-    return new SqliteStore(database, new LogFolder(options.path))
+    const logPath = options.durable ? `${options.path}-wal` : null
+    if (logPath !== null) lengthenLog(logPath)
+    return new SqliteStore(database, new LogFolder(options.path), logPath)
   } catch (error) {
     database.close()
     if (error instanceof StoreError) throw error
@@ -352,22 +382,5 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     throw new StoreError('STORE_DAMAGED', `${options.path} cannot be opened: ${reason}`, {
       cause: error,
     })
-  }
-}
-
-/**
- * Fills the log's file with zeros up to LOG_BYTES. Bringing written-over bytes to the disk costs half
- * of what new length does, because the file system has nothing of its own to write. Zeros are not a
- * frame, so whoever recovers the log after a crash stops where its frames end, as always.
- */
-function lengthenLog(path: string): void {
-  const file = openSync(path, 'r+')
-  try {
-    const { size } = fstatSync(file)
-    if (size >= LOG_BYTES) return
-    writeSync(file, Buffer.alloc(LOG_BYTES - size), 0, LOG_BYTES - size, size)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
   }
 }

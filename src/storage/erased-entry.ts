@@ -1,0 +1,21 @@
+import { canonicalString } from '../base/canonical-json.ts'
+import { type Entry, entryOf, entryText } from '../chain/index.ts'
+
+/**
+ * What is left of the entry `text` when it is erased: the same with an item that has an `id` only. Null
+ * when nothing of it can be erased: only creations and changes of the item have content.
+ */
+export function erasedEntryText(text: string, db: string, id: string): string | null {
+  const entry = parsedEntry(text)
+  if (entry === null || !('item' in entry) || entry.db !== db || entry.item.id !== id) return null
+  return entryText.item(entry.method, entry.serverid, db, `{"id":${canonicalString(id)}}`)
+}
+
+/** The entry that `text` is, or null. */
+export function parsedEntry(text: string): Entry | null {
+  try {
+    return entryOf(JSON.parse(text))
+  } catch {
+    return null
+  }
+}
