@@ -11,10 +11,12 @@ import { API_TOKEN_SCHEMES, registerGate, type TokenService } from '../tokens/in
 import { attachmentRoutes } from './attachments/routes.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
 import { changesRoutes } from './changes/routes.ts'
+import { erasureRoutes } from './erasure/routes.ts'
 import { statusOf } from './errors.ts'
 import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { keeperCheck } from './keeper.ts'
+import { logRoutes } from './log/routes.ts'
 import { indexRoutes } from './queries/routes.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
@@ -84,6 +86,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
           { name: 'items', description: 'JSON objects with an `id`' },
           { name: 'attachments', description: 'Bytes of any type that belong to an item' },
           { name: 'ledger', description: 'The chain of all changes' },
+          { name: 'log', description: 'What proves the ledger to those who do not trust the node' },
           { name: 'operations', description: 'For whoever runs the node' },
         ],
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
@@ -93,6 +96,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       changesRoutes(app, ledger)
       attachmentRoutes(app, ledger)
       indexRoutes(app, ledger.queries)
+      erasureRoutes(app, ledger)
+      logRoutes(app, ledger.log)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)
       homePage(app, check)

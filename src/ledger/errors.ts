@@ -31,7 +31,7 @@ export type LedgerErrorCode =
   | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
   | 'SERVERID_INVALID'
   | 'SERVERID_UNKNOWN'
-  | 'POSITION_INVALID' // not `<height>.<index>`
+  | 'POSITION_INVALID' // not `<height>.<index>`, or not of an entry of the item
   | 'POSITION_UNKNOWN' // no entry stands there
   | 'FEED_UNAVAILABLE' // too many follow the changes, or the node is closing
   | 'FILTER_AFTER_ORDER' // `after` beside an order of its own
@@ -42,6 +42,15 @@ export type LedgerErrorCode =
   | 'WRITER_BUSY' // the queue is full
   | 'WRITER_STOPPED' // the store failed, or the node is closing
   | 'STORE_FULL'
+  | 'NOTHING_TO_ERASE' // no former revision, or all are erased
+  | 'REVISION_CURRENT' // the current revision is not erased: change or delete the item first
+  | 'SIZE_UNKNOWN' // the log has not as many blocks, or never a number like that
+  | 'TILE_UNKNOWN' // no tile of the log, or not yet
+  | 'LOG_BEHIND' // too much was written to be signed in time
+  | 'LOG_STOPPED' // the signing thread failed, or the node is closing
+  | 'LOG_CONTRADICTED' // what is stored is not what was signed
+  | 'LOG_HEAD_DAMAGED' // the file of the signed head cannot be read as one
+  | 'STORE_ROLLED_BACK' // the store is shorter than what was signed
   | 'FOLDER_KEY_MISSING' // a store without the key it belongs to
 
 /** Thrown by `LedgerService`; the message names the database and the item. */
@@ -98,5 +107,14 @@ export const statusOf: Record<LedgerErrorCode, number> &
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,
+  NOTHING_TO_ERASE: 409,
+  REVISION_CURRENT: 409,
+  SIZE_UNKNOWN: 404,
+  TILE_UNKNOWN: 404,
+  LOG_BEHIND: 503,
+  LOG_STOPPED: 503,
+  LOG_CONTRADICTED: 503,
+  LOG_HEAD_DAMAGED: 500,
+  STORE_ROLLED_BACK: 500,
   FOLDER_KEY_MISSING: 500,
 }

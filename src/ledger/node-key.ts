@@ -1,21 +1,16 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { serverIdOf } from '../chain/index.ts'
+import { rawPublicKey, serverIdOf } from '../chain/index.ts'
+import { writeDurably } from './durable-file.ts'
 import { LedgerError } from './errors.ts'
 
 /** The key that makes a node itself: who has it can continue the node's chain. */
 export interface NodeKey {
   /** Ed25519. */
   readonly privateKey: KeyObject
+  /** Raw Ed25519, 32 bytes. */
+  readonly publicKey: Uint8Array
   readonly serverId: number
 }
 
@@ -44,7 +39,7 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
     )
   }
   const key = temporaryNodeKey()
-  writeDurably(folder, path, key.privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  writeDurably(path, key.privateKey.export({ format: 'pem', type: 'pkcs8' }))
   return key
 }
 
@@ -63,14 +58,6 @@ export function existingNodeKey(folder: string): NodeKey | null {
 
 function nodeKeyOf(privateKey: KeyObject): NodeKey {
   if (privateKey.asymmetricKeyType !== 'ed25519') throw new TypeError('not an Ed25519 key')
-  return { privateKey, serverId: serverIdOf(createPublicKey(privateKey)) }
-}
-
-function writeDurably(folder: string, path: string, content: string | Buffer): void {
-  const temporary = `${path}.new`
-  writeFileSync(temporary, content, { mode: 0o600, flush: true })
-  renameSync(temporary, path)
-  const directory = openSync(folder, 'r')
-  fsyncSync(directory)
-  closeSync(directory)
+  const publicKey = createPublicKey(privateKey)
+  return { privateKey, publicKey: rawPublicKey(publicKey), serverId: serverIdOf(publicKey) }
 }

@@ -11,6 +11,7 @@ import {
 } from '../storage/index.ts'
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments/service.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
+import { openLog } from './log/open.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
@@ -53,14 +54,20 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, difficulty, schedule = systemSchedule } = options
-  const { serverId } = folder.lasting
+  const key = folder.lasting
     ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
     : temporaryNodeKey()
+  const { serverId } = key
   const writer = await LedgerWriter.start(
     { folder: folder.path, serverId, durable: folder.lasting, difficulty },
     clock,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
+  const { log, signing } = await openLog(folder, reader, key).catch(async (error: unknown) => {
+    await reader.close()
+    await writer.close()
+    throw error
+  })
   const feed = new ChangeFeed(await lastPosition(reader), {
     store: reader,
     schedule,
@@ -68,6 +75,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   })
   writer.onCommit = (last) => {
     reader.refresh()
+    signing.onCommit()
     if (last !== null) feed.committed(last)
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
@@ -75,9 +83,10 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
-    service: new LedgerService(reader, writer, clock, { feed, attachments }),
+    service: new LedgerService(reader, writer, clock, { feed, attachments, log }),
     async close() {
       feed.close()
+      await signing.close()
       await contents.close()
       // The writer last: who closes last folds the engine's log into the file.
       await reader.close()

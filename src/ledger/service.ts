@@ -9,8 +9,10 @@ import { ChainCount, type ChainSize } from './chain-count.ts'
 import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
+import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
+import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { type ListRange, mapPages, pagesOf } from './pages.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
@@ -62,6 +64,7 @@ const BLOCKS_PER_PAGE = 64
 export interface LedgerParts {
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
+  readonly log: LedgerLog
 }
 
 /**
@@ -77,6 +80,10 @@ export class LedgerService {
   readonly feed: ChangeFeed
   /** What items have attached to them. */
   readonly attachments: AttachmentService
+  /** What goes for good. */
+  readonly erasure: Erasure
+  /** What proves the chain to others. */
+  readonly log: LedgerLog
   /** What items were. */
   readonly history: ItemHistory
   /** Declared indexes. */
@@ -90,6 +97,8 @@ export class LedgerService {
     this.serverId = store.serverId
     this.feed = parts.feed
     this.attachments = parts.attachments
+    this.erasure = new Erasure(store, writer)
+    this.log = parts.log
     this.history = new ItemHistory(store)
     this.#store = store
     this.#writer = writer

@@ -41,6 +41,14 @@ export type Operation =
       readonly name: string
       readonly onlyIf: string
     }
+  | {
+      readonly kind: 'erase_item'
+      readonly db: string
+      /** Of the item, which stays as it is. */
+      readonly of: string
+      /** Packed; null stands for all revisions that are no longer current. */
+      readonly positions: readonly number[] | null
+    }
 
 /** Operations that happen together: all of them in one block, or none. */
 export type UnitOfWork = readonly Operation[]
@@ -64,6 +72,7 @@ export function bytesOf(unit: UnitOfWork): number {
   for (const operation of unit) {
     bytes += OPERATION_OVERHEAD_BYTES + operation.db.length
     if ('text' in operation) bytes += operation.text.length
+    if ('of' in operation) bytes += 16 * (operation.positions?.length ?? 0)
   }
   return bytes
 }

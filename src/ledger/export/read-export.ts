@@ -2,6 +2,7 @@ import type { Json } from '../../base/json.ts'
 import {
   type Block,
   entryOf,
+  erasedIn,
   type Head,
   headOf,
   packPosition,
@@ -9,7 +10,7 @@ import {
   provenBlockParts,
   verifyBlock,
 } from '../../chain/index.ts'
-import { type Effect, effectOf, entryTextOf } from '../../storage/index.ts'
+import { type Effect, ErasureTally, effectOf, entryTextOf } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { checkDatabaseName, checkItemId } from '../names.ts'
 import { damagedExport, ExportError } from './errors.ts'
@@ -113,6 +114,7 @@ function headerIn(line: string): ExportHeader {
 class Reading {
   entries = 0
   readonly #header: ExportHeader
+  readonly #erasures = new ErasureTally()
   #head: Head | null = null
   #line = 1
   #isEnded = false
@@ -132,7 +134,8 @@ class Reading {
       return null
     }
     const { block, effects } = this.#blockOf(value)
-    const fault = verifyBlock(block, this.#head)
+    const fault =
+      verifyBlock(block, this.#head, erasedIn(block)) ?? this.#erasures.block(block, effects)
     if (fault !== null) throw this.#found(fault.what, fault.index)
     if (provenBlockJson(block) !== line) throw this.#found('the line is not as daicho writes it')
     this.#head = headOf(block)
@@ -153,6 +156,8 @@ class Reading {
     if (counted.blocks !== size || counted.headId !== headId) {
       throw this.#found(`the header gives ${size} blocks; ${counted.blocks} stand here`)
     }
+    const erasing = this.#erasures.end()
+    if (erasing !== null) throw this.#found(erasing)
     if (endLine(counted) !== line) throw this.#found('the end does not count what stands before it')
     this.#isEnded = true
   }

@@ -10,6 +10,7 @@ const CODE_OF = {
   delete_item: 'd',
   create_attachment: 'b',
   delete_attachment: 'x',
+  erase_item: 'e',
 } as const
 
 /** An item with an id that was assigned here: the most frequent operation. */
@@ -47,6 +48,8 @@ function encode(operation: Operation): string {
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n${operation.onlyIf}\n`
     case 'delete_attachment':
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.name}\n${operation.onlyIf}\n`
+    case 'erase_item':
+      return `${CODE_OF[kind]}\n${db}\n${operation.of}\n${operation.positions?.join() ?? ''}\n`
   }
 }
 
@@ -92,6 +95,16 @@ function decode(next: () => string): Operation {
       return { kind: 'create_attachment', db, id: next(), text: next(), onlyIf: next() }
     case CODE_OF.delete_attachment:
       return { kind: 'delete_attachment', db, id: next(), name: next(), onlyIf: next() }
+    case CODE_OF.erase_item: {
+      const of = next()
+      const positions = next()
+      return {
+        kind: 'erase_item',
+        db,
+        of,
+        positions: positions === '' ? null : positions.split(',').map(Number),
+      }
+    }
     case CODE_OF.create_db:
       return { kind: 'create_db', db }
     case CODE_OF.delete_db:

@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { entryText, packPosition, positionText } from '../../chain/index.ts'
 import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
 import { attachmentMeant } from '../attachments/planned.ts'
+import { erasablePositions } from '../erasure/plan.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
 import { KeptAnswers } from '../terms/kept-answers.ts'
@@ -79,6 +80,8 @@ class Planner {
   readonly #height: number
   readonly #answers: KeptAnswers
   readonly #views = new Map<string, View>()
+  /** What erasures of the batch take. */
+  readonly #erased = new Set<number>()
   #characters = 0
   /** How to take back what the unit at hand has changed, last first. */
   #undo: (() => void)[] = []
@@ -176,6 +179,14 @@ class Planner {
           id,
           attachment,
         })
+        return
+      }
+      case 'erase_item': {
+        const { of } = operation
+        const positions = await erasablePositions(this.#store, operation, this.#erased)
+        for (const position of positions) this.#erased.add(position)
+        const entry = entryText.eraseItem(this.#store.serverId, db, of, positions)
+        this.#add(entry, { kind, db, of, positions })
       }
     }
   }

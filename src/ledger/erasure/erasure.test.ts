@@ -1,0 +1,190 @@
+// What is erased is gone from every file, and everything else is proven as before.
+import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it } from 'vitest'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+import { nodeCrypto, nodeSha256, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
+import { openStoreReader } from '../../storage/index.ts'
+
+/** The names of the files in `folder` whose bytes hold `text`. */
+function filesWith(folder: string, text: string): string[] {
+  return readdirSync(folder).filter((name) => {
+    const bytes = readFileSync(join(folder, name))
+    return bytes.includes(text) || bytes.includes(Buffer.from(text, 'utf16le'))
+  })
+}
+
+/** Waits until what was erased has been written over, while the node runs. */
+async function compacted(folder: string): Promise<void> {
+  for (;;) {
+    const store = openStoreReader(folder, { frozen: false })
+    const due = await store.uncompacted()
+    await store.close()
+    if (due.length === 0) return
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+const proofOf = async (node: LedgerNode, path: string) => {
+  const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
+  const key = verifierKeyOf(nodeSha256, vkey.text.trim())
+  return verifyProofFile(nodeCrypto, key, (await node.send('GET', path)).text)
+}
+
+it('after erasing, the content is in no file; every other entry is proven as before', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  const secret = (n: number) => `SECRET-${n}-${'geheim'.repeat(3)}`
+  await node.send('POST', '/api/people', [
+    { id: 'ann', note: secret(0), size: 'x'.repeat(9_000) },
+    { id: 'bob', note: 'bob stays' },
+  ])
+  // Revisions of many lengths, among others, so that pages are split and joined.
+  for (let n = 1; n < 40; n += 1) {
+    const size = 'y'.repeat((n * 397) % 5_000)
+    await node.send('POST', '/api/people/ann', { note: secret(n), size })
+    await node.send('POST', '/api/people', { id: `other-${n}`, size })
+  }
+  const before = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)).json
+  const proofsBefore = await proofOf(node, '/api/people/ann/proof?position=1.0')
+  expect(JSON.stringify(proofsBefore.entry)).toContain(secret(0))
+  expect(filesWith(folder, secret(0))).not.toEqual([])
+
+  const reply = await node.send('POST', '/api/people/ann/erase')
+  expect(reply.status).toBe(200)
+  expect(reply.json.positions).toHaveLength(39)
+  expect(reply.json.positions[0]).toBe('1.0')
+  expect(reply.headers.get('ledger-position')).toMatch(/^\d+\/80\.0$/)
+  await compacted(folder)
+  for (let n = 0; n < 39; n += 1) expect(filesWith(folder, secret(n))).toEqual([])
+  expect(filesWith(folder, secret(39))).not.toEqual([])
+  expect(filesWith(folder, 'bob stays')).not.toEqual([])
+
+  // The item is as it was; the ledger shows that the revisions were there, under the same ids.
+  expect((await node.send('GET', '/api/people/ann')).json.item.note).toBe(secret(39))
+  const after = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)).json
+  const ids = (ledgers: { id: string }[]) => ledgers.map(({ id }) => id)
+  expect(ids(after.ledgers).slice(0, -1)).toEqual(ids(before.ledgers))
+  expect(after.ledgers[1].body[0]).toEqual({
+    ...{ serverid: node.service.serverId, method: 'create_item', db: 'people' },
+    item: { id: 'ann' },
+  })
+  expect(after.ledgers.at(-1).body).toEqual([
+    {
+      ...{ serverid: node.service.serverId, method: 'erase_item', db: 'people', id: 'ann' },
+      positions: reply.json.positions,
+    },
+  ])
+  for (const [path, height] of [
+    ['/api/people/ann/proof', 78],
+    ['/api/people/bob/proof', 1],
+    ['/api/people/other-20/proof', 41],
+  ] as const) {
+    expect(await proofOf(node, path)).toMatchObject({
+      height,
+      entry: { method: expect.any(String) },
+    })
+  }
+  expect(await proofOf(node, '/api/people/ann/proof?position=1.0')).toMatchObject({
+    ...{ height: 1, index: 0, entry: null, timestamp: null },
+  })
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 39 })
+  await node.close()
+  for (let n = 0; n < 39; n += 1) expect(filesWith(folder, secret(n))).toEqual([])
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 39 })
+
+  // What it leaves is a store like any other.
+  const again = await startLedgerNode({ folder })
+  expect((await again.send('POST', '/api/people/ann', { note: 'next' })).status).toBe(200)
+  expect((await again.send('POST', '/api/people/ann/erase')).json.positions).toEqual(['78.0'])
+  await again.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 40 })
+})
+
+it('erases what is named, also of a deleted item, and says why it does not', async () => {
+  const node = await startLedgerNode()
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'ann', n: 1 })
+  await node.send('POST', '/api/people/ann', { n: 2 })
+  await node.send('POST', '/api/people/ann', { n: 3 })
+  await node.send('POST', '/api/people', { id: 'bob', n: 1 })
+  const erase = async (id: string, body?: unknown, db = 'people') => {
+    const { status, json } = await node.send('POST', `/api/${db}/${id}/erase`, body)
+    return [status, json.positions ?? json.code]
+  }
+  expect(await erase('ann', { positions: ['3.0'] })).toEqual([409, 'REVISION_CURRENT'])
+  expect(await erase('ann', { positions: ['4.0'] })).toEqual([400, 'POSITION_INVALID'])
+  expect(await erase('ann', { positions: ['2.1'] })).toEqual([400, 'POSITION_INVALID'])
+  expect(await erase('ann', { positions: ['99.0'] })).toEqual([400, 'POSITION_INVALID'])
+  expect(await erase('ann', { positions: ['1.16384'] })).toEqual([400, 'POSITION_INVALID'])
+  expect((await erase('ann', { positions: ['x'] }))[0]).toBe(400)
+  expect((await erase('ann', { positions: [] }))[0]).toBe(400)
+  expect((await erase('ann', { positions: 5 }))[0]).toBe(400)
+  expect(await erase('bob')).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect(await erase('none')).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect(await erase('ann', undefined, 'none')).toEqual([404, 'DATABASE_NOT_FOUND'])
+  expect(await erase('ann', { positions: ['2.0', '2.0'] })).toEqual([200, ['2.0']])
+  expect(await erase('ann', { positions: ['2.0'] })).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect(await erase('ann', { positions: ['2.0', '1.0'] })).toEqual([200, ['1.0']])
+  await node.send('DELETE', '/api/people/ann')
+  expect(await erase('ann')).toEqual([200, ['3.0']])
+  expect(await erase('ann', {})).toEqual([409, 'NOTHING_TO_ERASE'])
+  await node.send('DELETE', '/api/people')
+  await node.send('POST', '/api/people')
+  // The database of before had the same name.
+  expect(await erase('bob', { positions: ['4.0'] })).toEqual([200, ['4.0']])
+  await node.close()
+})
+
+it('erasures that come together take each revision once', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'ann', n: 0 })
+  for (let n = 1; n < 6; n += 1) await node.send('POST', '/api/people/ann', { n })
+  const replies = await Promise.all(
+    Array.from({ length: 8 }, () => node.send('POST', '/api/people/ann/erase')),
+  )
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, ...new Array(7).fill(409)])
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 5 })
+})
+
+it('what is not erased by the chain is not taken as erased', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', [{ id: 'ann', n: 1 }, { id: 'bob' }])
+  await node.send('POST', '/api/people/ann', { n: 2 })
+  await node.send('POST', '/api/people/ann/erase')
+  await node.close()
+  expect((await verifyFolder(folder)).finding).toBeNull()
+  const zeros = (at: number) =>
+    `CAST(substr(blinds, 1, ${at * 32}) || zeroblob(32) || substr(blinds, ${at * 32 + 33}) AS BLOB)`
+  for (const [sql, what] of [
+    [`UPDATE blocks SET blinds = ${zeros(1)} WHERE height = 1`, 'no entry erases it'],
+    ['INSERT INTO erasures VALUES (16385, 49152)', '2 entries are noted as erased'],
+    ['DELETE FROM erasures', 'no entry erases it'],
+    [
+      `UPDATE blocks SET body = replace(body, 'ann', 'eve') WHERE height = 1`,
+      'item ann, not item eve',
+    ],
+    ['UPDATE blocks SET blinds = randomblob(64) WHERE height = 1', 'do not match'],
+    ['INSERT INTO uncompacted VALUES (5)', 'is noted as an erasure'],
+  ] as const) {
+    const copy = temporaryFolder()
+    copyFileSync(join(folder, 'ledger.db'), join(copy, 'ledger.db'))
+    const database = new DatabaseSync(join(copy, 'ledger.db'))
+    database.exec(sql)
+    database.close()
+    const { finding } = await verifyFolder(copy)
+    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(what)])
+  }
+})

@@ -1,0 +1,49 @@
+import { Type } from 'typebox'
+import { positionText } from '../../chain/index.ts'
+import type { HttpApp } from '../../http/index.ts'
+import { Failure, ItemParams, TokenQuery } from '../schemas.ts'
+import type { LedgerService } from '../service.ts'
+
+const position = Type.String({
+  pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+  description: '`<height>.<index>`',
+})
+
+/** Which revisions go: those that are named, or all that are no longer current. */
+const EraseBody = Type.Union([
+  Type.Object({ positions: Type.Optional(Type.Array(position, { minItems: 1 })) }),
+  Type.Null(),
+])
+
+/** What was erased. */
+const ErasedReply = Type.Object({ status: Type.Literal(true), positions: Type.Array(position) })
+
+/** Mounts the erasing of former revisions on `app`. */
+export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.post(
+    '/api/:db/:id/erase',
+    {
+      config: { scope: 'db:{db}:admin' },
+      schema: {
+        tags: ['items'],
+        summary: 'Erase the content of revisions that are no longer current',
+        description:
+          'Their commitments stay: every proof of every other entry holds as before, and of these ' +
+          'that they were there.',
+        params: ItemParams,
+        querystring: TokenQuery,
+        body: EraseBody,
+        response: { 200: ErasedReply, '4xx': Failure, '5xx': Failure },
+      },
+    },
+    async ({ params: { db, id }, body }, reply) => {
+      const { position: at, positions } = await ledger.erasure.erase(
+        db,
+        id,
+        body?.positions ?? null,
+      )
+      reply.header('ledger-position', `${ledger.serverId}/${positionText(at)}`)
+      return { status: true as const, positions: [...positions] }
+    },
+  )
+}

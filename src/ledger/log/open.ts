@@ -1,0 +1,21 @@
+import { logOrigin } from '../../chain/index.ts'
+import type { Folder, StoreReader } from '../../storage/index.ts'
+import type { NodeKey } from '../node-key.ts'
+import { LedgerLog } from './service.ts'
+import { signedHeadIn } from './signed-head.ts'
+import { expectSignedHead } from './signer.ts'
+import { LogSigning } from './signing.ts'
+
+/**
+ * The log of the node in `folder`. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED.
+ */
+export async function openLog(
+  { path, lasting }: Folder,
+  store: StoreReader,
+  { publicKey, privateKey, serverId }: NodeKey,
+): Promise<{ log: LedgerLog; signing: LogSigning }> {
+  if (lasting) await expectSignedHead(store, signedHeadIn(path))
+  const verifier = { name: logOrigin(serverId), publicKey }
+  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey })
+  return { log: new LedgerLog(store, signing, verifier), signing }
+}

@@ -1,0 +1,215 @@
+// The process dies at each step between committing and giving a signature out, with the step done and
+// not done: whatever is signed before and after, no two heads contradict each other.
+import { copyFileSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it } from 'vitest'
+import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import {
+  type Checkpoint,
+  checkpointOf,
+  logOrigin,
+  nodeCrypto,
+  nodeSha256,
+  openCheckpoint,
+  proveConsistency,
+  verifyConsistency,
+} from '../../chain/index.ts'
+import { openStoreReader, type StoreReader } from '../../storage/index.ts'
+import { temporaryNodeKey } from '../node-key.ts'
+import { type SignedHead, signedHeadIn } from './signed-head.ts'
+import { LogSigner } from './signer.ts'
+
+const signKey = temporaryNodeKey()
+
+/** A node's folder whose chain is written through the node, block by block. */
+async function writtenFolder() {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  const { serverId } = node.service
+  let made = 0
+  const write = async (blocks: number) => {
+    for (let n = 0; n < blocks; n += 1) {
+      made += 1
+      expect((await node.send('POST', `/api/db${made}`)).status).toBe(200)
+    }
+  }
+  const verifier = { name: logOrigin(serverId), publicKey: signKey.publicKey }
+  const key = { verifier, privateKey: signKey.privateKey }
+  return { folder, node, write, key }
+}
+
+async function expectConsistent(store: StoreReader, heads: readonly Checkpoint[]): Promise<void> {
+  store.refresh()
+  const read = (nodes: Parameters<StoreReader['treeNodes']>[1]) =>
+    store.treeNodes(store.serverId, nodes)
+  const sorted = heads.toSorted((a, b) => a.size - b.size)
+  for (const [at, head] of sorted.entries()) {
+    const next = sorted[at + 1] ?? head
+    const proof = await proveConsistency(nodeSha256, head.size, next.size, read)
+    expect(verifyConsistency(nodeSha256, head, next, proof)).toBe(true)
+  }
+}
+
+class Killed extends Error {}
+
+const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHead['write']][] = [
+  ['before the head is kept', false, (_, die) => () => die()],
+  [
+    'after the head is kept, before the note is given out',
+    true,
+    (real, die) => (head) => {
+      real.write(head)
+      die()
+    },
+  ],
+]
+
+it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKept, fault) => {
+  const { folder, node, write, key } = await writtenFolder()
+  const store = openStoreReader(folder, { frozen: false })
+  const real = signedHeadIn(folder)
+  const given: Checkpoint[] = []
+  const give = async (note: string) =>
+    given.push(await openCheckpoint(nodeCrypto, key.verifier, note))
+
+  for (let round = 0; round < 5; round += 1) {
+    await write(3)
+    const signer = await LogSigner.open(store, real, key)
+    await give((await signer.advance()).note)
+    await write(2)
+    const before = real.read()
+    const dying = await LogSigner.open(
+      store,
+      {
+        read: real.read,
+        write: fault(real, () => {
+          throw new Killed()
+        }),
+      },
+      key,
+    )
+    await expect(dying.advance()).rejects.toThrow(Killed)
+    expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
+    // Once more killed, then whole: the same size comes out with the same note.
+    const whole = await LogSigner.open(store, real, key)
+    const { note, size } = await whole.advance()
+    expect(size).toBe(5 * round + 5)
+    expect((await (await LogSigner.open(store, real, key)).advance()).note).toBe(note)
+    await give(note)
+  }
+  await expectConsistent(store, given)
+  await store.close()
+  await node.close()
+})
+
+it('killed while the file of the head is written: it is the old one or the new one', async () => {
+  const { folder, node, write, key } = await writtenFolder()
+  const store = openStoreReader(folder, { frozen: false })
+  const kept = signedHeadIn(folder)
+  await write(3)
+  await (await LogSigner.open(store, kept, key)).advance()
+  const file = join(folder, 'signed-head')
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  await write(2)
+  // Not renamed yet: half of the new one beside the old one.
+  writeFileSync(`${file}.new`, 'daicho/1\n5')
+  expect(kept.read()?.size).toBe(3)
+  expect((await (await LogSigner.open(store, kept, key)).advance()).size).toBe(5)
+  expect(kept.read()?.size).toBe(5)
+  expect(existsSync(`${file}.new`)).toBe(false)
+  await store.close()
+  await node.close()
+})
+
+it('nothing is signed that the store does not hold: a changed entry, header or node', async () => {
+  for (const sql of [
+    "UPDATE blocks SET body = replace(body, 'db2', 'db9') WHERE height = 1",
+    'UPDATE blocks SET nonce = 7 WHERE height = 2',
+    'UPDATE tree SET hashes = zeroblob(32) WHERE height = 2',
+    'DELETE FROM tree WHERE height = 0',
+  ]) {
+    const { folder, node, write, key } = await writtenFolder()
+    await write(4)
+    const database = new DatabaseSync(join(folder, 'ledger.db'))
+    database.exec(sql)
+    database.close()
+    const store = openStoreReader(folder, { frozen: false })
+    const kept = signedHeadIn(folder)
+    const signer = await LogSigner.open(store, kept, key)
+    await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
+    await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
+    expect(kept.read()).toBeNull()
+    const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+    const reply = await node.send('GET', path)
+    expect([sql, reply.status, reply.json.code]).toEqual([sql, 503, 'LOG_CONTRADICTED'])
+    await store.close()
+    await node.close()
+  }
+})
+
+it('a node whose store was put back to an older state does not start, and says why', async () => {
+  const { folder, node, write } = await writtenFolder()
+  const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+  await write(3)
+  expect((await node.send('GET', path)).status).toBe(200)
+  await node.close()
+  const older = temporaryFolder()
+  for (const name of readdirSync(folder)) copyFileSync(join(folder, name), join(older, name))
+
+  const again = await startLedgerNode({ folder })
+  await again.send('POST', '/api/later')
+  expect((await again.send('GET', path)).status).toBe(200)
+  await again.close()
+
+  // The store of before, the signed head of now.
+  copyFileSync(join(older, 'ledger.db'), join(folder, 'ledger.db'))
+  await expect(startLedgerNode({ folder })).rejects.toMatchObject({
+    code: 'STORE_ROLLED_BACK',
+    message: expect.stringContaining('the store has 3 blocks, but this node has signed 4'),
+  })
+  // Another history of the same length.
+  const head = join(folder, 'signed-head')
+  rmSync(head)
+  const forked = await startLedgerNode({ folder })
+  await forked.send('POST', '/api/other')
+  await forked.close()
+  writeFileSync(
+    head,
+    `daicho/${again.service.serverId}\n4\n${Buffer.alloc(32).toString('base64')}\n`,
+  )
+  await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
+  writeFileSync(head, 'daicho/5\n')
+  await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
+  writeFileSync(head, `daicho/5\n4\n${Buffer.alloc(32).toString('base64')}\n`)
+  await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
+  // And once the state with all blocks is back, all is well.
+  rmSync(head)
+  const well = await startLedgerNode({ folder })
+  expect((await well.send('GET', path)).status).toBe(200)
+  await well.close()
+})
+
+it('under load heads are signed with rests between them, and each continues the one before', async () => {
+  const { folder, node, write } = await writtenFolder()
+  const heads = new Map<string, Checkpoint>()
+  let writing = true
+  const readers = Array.from({ length: 4 }, async () => {
+    while (writing) {
+      const reply = await node.send('GET', `/api/ledgers/${node.service.serverId}/checkpoint`)
+      expect(reply.status).toBe(200)
+      heads.set(reply.text, checkpointOf(reply.text.slice(0, reply.text.indexOf('\n\n') + 1)))
+    }
+  })
+  await write(150)
+  writing = false
+  await Promise.all(readers)
+  const sizes = [...heads.values()].map(({ size }) => size)
+  expect(new Set(sizes).size).toBe(sizes.length)
+  expect(sizes.length).toBeGreaterThan(1)
+  expect(sizes.length).toBeLessThan(150)
+  const store = openStoreReader(folder, { frozen: false })
+  await expectConsistent(store, [...heads.values()])
+  await store.close()
+  await node.close()
+})

@@ -1,0 +1,162 @@
+import { Worker } from 'node:worker_threads'
+import { LedgerError } from '../errors.ts'
+import type { Signed } from './signer.ts'
+import type { FromSigner, SignerStart, ToSigner } from './thread.ts'
+
+/** Between two signatures, at least. */
+const REST_MS = 100
+/** Nothing was asked for and nothing was written for this long: the head is signed meanwhile. */
+const IDLE_MS = 1_000
+/** Longest wait for a signature. */
+const WAIT_MS = 10_000
+/** The thread keeps little. */
+const YOUNG_MB = 8
+
+interface Waiting {
+  readonly size: number
+  readonly resolve: (signed: Signed) => void
+  readonly reject: (error: Error) => void
+  readonly timer: NodeJS.Timeout
+}
+
+/**
+ * Has the log signed when somebody asks, or when nothing else is going on: recomputing what was
+ * written costs as much as writing it did, and nobody shall wait for what nobody wants.
+ *
+ * The work is done in a thread of its own (`thread.ts`), which starts when it is first needed.
+ */
+export class LogSigning {
+  readonly #start: SignerStart
+  #worker: Worker | null = null
+  #signed: Signed | null = null
+  #waiting: Waiting[] = []
+  #isSigning = false
+  #resting: NodeJS.Timeout | null = null
+  #idle: NodeJS.Timeout | null = null
+  #commits = 0
+  /** Why nothing is signed any more. */
+  #refused: LedgerError | null = null
+
+  constructor(start: SignerStart) {
+    this.#start = start
+  }
+
+  /** To be called when a block is durable. Costs nearly nothing. */
+  onCommit(): void {
+    this.#commits += 1
+    if (this.#idle === null) this.#signWhenIdle(this.#commits)
+  }
+
+  /**
+   * A head that is signed now, `committed` blocks being there, or one that is as old as the rest between
+   * two signatures. Errors: as `covering`.
+   */
+  newest(committed: number): Promise<Signed> {
+    if (this.#signed === null) return this.covering(0)
+    if (this.#signed.size >= committed || this.#resting !== null) {
+      return Promise.resolve(this.#signed)
+    }
+    return this.covering(this.#signed.size + 1)
+  }
+
+  /**
+   * A signed head of `size` blocks or more, which must have been committed.
+   * Errors: LOG_BEHIND, LOG_STOPPED, LOG_CONTRADICTED.
+   */
+  covering(size: number): Promise<Signed> {
+    if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
+    return new Promise((resolve, reject) => {
+      if (this.#refused !== null) throw this.#refused
+      const timer = setTimeout(() => {
+        this.#waiting = this.#waiting.filter((waiting) => waiting.timer !== timer)
+        reject(new LedgerError('LOG_BEHIND', 'too much was written to be signed yet; ask again'))
+      }, WAIT_MS)
+      this.#waiting.push({ size, resolve, reject, timer })
+      this.#signSoon()
+    })
+  }
+
+  /** Ends the thread. Errors out whoever waits. */
+  async close(): Promise<void> {
+    this.#refuse(new LedgerError('LOG_STOPPED', 'the node is closing'))
+    if (this.#idle !== null) clearTimeout(this.#idle)
+    if (this.#resting !== null) clearTimeout(this.#resting)
+    await this.#worker?.terminate()
+  }
+
+  #signWhenIdle(commits: number): void {
+    this.#idle = setTimeout(() => {
+      this.#idle = null
+      if (this.#commits !== commits) this.#signWhenIdle(this.#commits)
+      else this.#signSoon()
+    }, IDLE_MS)
+    this.#idle.unref()
+  }
+
+  #signSoon(): void {
+    if (this.#isSigning || this.#resting !== null || this.#refused !== null) return
+    this.#isSigning = true
+    this.#worker ??= this.#startWorker()
+    const message: ToSigner = 'sign'
+    this.#worker.postMessage(message)
+  }
+
+  #startWorker(): Worker {
+    // Sources run as they are, a build has only JavaScript.
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+      name: 'log-signer',
+      workerData: this.#start,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+    })
+    worker.unref()
+    worker.on('message', (message: FromSigner) => this.#receive(message))
+    worker.on('error', (error) => {
+      this.#refuse(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
+    })
+    return worker
+  }
+
+  #receive(message: FromSigner): void {
+    this.#isSigning = false
+    if ('failed' in message) {
+      const error = new LedgerError(
+        message.contradicted ? 'LOG_CONTRADICTED' : 'LOG_STOPPED',
+        `nothing was signed: ${message.failed}`,
+      )
+      if (message.contradicted) this.#refuse(error)
+      else this.#rejectAll(error)
+      return
+    }
+    const { signed } = message
+    this.#signed = signed
+    const covered = this.#waiting.filter(({ size }) => size <= signed.size)
+    this.#waiting = this.#waiting.filter(({ size }) => size > signed.size)
+    for (const { timer, resolve } of covered) {
+      clearTimeout(timer)
+      resolve(signed)
+    }
+    if (signed.isBehind && this.#waiting.length > 0) {
+      this.#signSoon()
+      return
+    }
+    this.#resting = setTimeout(() => {
+      this.#resting = null
+      if (this.#waiting.length > 0) this.#signSoon()
+    }, REST_MS)
+    this.#resting.unref()
+  }
+
+  #refuse(error: LedgerError): void {
+    this.#refused ??= error
+    this.#rejectAll(this.#refused)
+  }
+
+  #rejectAll(error: LedgerError): void {
+    for (const { timer, reject } of this.#waiting) {
+      clearTimeout(timer)
+      reject(error)
+    }
+    this.#waiting = []
+  }
+}

@@ -1,0 +1,47 @@
+import type { KeyObject } from 'node:crypto'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { CodedError } from '../../base/coded-error.ts'
+import type { VerifierKey } from '../../chain/index.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { signedHeadIn, temporaryHead } from './signed-head.ts'
+import { LogSigner, type Signed } from './signer.ts'
+
+// The program of the thread that recomputes and signs, so that neither holds up requests or commits.
+
+/** What the thread is started with. */
+export interface SignerStart {
+  readonly folder: string
+  /** Whether the folder outlives the process. */
+  readonly lasting: boolean
+  readonly verifier: VerifierKey
+  readonly privateKey: KeyObject
+}
+
+/** To the thread: sign what was committed. */
+export type ToSigner = 'sign'
+
+/** From it. `contradicted`: what is stored is not what was signed, and nothing more will be. */
+export type FromSigner =
+  | { readonly signed: Signed }
+  | { readonly failed: string; readonly contradicted: boolean }
+
+async function serve(start: SignerStart, port: MessagePort): Promise<void> {
+  const { folder, lasting, verifier, privateKey } = start
+  const send = (message: FromSigner) => port.postMessage(message)
+  const kept = lasting ? signedHeadIn(folder) : temporaryHead()
+  const store = openStoreReader(folder, { frozen: false })
+  const opened = LogSigner.open(store, kept, { verifier, privateKey })
+  port.on('message', () => {
+    opened
+      .then((signer) => signer.advance())
+      .then((signed) => send({ signed }))
+      .catch((error: unknown) => {
+        const failed = error instanceof Error ? error.message : String(error)
+        // Anything else, such as a full disk, may pass.
+        const contradicted = error instanceof CodedError && error.code === 'LOG_CONTRADICTED'
+        send({ failed, contradicted })
+      })
+  })
+}
+
+if (parentPort !== null) await serve(workerData as SignerStart, parentPort)

@@ -1,0 +1,96 @@
+// A real `daicho serve` is killed under load while its checkpoints are read: no two heads that it ever
+// gave out contradict each other, and all of them are of the history that is there in the end.
+import { expect, it } from 'vitest'
+import {
+  type Checkpoint,
+  nodeCrypto,
+  nodeSha256,
+  openCheckpoint,
+  verifierKeyOf,
+  verifyConsistency,
+} from '../../src/chain/index.ts'
+import { type ServedLedger, serveLedger } from '../support/daicho.ts'
+import { Dice, LoadClient } from '../support/ledger-load.ts'
+import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+
+const KILLS = 8
+const CLIENTS = 12
+const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
+console.log(`CRASH_SEED=${seed} repeats this run`)
+
+async function textAt(url: string): Promise<string | null> {
+  try {
+    const reply = await fetch(url)
+    const text = await reply.text()
+    return reply.status === 200 ? text : null
+  } catch {
+    return null
+  }
+}
+
+it(`${KILLS} kills under load: every checkpoint that was given out is continued by every later one`, async () => {
+  const dice = new Dice(seed)
+  const folder = temporaryFolder()
+  const clients = Array.from(
+    { length: CLIENTS },
+    (_, at) => new LoadClient(`c${at}`, 'fruit', dice),
+  )
+  let server: ServedLedger = await serveLedger(folder)
+  expect((await fetch(`${server.url}/api/fruit`, { method: 'POST' })).status).toBe(200)
+  const { serverid } = JSON.parse((await textAt(`${server.url}/api/serverid`)) ?? '{}')
+  const log = () => `${server.url}/api/ledgers/${serverid}`
+  const key = verifierKeyOf(nodeSha256, ((await textAt(`${log()}/vkey`)) ?? '').trim())
+  const notes = new Set<string>()
+  const heads: Checkpoint[] = []
+
+  for (let round = 0; round < KILLS; round += 1) {
+    let answersLeft = 50 + dice.below(600)
+    let reached: () => void = () => {}
+    const enough = new Promise<void>((resolve) => {
+      reached = resolve
+    })
+    const running = clients.map((client) =>
+      client.run(server.url, () => {
+        answersLeft -= 1
+        if (answersLeft === 0) reached()
+      }),
+    )
+    let reading = true
+    const readers = Array.from({ length: 3 }, async () => {
+      for (let size = 0; reading; ) {
+        const note = await textAt(`${log()}/checkpoint`)
+        if (note === null) return
+        if (notes.has(note)) continue
+        notes.add(note)
+        const head = await openCheckpoint(nodeCrypto, key, note)
+        expect(head.size).toBeGreaterThanOrEqual(size)
+        size = head.size
+        heads.push(head)
+      }
+    })
+    await enough
+    server.child.kill('SIGKILL')
+    await server.ended
+    reading = false
+    await Promise.all([...running, ...readers])
+    for (const client of clients) client.pending = null
+    if (round % 4 === 3) expect((await verifyFolder(folder)).finding).toBeNull()
+    server = await serveLedger(folder)
+  }
+
+  const last = await openCheckpoint(nodeCrypto, key, (await textAt(`${log()}/checkpoint`)) ?? '')
+  const sorted = [...heads, last].toSorted((a, b) => a.size - b.size)
+  expect(sorted.at(-1)?.size).toBe(last.size)
+  expect(sorted.length).toBeGreaterThan(KILLS)
+  for (const [at, head] of sorted.entries()) {
+    const next = sorted[at + 1] ?? last
+    const reply = await textAt(`${log()}/consistency?from=${head.size}&to=${next.size}`)
+    const proof = JSON.parse(reply ?? '{}').proof.map((hash: string) => Buffer.from(hash, 'base64'))
+    expect(verifyConsistency(nodeSha256, head, next, proof)).toBe(true)
+  }
+  console.log(
+    `${KILLS} kills: ${heads.length} heads given out, up to ${last.size} blocks, all consistent`,
+  )
+  server.child.kill('SIGKILL')
+  await server.ended
+}, 120_000)
