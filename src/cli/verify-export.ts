@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts'
+import { erasedIn } from '../chain/index.ts'
 import { ExportError, type ExportFinding, readExport } from '../ledger/index.ts'
 import type { Effect, Verification } from '../storage/index.ts'
 import { bytesOfFile, runOnExport, shareOf } from './data-command.ts'
@@ -10,7 +11,7 @@ export interface ExportVerification extends Omit<Verification, 'finding'> {
   readonly finding: ExportFinding | null
 }
 
-const NOTHING = { serverId: 0, blocks: 0, entries: 0, headId: null }
+const NOTHING = { serverId: 0, blocks: 0, entries: 0, erased: 0, headId: null }
 
 /**
  * Verifies the export in the file at `path`, `-` for stdin. Whether each change fits the databases is
@@ -18,7 +19,7 @@ const NOTHING = { serverId: 0, blocks: 0, entries: 0, headId: null }
  */
 export async function verifyExport(path: string, line: ProgressLine): Promise<ExportVerification> {
   const databases = new Map<string, number>()
-  let seen: Pick<Verification, 'serverId' | 'blocks' | 'entries' | 'headId'> = NOTHING
+  let seen: Omit<Verification, 'databases' | 'items' | 'finding'> = NOTHING
   let size = 0
   const result = (finding: ExportFinding | null) => {
     let items = 0
@@ -35,7 +36,8 @@ export async function verifyExport(path: string, line: ProgressLine): Promise<Ex
         async blocks(blocks, entries) {
           for (const { block, effects } of blocks) {
             for (const effect of effects) countEffect(databases, effect)
-            seen = { ...seen, blocks: block.height + 1, headId: block.id }
+            const erased = seen.erased + erasedIn(block).size
+            seen = { ...seen, blocks: block.height + 1, erased, headId: block.id }
           }
           seen = { ...seen, entries }
           const share = shareOf({ blocks: seen.blocks, ofBlocks: size })

@@ -1,4 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import {
@@ -9,16 +10,26 @@ import {
   verifyContents,
   verifyStore,
 } from '../storage/index.ts'
+import { auditUrl } from './audit.ts'
 import { count, shareOf } from './data-command.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine } from './progress.ts'
 import { type ExportVerification, verifyExport } from './verify-export.ts'
+import type { VerifyFlags } from './verify-flags.ts'
+import { isProofFile, verifyProof } from './verify-proof.ts'
 
 /** `daicho verify`. */
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description('recompute the chain of a data folder, and compare the databases, or of an export')
-    .argument('<path>', 'a data folder, whose server may be running, or an export; - for stdin')
+    .description(
+      'show that a data folder, an export, a proof file or the log of a running node holds',
+    )
+    .argument(
+      '<what>',
+      'a data folder (its node may be running), an export (- for stdin), a .tlog-proof file, or a URL',
+    )
+    .option('--key <vkey>', 'verifier key of the node, or a file that holds it; from .../vkey')
+    .option('--state <file>', 'of a URL: what was seen last time (default: in the home folder)')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -27,7 +38,13 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
-async function verify(path: string, flags: { json?: boolean }): Promise<void> {
+async function verify(what: string, flags: VerifyFlags): Promise<void> {
+  if (/^https?:\/\//.test(what)) return auditUrl(what, flags)
+  if (isProofFile(what)) return verifyProof(what, flags)
+  return verifyChain(what, flags)
+}
+
+async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
   if (path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
@@ -54,8 +71,11 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
     // One view of the store from first to last, also while a server goes on writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
-      const verification = await verifyStore(store, (done) => {
-        line.update(shareOf(done), `${done.entries} entries`, systemClock.now())
+      const verification = await verifyStore(store, {
+        progress: (done) =>
+          line.update(shareOf(done), `${done.entries} entries`, systemClock.now()),
+        // This thread compares, and the others recompute.
+        threads: { folder, count: Math.max(1, availableParallelism() - 1) },
       })
       if (verification.finding !== null) return { ...verification, contents: 0, contentBytes: 0 }
       const contents = await verifyContents(store, folder, (share, done) => {
@@ -71,23 +91,26 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
     if (error.code === 'STORE_TOO_NEW' || error.code === 'STORE_TOO_OLD') {
       throw new Exit(EXIT.configuration, error.message)
     }
-    const nothing = { serverId: 0, blocks: 0, entries: 0, databases: 0, items: 0, headId: null }
-    const noContents = { contents: 0, contentBytes: 0 }
+    const counts = { blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
     return {
-      ...nothing,
-      ...noContents,
+      serverId: 0,
+      ...counts,
+      contents: 0,
+      contentBytes: 0,
+      headId: null,
       finding: { height: null, index: null, what: error.message },
     }
   }
 }
 
 function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {
-  const { serverId, blocks, entries, databases, items, headId, finding } = verification
+  const { serverId, blocks, entries, erased, databases, items, headId, finding } = verification
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}`
   if (finding === null) {
     return [
       `Everything holds: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
         `${databases === 1 ? 'follows' : 'follow'} from them.`,
+      ...(erased === 0 ? [] : [`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`]),
       `server id  ${serverId}`,
       `head       ${headId ?? '(none)'}`,
       ...('contents' in verification && verification.contents > 0

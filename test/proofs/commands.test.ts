@@ -1,0 +1,137 @@
+// `daicho verify` on proof files and on the log of a running node, and the same by an outsider's script.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import { runDaicho } from '../support/daicho.ts'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+
+const SCRIPT = fileURLToPath(new URL('../../examples/verify_proof.py', import.meta.url))
+const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
+
+const vkeyOf = async (node: LedgerNode) =>
+  (await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)).text.trim()
+
+/** A node with a few blocks, and a proof file of one of its items. */
+async function proven() {
+  const node = await startLedgerNode({ folder: temporaryFolder() })
+  await node.send('POST', '/api/fruit')
+  for (let n = 0; n < 5; n += 1) await node.send('POST', '/api/fruit', { id: `${n}` })
+  const item = {
+    id: '李',
+    price: 0.1,
+    note: 'a "quoted"\nline €',
+    list: [1e21, null, { b: 1, a: 2 }],
+  }
+  await node.send('POST', '/api/fruit', [{ id: 'fig' }, item, { id: 'kaki' }])
+  const text = (await node.send('GET', `/api/fruit/${encodeURIComponent('李')}/proof`)).text
+  const file = join(temporaryFolder(), 'entry.tlog-proof')
+  writeFileSync(file, text)
+  return { node, item, file, text, vkey: await vkeyOf(node) }
+}
+
+it('a proof file is verified with the key alone; a changed one is a finding', async () => {
+  const { node, item, file, text, vkey } = await proven()
+  await node.close()
+  const json = await runDaicho(['verify', file, '--key', vkey, '--json'])
+  expect([json.code, json.stderr]).toEqual([0, ''])
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    ...{ status: true, erased: false, height: 6, index: 1, size: 7, timestamp: 1_800_000_000_000 },
+    entry: { method: 'create_item', db: 'fruit', item },
+  })
+  const keyFile = join(temporaryFolder(), 'vkey')
+  writeFileSync(keyFile, `${vkey}\n`)
+  const words = await runDaicho(['verify', file, '--key', keyFile])
+  expect([words.code, words.stdout]).toEqual([0, expect.stringMatching(/^The proof holds\.\n/)])
+
+  writeFileSync(file, text.replace('index 6', 'index 5'))
+  const wrong = await runDaicho(['verify', file, '--key', vkey, '--json'])
+  expect(wrong.code).toBe(1)
+  expect(JSON.parse(wrong.stdout)).toMatchObject({ status: false, code: 'PROOF_WRONG' })
+  expect((await runDaicho(['verify', file, '--key', 'x+y'])).code).toBe(2)
+  const keyless = await runDaicho(['verify', file])
+  expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
+})
+
+it('a log is audited by its tiles; what was seen is remembered, and a fork and a roll-back are found', async () => {
+  const folder = temporaryFolder()
+  let node = await startLedgerNode({ folder })
+  const state = join(temporaryFolder(), 'deep', 'state.json')
+  const audit = async (url = node.url) => {
+    const { code, stdout } = await runDaicho(['verify', url, '--state', state, '--json'])
+    return [code, JSON.parse(stdout)]
+  }
+  expect(await audit()).toEqual([0, expect.objectContaining({ status: true, blocks: 0, added: 0 })])
+  for (let n = 0; n < 260; n += 1) await node.send('POST', `/api/db${n}`)
+  expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 260, added: 260 })])
+  await node.send('POST', '/api/more')
+  expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 1 })])
+  const words = await runDaicho(['verify', `${node.url}/`, '--state', state])
+  expect(words.stdout).toMatch(/^The log holds: 261 blocks, 0 of them new\./)
+  const { serverId } = node.service
+  await node.close()
+
+  // The same key with another history: shorter, then as long.
+  const other = join(temporaryFolder(), 'data')
+  mkdirSync(other)
+  copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
+  node = await startLedgerNode({ folder: other })
+  expect(node.service.serverId).toBe(serverId)
+  expect(await audit()).toEqual([1, expect.objectContaining({ code: 'LOG_ROLLED_BACK' })])
+  for (let n = 0; n < 262; n += 1) await node.send('POST', `/api/fork${n}`)
+  expect(await audit()).toEqual([1, expect.objectContaining({ status: false, code: 'LOG_FORKED' })])
+  await node.close()
+
+  // The history that was seen still holds.
+  node = await startLedgerNode({ folder })
+  expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 0 })])
+  const mistaken = await runDaicho(['verify', `${node.url}/api`, '--state', state])
+  expect([mistaken.code, mistaken.stdout]).toEqual([2, ''])
+  writeFileSync(state, '{}')
+  expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(78)
+  await node.close()
+  expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(2)
+})
+
+it('the script of an outsider is short', () => {
+  expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(60)
+})
+
+if (!hasPython)
+  console.warn('SKIPPED: python3 with the package cryptography is not on this machine')
+it.skipIf(!hasPython)(
+  'an outsider verifies a proof in Python, and finds every changed byte',
+  async () => {
+    const { node, item, file, text, vkey } = await proven()
+    await node.close()
+    const verify = (key = vkey) => spawnSync('python3', [SCRIPT, file, key], { encoding: 'utf8' })
+    const whole = verify()
+    expect([whole.status, whole.stderr]).toEqual([0, ''])
+    expect(JSON.parse(whole.stdout)).toMatchObject({ item })
+
+    const extra = text.indexOf('extra ') + 6
+    const lines = text.split('\n')
+    const changes = [
+      ...[40, 200, 600].map((at) => {
+        const changed = text.charAt(extra + at) === 'A' ? 'B' : 'A'
+        return text.slice(0, extra + at) + changed + text.slice(extra + at + 1)
+      }),
+      text.replace('index 6', 'index 5'),
+      lines.toSpliced(3, 1).join('\n'),
+      lines.toSpliced(3, 0, lines[3] ?? '').join('\n'),
+      text.replace(/\n7\n/, '\n8\n'),
+      text.replace(/(— \S+ .{20})(.)/, (_, head, unit) => `${head}${unit === 'A' ? 'B' : 'A'}`),
+    ]
+    for (const changed of changes) {
+      expect(changed).not.toBe(text)
+      writeFileSync(file, changed)
+      expect(verify().status).toBe(1)
+    }
+    writeFileSync(file, text)
+    const other = await startLedgerNode()
+    expect(verify(await vkeyOf(other)).status).toBe(1)
+    await other.close()
+    expect(execFileSync('python3', [SCRIPT, file, vkey], { encoding: 'utf8' })).toContain('李')
+  },
+)

@@ -1,0 +1,184 @@
+// A client that verifies, before a server that lies: every lie is caught, and the truth passes.
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import {
+  type Checkpoint,
+  type Fetch,
+  nodeCrypto,
+  nodeSha256,
+  type ProofErrorCode,
+  VerifyingReader,
+  verifierKeyOf,
+} from '../../src/chain/index.ts'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+
+const asking =
+  (node: LedgerNode): Fetch =>
+  async (path) => {
+    const { status, text } = await node.send('GET', path)
+    return { status, text }
+  }
+
+async function keyOf(node: LedgerNode) {
+  const { text } = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
+  return verifierKeyOf(nodeSha256, text.trim())
+}
+
+/** Nodes that share one key, as whoever has taken it over could run: each with its own folder. */
+async function sameKeyNodes(count: number): Promise<LedgerNode[]> {
+  const first = temporaryFolder()
+  const nodes = [await startLedgerNode({ folder: first })]
+  for (let n = 1; n < count; n += 1) {
+    const folder = join(temporaryFolder(), 'data')
+    mkdirSync(folder)
+    copyFileSync(join(first, 'node.key'), join(folder, 'node.key'))
+    nodes.push(await startLedgerNode({ folder }))
+  }
+  return nodes
+}
+
+async function record(node: LedgerNode, items: readonly object[]): Promise<void> {
+  await node.send('POST', '/api/fruit')
+  for (const item of items) expect((await node.send('POST', '/api/fruit', item)).status).toBe(200)
+}
+
+const plum = (price: number) => ({ id: 'plum', price })
+const filler = (n: number) => ({ id: `filler-${n}` })
+const fillers = (count: number) => Array.from({ length: count }, (_, n) => filler(n))
+
+/** A reader that has seen `node`, and now gets its answers from elsewhere. */
+async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
+  const asked = { fetch: asking(node) }
+  const key = await keyOf(node)
+  const reader = new VerifyingReader({
+    crypto: nodeCrypto,
+    key,
+    fetch: (path) => asked.fetch(path),
+    checkpoint,
+  })
+  return { reader, asked }
+}
+
+const codeOf = async (work: Promise<unknown>): Promise<ProofErrorCode | 'believed'> =>
+  work.then(
+    () => 'believed',
+    (error: { code: ProofErrorCode }) => error.code,
+  )
+
+it('believes a server that tells the truth, over changes, and keeps its newest head', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1), ...fillers(5)])
+  const { reader } = await readerOf(node)
+  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(1))
+  expect(await reader.readItem('fruit', 'none')).toBeNull()
+  for (let price = 2; price < 8; price += 1) {
+    await node.send('POST', '/api/fruit/plum', plum(price))
+    expect(await reader.readItem('fruit', 'plum')).toEqual(plum(price))
+  }
+  expect(await Promise.all([reader.readItem('fruit', 'plum'), reader.refresh()])).toHaveLength(2)
+  expect(reader.checkpoint?.size).toBe(13)
+  const next = await readerOf(node, reader.checkpoint)
+  expect(await next.reader.readItem('fruit', 'plum')).toEqual(plum(7))
+  await node.send('DELETE', '/api/fruit/plum')
+  reader.forget('fruit', 'plum')
+  expect(await reader.readItem('fruit', 'plum')).toBeNull()
+  await node.close()
+})
+
+/** The proof file with its opening changed. */
+const withExtra = (file: string, change: (extra: string) => string) =>
+  file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
+    const extra = change(Buffer.from(encoded, 'base64').toString())
+    return `extra ${Buffer.from(extra).toString('base64')}`
+  })
+
+it('catches a changed item, a changed header, another item and a proof cut short', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1), { id: 'fig', price: 1 }])
+  const { reader, asked } = await readerOf(node)
+  const honest = asking(node)
+  const lying = async (change: (text: string) => string) => {
+    asked.fetch = async (path) => {
+      const { status, text } = await honest(path)
+      return { status, text: change(text) }
+    }
+    return codeOf(reader.readItem('fruit', 'plum'))
+  }
+  expect(await lying((text) => text)).toBe('believed')
+  const inExtra = (from: string, to: string) =>
+    lying((text) => withExtra(text, (extra) => extra.replace(from, to)))
+  expect(await inExtra('"price":1', '"price":2')).toBe('PROOF_WRONG')
+  expect(await inExtra('"nonce":0', '"nonce":1')).toBe('PROOF_WRONG')
+  expect(await lying((text) => text.replace('index 1', 'index 2'))).toBe('PROOF_WRONG')
+  expect(await lying((text) => text.slice(0, -20))).toBe('NOTE_MALFORMED')
+  expect(await lying(() => '{"status":true}')).toBe('PROOF_MALFORMED')
+  asked.fetch = () => honest('/api/fruit/fig/proof')
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_OTHER')
+  asked.fetch = async () => ({ status: 500, text: '' })
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('SERVER_FAILED')
+  asked.fetch = async () => ({ status: 404, text: '' })
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
+  await node.close()
+})
+
+it('catches a changed old block, a dropped one, a fork, a roll-back and another key', async () => {
+  const [truth, changed, dropped, forked] = await sameKeyNodes(4)
+  const other = await startLedgerNode({ folder: temporaryFolder() })
+  if (!truth || !changed || !dropped || !forked) throw new Error('too few nodes')
+  await record(truth, [plum(1), ...fillers(6)])
+  await record(changed, [plum(2), ...fillers(9)])
+  await record(dropped, [plum(1), ...fillers(9).slice(1)])
+  await record(forked, [plum(1), ...fillers(6)])
+  await record(other, [plum(1), ...fillers(9)])
+  const { reader, asked } = await readerOf(truth)
+  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(1))
+  const seen = reader.checkpoint
+  const saidBy = (node: LedgerNode) => {
+    asked.fetch = asking(node)
+    return codeOf(reader.readItem('fruit', 'plum'))
+  }
+  // Each signs with the true key, but for the last; each is whole in itself.
+  expect(await saidBy(changed)).toBe('LOG_FORKED')
+  expect(await saidBy(dropped)).toBe('LOG_FORKED')
+  expect(await saidBy(forked)).toBe('LOG_FORKED')
+  expect(await saidBy(other)).toBe('NOTE_UNSIGNED')
+  expect(reader.checkpoint).toEqual(seen)
+  expect(await saidBy(truth)).toBe('believed')
+
+  const rolledBack = await (await readerOf(truth)).asked.fetch(
+    `/api/ledgers/${truth.service.serverId}/checkpoint`,
+  )
+  await record(truth, [filler(77)])
+  // A proof of it needs a head that covers it; the head alone may be a little older.
+  expect(await reader.readItem('fruit', 'filler-77')).toEqual(filler(77))
+  asked.fetch = async () => rolledBack
+  expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
+  for (const node of [truth, changed, dropped, forked, other]) await node.close()
+})
+
+it('catches a stale proof: one from before, and an older revision under the newest head', async () => {
+  const [node] = await sameKeyNodes(1)
+  if (node === undefined) throw new Error('no node')
+  await record(node, [plum(1)])
+  const before = await asking(node)('/api/fruit/plum/proof')
+  await node.send('POST', '/api/fruit/plum', plum(2))
+  const { reader, asked } = await readerOf(node)
+  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(2))
+  asked.fetch = async () => before
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('LOG_ROLLED_BACK')
+  await record(node, [filler(1)])
+  asked.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
+  expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
+  // A server that cannot show that its new head continues the old one is not believed either.
+  await record(node, [filler(2)])
+  asked.fetch = async (path) =>
+    path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)
+  expect(await codeOf(reader.readItem('fruit', 'filler-2'))).toBe('PROOF_MALFORMED')
+  asked.fetch = async (path) =>
+    path.includes('consistency') ? { status: 404, text: '' } : asking(node)(path)
+  expect(await codeOf(reader.readItem('fruit', 'filler-2'))).toBe('SERVER_FAILED')
+  await node.close()
+})
