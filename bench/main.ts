@@ -10,6 +10,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     changes: () => import('./changes.ts'),
     samples: () => import('./samples.ts'),
     tokens: () => import('./tokens.ts'),
+    proofs: () => import('./proofs.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)
