@@ -3,6 +3,7 @@ import type { AttachmentsCalls } from './attachments.ts'
 import type { DatabasesCalls } from './databases.ts'
 import type { ItemsCalls } from './items.ts'
 import type { LedgerCalls } from './ledger.ts'
+import type { LogCalls } from './log.ts'
 import type { OperationsCalls } from './operations.ts'
 
 /** What each operation is sent and gives back, by method and path. */
@@ -11,4 +12,5 @@ export interface Operations
     ItemsCalls,
     LedgerCalls,
     AttachmentsCalls,
-    OperationsCalls {}
+    OperationsCalls,
+    LogCalls {}

@@ -90,4 +90,9 @@ export interface ItemsCalls {
       cursor: string | null
     }
   }
+  /** Erase the content of revisions that are no longer current */
+  'POST /api/{db}/{id}/erase': {
+    input: { path: { db: string; id: string }; body?: { positions?: readonly string[] } }
+    reply: { status: true; positions: readonly string[] }
+  }
 }
