@@ -11,6 +11,8 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { nodeCrypto, nodeSha256, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
+import { importExport } from '../export/import.ts'
+import { exportLines } from '../export/write-export.ts'
 
 /** The names of the files in `folder` whose bytes hold `text`. */
 function filesWith(folder: string, text: string): string[] {
@@ -155,6 +157,45 @@ it('erasures that come together take each revision once', async () => {
   expect(replies.map(({ status }) => status).sort()).toEqual([200, ...new Array(7).fill(409)])
   await node.close()
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 5 })
+})
+
+it('an export of a chain with erased entries is whole, and imported it verifies as before', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', { id: 'ann', note: 'SECRET' })
+  await node.send('POST', '/api/people/ann', { note: 'open' })
+  await node.send('POST', '/api/people/ann/erase')
+  await node.close()
+  const store = openStoreReader(folder, { frozen: false })
+  let text = ''
+  for await (const lines of exportLines(store, folder, () => {})) text += lines
+  await store.close()
+  expect(text).toContain('"blinds":[null]')
+  expect(text).not.toContain('SECRET')
+
+  const imported = async (bytes: string) => {
+    const into = temporaryFolder()
+    copyFileSync(join(folder, 'node.key'), join(into, 'node.key'))
+    const chunks = async function* () {
+      yield Buffer.from(bytes)
+    }
+    await importExport({ folder: into, chunks: chunks(), progress: () => {} })
+    return into
+  }
+  const into = await imported(text)
+  expect(await verifyFolder(into)).toMatchObject({ finding: null, erased: 1, entries: 4 })
+  const again = await startLedgerNode({ folder: into })
+  expect((await again.send('GET', '/api/people/ann')).json.item).toEqual({
+    id: 'ann',
+    note: 'open',
+  })
+  expect((await again.send('POST', '/api/people/ann/erase')).json.code).toBe('NOTHING_TO_ERASE')
+  await again.close()
+  // A blind taken away from an entry that nothing erases.
+  const forged = text.replace(/("height":2,[^\n]*"blinds":\[)"[0-9a-f]{64}"/, '$1null')
+  expect(forged).not.toBe(text)
+  await expect(imported(forged)).rejects.toMatchObject({ code: 'EXPORT_DAMAGED' })
 })
 
 it('what is not erased by the chain is not taken as erased', async () => {

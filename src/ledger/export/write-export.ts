@@ -1,4 +1,12 @@
-import { type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
+import {
+  erasedIn,
+  type Head,
+  headOf,
+  packPosition,
+  provenBlockJson,
+  unpackPosition,
+  verifyBlock,
+} from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { ExportError } from './errors.ts'
@@ -38,8 +46,10 @@ export async function* exportLines(
     if (page.length === 0) throw damaged(blocks, 'the block is missing')
     let text = ''
     for (const block of page) {
-      const fault = verifyBlock(block, head)
+      const erased = erasedIn(block)
+      const fault = verifyBlock(block, head, erased)
       if (fault !== null) throw damaged(fault.height, fault.what, fault.index)
+      for (const index of erased) await expectEraser(store, packPosition(block.height, index), size)
       head = headOf(block)
       entries += block.entries.length
       text += `${provenBlockJson(block)}\n`
@@ -51,6 +61,18 @@ export async function* exportLines(
   const end = { blocks, entries, headId: header.headId }
   yield `${endLine(end)}\n`
   return end
+}
+
+/** An entry without a blind is in an export with the entry that erases it, or the export says nothing. */
+async function expectEraser(store: StoreReader, position: number, size: number): Promise<void> {
+  const eraser = await store.eraser(position)
+  if (eraser !== null && unpackPosition(eraser).height < size) return
+  const { height, index } = unpackPosition(position)
+  const why =
+    eraser === null
+      ? 'it has no blind, and no entry erases it'
+      : 'it was erased meanwhile; export anew'
+  throw damaged(height, why, index)
 }
 
 function damaged(height: number, what: string, index: number | null = null): ExportError {
