@@ -10,7 +10,7 @@ import {
   verifyConsistency,
 } from '../../src/chain/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
-import { Dice, LoadClient } from '../support/ledger-load.ts'
+import { Dice, itemsOf, LoadClient } from '../support/ledger-load.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const KILLS = 8
@@ -73,9 +73,10 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
     await server.ended
     reading = false
     await Promise.all([...running, ...readers])
-    for (const client of clients) client.pending = null
     if (round % 4 === 3) expect((await verifyFolder(folder)).finding).toBeNull()
     server = await serveLedger(folder)
+    const stored = await itemsOf(server.url, 'fruit')
+    for (const client of clients) client.settle(stored)
   }
 
   const last = await openCheckpoint(nodeCrypto, key, (await textAt(`${log()}/checkpoint`)) ?? '')
