@@ -1,0 +1,257 @@
+import type {
+  DeclarationKind,
+  DeclarationNode,
+  Decorator,
+  ImportNode,
+  ModelFile,
+  PropertyMeta,
+  PropertyNode,
+} from './model-file.ts'
+import type { Findings, SourceFile } from './source.ts'
+import { SyntaxFailure, Tokens } from './tokens.ts'
+
+const KINDS: readonly DeclarationKind[] = [
+  'asset',
+  'participant',
+  'transaction',
+  'event',
+  'concept',
+  'enum',
+]
+/** What can stand where a declaration starts: reading goes on there after an error. */
+const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
+
+/**
+ * Reads one model file; null when it does not even name its namespace. What is wrong goes to
+ * `findings`: reading goes on behind each error, so that all of them are reported together.
+ * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0070-languages.md.
+ */
+export function parseModelFile(file: SourceFile, findings: Findings): ModelFile | null {
+  const parser = new ModelParser(new Tokens(file, findings))
+  try {
+    return parser.file()
+  } catch (error) {
+    if (error instanceof SyntaxFailure) return null
+    throw error
+  }
+}
+
+class ModelParser {
+  readonly #tokens: Tokens
+
+  constructor(tokens: Tokens) {
+    this.#tokens = tokens
+  }
+
+  file(): ModelFile {
+    const tokens = this.#tokens
+    tokens.expect('namespace')
+    const { name: namespace, at: namespaceAt } = tokens.qualifiedName('the name of the namespace')
+    const imports: ImportNode[] = []
+    const declarations: DeclarationNode[] = []
+    while (!tokens.ended) {
+      this.#recovering(
+        () => {
+          if (tokens.is('import')) imports.push(this.#import())
+          else declarations.push(this.#declaration())
+        },
+        () => this.#skipToDeclaration(),
+      )
+    }
+    return { file: tokens.file, namespace, namespaceAt, imports, declarations }
+  }
+
+  /** Runs `read`; after an error in it, `skip` goes to where reading can go on. */
+  #recovering(read: () => void, skip: () => void): void {
+    const { start } = this.#tokens.current
+    try {
+      read()
+    } catch (error) {
+      if (!(error instanceof SyntaxFailure)) throw error
+      if (this.#tokens.current.start === start) this.#tokens.take()
+      skip()
+    }
+  }
+
+  #skipToDeclaration(): void {
+    const tokens = this.#tokens
+    while (!tokens.ended && !STARTS.has(tokens.current.text)) tokens.take()
+  }
+
+  #import(): ImportNode {
+    const tokens = this.#tokens
+    const at = tokens.take().start
+    let namespace = tokens.expectKind('name', 'a namespace to import from').text
+    for (;;) {
+      tokens.expect('.')
+      if (tokens.accept('*')) return this.#from({ namespace, type: null, at })
+      const { text } = tokens.expectKind('name', 'a type to import, or “*”')
+      if (!tokens.is('.')) return this.#from({ namespace, type: text, at })
+      namespace += `.${text}`
+    }
+  }
+
+  /** `from <address>` says where others may fetch the model; here it is among the network's files. */
+  #from(node: ImportNode): ImportNode {
+    const tokens = this.#tokens
+    if (!tokens.is('from')) return node
+    const line = tokens.file.text.indexOf('\n', tokens.current.start)
+    tokens.skipTo(line === -1 ? tokens.file.text.length : line)
+    return node
+  }
+
+  #declaration(): DeclarationNode {
+    const tokens = this.#tokens
+    const decorators = this.#decorators()
+    const abstract = tokens.accept('abstract')
+    const kind = KINDS.find((known) => tokens.is(known))
+    if (kind === undefined || (kind === 'enum' && abstract)) {
+      throw tokens.unexpected(
+        'a declaration (asset, participant, transaction, event, concept, enum)',
+      )
+    }
+    tokens.take()
+    const { text: name, start: at } = tokens.expectKind('name', `the name of the ${kind}`)
+    if (kind === 'enum') {
+      const values = this.#values()
+      const none = { superType: null, identifiedBy: null, properties: [] }
+      return { kind, name, at, abstract, ...none, values, decorators }
+    }
+    const superType = tokens.accept('extends') ? tokens.qualifiedName('a type to extend') : null
+    const identifiedBy = this.#identifiedBy()
+    const properties = this.#properties()
+    return { kind, name, at, abstract, superType, identifiedBy, properties, values: [], decorators }
+  }
+
+  #identifiedBy(): { name: string; at: number } | null {
+    const tokens = this.#tokens
+    if (!tokens.accept('identified')) return null
+    tokens.expect('by')
+    const { text: name, start: at } = tokens.expectKind('name', 'the identifying field')
+    return { name, at }
+  }
+
+  #values(): { name: string; at: number }[] {
+    const values: { name: string; at: number }[] = []
+    this.#members(() => {
+      this.#decorators()
+      this.#tokens.expect('o')
+      const { text: name, start: at } = this.#tokens.expectKind('name', 'a value of the enum')
+      values.push({ name, at })
+    })
+    return values
+  }
+
+  #properties(): PropertyNode[] {
+    const properties: PropertyNode[] = []
+    this.#members(() => properties.push(this.#property()))
+    return properties
+  }
+
+  /** Members between braces; an error in one does not hide those of the next. */
+  #members(read: () => void): void {
+    const tokens = this.#tokens
+    tokens.expect('{')
+    while (!tokens.is('}')) {
+      const ended = tokens.ended
+      if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
+        // The brace is missing; what was read of the declaration stays, or all that name it were wrong.
+        tokens.unexpected('“}”')
+        return
+      }
+      this.#recovering(read, () => this.#skipToMember())
+    }
+    tokens.take()
+  }
+
+  #skipToMember(): void {
+    const tokens = this.#tokens
+    const ends = (text: string) => tokens.is(text)
+    while (!['o', '-->', '}', ...STARTS].some(ends) && !tokens.ended) tokens.take()
+  }
+
+  #property(): PropertyNode {
+    const tokens = this.#tokens
+    const decorators = this.#decorators()
+    const relationship = tokens.accept('-->')
+    if (!relationship && !tokens.accept('o')) throw tokens.unexpected('a property: “o” or “-->”')
+    const { name: type, at: typeAt } = tokens.qualifiedName('the type of the property')
+    const array = tokens.accept('[')
+    if (array) tokens.expect(']')
+    const { text: name, start: at } = tokens.expectKind('name', 'the name of the property')
+    return { name, at, relationship, type, typeAt, array, decorators, ...this.#meta() }
+  }
+
+  #meta(): PropertyMeta {
+    const tokens = this.#tokens
+    let meta: PropertyMeta = { optional: false, default: null, regex: null, range: null }
+    for (;;) {
+      const at = tokens.current.start
+      if (tokens.accept('optional')) meta = { ...meta, optional: true }
+      else if (this.#named('default')) meta = { ...meta, default: { value: this.#literal(), at } }
+      else if (this.#named('regex')) meta = { ...meta, regex: tokens.regex() }
+      else if (this.#named('range')) meta = { ...meta, range: { ...this.#range(), at } }
+      else return meta
+    }
+  }
+
+  #named(name: string): boolean {
+    if (!this.#tokens.accept(name)) return false
+    this.#tokens.expect('=')
+    return true
+  }
+
+  #literal(): string | number | boolean {
+    const tokens = this.#tokens
+    const { kind, text } = tokens.current
+    if (kind === 'string') return tokens.take().text
+    if (kind === 'number') return Number(tokens.take().text)
+    if (kind === 'name' && (text === 'true' || text === 'false'))
+      return tokens.take().text === 'true'
+    throw tokens.unexpected('a text in quotes, a number, true or false')
+  }
+
+  #range(): { lower: number | null; upper: number | null } {
+    const tokens = this.#tokens
+    const bound = () =>
+      tokens.is(',') || tokens.is(']')
+        ? null
+        : Number(tokens.expectKind('number', 'a bound of the range').text)
+    tokens.expect('[')
+    const lower = bound()
+    tokens.expect(',')
+    const upper = bound()
+    tokens.expect(']')
+    return { lower, upper }
+  }
+
+  #decorators(): Decorator[] {
+    const tokens = this.#tokens
+    const decorators: Decorator[] = []
+    while (tokens.is('@')) {
+      const at = tokens.take().start
+      const { text: name } = tokens.expectKind('name', 'the name of a decorator')
+      decorators.push({ name, at, arguments: this.#decoratorArguments() })
+    }
+    return decorators
+  }
+
+  #decoratorArguments(): (string | number | boolean)[] {
+    const tokens = this.#tokens
+    const values: (string | number | boolean)[] = []
+    if (!tokens.accept('(')) return values
+    while (!tokens.is(')')) {
+      if (values.length > 0) tokens.expect(',')
+      const isName = tokens.current.kind === 'name' && !/^(true|false)$/.test(tokens.current.text)
+      const value = isName ? tokens.qualifiedName('an argument').name : this.#literal()
+      if (isName && tokens.accept('[')) {
+        tokens.expect(']')
+        values.push(`${value}[]`)
+      } else {
+        values.push(value)
+      }
+    }
+    tokens.take()
+    return values
+  }
+}

@@ -1,0 +1,196 @@
+import {
+  type Bound,
+  COMPARISONS,
+  type Comparison,
+  type Condition,
+  type Operand,
+  type QueryNode,
+} from './query-file.ts'
+import type { Findings, SourceFile } from './source.ts'
+import { SyntaxFailure, Tokens } from './tokens.ts'
+
+/** Conditions inside conditions at most. */
+const DEPTH_MAX = 32
+const PARAMETER = '_$'
+const CONSTANTS = new Map<string, boolean | null>([
+  ['true', true],
+  ['false', false],
+  ['null', null],
+])
+
+/** Reads the named queries of a network; what is wrong goes to `findings`. */
+export function parseQueries(file: SourceFile, findings: Findings): QueryNode[] {
+  const tokens = new Tokens(file, findings)
+  const queries: QueryNode[] = []
+  while (!tokens.ended) {
+    try {
+      const query = new QueryParser(tokens).query()
+      if (queries.some(({ name }) => name === query.name)) {
+        tokens.failure(query.at, `a query ${query.name} exists already`)
+      }
+      queries.push(query)
+    } catch (error) {
+      if (!(error instanceof SyntaxFailure)) throw error
+      do tokens.take()
+      while (!tokens.is('query') && !tokens.ended)
+    }
+  }
+  return queries
+}
+
+class QueryParser {
+  readonly #tokens: Tokens
+  #depth = 0
+
+  constructor(tokens: Tokens) {
+    this.#tokens = tokens
+  }
+
+  query(): QueryNode {
+    const tokens = this.#tokens
+    tokens.expect('query')
+    const { text: name, start: at } = tokens.expectKind('name', 'the name of the query')
+    tokens.expect('{')
+    let description = ''
+    if (tokens.accept('description')) {
+      tokens.expect(':')
+      description = tokens.expectKind('string', 'a text').text
+    }
+    tokens.expect('statement')
+    tokens.expect(':')
+    const query = { name, at, description, ...this.#statement() }
+    tokens.expect('}')
+    return query
+  }
+
+  #statement(): Omit<QueryNode, 'name' | 'at' | 'description'> {
+    const tokens = this.#tokens
+    tokens.expect('SELECT')
+    const { name: type, at: typeAt } = tokens.qualifiedName('the type to select')
+    const registry = tokens.accept('FROM') ? this.#registry() : null
+    const where = tokens.accept('WHERE') ? this.#or() : null
+    const order = tokens.is('ORDER') ? this.#order() : []
+    const limit = tokens.accept('LIMIT') ? this.#bound() : null
+    const skip = tokens.accept('SKIP') ? this.#bound() : null
+    return { type, typeAt, registry, where, order, limit, skip }
+  }
+
+  #registry(): string {
+    const tokens = this.#tokens
+    return tokens.current.kind === 'string'
+      ? tokens.take().text
+      : tokens.qualifiedName('the name of a registry').name
+  }
+
+  #order(): QueryNode['order'] {
+    const tokens = this.#tokens
+    tokens.expect('ORDER')
+    tokens.expect('BY')
+    const bracketed = tokens.accept('[')
+    const order: { path: string[]; descending: boolean; at: number }[] = []
+    do {
+      const { name, at } = tokens.qualifiedName('a property to order by')
+      const descending = tokens.accept('DESC')
+      if (!descending) tokens.accept('ASC')
+      order.push({ path: name.split('.'), descending, at })
+    } while (tokens.accept(','))
+    if (bracketed) tokens.expect(']')
+    return order
+  }
+
+  #bound(): Bound {
+    const operand = this.#operand()
+    if (operand.kind === 'parameter') return operand
+    const { kind } = operand
+    if (kind === 'value' && Number.isInteger(operand.value) && Number(operand.value) >= 0) {
+      return operand
+    }
+    throw this.#tokens.failure(operand.at, 'a count is an integer from 0, or a parameter')
+  }
+
+  #or(): Condition {
+    return this.#chain('or', 'OR', () => this.#chain('and', 'AND', () => this.#term()))
+  }
+
+  #chain(kind: 'and' | 'or', word: string, read: () => Condition): Condition {
+    const first = read()
+    const parts = [first]
+    while (this.#tokens.accept(word)) parts.push(read())
+    return parts.length === 1 ? first : { kind, parts }
+  }
+
+  #term(): Condition {
+    const tokens = this.#tokens
+    if (!tokens.is('(')) return this.#comparison()
+    const { start } = tokens.take()
+    this.#depth += 1
+    if (this.#depth > DEPTH_MAX) throw tokens.failure(start, `more than ${DEPTH_MAX} levels`)
+    const condition = this.#or()
+    this.#depth -= 1
+    tokens.expect(')')
+    return condition
+  }
+
+  #comparison(): Condition {
+    const tokens = this.#tokens
+    const left = this.#operand()
+    const { start: at } = tokens.current
+    if (tokens.accept('CONTAINS')) {
+      if (left.kind === 'path') return this.#contains(left.path, at)
+      throw tokens.failure(left.at, 'CONTAINS asks a property')
+    }
+    const operator = this.#operator()
+    const right = this.#operand()
+    if (left.kind !== 'path' && right.kind !== 'path') {
+      throw tokens.failure(left.at, 'one side of a comparison is a property')
+    }
+    return { kind: 'compare', operator, left, right, at }
+  }
+
+  #operator(): Comparison {
+    const operator = COMPARISONS.find((known) => this.#tokens.is(known))
+    if (operator === undefined) throw this.#tokens.unexpected('==, !=, >, >=, <, <= or CONTAINS')
+    this.#tokens.take()
+    return operator
+  }
+
+  #contains(path: readonly string[], at: number): Condition {
+    const tokens = this.#tokens
+    const none = { kind: 'contains', path, at } as const
+    if (tokens.is('(')) return { ...none, values: [], where: this.#term() }
+    if (!tokens.accept('[')) return { ...none, values: [this.#element()], where: null }
+    const values: Operand[] = []
+    while (!tokens.is(']')) {
+      if (values.length > 0) tokens.expect(',')
+      values.push(this.#element())
+    }
+    tokens.take()
+    return { ...none, values, where: null }
+  }
+
+  #element(): Operand {
+    const operand = this.#operand()
+    if (operand.kind !== 'path') return operand
+    throw this.#tokens.failure(operand.at, 'an array contains a value, a parameter, or (…)')
+  }
+
+  #operand(): Operand {
+    const tokens = this.#tokens
+    const { kind, text, start: at } = tokens.current
+    if (kind === 'string' || kind === 'number') {
+      tokens.take()
+      return { kind: 'value', value: kind === 'string' ? text : Number(text), at }
+    }
+    const constant = CONSTANTS.get(text)
+    if (kind === 'name' && constant !== undefined) {
+      tokens.take()
+      return { kind: 'value', value: constant, at }
+    }
+    if (kind === 'name' && text.startsWith(PARAMETER)) {
+      tokens.take()
+      return { kind: 'parameter', name: text.slice(PARAMETER.length), at }
+    }
+    const { name } = tokens.qualifiedName('a property, a value or a parameter')
+    return { kind: 'path', path: name.split('.'), at }
+  }
+}

@@ -1,0 +1,141 @@
+import { type Bound, OPERATIONS, type Operation, type Pattern, type RuleNode } from './rule-file.ts'
+import { scriptErrorOf } from './script.ts'
+import type { Findings, SourceFile } from './source.ts'
+import { SyntaxFailure, Tokens } from './tokens.ts'
+
+/** The end of a condition: a parenthesis with the next part of the rule behind it. */
+const CONDITION_END = /\)(?=(?:\s+|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*action\s*:)/g
+
+/** Reads the access rules of a network, in their order; what is wrong goes to `findings`. */
+export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
+  const tokens = new Tokens(file, findings)
+  const rules: RuleNode[] = []
+  while (!tokens.ended) {
+    try {
+      const rule = readRule(tokens)
+      if (rules.some(({ name }) => name === rule.name)) {
+        tokens.failure(rule.at, `a rule ${rule.name} exists already`)
+      }
+      rules.push(rule)
+    } catch (error) {
+      if (!(error instanceof SyntaxFailure)) throw error
+      do tokens.take()
+      while (!tokens.is('rule') && !tokens.ended)
+    }
+  }
+  return rules
+}
+
+/** Parts of a rule that were read so far. */
+interface Parts {
+  description?: string
+  participant?: Bound
+  operations?: Operation[]
+  resource?: Bound
+  transaction?: Bound
+  condition?: { text: string; at: number }
+  allows?: boolean
+}
+
+function readRule(tokens: Tokens): RuleNode {
+  tokens.expect('rule')
+  const { text: name, start: at } = tokens.expectKind('name', 'the name of the rule')
+  tokens.expect('{')
+  const parts: Parts = {}
+  while (!tokens.accept('}')) readPart(tokens, parts)
+  const { description = '', participant, operations, resource, allows } = parts
+  if (participant === undefined) throw tokens.failure(at, `rule ${name} has no participant`)
+  if (operations === undefined) throw tokens.failure(at, `rule ${name} has no operation`)
+  if (resource === undefined) throw tokens.failure(at, `rule ${name} has no resource`)
+  if (allows === undefined) throw tokens.failure(at, `rule ${name} has no action`)
+  const { transaction = null, condition = null } = parts
+  const bound = { participant, resource, transaction }
+  return { name, at, description, ...bound, operations, condition, allows }
+}
+
+function readPart(tokens: Tokens, parts: Parts): void {
+  const { text: part, start } = tokens.expectKind('name', 'a part of the rule, or “}”')
+  const isKnown = ['description', 'operation', 'condition', 'action', ...BOUND].includes(part)
+  if (!isKnown) throw tokens.failure(start, `a rule has no part ${part}`)
+  const key = { operation: 'operations', action: 'allows' }[part] ?? part
+  if (key in parts) throw tokens.failure(start, `the rule has two parts ${part}`)
+  if (part === 'participant' || part === 'resource' || part === 'transaction') {
+    parts[part] = readBound(tokens, part)
+    return
+  }
+  tokens.expect(':')
+  if (part === 'description') parts.description = tokens.expectKind('string', 'a text').text
+  else if (part === 'operation') parts.operations = readOperations(tokens)
+  else if (part === 'condition') parts.condition = readCondition(tokens)
+  else parts.allows = readAction(tokens)
+}
+
+const BOUND: readonly string[] = ['participant', 'resource', 'transaction']
+
+function readBound(tokens: Tokens, part: string): Bound {
+  let variable: string | null = null
+  if (tokens.accept('(')) {
+    variable = tokens.expectKind('name', 'the name of a variable').text
+    tokens.expect(')')
+  }
+  tokens.expect(':')
+  const { start: at, kind } = tokens.current
+  if (tokens.accept('ANY')) return { pattern: { kind: 'any' }, variable, at }
+  if (kind !== 'string') throw tokens.unexpected(`the ${part} in quotes`)
+  const { text } = tokens.take()
+  const pattern = patternOf(text, part === 'participant')
+  if (pattern === null) throw tokens.failure(at, `“${text}” names no ${part}`)
+  return { pattern, variable, at }
+}
+
+const NAMESPACE = /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)\.(\*\*?)$/u
+const TYPE =
+  /^([\p{L}_][\p{L}\p{Nd}_]*(?:\.[\p{L}_][\p{L}\p{Nd}_]*)*)(?:#(?:"([^"]+)"|'([^']+)'|([^"'].*)))?$/u
+
+function patternOf(text: string, ofParticipant: boolean): Pattern | null {
+  if (text === '**' || (text === 'ANY' && ofParticipant)) return { kind: 'any' }
+  const [, namespace, stars] = NAMESPACE.exec(text) ?? []
+  if (namespace !== undefined) return { kind: 'namespace', namespace, deep: stars === '**' }
+  const [, type, double, single, bare] = TYPE.exec(text) ?? []
+  if (type === undefined || !type.includes('.')) return null
+  return { kind: 'type', type, id: double ?? single ?? bare ?? null }
+}
+
+function readOperations(tokens: Tokens): Operation[] {
+  if (tokens.accept('ALL')) return [...OPERATIONS]
+  const operations: Operation[] = []
+  do {
+    const operation = OPERATIONS.find((known) => tokens.is(known))
+    if (operation === undefined) throw tokens.unexpected('CREATE, READ, UPDATE, DELETE or ALL')
+    tokens.take()
+    operations.push(operation)
+  } while (tokens.accept(','))
+  return operations
+}
+
+function readAction(tokens: Tokens): boolean {
+  if (tokens.accept('ALLOW')) return true
+  if (tokens.accept('DENY')) return false
+  throw tokens.unexpected('ALLOW or DENY')
+}
+
+function readCondition(tokens: Tokens): { text: string; at: number } {
+  if (!tokens.is('(')) throw tokens.unexpected('a condition in parentheses')
+  const { start } = tokens.current
+  CONDITION_END.lastIndex = start
+  const end = CONDITION_END.exec(tokens.file.text)
+  if (end === null) throw tokens.failure(start, 'the condition has no end: “)” and then an action')
+  const written = tokens.file.text.slice(start, end.index + 1)
+  // Past the condition first: what is wrong in it does not hide the rest of the rule.
+  tokens.skipTo(end.index + 1)
+  const wrong = scriptErrorOf(written)
+  if (wrong !== null) {
+    const lines = written.split('\n').slice(0, wrong.line - 1)
+    const line = lines.reduce((sum, text) => sum + text.length + 1, 0)
+    tokens.failure(
+      start + line + wrong.column - 1,
+      `the condition is no expression: ${wrong.message}`,
+    )
+  }
+  return { text: written.slice(1, -1).trim(), at: start + 1 }
+}

@@ -1,0 +1,253 @@
+import {
+  type DeclarationNode,
+  type ModelFile,
+  PRIMITIVES,
+  type Primitive,
+  type PropertyNode,
+} from '../language/model-file.ts'
+import { parseModelFile } from '../language/model-parser.ts'
+import { Findings, type SourceFile } from '../language/source.ts'
+import { checkDecorators } from './decorators.ts'
+import { isIdentified, Model, type Property, type TypeDeclaration } from './model.ts'
+import { checkedMeta } from './property-meta.ts'
+import { Scope } from './scope.ts'
+import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './system.ts'
+
+/** A type while it is being checked: a `TypeDeclaration` that is filled in step by step. */
+interface Draft extends TypeDeclaration {
+  readonly node: DeclarationNode
+  readonly file: SourceFile
+  readonly scope: Scope
+  superType: Draft | null
+  identifier: string | null
+  readonly properties: Map<string, Property>
+  readonly values: Set<string>
+  /** Whether properties are complete. */
+  complete: boolean
+}
+
+/**
+ * Checks model files and makes the model of them. Everything that is wrong goes to `findings`; the
+ * model then lacks what could not be made sense of.
+ * Source: the rules of Hyperledger Composer 0.20; docs/decisions/0070-languages.md.
+ */
+export function checkModel(files: readonly ModelFile[], findings: Findings): Model {
+  const system = parseModelFile(SYSTEM_MODEL, new Findings())
+  const all = system === null ? files : [system, ...files]
+  const namespaces = namespacesOf(all, findings)
+  const drafts = draftsOf(all, namespaces, findings)
+  for (const draft of drafts.values()) linkSuperType(draft, drafts, findings)
+  for (const draft of drafts.values()) breakCycle(draft, findings)
+  for (const draft of drafts.values()) complete(draft, drafts, findings)
+  for (const draft of drafts.values()) {
+    checkDecorators(draft.node.decorators, draft, findings, (name) =>
+      typeNamed(name, draft, drafts),
+    )
+  }
+  return new Model(drafts)
+}
+
+function typeNamed(name: string, { scope }: Draft, drafts: ReadonlyMap<string, Draft>) {
+  const qualifiedName = scope.resolve(name)
+  return qualifiedName === null ? null : (drafts.get(qualifiedName) ?? null)
+}
+
+function namespacesOf(files: readonly ModelFile[], findings: Findings) {
+  const namespaces = new Map<string, readonly DeclarationNode[]>()
+  for (const { namespace, namespaceAt, declarations, file } of files) {
+    if (namespace === SYSTEM_NAMESPACE && file !== SYSTEM_MODEL) {
+      findings.error(file, namespaceAt, `the namespace ${namespace} belongs to the system`)
+    } else if (namespaces.has(namespace)) {
+      findings.error(file, namespaceAt, `another file has the namespace ${namespace} already`)
+    } else {
+      namespaces.set(namespace, declarations)
+    }
+  }
+  return namespaces
+}
+
+function draftsOf(
+  files: readonly ModelFile[],
+  namespaces: ReadonlyMap<string, readonly DeclarationNode[]>,
+  findings: Findings,
+): Map<string, Draft> {
+  const known = new Set(
+    [...namespaces].flatMap(([namespace, list]) => list.map(({ name }) => `${namespace}.${name}`)),
+  )
+  const drafts = new Map<string, Draft>()
+  for (const file of files) {
+    // Of two files with one namespace the first counts.
+    if (namespaces.get(file.namespace) !== file.declarations) continue
+    const scope = Scope.of(file, namespaces, known, findings)
+    for (const node of file.declarations) {
+      const draft = draftOf(node, file, scope, findings)
+      if (drafts.has(draft.qualifiedName)) {
+        findings.error(
+          file.file,
+          node.at,
+          `a type ${node.name} exists already in ${file.namespace}`,
+        )
+      } else {
+        drafts.set(draft.qualifiedName, draft)
+      }
+    }
+  }
+  return drafts
+}
+
+function draftOf(
+  node: DeclarationNode,
+  { file, namespace }: ModelFile,
+  scope: Scope,
+  findings: Findings,
+): Draft {
+  const { kind, name, abstract, decorators } = node
+  const isSystem = file === SYSTEM_MODEL
+  if (isPrimitive(name) || (!isSystem && SYSTEM_ROOTS.includes(name))) {
+    findings.error(file, node.at, `the name ${name} is taken by the language`)
+  }
+  const values = new Set<string>()
+  for (const value of node.values) {
+    if (values.has(value.name)) {
+      findings.error(file, value.at, `${name} has the value ${value.name} already`)
+    }
+    values.add(value.name)
+  }
+  const qualifiedName = `${namespace}.${name}`
+  const empty = { superType: null, identifier: null, properties: new Map(), complete: false }
+  const names = { kind, qualifiedName, namespace, name, abstract, decorators }
+  return { node, file, scope, ...names, ...empty, values }
+}
+
+const ROOT_OF: Readonly<Record<string, string>> = {
+  asset: systemType('Asset'),
+  participant: systemType('Participant'),
+  transaction: systemType('Transaction'),
+  event: systemType('Event'),
+}
+
+function linkSuperType(draft: Draft, drafts: ReadonlyMap<string, Draft>, findings: Findings): void {
+  const { node, file, kind, name } = draft
+  const root = ROOT_OF[kind]
+  if (node.superType === null) {
+    const isRoot = root === undefined || root === draft.qualifiedName
+    draft.superType = isRoot ? null : (drafts.get(root) ?? null)
+    return
+  }
+  const { name: written, at } = node.superType
+  const found = typeNamed(written, draft, drafts)
+  if (found === null) {
+    findings.error(file, at, `there is no type ${written} for ${name} to extend`)
+  } else if (found.kind !== kind) {
+    findings.error(file, at, `${name} is ${kind}, and ${written} which it extends is ${found.kind}`)
+  } else {
+    draft.superType = found
+  }
+}
+
+/** A type that is its own ancestor extends nothing, so that everyone else's walk ends. */
+function breakCycle(draft: Draft, findings: Findings): void {
+  const seen = new Set<Draft>()
+  for (let at: Draft | null = draft; at !== null; at = at.superType) {
+    if (seen.has(at)) {
+      const { node, file, name } = at
+      findings.error(file, node.superType?.at ?? node.at, `${name} extends itself`)
+      at.superType = null
+      return
+    }
+    seen.add(at)
+  }
+}
+
+function complete(draft: Draft, drafts: ReadonlyMap<string, Draft>, findings: Findings): void {
+  if (draft.complete) return
+  draft.complete = true
+  const { node, file, name, superType } = draft
+  if (superType !== null) {
+    complete(superType, drafts, findings)
+    for (const [key, property] of superType.properties) draft.properties.set(key, property)
+  }
+  for (const property of node.properties) {
+    if (draft.properties.has(property.name)) {
+      const inherited = superType?.properties.has(property.name) === true
+      const where = inherited ? `${name} inherits` : `${name} has`
+      findings.error(file, property.at, `${where} a property ${property.name} already`)
+      continue
+    }
+    const checked = checkedProperty(property, draft, drafts, findings)
+    if (checked !== null) draft.properties.set(property.name, checked)
+  }
+  checkIdentifier(draft, findings)
+}
+
+function checkedProperty(
+  node: PropertyNode,
+  draft: Draft,
+  drafts: ReadonlyMap<string, Draft>,
+  findings: Findings,
+): Property | null {
+  const { file } = draft
+  const { name, relationship, array, optional, decorators } = node
+  if (name.startsWith('$') || name === '__proto__') {
+    findings.error(file, node.at, `no property can be called ${name}`)
+    return null
+  }
+  checkDecorators(decorators, draft, findings, (named) => typeNamed(named, draft, drafts))
+  const primitive = isPrimitive(node.type) ? node.type : null
+  const type = primitive === null ? typeNamed(node.type, draft, drafts) : null
+  if (primitive === null && type === null) {
+    findings.error(file, node.typeAt, `there is no type ${node.type}`)
+    return null
+  }
+  if (relationship && (type === null || !isIdentified(type))) {
+    const what = 'an asset, a participant, a transaction or an event'
+    findings.error(file, node.typeAt, `a relationship leads to ${what}, not to ${node.type}`)
+    return null
+  }
+  const meta = checkedMeta(node, primitive, type, file, findings)
+  return { name, relationship, array, optional, primitive, type, decorators, ...meta }
+}
+
+function checkIdentifier(draft: Draft, findings: Findings): void {
+  const { node, file, name, kind, superType } = draft
+  const inherited = superType?.identifier ?? null
+  draft.identifier = inherited
+  const { identifiedBy } = node
+  if (identifiedBy === null) {
+    const needed = kind === 'asset' || kind === 'participant'
+    const unresolved = node.superType !== null && superType === null
+    if (needed && inherited === null && !draft.abstract && !unresolved) {
+      findings.error(file, node.at, `${name} needs “identified by”, or to extend what has it`)
+    }
+    return
+  }
+  const { name: field, at } = identifiedBy
+  const isSystem = file === SYSTEM_MODEL
+  if (kind === 'concept' || (!isSystem && (kind === 'transaction' || kind === 'event'))) {
+    const own = kind === 'concept' ? 'has no identity' : `is identified by its ${kind} id`
+    findings.error(file, at, `${name} is ${kind}, which ${own}`)
+  } else if (inherited !== null) {
+    findings.error(file, at, `${name} is identified by ${inherited} already, which it inherits`)
+  } else {
+    draft.identifier = field
+    checkIdentifying(draft, field, at, findings)
+  }
+}
+
+function checkIdentifying(draft: Draft, field: string, at: number, findings: Findings): void {
+  const { node, file, name } = draft
+  const property = draft.properties.get(field)
+  if (property === undefined) {
+    // One that is declared wrongly was reported there.
+    if (node.properties.some((declared) => declared.name === field)) return
+    findings.error(file, at, `${name} has no property ${field} to be identified by`)
+  } else if (property.primitive !== 'String' || property.array) {
+    findings.error(file, at, `${field} identifies ${name}, so it is a String`)
+  } else if (property.optional) {
+    findings.error(file, at, `${field} identifies ${name}, so it is not optional`)
+  }
+}
+
+function isPrimitive(name: string): name is Primitive {
+  return PRIMITIVES.some((primitive) => primitive === name)
+}

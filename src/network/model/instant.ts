@@ -1,0 +1,29 @@
+const ISO =
+  /^([+-]\d{6}|\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d:?\d\d)?)?$/i
+
+/**
+ * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
+ * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
+ * February) names none.
+ */
+export function instantOf(text: string): string | null {
+  const match = ISO.exec(text)
+  if (match === null) return null
+  const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone] = match
+  const local = new Date(
+    `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`,
+  )
+  // Beyond the end of a month a Date rolls over: what does not come back was no date.
+  if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
+  const offset = offsetMs(zone)
+  const instant = offset === null ? null : new Date(local.getTime() - offset)
+  return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
+}
+
+function offsetMs(zone: string | undefined): number | null {
+  if (zone === undefined || /^z$/i.test(zone)) return 0
+  const hours = Number(zone.slice(1, 3))
+  const minutes = Number(zone.slice(-2))
+  if (hours > 23 || minutes > 59) return null
+  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000
+}

@@ -1,0 +1,112 @@
+import type { SourceFile } from '../language/source.ts'
+
+/** The namespace that every network has, and that every file of access rules names. */
+export const SYSTEM_NAMESPACE = 'org.hyperledger.composer.system'
+
+/** The qualified name of a type of the system's namespace. */
+export const systemType = (name: string): string => `${SYSTEM_NAMESPACE}.${name}`
+
+/** The types that every model file may name without importing them. */
+export const SYSTEM_ROOTS: readonly string[] = ['Asset', 'Participant', 'Transaction', 'Event']
+
+/**
+ * The system's own model. Names and fields are those of Hyperledger Composer 0.20, because rules,
+ * processors and clients of networks name them.
+ */
+export const SYSTEM_MODEL: SourceFile = {
+  path: '(system model)',
+  text: `namespace ${SYSTEM_NAMESPACE}
+
+abstract asset Asset {}
+abstract participant Participant {}
+abstract transaction Transaction identified by transactionId {
+  o String transactionId
+  o DateTime timestamp
+}
+abstract event Event identified by eventId {
+  o String eventId
+  o DateTime timestamp
+}
+
+abstract asset Registry identified by registryId {
+  o String registryId
+  o String name
+  o String type
+  o Boolean system
+}
+asset AssetRegistry extends Registry {}
+asset ParticipantRegistry extends Registry {}
+asset TransactionRegistry extends Registry {}
+
+asset Network identified by networkId {
+  o String networkId
+  o String runtimeVersion
+}
+participant NetworkAdmin identified by participantId {
+  o String participantId
+}
+asset HistorianRecord identified by transactionId {
+  o String transactionId
+  o String transactionType
+  --> Transaction transactionInvoked
+  --> Participant participantInvoking optional
+  --> Identity identityUsed optional
+  o Event[] eventsEmitted optional
+  o DateTime transactionTimestamp
+}
+enum IdentityState {
+  o ISSUED
+  o BOUND
+  o ACTIVATED
+  o REVOKED
+}
+asset Identity identified by identityId {
+  o String identityId
+  o String name
+  o String issuer
+  o String certificate
+  o IdentityState state
+  --> Participant participant
+}
+
+abstract transaction RegistryTransaction {
+  --> Registry targetRegistry
+}
+abstract transaction AssetTransaction extends RegistryTransaction {
+  o Asset[] resources
+}
+abstract transaction ParticipantTransaction extends RegistryTransaction {
+  o Participant[] resources
+}
+transaction AddAsset extends AssetTransaction {}
+transaction UpdateAsset extends AssetTransaction {}
+transaction RemoveAsset extends AssetTransaction {
+  o String[] resourceIds
+}
+transaction AddParticipant extends ParticipantTransaction {}
+transaction UpdateParticipant extends ParticipantTransaction {}
+transaction RemoveParticipant extends ParticipantTransaction {
+  o String[] resourceIds
+}
+transaction IssueIdentity {
+  --> Participant participant
+  o String identityName
+}
+transaction BindIdentity {
+  --> Participant participant
+  o String certificate
+}
+transaction ActivateCurrentIdentity {}
+transaction RevokeIdentity {
+  --> Identity identity
+}
+transaction StartBusinessNetwork {
+  o String logLevel optional
+  o Transaction[] bootstrapTransactions optional
+}
+transaction ResetBusinessNetwork {}
+transaction SetLogLevel {
+  o String newLogLevel
+}
+`,
+}
