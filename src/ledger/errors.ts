@@ -29,6 +29,7 @@ export type LedgerErrorCode =
   | 'IDEMPOTENCY_KEY_REUSED' // the key was that of another request
   | 'UNIT_EMPTY' // a list without entries
   | 'UNIT_TOO_LARGE' // more entries or bytes than one block may hold
+  | 'OWNED_BY_NETWORK' // a network's database is changed by its requests alone
   | 'SERVERID_INVALID'
   | 'SERVERID_UNKNOWN'
   | 'POSITION_INVALID' // not `<height>.<index>`, or not of an entry of the item
@@ -94,6 +95,7 @@ export const statusOf: Record<LedgerErrorCode, number> &
   IDEMPOTENCY_KEY_REUSED: 422,
   UNIT_EMPTY: 400,
   UNIT_TOO_LARGE: 413,
+  OWNED_BY_NETWORK: 409,
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
   POSITION_INVALID: 400,

@@ -7,12 +7,14 @@ export type { ExportEnd, ExportHeader } from './export/format.ts'
 export { type ImportOptions, importExport } from './export/import.ts'
 export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
 export { type ExportProgress, exportLines } from './export/write-export.ts'
+export { mergePatch } from './merge-patch.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger } from './open.ts'
 export type { ListRange } from './pages.ts'
 export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
 export type {
   Change,
   ChangesRange,
+  DatabaseOwner,
   ItemListRange,
   LedgerService,
   Written,

@@ -32,6 +32,12 @@ export type Change =
     }
   | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
 
+/** Who alone changes a database. */
+export interface DatabaseOwner {
+  /** As `LedgerService.recordChanges`. */
+  recordChanges(changes: readonly Change[]): Promise<Written>
+}
+
 /** Where a change was recorded; `position` is packed. */
 export interface Written {
   readonly position: number
@@ -222,6 +228,23 @@ export class LedgerService {
     const { height, index, blockId } = recorded
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
     return { position: packPosition(height, index), height, blockId, ids }
+  }
+
+  /**
+   * Makes `db`, which need not exist yet, somebody's own: from now on only what this returns changes
+   * it, and everyone else is refused with OWNED_BY_NETWORK. Reading stays as it is.
+   */
+  ownDatabase(db: string): DatabaseOwner {
+    checkDatabaseName(db)
+    this.#writer.owned.add(db)
+    return {
+      recordChanges: async (changes) => {
+        refuseTooMany(changes)
+        const unit = changes.map((change) => this.#operationOf(change))
+        const { height, index, blockId } = await this.#writer.record(unit, undefined, true)
+        return { position: packPosition(height, index), height, blockId }
+      },
+    }
   }
 
   /** The item, or null when the database holds none of this id. Errors: DATABASE_NOT_FOUND. */

@@ -25,6 +25,7 @@ export type NetworkErrorCode =
   | 'ACCESS_DENIED'
   | 'IDENTITY_UNKNOWN' // no identity, or a revoked one
   | 'LIST_EMPTY'
+  | 'NETWORK_BUSY'
 
 /** Details of a refusal. */
 export interface NetworkErrorDetails {

@@ -94,6 +94,8 @@ export class LedgerWriter {
    * of its block, or null when nothing of it could be done.
    */
   onCommit: (last: number | null) => void = () => {}
+  /** Databases that are changed by their owner alone: `LedgerService.ownDatabase`. */
+  readonly owned = new Set<string>()
 
   private constructor(worker: Worker, clock: Clock) {
     this.#worker = worker
@@ -150,12 +152,14 @@ export class LedgerWriter {
    * Errors: LedgerError with the code of what stands in the way; then nothing of it was done.
    */
   record(unit: UnitOfWork): Promise<Recorded>
+  record(unit: UnitOfWork, terms: undefined, byOwner: true): Promise<Recorded>
   record(unit: UnitOfWork, terms: Terms | undefined): Promise<Recorded | Earlier>
-  record(unit: UnitOfWork, terms?: Terms): Promise<Recorded | Earlier> {
+  record(unit: UnitOfWork, terms?: Terms, byOwner = false): Promise<Recorded | Earlier> {
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
       if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
       checkUnit(unit)
+      if (!byOwner && this.owned.size > 0) refuseOwned(unit, this.owned)
       const bytes = bytesOf(unit)
       if (
         this.#queue.length >= QUEUE_UNITS_MAX ||
@@ -309,6 +313,14 @@ function termsIn(units: readonly Waiting[]): Map<number, Terms> | null {
     if (terms !== undefined) found = (found ?? new Map()).set(at, terms)
   }
   return found
+}
+
+/** Errors: OWNED_BY_NETWORK. */
+function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
+  for (const { db } of unit) {
+    if (!owned.has(db)) continue
+    throw new LedgerError('OWNED_BY_NETWORK', `database ${db} is changed through its network only`)
+  }
 }
 
 function settle(

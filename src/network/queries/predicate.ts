@@ -1,0 +1,120 @@
+import type { JsonObject } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
+import { matches, reached, type Test, type Where } from '../../filter/index.ts'
+import type { Condition, Operand } from '../language/query-file.ts'
+import type { Model, TypeDeclaration } from '../model/model.ts'
+import { propertyAt } from '../model/paths.ts'
+import { canonical, type QueryValue } from './parameter.ts'
+
+/** What a request gives for the parameters of a query. */
+export type Arguments = ReadonlyMap<string, QueryValue>
+
+/** A condition of a query with its arguments, ready to be asked of resources. */
+export interface Predicate {
+  /** What a store can look for; resources that pass may still fail `holds`, unless `exact`. */
+  readonly where: Where
+  readonly exact: boolean
+  /** Whether the condition holds. */
+  holds(resource: JsonObject): boolean
+}
+
+const ALWAYS: Where = { kind: 'all', of: [] }
+
+/** The predicate of `condition`, which was checked, over instances of `type`. */
+export function predicateOf(
+  condition: Condition | null,
+  type: TypeDeclaration,
+  model: Model,
+  given: Arguments,
+): Predicate {
+  if (condition === null) return { where: ALWAYS, exact: true, holds: () => true }
+  switch (condition.kind) {
+    case 'and':
+    case 'or': {
+      const parts = condition.parts.map((part) => predicateOf(part, type, model, given))
+      const isAnd = condition.kind === 'and'
+      return {
+        where: { kind: isAnd ? 'all' : 'any', of: parts.map(({ where }) => where) },
+        exact: parts.every(({ exact }) => exact),
+        holds: (resource) =>
+          isAnd
+            ? parts.every((part) => part.holds(resource))
+            : parts.some((part) => part.holds(resource)),
+      }
+    }
+    case 'compare':
+      return exactly(comparisonOf(condition, type, model, given))
+    case 'contains':
+      return containsOf(condition, type, model, given)
+  }
+}
+
+function exactly(where: Where): Predicate {
+  return { where, exact: true, holds: (resource) => matches(where, resource) }
+}
+
+const MIRRORED = { '==': '==', '!=': '!=', '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as const
+
+function comparisonOf(
+  { operator, left, right }: Extract<Condition, { kind: 'compare' }>,
+  type: TypeDeclaration,
+  model: Model,
+  given: Arguments,
+): Where {
+  const isForward = left.kind === 'path'
+  const [side, other] = isForward ? [left, right] : [right, left]
+  const path = side.kind === 'path' ? side.path : []
+  const value = valueOf(other, path, type, model, given)
+  const asked = isForward ? operator : MIRRORED[operator]
+  const negated = asked === '!='
+  return { kind: 'condition', path, negated, test: testOf(asked, value) }
+}
+
+function testOf(operator: keyof typeof MIRRORED, value: QueryValue): Test {
+  const isEquality = operator === '==' || operator === '!='
+  // No order has a place for null and booleans: nothing is less than they are.
+  if (isEquality || value === null || typeof value === 'boolean') {
+    return { kind: 'equals', values: isEquality ? [value] : [] }
+  }
+  const bound = { value, inclusive: operator.endsWith('=') }
+  const isLower = operator.startsWith('>')
+  return { kind: 'range', from: isLower ? bound : null, to: isLower ? null : bound }
+}
+
+function containsOf(
+  { path, values, where }: Extract<Condition, { kind: 'contains' }>,
+  type: TypeDeclaration,
+  model: Model,
+  given: Arguments,
+): Predicate {
+  const element = propertyAt(model, type, path)?.type ?? null
+  if (where === null || element === null) {
+    const of = values.map((each): Where => {
+      const value = valueOf(each, path, type, model, given)
+      return { kind: 'condition', path, negated: false, test: { kind: 'equals', values: [value] } }
+    })
+    return exactly({ kind: 'all', of })
+  }
+  // One element must fulfil all of it; a path can only say that some element fulfils each part.
+  const inner = predicateOf(where, element, model, given)
+  const holds = (resource: JsonObject) =>
+    reached(resource, path)
+      .flat()
+      .some((each) => isJsonObject(each) && inner.holds(each))
+  return { where: ALWAYS, exact: false, holds }
+}
+
+function valueOf(
+  operand: Operand,
+  path: readonly string[],
+  type: TypeDeclaration,
+  model: Model,
+  given: Arguments,
+): QueryValue {
+  if (operand.kind === 'path') return null
+  if (operand.kind === 'parameter') return given.get(operand.name) ?? null
+  const { value } = operand
+  const property = propertyAt(model, type, path)
+  if (typeof value !== 'string' || property === null) return value
+  return canonical(value, property, model) ?? value
+}

@@ -1,0 +1,318 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { Filter } from '../../filter/index.ts'
+import type { AccessControl } from '../access/control.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import { isA, type Model, type TypeDeclaration } from '../model/model.ts'
+import { pointer } from '../model/problem.ts'
+import { relationshipText, type Target } from '../model/relationship.ts'
+import { systemType } from '../model/system.ts'
+import type { Caller } from './caller.ts'
+import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
+import { Guard } from './guard.ts'
+import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
+import { type Listing, type ListSource, listResources, objectIn } from './listing.ts'
+import { type QueryRequest, runQuery } from './query.ts'
+import type { Recorded, Recorder } from './recorder.ts'
+import { missingReferences } from './references.ts'
+import { Resolver } from './resolve.ts'
+import { historianTarget, type TransactionRecord } from './transaction-record.ts'
+import { Turns } from './turns.ts'
+
+/** What a request changed, and where that was recorded. */
+export interface Made extends Recorded {
+  /** The resources as they are kept now, in the order of the request. */
+  readonly resources: readonly JsonObject[]
+}
+
+/** Whether the revision that is there is one that a request asked for. */
+export type RevisionTest = (revision: number) => boolean
+
+/** What a network is made of. */
+export interface NetworkParts {
+  readonly definition: NetworkDefinition
+  readonly database: ResourceDatabase
+  readonly control: AccessControl
+  readonly recorder: Recorder
+}
+
+/**
+ * One deployed network: its resources, under its model and its access rules.
+ *
+ * Changes are made one after the other, each in one block of the ledger that also holds the
+ * transaction it is part of; an answer means that the block is on the disk. Nothing is remembered
+ * between requests: the ledger's database is all there is.
+ */
+export class BusinessNetwork {
+  #parts: NetworkParts
+  readonly #turns = new Turns()
+
+  constructor(parts: NetworkParts) {
+    this.#parts = parts
+  }
+
+  /** What is deployed. */
+  get definition(): NetworkDefinition {
+    return this.#parts.definition
+  }
+
+  /** The resources of `type` that match and may be read. */
+  list(type: TypeDeclaration, filter: Filter, caller: Caller): Promise<Listing> {
+    return listResources(this.#source(caller), type, filter)
+  }
+
+  /** What the named query of the network finds. Errors: QUERY_NOT_FOUND, PARAMETER_INVALID. */
+  query(request: QueryRequest, caller: Caller): Promise<Listing> {
+    return runQuery(this.#source(caller), this.definition.queries, request)
+  }
+
+  /** One resource; with `resolve`, its relationships too. Errors: RESOURCE_NOT_FOUND. */
+  async read(
+    type: TypeDeclaration,
+    id: string,
+    caller: Caller,
+    resolve = false,
+  ): Promise<StoredResource> {
+    const target = { type: type.qualifiedName, id }
+    const source = this.#source(caller)
+    const mayRead = source.guard.allows('READ', target, null)
+    const stored = mayRead ? await source.database.read(target) : null
+    if (stored === null) throw notFound(type, id)
+    if (!resolve) return stored
+    const whole = objectIn(stored.text)
+    return { ...stored, text: JSON.stringify(await new Resolver(source).resolved(whole, whole)) }
+  }
+
+  /**
+   * Adds one resource, or all of an array, in one block.
+   * Errors: RESOURCE_INVALID, RESOURCE_EXISTS, ACCESS_DENIED, LIST_EMPTY.
+   */
+  async create(type: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
+    const resources = resourcesOf(body, type, this.#judge)
+    const values = resources.map(({ value }) => value)
+    return this.#turns.take(async () => {
+      const guard = this.#guard(caller)
+      const transaction = this.#registryTransaction('Add', type, { resources: values })
+      requireTransaction(guard, transaction)
+      const taken = new Set<string>()
+      for (const { target } of resources) {
+        guard.require('CREATE', target, transaction.target)
+        if (taken.has(target.id) || (await this.#parts.database.read(target)) !== null) {
+          throw new NetworkError(
+            'RESOURCE_EXISTS',
+            `Failed to add object with ID '${target.id}' in collection with ID ` +
+              `'${collectionOf(type)}' as the object already exists`,
+          )
+        }
+        taken.add(target.id)
+      }
+      await this.#checkReferences(resources, Array.isArray(body))
+      const writes = resources.map(
+        ({ target, value }): ResourceChange => ({ kind: 'create', target, resource: value }),
+      )
+      return this.#record(transaction, caller, writes, values)
+    })
+  }
+
+  /**
+   * Replaces one resource by what `next` makes of it.
+   * Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, RESOURCE_INVALID, RESOURCE_ID_MISMATCH,
+   * ACCESS_DENIED.
+   */
+  update(
+    type: TypeDeclaration,
+    id: string,
+    next: (before: JsonObject) => JsonObject,
+    expects: RevisionTest,
+    caller: Caller,
+  ): Promise<Made> {
+    return this.#turns.take(async () => {
+      const guard = this.#guard(caller)
+      const before = await this.#current(type, id, expects, guard)
+      const resource = resourceOf(withId(next(objectIn(before.text)), type, id), type, this.#judge)
+      const { target, value } = resource
+      const transaction = this.#registryTransaction('Update', type, { resources: [value] })
+      requireTransaction(guard, transaction)
+      guard.require('UPDATE', target, transaction.target)
+      await this.#checkReferences([resource], false)
+      const write = { kind: 'update', target, resource: value } as const
+      return this.#record(transaction, caller, [write], [value])
+    })
+  }
+
+  /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
+  remove(
+    type: TypeDeclaration,
+    id: string,
+    expects: RevisionTest,
+    caller: Caller,
+  ): Promise<Made> {
+    return this.#turns.take(async () => {
+      const guard = this.#guard(caller)
+      await this.#current(type, id, expects, guard)
+      const target = { type: type.qualifiedName, id }
+      const fields = { resources: [], resourceIds: [id] }
+      const transaction = this.#registryTransaction('Remove', type, fields)
+      requireTransaction(guard, transaction)
+      guard.require('DELETE', target, transaction.target)
+      return this.#record(transaction, caller, [{ kind: 'delete', target }], [])
+    })
+  }
+
+  /**
+   * Submits a transaction: it is recorded with its id and time, which are given here.
+   *
+   * Processors are not run by this version: a transaction that has one is refused.
+   * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_UNAVAILABLE.
+   */
+  submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Made> {
+    if (this.definition.processors.some(({ transaction }) => isA(type, transaction))) {
+      const message = `${type.name} has a processor, which this version cannot run`
+      throw new NetworkError('TRANSACTION_UNAVAILABLE', message)
+    }
+    const fields = submitted(given)
+    return this.#turns.take(async () => {
+      const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
+      const resource = resourceOf(draft.resource, type, this.#judge)
+      const transaction = { ...draft, resource: resource.value }
+      requireTransaction(this.#guard(caller), transaction)
+      await this.#checkReferences([resource], false)
+      return this.#record(transaction, caller, [], [resource.value])
+    })
+  }
+
+  /**
+   * Decides and records a transaction of the system while nothing else changes the network.
+   * `decide` gives its fields and writes, made of what is there. Errors: ACCESS_DENIED; its own.
+   */
+  submitSystem(
+    verb: string,
+    decide: (database: ResourceDatabase) => Promise<SystemTransaction>,
+    caller: Caller,
+  ): Promise<Made> {
+    return this.#turns.take(async () => {
+      const { fields, writes } = await decide(this.#parts.database)
+      const transaction = this.#parts.recorder.transaction(systemType(verb), fields)
+      const guard = this.#guard(caller)
+      requireTransaction(guard, transaction)
+      for (const { kind, target } of writes) {
+        guard.require(kind === 'create' ? 'CREATE' : 'UPDATE', target, transaction.target)
+      }
+      return this.#record(transaction, caller, writes, [])
+    })
+  }
+
+  /** Exchanges what is deployed, once `record` has recorded that; nothing else happens meanwhile. */
+  replace(
+    record: (database: ResourceDatabase, recorder: Recorder) => Promise<unknown>,
+    next: Pick<NetworkParts, 'definition' | 'control'>,
+  ): Promise<void> {
+    return this.#turns.take(async () => {
+      await record(this.#parts.database, this.#parts.recorder)
+      this.#parts = { ...this.#parts, ...next }
+    })
+  }
+
+  get #model(): Model {
+    return this.definition.model
+  }
+
+  get #judge() {
+    return { model: this.#model, strictness: this.definition }
+  }
+
+  #guard(caller: Caller): Guard {
+    return new Guard(this.#parts.control, this.#model, caller)
+  }
+
+  #source(caller: Caller): ListSource {
+    return { database: this.#parts.database, model: this.#model, guard: this.#guard(caller) }
+  }
+
+  /** What is there, if the caller may know of it. */
+  async #current(
+    type: TypeDeclaration,
+    id: string,
+    expects: RevisionTest,
+    guard: Guard,
+  ): Promise<StoredResource> {
+    const target = { type: type.qualifiedName, id }
+    const stored = await this.#parts.database.read(target)
+    if (stored === null || !guard.allows('READ', target, null)) throw notFound(type, id)
+    if (expects(stored.revision)) return stored
+    throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
+  }
+
+  #registryTransaction(verb: string, type: TypeDeclaration, fields: JsonObject): TransactionRecord {
+    const kind = type.kind === 'participant' ? 'Participant' : 'Asset'
+    const registry = { type: systemType(`${kind}Registry`), id: type.qualifiedName }
+    const targetRegistry = relationshipText(registry)
+    return this.#parts.recorder.transaction(systemType(verb + kind), { ...fields, targetRegistry })
+  }
+
+  async #checkReferences(resources: readonly Resource[], inList: boolean): Promise<void> {
+    if (!this.definition.strictReferences) return
+    const own = new Set(resources.map(({ target }) => `${target.type}#${target.id}`))
+    const isThere = async (target: Target) =>
+      own.has(`${target.type}#${target.id}`) || (await this.#parts.database.read(target)) !== null
+    for (const [index, { value }] of resources.entries()) {
+      const path = inList ? pointer('', index) : ''
+      const problems = await missingReferences(value, path, this.#model, isThere)
+      if (problems.length > 0) throw invalid(problems)
+    }
+  }
+
+  async #record(
+    transaction: TransactionRecord,
+    caller: Caller,
+    writes: readonly ResourceChange[],
+    resources: readonly JsonObject[],
+  ): Promise<Made> {
+    const recorded = await this.#parts.recorder.record(transaction, caller, writes)
+    return { ...recorded, resources }
+  }
+}
+
+/** What a transaction of the system says and does. */
+export interface SystemTransaction {
+  readonly fields: JsonObject
+  readonly writes: readonly ResourceChange[]
+}
+
+/** Whoever submits must be allowed to, and to leave the historian's record of it. */
+function requireTransaction(guard: Guard, transaction: TransactionRecord): void {
+  guard.require('CREATE', transaction.target, transaction.target)
+  guard.require('CREATE', historianTarget(transaction), transaction.target)
+}
+
+/** The id of a registry, as Composer's messages name it. */
+function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
+}
+
+function notFound(type: TypeDeclaration, id: string): NetworkError {
+  return new NetworkError(
+    'RESOURCE_NOT_FOUND',
+    `Object with ID '${id}' in collection with ID '${collectionOf(type)}' does not exist`,
+  )
+}
+
+/** `value` with the id of the path, which it may leave out. Errors: RESOURCE_ID_MISMATCH. */
+function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
+  const name = identifier ?? ''
+  const given = value[name] ?? id
+  if (given === id) return { ...value, [name]: id }
+  const message = `the body names another id than the path, '${id}'`
+  throw new NetworkError('RESOURCE_ID_MISMATCH', message)
+}
+
+/** What a client says of a transaction: its time is ours to tell, and so is its id. */
+function submitted(given: Json): JsonObject {
+  if (!isJsonObject(given)) {
+    throw invalid([{ path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' }])
+  }
+  const { timestamp: _ignored, transactionId, ...fields } = given
+  if (transactionId === undefined || transactionId === null) return fields
+  const message = 'the id of a transaction is given by the server'
+  throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
+}

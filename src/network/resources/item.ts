@@ -1,0 +1,40 @@
+import { canonicalString } from '../../base/canonical-json.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type { Target } from '../model/relationship.ts'
+
+/** Bytes of an item's id in the ledger. */
+const ITEM_ID_BYTES_MAX = 256
+
+/** What an item's id cannot hold in the ledger, and what writes those. */
+const ENCODED = /[%/\u0000-\u001f\u007f-\u009f]/g
+
+/**
+ * The id of a resource's item in the ledger: `<qualified type>#<id>`. Percent signs, slashes and
+ * control characters of the id are percent-encoded, so two resources never share an item.
+ */
+export function itemIdOf({ type, id }: Target): string {
+  return `${type}#${id.replace(ENCODED, encodeURIComponent)}`
+}
+
+/** The resource that an item's id names, or null when it names none. */
+export function targetOfItem(itemId: string): Target | null {
+  const hash = itemId.indexOf('#')
+  if (hash === -1) return null
+  const id = itemId.slice(hash + 1).replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
+  return { type: itemId.slice(0, hash), id }
+}
+
+/** Whether the ledger can keep a resource of this id. */
+export function canBeItem(target: Target): boolean {
+  return target.id.isWellFormed() && Buffer.byteLength(itemIdOf(target)) <= ITEM_ID_BYTES_MAX
+}
+
+/** The item of a resource. */
+export function itemOf(target: Target, resource: JsonObject): JsonObject {
+  return { id: itemIdOf(target), resource }
+}
+
+/** The text of the resource in the text of its item, which is canonical: `id` before `resource`. */
+export function resourceTextIn(itemId: string, itemText: string): string {
+  return itemText.slice(`{"id":${canonicalString(itemId)},"resource":`.length, -1)
+}

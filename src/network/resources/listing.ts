@@ -1,0 +1,121 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { type Filter, projected } from '../../filter/index.ts'
+import type { Model, TypeDeclaration } from '../model/model.ts'
+import type { ResourceDatabase, Selection, StoredResource } from './database.ts'
+import type { Guard } from './guard.ts'
+import { Resolver } from './resolve.ts'
+
+/** A list that is being read. */
+export interface Listing {
+  /** How many there are without `limit` and `offset`. */
+  readonly total: number
+  /** The resources as JSON texts, page by page. */
+  readonly pages: AsyncIterable<string[]>
+}
+
+/** A filter that asks for everything. */
+export const NO_FILTER: Filter = {
+  where: null,
+  order: [],
+  limit: null,
+  offset: null,
+  fields: null,
+  resolve: false,
+}
+
+/** What lists are read from. */
+export interface ListSource {
+  readonly database: ResourceDatabase
+  readonly model: Model
+  readonly guard: Guard
+}
+
+/** The resources of `type` that `filter` asks for and that the caller may read. */
+export async function listResources(
+  source: ListSource,
+  type: TypeDeclaration,
+  filter: Filter,
+): Promise<Listing> {
+  const { where, order, limit, offset } = filter
+  const selection = { type, where, order, limit, offset: offset ?? 0 }
+  const { total, pages } = await readable(source, selection)
+  return { total, pages: presented(source, pages, filter) }
+}
+
+/** The part of a selection that may be read: pages count what is readable, not what is there. */
+async function readable(
+  { database, guard }: ListSource,
+  selection: Selection,
+): Promise<{ total: number; pages: AsyncIterable<StoredResource[]> }> {
+  const type = selection.type.qualifiedName
+  switch (guard.readsAll(type)) {
+    case false:
+      return { total: 0, pages: paged([]) }
+    case true:
+      return { total: await database.count(selection), pages: database.select(selection) }
+    case null: {
+      const { limit, offset } = selection
+      const mayRead = ({ id }: StoredResource) => guard.allows('READ', { type, id }, null)
+      const all = () => database.select({ ...selection, limit: null, offset: 0 })
+      let total = 0
+      for await (const page of all()) total += page.filter(mayRead).length
+      return { total, pages: sliced(filtered(all(), mayRead), offset, limit) }
+    }
+  }
+}
+
+async function* paged<Row>(rows: Row[]): AsyncGenerator<Row[]> {
+  if (rows.length > 0) yield rows
+}
+
+async function* filtered<Row>(
+  pages: AsyncIterable<Row[]>,
+  keep: (row: Row) => boolean,
+): AsyncGenerator<Row[]> {
+  for await (const page of pages) yield page.filter(keep)
+}
+
+/** What is left after passing over `offset` rows, `limit` of them at most. */
+async function* sliced<Row>(
+  pages: AsyncIterable<Row[]>,
+  offset: number,
+  limit: number | null,
+): AsyncGenerator<Row[]> {
+  let skip = offset
+  let left = limit ?? Number.POSITIVE_INFINITY
+  for await (const page of pages) {
+    const rows = page.slice(skip, skip + left)
+    skip -= Math.min(skip, page.length)
+    left -= rows.length
+    if (rows.length > 0) yield rows
+    if (left === 0) return
+  }
+}
+
+/** The texts as they are sent: with the fields that are wanted, and relationships resolved. */
+async function* presented(
+  source: ListSource,
+  pages: AsyncIterable<StoredResource[]>,
+  { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
+): AsyncGenerator<string[]> {
+  const resolver = new Resolver(source)
+  for await (const page of pages) {
+    if (fields === null && !resolve) {
+      yield page.map(({ text }) => text)
+      continue
+    }
+    const texts: string[] = []
+    for (const { text } of page) {
+      const whole = objectIn(text)
+      const shown = fields === null ? whole : projected(whole, fields)
+      texts.push(JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown))
+    }
+    yield texts
+  }
+}
+
+/** The object that a stored text holds. */
+export function objectIn(text: string): JsonObject {
+  const value: Json = JSON.parse(text)
+  return isJsonObject(value) ? value : {}
+}

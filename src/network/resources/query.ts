@@ -1,0 +1,136 @@
+import type { JsonObject } from '../../base/json.ts'
+import {
+  compareByOrder,
+  type Filter,
+  filterOf,
+  matches,
+  type OrderTerm,
+  projected,
+  sortValuesOf,
+} from '../../filter/index.ts'
+import { NetworkError } from '../errors.ts'
+import type { Bound } from '../language/query-file.ts'
+import type { Model } from '../model/model.ts'
+import { type Problem, pointer } from '../model/problem.ts'
+import type { NamedQuery } from '../queries/check.ts'
+import { parameterTypeText, parameterValue, type QueryValue } from '../queries/parameter.ts'
+import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
+import { fieldTypesOf } from './field-types.ts'
+import { type Listing, type ListSource, objectIn } from './listing.ts'
+import { Resolver } from './resolve.ts'
+
+/** A request for what a named query finds. */
+export interface QueryRequest {
+  readonly name: string
+  /** The parameters of the query and those of a filter, as the request spells them. */
+  readonly query: Readonly<Record<string, unknown>>
+}
+
+/** Results that a query may have; more are refused, because they are ordered and cut in memory. */
+const RESULTS_MAX = 100_000
+
+/**
+ * Runs a named query: what it selects, and of that what the caller may read and a filter asks for.
+ * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
+ */
+export async function runQuery(
+  source: ListSource,
+  queries: ReadonlyMap<string, NamedQuery>,
+  { name, query: request }: QueryRequest,
+): Promise<Listing> {
+  const query = queries.get(name)
+  if (query === undefined) throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
+  const { model } = source
+  const filter = filterOf(request, { typeOf: fieldTypesOf(model, query.type), mayResolve: true })
+  const given = argumentsOf(query, request, model)
+  const predicate = predicateOf(query.where, query.type, model, given)
+  const order = query.order.map(({ path, descending }) => ({ path, descending }))
+  const selected = await selectedBy(source, query, predicate, order)
+  const skip = countOf(query.skip, given) ?? 0
+  const limit = countOf(query.limit, given)
+  const found = selected.slice(skip, limit === null ? undefined : skip + limit)
+  return filteredListing(source, found, filter)
+}
+
+async function selectedBy(
+  { database, guard }: ListSource,
+  { type }: NamedQuery,
+  { where, holds }: Predicate,
+  order: readonly OrderTerm[],
+): Promise<JsonObject[]> {
+  const found: JsonObject[] = []
+  const all = guard.readsAll(type.qualifiedName)
+  if (all === false) return found
+  for await (const page of database.select({ type, where, order, limit: null, offset: 0 })) {
+    for (const { id, text } of page) {
+      if (all === null && !guard.allows('READ', { type: type.qualifiedName, id }, null)) continue
+      const resource = objectIn(text)
+      if (holds(resource)) found.push(resource)
+    }
+    if (found.length > RESULTS_MAX) {
+      const message = `the query finds more than ${RESULTS_MAX} resources: make it narrower`
+      throw new NetworkError('PARAMETER_INVALID', message)
+    }
+  }
+  return found
+}
+
+async function filteredListing(
+  source: ListSource,
+  found: readonly JsonObject[],
+  { where, order, limit, offset, fields, resolve }: Filter,
+): Promise<Listing> {
+  const kept = where === null ? found : found.filter((resource) => matches(where, resource))
+  const sorted = order.length === 0 ? kept : ordered(kept, order)
+  const from = offset ?? 0
+  const cut = sorted.slice(from, limit === null ? undefined : from + limit)
+  const resolver = new Resolver(source)
+  async function* pages(): AsyncGenerator<string[]> {
+    for (const whole of cut) {
+      const shown = fields === null ? whole : projected(whole, fields)
+      yield [JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown)]
+    }
+  }
+  return { total: kept.length, pages: pages() }
+}
+
+function ordered(resources: readonly JsonObject[], order: readonly OrderTerm[]): JsonObject[] {
+  return resources
+    .map((resource) => ({ resource, keys: sortValuesOf(order, resource) }))
+    .sort((one, other) => compareByOrder(order, one.keys, other.keys))
+    .map(({ resource }) => resource)
+}
+
+function argumentsOf(
+  { parameters }: NamedQuery,
+  request: QueryRequest['query'],
+  model: Model,
+): Arguments {
+  const given = new Map<string, QueryValue>()
+  const problems: Problem[] = []
+  for (const [name, type] of parameters) {
+    const text = Object.hasOwn(request, name) ? request[name] : undefined
+    const value = typeof text === 'string' ? parameterValue(text, type, model) : undefined
+    if (value !== undefined) {
+      given.set(name, value)
+      continue
+    }
+    const code = text === undefined ? 'MISSING' : 'WRONG_TYPE'
+    const message = `the query takes ${name}, a ${parameterTypeText(type)}`
+    problems.push({ path: pointer('', name), code, message })
+  }
+  for (const name of Object.keys(request)) {
+    if (parameters.has(name) || name === 'filter' || name.startsWith('filter[')) continue
+    const message = `the query has no parameter ${name.slice(0, 64)}`
+    problems.push({ path: pointer('', name), code: 'UNKNOWN_PROPERTY', message })
+  }
+  if (problems.length === 0) return given
+  const message = problems.map((problem) => problem.message).join('; ')
+  throw new NetworkError('PARAMETER_INVALID', message, { problems })
+}
+
+function countOf(bound: Bound | null, given: Arguments): number | null {
+  if (bound === null) return null
+  return Number(bound.kind === 'parameter' ? given.get(bound.name) : bound.value)
+}
+

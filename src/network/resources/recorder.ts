@@ -1,0 +1,52 @@
+import type { Clock } from '../../base/clock.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { uuidV7 } from '../../base/uuid.ts'
+import type { Change, Written } from '../../ledger/index.ts'
+import type { Caller } from './caller.ts'
+import type { ResourceChange, ResourceDatabase } from './database.ts'
+import { recordsOf, type TransactionRecord, transactionOf } from './transaction-record.ts'
+
+/** Where a request's changes were recorded. */
+export interface Recorded extends Written {
+  /** The packed position of the first write, or of the transaction where there is none. */
+  readonly revision: number
+}
+
+/** Makes the blocks of one network: one for each transaction. */
+export class Recorder {
+  readonly #database: ResourceDatabase
+  readonly #clock: Clock
+  /** What records the network itself in front of its first change; null once that is done. */
+  #deployment: (() => readonly Change[]) | null
+
+  constructor(
+    database: ResourceDatabase,
+    clock: Clock,
+    deployment: (() => readonly Change[]) | null,
+  ) {
+    this.#database = database
+    this.#clock = clock
+    this.#deployment = deployment
+  }
+
+  /** A transaction of `type`, a qualified name, that happens now. */
+  transaction(type: string, fields: JsonObject): TransactionRecord {
+    const nowMs = this.#clock.now()
+    return transactionOf(type, uuidV7(nowMs), nowMs, fields)
+  }
+
+  /** Records `transaction`, the historian's record of it, and `writes`, in one block. */
+  async record(
+    transaction: TransactionRecord,
+    caller: Caller,
+    writes: readonly ResourceChange[],
+  ): Promise<Recorded> {
+    const before = this.#deployment?.() ?? []
+    const changes = [...recordsOf(transaction, caller), ...writes]
+    const written = await this.#database.record(changes, before)
+    // Only now: when the block was refused, the next change has to bring the network along again.
+    this.#deployment = null
+    const first = before.length + (writes.length > 0 ? 2 : 0)
+    return { ...written, revision: written.position + first }
+  }
+}
