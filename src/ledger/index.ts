@@ -1,3 +1,4 @@
+export { positionText } from '../chain/index.ts'
 export type { PlacedEntry } from './changes/entry-iterator.ts'
 export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'

@@ -32,11 +32,7 @@ export class AccessControl {
   /**
    * The same for all instances of `type` at once: true, false, or null when it depends on which one.
    */
-  allowsAll(
-    operation: Operation,
-    type: TypeDeclaration,
-    context: AccessContext,
-  ): boolean | null {
+  allowsAll(operation: Operation, type: TypeDeclaration, context: AccessContext): boolean | null {
     return this.#decide(operation, type, null, context)
   }
 

@@ -1,7 +1,13 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readArchive } from './archive.ts'
-import { FileSet, isNetworkFile, NETWORK_BYTES_MAX, type NetworkFiles, unreadable } from './files.ts'
+import {
+  FileSet,
+  isNetworkFile,
+  NETWORK_BYTES_MAX,
+  type NetworkFiles,
+  unreadable,
+} from './files.ts'
 
 /** Directories and files that are looked at in a network's directory at most. */
 const ENTRIES_MAX = 20_000

@@ -10,7 +10,8 @@ export interface Processor {
   readonly path: string
 }
 
-const DOC_COMMENT = /\/\*\*([\s\S]*?)\*\/\s*(?:(?:async\s+)?function\s*\*?\s+([\p{L}_$][\p{L}\p{Nd}_$]*))?/gu
+const DOC_COMMENT =
+  /\/\*\*([\s\S]*?)\*\/\s*(?:(?:async\s+)?function\s*\*?\s+([\p{L}_$][\p{L}\p{Nd}_$]*))?/gu
 const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
 
 /**

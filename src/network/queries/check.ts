@@ -65,9 +65,10 @@ class QueryChecker {
         for (const part of condition.parts) this.condition(part, holder)
         return
       case 'compare':
-        return this.#compare(condition, holder)
+        this.#compare(condition, holder)
+        return
       case 'contains':
-        return this.#contains(condition, holder)
+        this.#contains(condition, holder)
     }
   }
 

@@ -64,7 +64,7 @@ function comparisonOf(
   const isForward = left.kind === 'path'
   const [side, other] = isForward ? [left, right] : [right, left]
   const path = side.kind === 'path' ? side.path : []
-  const value = valueOf(other, path, type, model, given)
+  const value = operandValue(other, path, type, model, given)
   const asked = isForward ? operator : MIRRORED[operator]
   const negated = asked === '!='
   return { kind: 'condition', path, negated, test: testOf(asked, value) }
@@ -90,7 +90,7 @@ function containsOf(
   const element = propertyAt(model, type, path)?.type ?? null
   if (where === null || element === null) {
     const of = values.map((each): Where => {
-      const value = valueOf(each, path, type, model, given)
+      const value = operandValue(each, path, type, model, given)
       return { kind: 'condition', path, negated: false, test: { kind: 'equals', values: [value] } }
     })
     return exactly({ kind: 'all', of })
@@ -104,7 +104,7 @@ function containsOf(
   return { where: ALWAYS, exact: false, holds }
 }
 
-function valueOf(
+function operandValue(
   operand: Operand,
   path: readonly string[],
   type: TypeDeclaration,

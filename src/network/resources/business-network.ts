@@ -1,5 +1,4 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import type { Filter } from '../../filter/index.ts'
 import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
@@ -11,7 +10,13 @@ import type { Caller } from './caller.ts'
 import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
 import { Guard } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
-import { type Listing, type ListSource, listResources, objectIn } from './listing.ts'
+import {
+  type Listing,
+  type ListSource,
+  listResources,
+  objectIn,
+  resourceFilter,
+} from './listing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
 import type { Recorded, Recorder } from './recorder.ts'
 import { missingReferences } from './references.ts'
@@ -56,8 +61,13 @@ export class BusinessNetwork {
     return this.#parts.definition
   }
 
-  /** The resources of `type` that match and may be read. */
-  list(type: TypeDeclaration, filter: Filter, caller: Caller): Promise<Listing> {
+  /** The resources of `type` that match the filter in `query` and may be read. Errors: FilterError. */
+  async list(
+    type: TypeDeclaration,
+    query: Readonly<Record<string, unknown>>,
+    caller: Caller,
+  ): Promise<Listing> {
+    const filter = resourceFilter(query, this.#model, type)
     return listResources(this.#source(caller), type, filter)
   }
 
@@ -141,12 +151,7 @@ export class BusinessNetwork {
   }
 
   /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
-  remove(
-    type: TypeDeclaration,
-    id: string,
-    expects: RevisionTest,
-    caller: Caller,
-  ): Promise<Made> {
+  remove(type: TypeDeclaration, id: string, expects: RevisionTest, caller: Caller): Promise<Made> {
     return this.#turns.take(async () => {
       const guard = this.#guard(caller)
       await this.#current(type, id, expects, guard)
@@ -200,6 +205,12 @@ export class BusinessNetwork {
       }
       return this.#record(transaction, caller, writes, [])
     })
+  }
+
+  /** A resource, whoever asks: for the gateway's own decisions, never for a reply. */
+  async lookUp(target: Target): Promise<JsonObject | null> {
+    const stored = await this.#parts.database.read(target)
+    return stored === null ? null : objectIn(stored.text)
   }
 
   /** Exchanges what is deployed, once `record` has recorded that; nothing else happens meanwhile. */

@@ -1,4 +1,4 @@
-import { type JsonObject, isJsonObject, type Json } from '../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import {
   compareByOrder,
   matches,
@@ -6,7 +6,13 @@ import {
   sortValuesOf,
   type Where,
 } from '../../filter/index.ts'
-import { type Change, type DatabaseOwner, LedgerError, type LedgerService, type Written } from '../../ledger/index.ts'
+import {
+  type Change,
+  type DatabaseOwner,
+  LedgerError,
+  type LedgerService,
+  type Written,
+} from '../../ledger/index.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
 import { itemIdOf, itemOf, resourceTextIn, targetOfItem } from './item.ts'
@@ -109,7 +115,9 @@ export class ResourceDatabase {
       .sort(
         (one, other) =>
           compareByOrder(order, one.keys, other.keys) ||
-          (itemIdOf({ type: '', id: one.stored.id }) < itemIdOf({ type: '', id: other.stored.id }) ? -1 : 1),
+          (itemIdOf({ type: '', id: one.stored.id }) < itemIdOf({ type: '', id: other.stored.id })
+            ? -1
+            : 1),
       )
       .map(({ stored }) => stored)
   }

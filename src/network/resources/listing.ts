@@ -1,7 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { type Filter, projected } from '../../filter/index.ts'
+import { type Filter, filterOf, projected } from '../../filter/index.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import type { ResourceDatabase, Selection, StoredResource } from './database.ts'
+import { fieldTypesOf } from './field-types.ts'
 import type { Guard } from './guard.ts'
 import { Resolver } from './resolve.ts'
 
@@ -14,13 +15,22 @@ export interface Listing {
 }
 
 /** A filter that asks for everything. */
-export const NO_FILTER: Filter = {
+const NO_FILTER: Filter = {
   where: null,
   order: [],
   limit: null,
   offset: null,
   fields: null,
   resolve: false,
+}
+
+/** The filter in the query of a request for instances of `type`. Errors: FilterError. */
+export function resourceFilter(
+  query: Readonly<Record<string, unknown>>,
+  model: Model,
+  type: TypeDeclaration,
+): Filter {
+  return filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true }) ?? NO_FILTER
 }
 
 /** What lists are read from. */

@@ -2,7 +2,6 @@ import type { JsonObject } from '../../base/json.ts'
 import {
   compareByOrder,
   type Filter,
-  filterOf,
   matches,
   type OrderTerm,
   projected,
@@ -15,8 +14,7 @@ import { type Problem, pointer } from '../model/problem.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { parameterTypeText, parameterValue, type QueryValue } from '../queries/parameter.ts'
 import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
-import { fieldTypesOf } from './field-types.ts'
-import { type Listing, type ListSource, objectIn } from './listing.ts'
+import { type Listing, type ListSource, objectIn, resourceFilter } from './listing.ts'
 import { Resolver } from './resolve.ts'
 
 /** A request for what a named query finds. */
@@ -41,7 +39,7 @@ export async function runQuery(
   const query = queries.get(name)
   if (query === undefined) throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
   const { model } = source
-  const filter = filterOf(request, { typeOf: fieldTypesOf(model, query.type), mayResolve: true })
+  const filter = resourceFilter(request, model, query.type)
   const given = argumentsOf(query, request, model)
   const predicate = predicateOf(query.where, query.type, model, given)
   const order = query.order.map(({ path, descending }) => ({ path, descending }))
@@ -133,4 +131,3 @@ function countOf(bound: Bound | null, given: Arguments): number | null {
   if (bound === null) return null
   return Number(bound.kind === 'parameter' ? given.get(bound.name) : bound.value)
 }
-

@@ -17,13 +17,9 @@ export class Recorder {
   readonly #database: ResourceDatabase
   readonly #clock: Clock
   /** What records the network itself in front of its first change; null once that is done. */
-  #deployment: (() => readonly Change[]) | null
+  #deployment: readonly Change[] | null
 
-  constructor(
-    database: ResourceDatabase,
-    clock: Clock,
-    deployment: (() => readonly Change[]) | null,
-  ) {
+  constructor(database: ResourceDatabase, clock: Clock, deployment: readonly Change[] | null) {
     this.#database = database
     this.#clock = clock
     this.#deployment = deployment
@@ -35,13 +31,14 @@ export class Recorder {
     return transactionOf(type, uuidV7(nowMs), nowMs, fields)
   }
 
-  /** Records `transaction`, the historian's record of it, and `writes`, in one block. */
+  /** Records `also`, `transaction`, the historian's record of it, and `writes`, in one block. */
   async record(
     transaction: TransactionRecord,
     caller: Caller,
     writes: readonly ResourceChange[],
+    also: readonly Change[] = [],
   ): Promise<Recorded> {
-    const before = this.#deployment?.() ?? []
+    const before = [...(this.#deployment ?? []), ...also]
     const changes = [...recordsOf(transaction, caller), ...writes]
     const written = await this.#database.record(changes, before)
     // Only now: when the block was refused, the next change has to bring the network along again.

@@ -1,0 +1,54 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { Change } from '../../ledger/index.ts'
+import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import { systemType } from '../model/system.ts'
+import { ADMIN } from '../resources/caller.ts'
+import { itemIdOf, itemOf } from '../resources/item.ts'
+
+// A network is recorded in its own database, with its archive, so that whoever has the ledger has the
+// network: its item is the resource `Network#<name>` with three members beside it.
+
+/** Bytes of an archive: in Base64 it must fit into an item. */
+const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
+
+/** The id of the item that makes a database a network's. */
+export function networkItemId(name: string): string {
+  return itemIdOf({ type: systemType('Network'), id: name })
+}
+
+/** The item that records `definition`. Errors: NETWORK_UNREADABLE when its archive is too large. */
+export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {
+  const { name, version, archive, sha256 } = definition
+  if (archive.length > ARCHIVE_BYTES_MAX) {
+    const message = `the archive of a network that is deployed has ${ARCHIVE_BYTES_MAX} bytes at most`
+    throw new NetworkError('NETWORK_UNREADABLE', message)
+  }
+  const target = { type: systemType('Network'), id: name }
+  const resource = { $class: target.type, networkId: name, runtimeVersion }
+  return { ...itemOf(target, resource), version, sha256, archive: archive.toString('base64') }
+}
+
+/** The network that an item records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
+export function definitionInItem(text: string, name: string): NetworkDefinition {
+  const item: Json = JSON.parse(text)
+  if (!isJsonObject(item) || typeof item.archive !== 'string') {
+    throw new NetworkError('NETWORK_UNREADABLE', `database ${name} holds no archive of a network`)
+  }
+  const definition = definitionIn(Buffer.from(item.archive, 'base64'))
+  if (definition.sha256 === item.sha256 && definition.name === name) return definition
+  const message = `the archive in database ${name} is not the one that was recorded`
+  throw new NetworkError('NETWORK_UNREADABLE', message)
+}
+
+/** What records a network that is deployed for the first time, but for its transaction. */
+export function deploymentChanges(definition: NetworkDefinition, runtimeVersion: string): Change[] {
+  const db = definition.name
+  const { participant } = ADMIN
+  const admin = { $class: participant.type, participantId: participant.id }
+  return [
+    { method: 'create_db', db },
+    { method: 'create_item', db, item: networkItem(definition, runtimeVersion) },
+    { method: 'create_item', db, item: itemOf(participant, admin) },
+  ]
+}

@@ -1,0 +1,157 @@
+import type { Clock } from '../../base/clock.ts'
+import type { LedgerService } from '../../ledger/index.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import { systemType } from '../model/system.ts'
+import { BusinessNetwork } from '../resources/business-network.ts'
+import { ADMIN } from '../resources/caller.ts'
+import { ResourceDatabase } from '../resources/database.ts'
+import { Recorder } from '../resources/recorder.ts'
+import { definitionInItem, deploymentChanges, networkItem, networkItemId } from './network-item.ts'
+import { controlOf } from './supported.ts'
+import { type FieldDefault, upgradedResources } from './upgrade.ts'
+
+/** What networks live on. */
+export interface NetworksDeps {
+  readonly ledger: LedgerService
+  readonly clock: Clock
+  /** Recorded with each network as what runs it. */
+  readonly version: string
+  /** Told of a database that should hold a network and does not. */
+  readonly warn: (message: string) => void
+}
+
+/** A network as lists show it. */
+export interface NetworkSummary {
+  readonly name: string
+  readonly version: string
+  readonly description: string
+  readonly sha256: string
+}
+
+/** The deployed networks of a node: those that its ledger records. */
+export class Networks {
+  readonly #deps: NetworksDeps
+  readonly #networks = new Map<string, BusinessNetwork>()
+
+  private constructor(deps: NetworksDeps) {
+    this.#deps = deps
+  }
+
+  /** Finds the networks that the ledger records, and makes their databases theirs. */
+  static async open(deps: NetworksDeps): Promise<Networks> {
+    const networks = new Networks(deps)
+    const { ledger, warn } = deps
+    for (const name of await ledger.databases()) {
+      const item = await ledger.readItem(name, networkItemId(name))
+      if (item === null) continue
+      try {
+        networks.#add(definitionInItem(item.text, name), null)
+      } catch (error) {
+        if (!(error instanceof NetworkError)) throw error
+        // Its data stay what they were: nobody changes them past rules that cannot be asked.
+        ledger.ownDatabase(name)
+        warn(`network ${name} is not served: ${error.message}`)
+      }
+    }
+    return networks
+  }
+
+  /** All networks, in the order in which they were deployed. */
+  list(): NetworkSummary[] {
+    return [...this.#networks.values()].map(({ definition }) => {
+      const { name, version, description, sha256 } = definition
+      return { name, version, description, sha256 }
+    })
+  }
+
+  /** The network of that name, or null. */
+  get(name: string): BusinessNetwork | null {
+    return this.#networks.get(name) ?? null
+  }
+
+  /**
+   * Makes `definition` a network of this node that is recorded with its first change.
+   * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN, NETWORK_UNSUPPORTED.
+   */
+  async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
+    await this.#requireFree(definition.name)
+    return this.#add(definition, deploymentChanges(definition, this.#deps.version))
+  }
+
+  /** Records `definition` as a network of this node. Errors: as for `ship`. */
+  async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
+    const network = await this.ship(definition)
+    try {
+      await network.submitSystem('StartBusinessNetwork', NOTHING_ELSE, ADMIN)
+      return network
+    } catch (error) {
+      this.#networks.delete(definition.name)
+      throw error
+    }
+  }
+
+  /**
+   * Exchanges a deployed network for `next`, when everything stored fits it; `defaults` fill fields
+   * that are new. One block holds the new archive and all updates.
+   * Errors: NETWORK_NOT_FOUND, NETWORK_VERSION_SAME, NETWORK_UNSUPPORTED, UPGRADE_INVALID.
+   */
+  async upgrade(
+    next: NetworkDefinition,
+    defaults: readonly FieldDefault[],
+  ): Promise<BusinessNetwork> {
+    const { name, sha256 } = next
+    const network = this.get(name)
+    if (network === null) {
+      throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name} to upgrade`)
+    }
+    if (network.definition.sha256 === sha256) {
+      throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
+    }
+    const control = controlOf(next)
+    const { version } = this.#deps
+    await network.replace(
+      async (database, recorder) => {
+        const changes = await upgradedResources(database, next, defaults)
+        const transaction = recorder.transaction(systemType('StartBusinessNetwork'), {})
+        const item = networkItem(next, version)
+        const before = [{ method: 'update_item', db: name, item } as const]
+        await recorder.record(transaction, ADMIN, changes, before)
+      },
+      { definition: next, control },
+    )
+    return network
+  }
+
+  async #requireFree(name: string): Promise<void> {
+    if (this.#networks.has(name)) {
+      throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
+    }
+    if ((await this.#deps.ledger.databases()).includes(name)) {
+      const message = `the ledger has a database ${name} that belongs to no network`
+      throw new NetworkError('NETWORK_NAME_TAKEN', message)
+    }
+  }
+
+  #add(
+    definition: NetworkDefinition,
+    deployment: ReturnType<typeof deploymentChanges> | null,
+  ): BusinessNetwork {
+    const control = controlOf(definition)
+    const { ledger, clock } = this.#deps
+    const database = new ResourceDatabase(definition.name, ledger)
+    const recorder = new Recorder(database, clock, deployment)
+    const network = new BusinessNetwork({ definition, database, control, recorder })
+    this.#networks.set(definition.name, network)
+    return network
+  }
+}
+
+const NOTHING_ELSE = async () => ({ fields: {}, writes: [] })
+
+/** Makes the databases of all networks that the ledger records theirs, whether they are served or not. */
+export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
+  for (const name of await ledger.databases()) {
+    if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
+  }
+}

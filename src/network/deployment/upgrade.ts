@@ -1,0 +1,73 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import { isA } from '../model/model.ts'
+import { PROBLEMS_MAX, type Problem, pointer } from '../model/problem.ts'
+import { SYSTEM_NAMESPACE } from '../model/system.ts'
+import { checkInstance } from '../model/validation.ts'
+import type { ResourceChange, ResourceDatabase } from '../resources/database.ts'
+import { targetOfItem } from '../resources/item.ts'
+
+/** A value for a new field of stored resources. */
+export interface FieldDefault {
+  /** Qualified or short name of a type; its subtypes have the field too. */
+  readonly type: string
+  readonly field: string
+  readonly value: Json
+}
+
+/**
+ * Judges every resource of `database` by the model of `next`, and gives the updates that make them
+ * fit it: fields filled in from `defaults` and from the model's own.
+ * Errors: UPGRADE_INVALID with everything that does not fit, PROBLEMS_MAX problems at most.
+ */
+export async function upgradedResources(
+  database: ResourceDatabase,
+  next: NetworkDefinition,
+  defaults: readonly FieldDefault[],
+): Promise<ResourceChange[]> {
+  const changes: ResourceChange[] = []
+  const problems: Problem[] = []
+  for await (const page of database.items()) {
+    for (const { id, text } of page) {
+      const target = targetOfItem(id)
+      if (target === null || target.type.startsWith(`${SYSTEM_NAMESPACE}.`)) continue
+      const stored = resourceIn(text)
+      const type = next.model.type(target.type)
+      if (type === null || type.abstract) {
+        const message = `${target.type} is no type of resources any more`
+        problems.push({ path: pointer('', id), code: 'WRONG_CLASS', message })
+      } else {
+        const filled = { ...stored }
+        for (const { type: name, field, value } of defaults) {
+          if ((name === type.name || isA(type, name)) && filled[field] === undefined) {
+            filled[field] = value
+          }
+        }
+        const checked = checkInstance(next.model, type, filled, next)
+        if (checked.problems === null) {
+          const isSame = Object.keys(checked.resource).length === Object.keys(stored).length
+          if (!isSame) changes.push({ kind: 'update', target, resource: checked.resource })
+        } else {
+          for (const each of checked.problems) {
+            problems.push({ ...each, path: `${pointer('', id)}${each.path}` })
+          }
+        }
+      }
+      if (problems.length >= PROBLEMS_MAX) throw refused(problems)
+    }
+  }
+  if (problems.length > 0) throw refused(problems)
+  return changes
+}
+
+function refused(problems: readonly Problem[]): NetworkError {
+  const [first] = problems
+  const message = `resources that are stored do not fit: ${first?.path}: ${first?.message}`
+  return new NetworkError('UPGRADE_INVALID', message, { problems })
+}
+
+function resourceIn(itemText: string): JsonObject {
+  const item: Json = JSON.parse(itemText)
+  return isJsonObject(item) && isJsonObject(item.resource) ? item.resource : {}
+}

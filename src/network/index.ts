@@ -1,0 +1,20 @@
+export { writeArchive } from './definition/archive.ts'
+export {
+  checkNetwork,
+  definitionIn,
+  definitionOf,
+  type NetworkDefinition,
+} from './definition/definition.ts'
+export { readNetwork } from './definition/directory.ts'
+export { type NetworkSummary, Networks, ownNetworkDatabases } from './deployment/networks.ts'
+export type { FieldDefault } from './deployment/upgrade.ts'
+export { NetworkError, type NetworkErrorCode } from './errors.ts'
+export { type Finding, findingText } from './language/source.ts'
+export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
+export type { Problem } from './model/problem.ts'
+export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
+export { parameterTypeText } from './queries/parameter.ts'
+export type { BusinessNetwork, Made, RevisionTest } from './resources/business-network.ts'
+export { ADMIN, type Caller } from './resources/caller.ts'
+export { bindIdentity, callerWith, issueIdentity, revokeIdentity } from './resources/identities.ts'
+export type { Listing } from './resources/listing.ts'

@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto'
+import type { JsonObject } from '../../base/json.ts'
+import { NetworkError } from '../errors.ts'
+import { isA } from '../model/model.ts'
+import type { Problem } from '../model/problem.ts'
+import {
+  relationshipText,
+  type Target,
+  targetOf,
+  targetOfCanonical,
+} from '../model/relationship.ts'
+import { systemType } from '../model/system.ts'
+import type { BusinessNetwork } from './business-network.ts'
+import type { Caller } from './caller.ts'
+import type { ResourceDatabase } from './database.ts'
+import { invalid } from './instances.ts'
+import { objectIn } from './listing.ts'
+
+// An identity is a resource like any other, named by the SHA-256 of its secret. The ledger never sees
+// the secret, and everyone who has the ledger can tell who holds one.
+
+const IDENTITY = systemType('Identity')
+/** How a client names a secret that it made itself and keeps to itself. */
+const FINGERPRINT = /^sha256:([0-9a-f]{64})$/
+const NAME_LENGTH_MAX = 128
+const SECRET_LENGTH_MAX = 256
+
+/** The id of the identity whose secret is `secret`. */
+function identityId(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}
+
+/** What issuing an identity takes. */
+export interface IdentityRequest {
+  /** The relationship to the participant that the identity speaks for, as a client wrote it. */
+  readonly participant: string
+  /** What people call the identity. */
+  readonly name: string
+}
+
+/**
+ * Records a new identity of a participant, whose secret is `secret`.
+ * Errors: RESOURCE_INVALID, RESOURCE_NOT_FOUND, ACCESS_DENIED.
+ */
+export async function issueIdentity(
+  network: BusinessNetwork,
+  { participant, name }: IdentityRequest,
+  secret: string,
+  caller: Caller,
+): Promise<void> {
+  const target = participantOf(network, participant, '/participant')
+  if (name === '' || name.length > NAME_LENGTH_MAX) {
+    const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
+    throw invalid([{ path: '/userID', code: 'MISSING', message }])
+  }
+  const fields = { participant: relationshipText(target), identityName: name }
+  const identity = { id: identityId(secret), name, state: 'ISSUED', certificate: '' } as const
+  await add(network, 'IssueIdentity', fields, identity, target, caller)
+}
+
+/**
+ * Records an identity whose secret the client keeps: `certificate` is `sha256:` and the hash of it.
+ * Errors: as for `issueIdentity`, and RESOURCE_EXISTS.
+ */
+export async function bindIdentity(
+  network: BusinessNetwork,
+  { participant, certificate }: { participant: string; certificate: string },
+  caller: Caller,
+): Promise<void> {
+  const target = participantOf(network, participant, '/participant')
+  const [, id] = FINGERPRINT.exec(certificate) ?? []
+  if (id === undefined) {
+    const message =
+      'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
+    throw invalid([{ path: '/certificate', code: 'PATTERN_MISMATCH', message }])
+  }
+  const fields = { participant: relationshipText(target), certificate }
+  const identity = { id, name: `${target.id}`, state: 'BOUND', certificate } as const
+  await add(network, 'BindIdentity', fields, identity, target, caller)
+}
+
+/** Takes an identity its right to speak, for good. Errors: RESOURCE_NOT_FOUND, ACCESS_DENIED. */
+export async function revokeIdentity(
+  network: BusinessNetwork,
+  id: string,
+  caller: Caller,
+): Promise<void> {
+  const target = { type: IDENTITY, id }
+  const decide = async (database: ResourceDatabase) => {
+    const stored = await database.read(target)
+    if (stored === null) {
+      throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
+    }
+    const resource = { ...objectIn(stored.text), state: 'REVOKED' }
+    const fields = { identity: relationshipText(target) }
+    return { fields, writes: [{ kind: 'update', target, resource } as const] }
+  }
+  await network.submitSystem('RevokeIdentity', decide, caller)
+}
+
+/**
+ * On whose behalf the bearer of `secret` speaks.
+ * Errors: IDENTITY_UNKNOWN, which does not tell a revoked identity from one that never was.
+ */
+export async function callerWith(network: BusinessNetwork, secret: string): Promise<Caller> {
+  const unknown = new NetworkError('IDENTITY_UNKNOWN', 'this is no identity of the network')
+  if (secret.length > SECRET_LENGTH_MAX) throw unknown
+  const id = identityId(secret)
+  const identity = await network.lookUp({ type: IDENTITY, id })
+  if (identity === null || identity.state === 'REVOKED') throw unknown
+  const participant = targetOfCanonical(String(identity.participant))
+  if (participant === null || (await network.lookUp(participant)) === null) throw unknown
+  return { participant, identity: id }
+}
+
+async function add(
+  network: BusinessNetwork,
+  verb: string,
+  fields: JsonObject,
+  { id, ...identity }: { id: string; name: string; state: string; certificate: string },
+  participant: Target,
+  caller: Caller,
+): Promise<void> {
+  const target = { type: IDENTITY, id }
+  const decide = async (database: ResourceDatabase) => {
+    if ((await database.read(participant)) === null) {
+      const { type, id: missing } = participant
+      const message = `Object with ID '${missing}' in collection with ID 'Participant:${type}' does not exist`
+      throw new NetworkError('RESOURCE_NOT_FOUND', message)
+    }
+    if ((await database.read(target)) !== null) {
+      throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
+    }
+    const resource = {
+      $class: IDENTITY,
+      identityId: id,
+      ...identity,
+      issuer: network.definition.name,
+      participant: relationshipText(participant),
+    }
+    return { fields, writes: [{ kind: 'create', target, resource } as const] }
+  }
+  await network.submitSystem(verb, decide, caller)
+}
+
+function participantOf(network: BusinessNetwork, text: string, path: string): Target {
+  const { model } = network.definition
+  const declared = model.type(systemType('Participant'))
+  const target = declared === null ? 'no model' : targetOf(text, declared, model)
+  const problem = (message: string): Problem => ({ path, code: 'WRONG_RELATIONSHIP', message })
+  if (typeof target === 'string') throw invalid([problem(target)])
+  const type = model.type(target.type)
+  if (type === null || type.abstract || !isA(type, systemType('Participant'))) {
+    throw invalid([problem(`name a participant: resource:<type>#<id>, not ${text.slice(0, 100)}`)])
+  }
+  return target
+}
