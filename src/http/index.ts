@@ -17,4 +17,5 @@ export {
 } from './outbound.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
+export { SWAGGER_PAGE_POLICY, swaggerFiles, swaggerPage } from './swagger-page.ts'
 export { FailureThrottle, type ThrottleLimits } from './throttle.ts'

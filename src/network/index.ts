@@ -1,3 +1,4 @@
+export { mergePatch, positionText } from '../ledger/index.ts'
 export { writeArchive } from './definition/archive.ts'
 export {
   checkNetwork,

@@ -76,13 +76,17 @@ export class BusinessNetwork {
     return runQuery(this.#source(caller), this.definition.queries, request)
   }
 
-  /** One resource; with `resolve`, its relationships too. Errors: RESOURCE_NOT_FOUND. */
+  /**
+   * One resource, its relationships resolved where the filter in `query` asks for that.
+   * Errors: RESOURCE_NOT_FOUND, FilterError.
+   */
   async read(
     type: TypeDeclaration,
     id: string,
+    query: Readonly<Record<string, unknown>>,
     caller: Caller,
-    resolve = false,
   ): Promise<StoredResource> {
+    const { resolve } = resourceFilter(query, this.#model, type)
     const target = { type: type.qualifiedName, id }
     const source = this.#source(caller)
     const mayRead = source.guard.allows('READ', target, null)

@@ -1,0 +1,60 @@
+import type { Clock } from '../base/clock.ts'
+import type { HttpComponent } from '../http/index.ts'
+import { takeStrictJson } from '../http/index.ts'
+import type { Networks } from '../network/index.ts'
+import type { NamespaceStyle } from './aliases.ts'
+import type { Doors } from './callers.ts'
+import { errorReply, statusOf } from './errors.ts'
+import { explorerRoutes } from './explorer.ts'
+import { deploymentRoutes, networkRoutes } from './routes.ts'
+import { GatewayService } from './service.ts'
+
+/** Longest request body, bytes. */
+const BODY_BYTES_MAX = 10 * 1024 * 1024
+/** Longest time for a request to arrive. */
+const REQUEST_TIMEOUT_MS = 30_000
+
+/** What the gateway's listener is made of. */
+export interface GatewayComponentDeps {
+  readonly networks: Networks
+  /** The network at `/api`; null takes the first there is. */
+  readonly defaultNetwork: string | null
+  readonly doors: Doors
+  /** Which names of types the explorer shows. */
+  readonly namespaces: NamespaceStyle
+  /** The id of the node whose ledger it is. */
+  readonly serverId: number
+  readonly clock: Clock
+  readonly version: string
+  /** A text that nobody can guess, for new identities. */
+  readonly randomSecret: () => string
+  /** Lets go of what the networks live on, when the listener has closed. */
+  readonly close: () => Promise<void>
+}
+
+/** Component N: business networks as REST, on its listener. */
+export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
+  const { networks, defaultNetwork, doors, namespaces, serverId, version, randomSecret } = deps
+  const service = new GatewayService(networks, defaultNetwork)
+  return {
+    name: 'gateway',
+    defaultPort: 4130,
+    limits: { bodyBytesMax: BODY_BYTES_MAX, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+    sameOriginOnly: true,
+    statusOf,
+    refusalReply: errorReply,
+    async register(app) {
+      takeStrictJson(app)
+      const startedMs = deps.clock.now()
+      app.get('/', async (_request, reply) => reply.redirect('/explorer'))
+      app.get('/status', async () => {
+        const nowMs = deps.clock.now()
+        return { started: new Date(startedMs).toISOString(), uptime: (nowMs - startedMs) / 1000 }
+      })
+      networkRoutes(app, { service, doors, serverId, version, randomSecret })
+      await deploymentRoutes(app, { service, doors })
+      await explorerRoutes(app, service, namespaces)
+    },
+    close: deps.close,
+  }
+}

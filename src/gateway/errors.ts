@@ -1,0 +1,87 @@
+import { statusOfStrictJson } from '../base/strict-json.ts'
+import { FilterError, statusOfFilter } from '../filter/index.ts'
+import { HttpRefusal, type Refusal, type RefusalReply } from '../http/index.ts'
+import { NetworkError, type NetworkErrorCode } from '../network/index.ts'
+
+/** The HTTP status of each refusal of a network. */
+const statusOfNetwork: Record<NetworkErrorCode, number> = {
+  NETWORK_UNREADABLE: 400,
+  NETWORK_INVALID: 422,
+  NETWORK_UNSUPPORTED: 501,
+  NETWORK_EXISTS: 409,
+  NETWORK_NOT_FOUND: 404,
+  NETWORK_NAME_TAKEN: 409,
+  NETWORK_VERSION_SAME: 409,
+  NETWORK_BUSY: 503,
+  UPGRADE_INVALID: 422,
+  TYPE_NOT_FOUND: 404,
+  RESOURCE_NOT_FOUND: 404,
+  RESOURCE_EXISTS: 409,
+  RESOURCE_INVALID: 422,
+  RESOURCE_ID_MISMATCH: 400,
+  RESOURCE_CHANGED: 412,
+  TRANSACTION_UNAVAILABLE: 501,
+  QUERY_NOT_FOUND: 404,
+  PARAMETER_INVALID: 400,
+  FILTER_INVALID: 400,
+  ACCESS_DENIED: 403,
+  IDENTITY_UNKNOWN: 401,
+  LIST_EMPTY: 422,
+}
+
+/** The HTTP status of each refusal that a request can meet, the ledger's own included. */
+export const statusOf: Readonly<Record<string, number>> = {
+  ...statusOfStrictJson,
+  ...statusOfFilter,
+  ...statusOfNetwork,
+  UNIT_TOO_LARGE: 413,
+  ITEM_TOO_LARGE: 413,
+  WRITER_BUSY: 503,
+  WRITER_STOPPED: 503,
+  STORE_FULL: 507,
+}
+
+/** One detail of a refusal. */
+interface Detail {
+  /** JSON pointer into the body or the filter, or `file:line:column`. */
+  readonly path: string
+  readonly code: string
+  readonly message: string
+}
+
+/** A refusal that names every single thing that is wrong. */
+class DetailedRefusal extends HttpRefusal {
+  readonly details: readonly Detail[]
+
+  constructor(status: number, code: string, message: string, details: readonly Detail[]) {
+    super(status, code, message)
+    this.details = details
+  }
+}
+
+/** `error`, with its details where it has some. */
+export function detailed(error: unknown): unknown {
+  if (error instanceof FilterError) {
+    const { code, message, pointer, reason } = error
+    return new DetailedRefusal(statusOf[code] ?? 400, code, message, [
+      { path: pointer, code, message: reason },
+    ])
+  }
+  if (!(error instanceof NetworkError)) return error
+  const { code, message, problems, findings } = error
+  const found = findings.map(({ path, line, column, severity, message: text }) => ({
+    path: line === 0 ? path : `${path}:${line}:${column}`,
+    code: severity.toUpperCase(),
+    message: text,
+  }))
+  return new DetailedRefusal(statusOfNetwork[code], code, message, [...problems, ...found])
+}
+
+/** The shape of every failure of the gateway: that of LoopBack, which clients of Composer know. */
+export function errorReply(refusal: Refusal): RefusalReply {
+  const { status: statusCode, code, message } = refusal
+  const details = refusal instanceof DetailedRefusal ? refusal.details : []
+  const name = statusCode === 422 ? 'ValidationError' : 'Error'
+  const error = { statusCode, name, code, message, details }
+  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify({ error }) }
+}

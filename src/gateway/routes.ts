@@ -1,0 +1,158 @@
+import type { FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import type { Json } from '../base/json.ts'
+import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import { type FieldDefault, NetworkError } from '../network/index.ts'
+import { adminOf, callerOf, type Doors } from './callers.ts'
+import { detailed } from './errors.ts'
+import { sendListing } from './replies.ts'
+import {
+  allow,
+  answerCollection,
+  answerResource,
+  type NetworkRequest,
+} from './resource-requests.ts'
+import type { GatewayService } from './service.ts'
+import { answerSystem, type SystemDeps } from './system-requests.ts'
+
+/** What the routes are made of. */
+export interface RouteDeps extends SystemDeps {
+  readonly service: GatewayService
+  readonly doors: Doors
+  readonly serverId: number
+}
+
+const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/**
+ * Mounts `/api/…` and `/<network>/api/…`. Types come and go with networks, so what a path means is
+ * looked up when it is asked.
+ */
+export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
+  for (const url of ['/api/*', '/:network/api/*']) {
+    app.route({
+      method: METHODS,
+      url,
+      exposeHeadRoute: false,
+      schema: { hide: true },
+      handler: async (request, reply) => {
+        try {
+          return await answer(request, reply, deps)
+        } catch (error) {
+          if (error instanceof HttpRefusal && error.status === 401) challenge(reply)
+          throw refusalOf(error, reply)
+        }
+      },
+    })
+  }
+}
+
+function challenge(reply: FastifyReply): void {
+  reply.header('www-authenticate', 'Bearer realm="daicho"')
+}
+
+function refusalOf(error: unknown, reply: FastifyReply): unknown {
+  if (error instanceof NetworkError && error.code === 'IDENTITY_UNKNOWN') challenge(reply)
+  return detailed(error)
+}
+
+async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { service, doors, serverId, ...system }: RouteDeps,
+): Promise<FastifyReply> {
+  const parts = partsOf(request.url)
+  const isDefault = parts[0] === 'api'
+  const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
+  const caller = await callerOf(request.headers, network, doors)
+  // Parsed by Fastify into a flat object of texts and lists of them.
+  const query = request.query as NetworkRequest['query']
+  const asked = { request, reply, network, caller, query, serverId }
+  const [top = '', id, ...more] = parts.slice(isDefault ? 1 : 2)
+  if (top === 'system' && id !== undefined) return answerSystem(asked, [id, ...more], system)
+  if (top === 'queries' && id !== undefined && more.length === 0) {
+    allow(request, reply, ['GET', 'HEAD'])
+    return sendListing(reply, await network.query({ name: id, query }, caller))
+  }
+  const type = aliases.find(top)
+  if (type === null || more.length > 0) {
+    throw new NetworkError(
+      'TYPE_NOT_FOUND',
+      `${network.definition.name} has no resources at /${top}`,
+    )
+  }
+  if (id === undefined) return answerCollection(asked, type)
+  return answerResource(asked, type, id)
+}
+
+/** The decoded parts of a path. A slash inside a part is spelt `%2F`. Errors: 400. */
+function partsOf(url: string): string[] {
+  const query = url.indexOf('?')
+  const path = query === -1 ? url : url.slice(0, query)
+  try {
+    const parts = path.split('/').slice(1).map(decodeURIComponent)
+    if (parts.at(-1) === '') parts.pop()
+    return parts
+  } catch {
+    throw new HttpRefusal(400, 'URL_MALFORMED', 'the path is not a valid URL')
+  }
+}
+
+/** Mounts `/networks`: what is deployed, and deploying, for the administrator. */
+export async function deploymentRoutes(
+  app: HttpApp,
+  { service, doors }: Pick<RouteDeps, 'service' | 'doors'>,
+): Promise<void> {
+  // In a scope of its own: archives are taken here and nowhere else.
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    const type = 'application/octet-stream'
+    scope.addContentTypeParser(type, { parseAs: 'buffer' }, (_request, body, done) => {
+      done(null, body)
+    })
+    scope.get('/networks', { schema: { hide: true } }, async (request) => {
+      adminOf(request.headers, doors)
+      return service.list()
+    })
+    scope.post('/networks', { schema: { hide: true } }, async (request) => {
+      adminOf(request.headers, doors)
+      return service.deploy(archiveIn(request)).catch(rethrow)
+    })
+    scope.put<{ Params: { name: string } }>(
+      '/networks/:name',
+      { schema: { hide: true } },
+      async (request) => {
+        adminOf(request.headers, doors)
+        const { default: given } = request.query as { default?: string | string[] }
+        const defaults = [given ?? []].flat().map(fieldDefault)
+        return service.upgrade(request.params.name, archiveIn(request), defaults).catch(rethrow)
+      },
+    )
+  })
+}
+
+function rethrow(error: unknown): never {
+  throw detailed(error)
+}
+
+function archiveIn({ body }: FastifyRequest): Buffer {
+  if (Buffer.isBuffer(body)) return body
+  const message = 'send an archive as application/octet-stream'
+  throw new HttpRefusal(400, 'NETWORK_UNREADABLE', message)
+}
+
+/** `Type.field=value`; the value is JSON, or else a text. Errors: 400. */
+export function fieldDefault(text: string): FieldDefault {
+  const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
+  if (type === undefined || field === undefined || written === undefined) {
+    throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default is written Type.field=value')
+  }
+  return { type, field, value: jsonOr(written) }
+}
+
+function jsonOr(text: string): Json {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,142 @@
+import type { Json, JsonObject } from '../base/json.ts'
+import {
+  type Model,
+  type Property,
+  SYSTEM_NAMESPACE,
+  type TypeDeclaration,
+} from '../network/index.ts'
+
+// The shapes on the wire are those of a network's model; these are their schemas (OpenAPI 3.0).
+
+/** Members that the server fills in. */
+const ASSIGNED = ['transactionId', 'timestamp']
+/** How deep examples nest. */
+const EXAMPLE_DEPTH = 4
+
+/** The name of a type's schema. */
+export function schemaName({ qualifiedName }: TypeDeclaration): string {
+  return qualifiedName
+}
+
+/** The schema of instances of `type`. */
+export function schemaOf(type: TypeDeclaration): JsonObject {
+  const isTransaction = type.kind === 'transaction'
+  const properties: JsonObject = {
+    $class: { type: 'string', default: type.qualifiedName, description: 'The type' },
+  }
+  const required: string[] = []
+  for (const [name, property] of type.properties) {
+    const isAssigned = isTransaction && ASSIGNED.includes(name)
+    properties[name] = { ...propertySchema(property), ...(isAssigned ? { readOnly: true } : {}) }
+    const needed = !property.optional && property.default === null && !isAssigned
+    if (needed) required.push(name)
+  }
+  return {
+    type: 'object',
+    title: type.name,
+    ...(required.length === 0 ? {} : { required }),
+    properties,
+  }
+}
+
+function propertySchema(property: Property): JsonObject {
+  const { array, default: preset } = property
+  const one = elementSchema(property)
+  if (array) return { type: 'array', items: one }
+  return preset === null || '$ref' in one ? one : { ...one, default: preset }
+}
+
+function elementSchema({ primitive, type, relationship, regex, range }: Property): JsonObject {
+  const bounds = {
+    ...(range?.lower == null ? {} : { minimum: range.lower }),
+    ...(range?.upper == null ? {} : { maximum: range.upper }),
+  }
+  switch (primitive) {
+    case 'String':
+      return regex === null || regex.flags !== ''
+        ? { type: 'string' }
+        : { type: 'string', pattern: regex.source }
+    case 'Boolean':
+      return { type: 'boolean' }
+    case 'DateTime':
+      return { type: 'string', format: 'date-time' }
+    case 'Double':
+      return { type: 'number', format: 'double', ...bounds }
+    case 'Integer':
+    case 'Long':
+      return { type: 'integer', format: 'int64', ...bounds }
+    case null:
+      if (type === null) return {}
+      if (relationship) {
+        const description = `A relationship: resource:${type.qualifiedName}#<id>, or the id alone`
+        return { type: 'string', description, example: relationshipExample(type) }
+      }
+      if (type.kind === 'enum') return { type: 'string', enum: [...type.values] }
+      return { $ref: `#/components/schemas/${schemaName(type)}` }
+  }
+}
+
+/** An instance of `type` as a client would send it: what it needs, and nothing the server fills in. */
+export function exampleOf(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
+  const example: JsonObject = { $class: type.qualifiedName }
+  for (const [name, property] of type.properties) {
+    const isAssigned = depth === 0 && type.kind === 'transaction' && ASSIGNED.includes(name)
+    if (property.optional || isAssigned) continue
+    const one = elementExample(name, property, model, depth)
+    example[name] = property.array ? (one === null ? [] : [one]) : one
+  }
+  return example
+}
+
+function elementExample(name: string, property: Property, model: Model, depth: number): Json {
+  const { primitive, type, relationship, range } = property
+  if (property.default !== null) return property.default
+  switch (primitive) {
+    case 'String':
+      return name === '' ? 'text' : `${name} 1`.replaceAll(' ', '-')
+    case 'Boolean':
+      return false
+    case 'DateTime':
+      return '2026-01-01T00:00:00.000Z'
+    case 'Double':
+    case 'Integer':
+    case 'Long':
+      return range?.lower ?? (range?.upper == null ? 1 : Math.min(1, range.upper))
+    case null:
+      if (type === null || depth > EXAMPLE_DEPTH) return null
+      if (relationship) return relationshipExample(type)
+      if (type.kind === 'enum') return [...type.values][0] ?? null
+      return exampleOf(concreteOf(type, model), model, depth + 1)
+  }
+}
+
+function relationshipExample({ qualifiedName, identifier }: TypeDeclaration): string {
+  return `resource:${qualifiedName}#${identifier ?? 'id'}-1`
+}
+
+/** A type of which there can be instances: `type`, or the first that extends it. */
+function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
+  if (!type.abstract) return type
+  for (const each of model.types()) {
+    if (each.abstract) continue
+    for (let at = each.superType; at !== null; at = at.superType) if (at === type) return each
+  }
+  return type
+}
+
+/** The types whose schemas a document needs: those of the model, and the system's that have paths. */
+export function documentedTypes(model: Model): TypeDeclaration[] {
+  const needed = new Set<TypeDeclaration>()
+  const add = (type: TypeDeclaration): void => {
+    if (type.kind === 'enum' || needed.has(type)) return
+    needed.add(type)
+    for (const { type: inner, relationship } of type.properties.values()) {
+      if (inner !== null && !relationship) add(inner)
+    }
+  }
+  for (const type of model.types()) {
+    const isListed = ['HistorianRecord', 'Identity'].includes(type.name)
+    if (type.namespace !== SYSTEM_NAMESPACE || isListed) add(type)
+  }
+  return [...needed]
+}
