@@ -9,11 +9,13 @@ import {
   PRESET_PAIR,
 } from '../guarded-path/index.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
-import { type LedgerService, ledgerComponent, openLedger } from '../ledger/index.ts'
+import { ledgerComponent, type OpenLedger, openLedger } from '../ledger/index.ts'
+import { ownNetworkDatabases } from '../network/index.ts'
 import { rateFeedComponent } from '../rate-feed/index.ts'
 import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
 import { openTokens, type TokenService } from '../tokens/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { gatewayOf } from './gateway.ts'
 import { rateFeedDeps } from './rate-feed-deps.ts'
 import { ledgerOfRates } from './rate-ledger.ts'
 import type { Settings } from './settings.ts'
@@ -26,8 +28,8 @@ export interface Surroundings {
   readonly clock: Clock
   readonly logger: FastifyBaseLogger
   readonly version: string
-  /** The ledger of this process, when it runs: made before the components after it. */
-  ledger: LedgerService | null
+  /** The ledger of this process: opened by the first component that stands on it. */
+  ledger: OpenLedger | null
   /** The tokens of this process: made by the first component that takes them, shared by all. */
   tokens: TokenService | null
   /** Lines for the person at the terminal, such as preset credentials; never logged. */
@@ -40,6 +42,7 @@ export const COMPONENTS = {
   converter: converter,
   rates: rates,
   samples: samples,
+  gateway: gateway,
 } as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
 
 /** A component that exists. */
@@ -52,22 +55,9 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
   const { settings, clock, version, logger } = around
   const credentials = dashboardCredentials(around)
   const tokens = settings.TOKENS === 'required' ? await tokensOf(around) : null
-  const opened = await openLedger({
-    folder: settings.SYSTEM_FOLDER,
-    difficulty: settings.LEDGER_DIFFICULTY,
-    attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
-    clock,
-  })
-  around.ledger = opened.service
+  const opened = await ledgerOf(around)
   if (tokens !== null && settings.SYSTEM_FOLDER === null && settings.SECRET === null) {
-    around.logger.warn(
-      'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens',
-    )
-  }
-  if (settings.SYSTEM_FOLDER === null) {
-    const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
-    around.notices.push(warning)
-    around.logger.warn(warning)
+    logger.warn('TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens')
   }
   return ledgerComponent({
     ledger: opened.service,
@@ -77,6 +67,44 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
     logger: logger.child({ component: 'ledger' }),
     version,
     close: () => opened.close(),
+  })
+}
+
+/** The one ledger of this process. Errors: StoreError, LedgerError. */
+async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
+  if (around.ledger !== null) return around.ledger
+  const { settings, clock } = around
+  const opened = await openLedger({
+    folder: settings.SYSTEM_FOLDER,
+    difficulty: settings.LEDGER_DIFFICULTY,
+    attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
+    clock,
+  })
+  around.ledger = opened
+  // Also where the gateway does not run: nobody writes past the rules of a network.
+  await ownNetworkDatabases(opened.service)
+  if (settings.SYSTEM_FOLDER === null) {
+    const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
+    around.notices.push(warning)
+    around.logger.warn(warning)
+  }
+  return opened
+}
+
+async function gateway(around: Surroundings): Promise<HttpComponent> {
+  const { settings, host, clock, version, logger } = around
+  const isShared = around.ledger !== null
+  const opened = await ledgerOf(around)
+  return gatewayOf({
+    settings,
+    host,
+    loopback: isLoopback(host),
+    clock,
+    version,
+    ledger: opened.service,
+    warn: (message) => logger.warn(message),
+    // The ledger's own listener closes it, after this one.
+    close: isShared ? async () => {} : () => opened.close(),
   })
 }
 
@@ -131,7 +159,8 @@ async function rates(around: Surroundings): Promise<HttpComponent> {
   return rateFeedComponent({
     ...rateFeedDeps(settings, version, clock),
     log: logger.child({ component: 'rates' }),
-    ledger: settings.RATES_RECORD && around.ledger !== null ? ledgerOfRates(around.ledger) : null,
+    ledger:
+      settings.RATES_RECORD && around.ledger !== null ? ledgerOfRates(around.ledger.service) : null,
     version,
   })
 }

@@ -5,7 +5,7 @@ import { CodedError } from '../base/coded-error.ts'
 import { type HttpComponent, type Listener, startListener } from '../http/index.ts'
 import { COMPONENTS, type ComponentName, type Surroundings } from './components.ts'
 import { EXIT, Exit } from './exit.ts'
-import { readSettings } from './settings.ts'
+import { readSettings, type Settings } from './settings.ts'
 import { VERSION } from './version.ts'
 
 /** After a signal everything must be closed within this time. */
@@ -19,6 +19,7 @@ const PORT_FLAG: Record<ComponentName, string> = {
   rates: 'rates-port',
   samples: 'sample-port',
   converter: 'converter-port',
+  gateway: 'gateway-port',
 }
 
 /** `daicho serve`. */
@@ -32,6 +33,15 @@ export function serveCommand(): Command {
     )
     .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')
     .option('--json', 'print the addresses as one line of JSON')
+    .addOption(
+      new Option('-n, --namespaces <when>', 'in the explorer (GATEWAY_NAMESPACES)').choices([
+        'always',
+        'never',
+        'required',
+      ]),
+    )
+    .option('-y, --apikey <key>', 'key of the gateway; better given as GATEWAY_API_KEY')
+    .option('-a, --authentication', 'identities for participants (GATEWAY_AUTHENTICATION=1)')
   for (const name of NAMES) {
     const flag = PORT_FLAG[name]
     command.addOption(
@@ -47,11 +57,14 @@ interface ServeFlags {
   readonly only?: readonly ComponentName[]
   readonly host?: string
   readonly json?: boolean
+  readonly namespaces?: Settings['GATEWAY_NAMESPACES']
+  readonly apikey?: string
+  readonly authentication?: boolean
   readonly [portFlag: string]: unknown
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
-  const settings = readSettings(process.env)
+  const settings = withFlags(readSettings(process.env), flags)
   const logger = pino(
     { level: settings.LOG_LEVEL, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     pino.destination({ dest: 2, sync: true }),
@@ -81,6 +94,16 @@ async function serve(flags: ServeFlags): Promise<void> {
   }
   announce(listeners, around, flags.json === true)
   closeOnSignal(listeners, logger)
+}
+
+/** What flags say goes before what the environment says. */
+function withFlags(settings: Settings, flags: ServeFlags): Settings {
+  return {
+    ...settings,
+    GATEWAY_NAMESPACES: flags.namespaces ?? settings.GATEWAY_NAMESPACES,
+    GATEWAY_API_KEY: flags.apikey ?? settings.GATEWAY_API_KEY,
+    GATEWAY_AUTHENTICATION: flags.authentication ?? settings.GATEWAY_AUTHENTICATION,
+  }
 }
 
 function portOf(

@@ -161,6 +161,22 @@ const SETTINGS = {
   RATES_RECORD: flag('1 records accepted rates in the ledger database "rates"'),
   RATES_ALLOW_PRIVATE: flag('1 lets url: sources be on a private network'),
   RATES_OPENEXCHANGERATES_APP_ID: secret('Key for the source openexchangerates'),
+  NETWORKS: list(
+    'Networks to deploy, directories or .bna files; without them the one that comes along',
+  ),
+  NETWORK: text('Name of the network at /api of the gateway, else the first of NETWORKS'),
+  GATEWAY_API_KEY: secret(
+    'Key that requests to the gateway show in x-api-key; without it it is open',
+  ),
+  GATEWAY_AUTHENTICATION: flag(
+    '1 gives identities to participants, who show them as bearer tokens',
+  ),
+  GATEWAY_NAMESPACES: choice(
+    'required',
+    ['always', 'never', 'required'],
+    'When the explorer shows the namespaces of types',
+  ),
+  GATEWAY_OPEN: flag('1 lets an open gateway listen on any address'),
   DEFAULT_PX: integer(2, 1, 546, 'Pixels of a cell, when an upload does not say'),
   DEFAULT_WIDTH: integer(100, 1, 16_384, 'Cells across, when an upload does not say'),
   LOG_LEVEL: choice(

@@ -1,4 +1,5 @@
 export { mergePatch, positionText } from '../ledger/index.ts'
+export { defaultNetwork } from './default-network.ts'
 export { writeArchive } from './definition/archive.ts'
 export {
   checkNetwork,

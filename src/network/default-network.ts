@@ -1,0 +1,75 @@
+import { definitionOf, type NetworkDefinition } from './definition/definition.ts'
+
+const MODEL = `/**
+ * A market where traders own commodities and hand them on.
+ */
+namespace org.acme.mynetwork
+
+asset Commodity identified by tradingSymbol {
+  o String tradingSymbol
+  o String description
+  o String mainExchange
+  o Double quantity
+  --> Trader owner
+}
+
+participant Trader identified by tradeId {
+  o String tradeId
+  o String firstName
+  o String lastName
+}
+
+transaction Trade {
+  --> Commodity commodity
+  --> Trader newOwner
+}
+
+event TradeNotification {
+  --> Commodity commodity
+}
+`
+
+const RULES = `rule Default {
+  description: "Everyone may do everything with what the model declares"
+  participant: "ANY"
+  operation: ALL
+  resource: "org.acme.mynetwork.*"
+  action: ALLOW
+}
+
+rule System {
+  description: "Participants may use the system"
+  participant: "org.hyperledger.composer.system.Participant"
+  operation: ALL
+  resource: "org.hyperledger.composer.system.**"
+  action: ALLOW
+}
+
+rule Administrator {
+  description: "Administrators may do everything"
+  participant: "org.hyperledger.composer.system.NetworkAdmin"
+  operation: ALL
+  resource: "**"
+  action: ALLOW
+}
+`
+
+const PACKAGE = {
+  name: 'mynetwork',
+  version: '1.0.0',
+  description: 'Traders and their commodities',
+}
+
+/**
+ * The network that a node serves when it was given none.
+ * Source: specification, “N: business network”.
+ */
+export function defaultNetwork(): NetworkDefinition {
+  return definitionOf(
+    new Map([
+      ['models/org.acme.mynetwork.cto', Buffer.from(MODEL)],
+      ['package.json', Buffer.from(`${JSON.stringify(PACKAGE, null, 2)}\n`)],
+      ['permissions.acl', Buffer.from(RULES)],
+    ]),
+  )
+}
