@@ -1,0 +1,138 @@
+import { pino } from 'pino'
+import { onTestFinished } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { gatewayComponent, type NamespaceStyle } from '../../src/gateway/index.ts'
+import { startListener } from '../../src/http/index.ts'
+import { type LedgerService, openLedger } from '../../src/ledger/index.ts'
+import {
+  defaultNetwork,
+  definitionOf,
+  type NetworkDefinition,
+  Networks,
+} from '../../src/network/index.ts'
+import { HandClock } from './ledger-node.ts'
+
+/** A gateway on a real socket, on a ledger of its own. */
+export interface GatewayNode {
+  readonly url: string
+  readonly networks: Networks
+  readonly ledger: LedgerService
+  close(): Promise<void>
+  /** Sends a request; a body that is not text or bytes goes as JSON. */
+  send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<GatewayReply>
+}
+
+/** A reply with its bytes. */
+export interface GatewayReply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  readonly json: any
+}
+
+/** How a gateway of a test differs from the usual one: open, with the default network, in memory. */
+export interface GatewayOptions {
+  readonly folder?: string | null
+  readonly clock?: Clock
+  /** Deployed one after the other; without them the default network is shipped. */
+  readonly deploy?: readonly NetworkDefinition[]
+  readonly apiKey?: string | null
+  readonly namespaces?: NamespaceStyle
+  readonly warn?: (message: string) => void
+}
+
+/** Starts a gateway; the caller closes it, or the end of the test does. */
+export async function startGateway(options: GatewayOptions = {}): Promise<GatewayNode> {
+  const { folder = null, clock = new HandClock(), deploy, apiKey = null } = options
+  const ledger = await openLedger({ folder, difficulty: 0, clock })
+  const networks = await Networks.open({
+    ledger: ledger.service,
+    clock,
+    version: '0.0.0',
+    warn: options.warn ?? (() => {}),
+  })
+  for (const definition of deploy ?? []) {
+    if (networks.get(definition.name) === null) await networks.deploy(definition)
+  }
+  if (deploy === undefined && networks.get('mynetwork') === null) {
+    await networks.ship(defaultNetwork())
+  }
+  let secrets = 0
+  const component = gatewayComponent({
+    networks,
+    defaultNetwork: deploy?.[0]?.name ?? 'mynetwork',
+    doors: { apiKey, open: apiKey === null },
+    namespaces: options.namespaces ?? 'required',
+    serverId: ledger.service.serverId,
+    clock,
+    version: '0.0.0',
+    randomSecret: () => {
+      secrets += 1
+      return `secret-${secrets}`
+    },
+    close: () => ledger.close(),
+  })
+  const listener = await startListener(component, {
+    host: '127.0.0.1',
+    port: 0,
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set(),
+  })
+  return {
+    url: listener.url,
+    networks,
+    ledger: ledger.service,
+    close: () => listener.close(),
+    send: (method, path, body, headers = {}) => sendTo(listener.url + path, method, body, headers),
+  }
+}
+
+/** The same, closed when the test has finished. */
+export async function gateway(options: GatewayOptions = {}): Promise<GatewayNode> {
+  const node = await startGateway(options)
+  onTestFinished(() => node.close())
+  return node
+}
+
+async function sendTo(
+  url: string,
+  method: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<GatewayReply> {
+  const raw = body === undefined || typeof body === 'string' || body instanceof Uint8Array
+  const sent = raw ? body : JSON.stringify(body)
+  const type = sent === undefined ? {} : { 'content-type': 'application/json' }
+  const reply = await fetch(url, {
+    method,
+    headers: { ...type, ...headers },
+    redirect: 'manual',
+    ...(sent === undefined ? {} : { body: sent }),
+  })
+  const text = await reply.text()
+  const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true
+  const json = isJson && text !== '' ? JSON.parse(text) : null
+  return { status: reply.status, headers: reply.headers, text, json }
+}
+
+/** A network of a test: its model, and whatever else it has. */
+export function networkOf(
+  model: string,
+  files: Readonly<Record<string, string>> = {},
+  about: object = {},
+): NetworkDefinition {
+  const all = {
+    'package.json': JSON.stringify({ name: 'test-network', version: '1.0.0', ...about }),
+    'models/model.cto': model,
+    ...files,
+  }
+  return definitionOf(
+    new Map(Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)),
+  )
+}
