@@ -21,7 +21,8 @@ export interface OracleType {
   readonly values: readonly string[]
 }
 
-const HEAD = /^(abstract\s+)?(asset|participant|transaction|event|concept|enum)\s+(\w+)(?:\s+extends\s+(\w+))?(?:\s+identified by\s+(\w+))?\s*\{/
+const HEAD =
+  /^(abstract\s+)?(asset|participant|transaction|event|concept|enum)\s+(\w+)(?:\s+extends\s+(\w+))?(?:\s+identified by\s+(\w+))?\s*\{/
 const FIELD = /^\s*(o|-->)\s+(\w+)(\[\])?\s+(\w+)(.*)$/
 const VALUE = /^\s*o\s+(\w+)\s*$/
 

@@ -93,7 +93,9 @@ interface Generated {
 
 /** An instance of a concrete type, mostly right, sometimes with one thing wrong anywhere in it. */
 function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) {
-  const concrete = [...types.values()].filter(({ kind, isAbstract }) => kind !== 'enum' && !isAbstract)
+  const concrete = [...types.values()].filter(
+    ({ kind, isAbstract }) => kind !== 'enum' && !isAbstract,
+  )
   return fc.constantFrom(...concrete).chain((type) =>
     fc.record<Generated>({
       type: fc.constant(type.name),
@@ -134,7 +136,11 @@ function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) 
     }
   }
 
-  function memberOf(property: OracleProperty, depth: number, faulty: boolean): fc.Arbitrary<unknown> {
+  function memberOf(
+    property: OracleProperty,
+    depth: number,
+    faulty: boolean,
+  ): fc.Arbitrary<unknown> {
     const one = oneOf(property, depth, faulty)
     const right = property.isArray ? fc.array(one, { maxLength: 2 }) : one
     const sometimes = property.isOptional
@@ -157,7 +163,11 @@ function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) 
       case 'Long':
         return faulty ? fc.constantFrom(0, 7, -3, 1.5) : fc.integer()
       case 'DateTime':
-        return fc.constantFrom('2020-02-03T04:05:06Z', '2026-11-20T12:00:00.5+09:00', '2020-01-01T00:00')
+        return fc.constantFrom(
+          '2020-02-03T04:05:06Z',
+          '2026-11-20T12:00:00.5+09:00',
+          '2020-01-01T00:00',
+        )
     }
     const declared = types.get(type)
     if (declared?.kind === 'enum') return fc.constantFrom(...declared.values)

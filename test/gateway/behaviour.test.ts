@@ -1,0 +1,317 @@
+// The table of what is answered in which case, line by line, over HTTP.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
+
+const MODEL = `namespace org.test
+enum Colour { o RED o GREEN }
+abstract asset Base identified by id { o String id }
+asset Thing extends Base {
+  o Colour colour optional
+  o DateTime made optional
+  o Long size optional
+  o Double weight optional
+  o String note
+  --> Person keeper optional
+}
+participant Person identified by name { o String name }
+transaction Move { --> Thing thing o String note optional }
+concept Loose { o String x }
+event Moved { --> Thing thing }`
+
+let node: GatewayNode
+beforeAll(async () => {
+  node = await startGateway({ deploy: [networkOf(MODEL)] })
+})
+afterAll(() => node.close())
+
+const send: GatewayNode['send'] = (...request) => node.send(...request)
+const blocks = async () => {
+  const all = { limit: 0, offset: 0 }
+  let count = 0
+  for await (const page of await node.ledger.listBlocks(node.ledger.serverId, all))
+    count += page.length
+  return count
+}
+/** Sends what must be refused: nothing may be recorded, and the body has the one shape. */
+async function refused(method: string, path: string, body?: unknown, headers = {}) {
+  const before = await blocks()
+  const reply = await send(method, path, body, headers)
+  expect(await blocks()).toBe(before)
+  const { error, ...rest } = reply.json
+  expect(rest).toEqual({})
+  expect(Object.keys(error)).toEqual(['statusCode', 'name', 'code', 'message', 'details'])
+  expect(error.statusCode).toBe(reply.status)
+  expect(reply.text).not.toMatch(/\bat .*\.ts|node_modules/)
+  for (const detail of error.details) {
+    expect(Object.keys(detail)).toEqual(['path', 'code', 'message'])
+  }
+  return { status: reply.status, headers: reply.headers, ...error }
+}
+
+describe('resources', () => {
+  it('POST 200 with the resource, GET and HEAD 200, PUT and PATCH 200, DELETE 204', async () => {
+    const created = await send('POST', '/api/Thing', { id: 'one', note: 'a' })
+    expect(created.status).toBe(200)
+    expect(created.json).toEqual({ $class: 'org.test.Thing', id: 'one', note: 'a' })
+    expect((await send('GET', '/api/Thing/one')).json).toEqual(created.json)
+    const head = await send('HEAD', '/api/Thing/one')
+    expect([head.status, head.text]).toEqual([200, ''])
+    const put = await send('PUT', '/api/Thing/one', { note: 'b', size: 3 })
+    expect([put.status, put.json]).toEqual([200, { ...created.json, note: 'b', size: 3 }])
+    const patched = await send('PATCH', '/api/Thing/one', { size: null, colour: 'RED' })
+    expect(patched.json).toEqual({ ...created.json, note: 'b', colour: 'RED' })
+    const gone = await send('DELETE', '/api/Thing/one')
+    expect([gone.status, gone.text]).toEqual([204, ''])
+    expect((await refused('GET', '/api/Thing/one')).status).toBe(404)
+    expect((await send('HEAD', '/api/Thing/one')).status).toBe(404)
+  })
+
+  it('the same under the short name, the qualified name and the lower-case plural', async () => {
+    await send('POST', '/api/things', { id: 'alias', note: 'a' })
+    for (const name of ['Thing', 'org.test.Thing', 'things']) {
+      expect((await send('GET', `/api/${name}/alias`)).status).toBe(200)
+      expect((await send('GET', `/test-network/api/${name}/alias`)).status).toBe(200)
+    }
+    await send('DELETE', '/api/org.test.Thing/alias')
+  })
+
+  it('concepts, abstract types, events and enums have no paths', async () => {
+    for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
+      expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
+    }
+  })
+
+  it('ids with slashes, spaces, percent signs and other scripts are kept as they are', async () => {
+    for (const id of ['a/b', 'a b', '100%', '%2F', '台帳', 'a#b', '...', 'x?y', 'e\u0301']) {
+      const path = `/api/Thing/${encodeURIComponent(id)}`
+      expect((await send('POST', '/api/Thing', { id, note: 'n' })).json).toMatchObject({ id })
+      const list = await send('GET', '/api/Thing')
+      expect(list.json.map((each: { id: string }) => each.id)).toEqual([id])
+      expect((await send('GET', path)).json).toMatchObject({ id })
+      expect((await send('DELETE', path)).status).toBe(204)
+    }
+  })
+})
+
+describe('missing required field, empty id: 422, all errors', () => {
+  it('tells all of them', async () => {
+    const { status, code, details } = await refused('POST', '/api/Thing', { id: '' })
+    expect([status, code]).toEqual([422, 'RESOURCE_INVALID'])
+    expect(details.map(({ path, code: each }: Record<string, string>) => [path, each])).toEqual([
+      ['/id', 'ID_EMPTY'],
+      ['/note', 'MISSING'],
+    ])
+  })
+})
+
+describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400: 422', () => {
+  it.each([
+    ['unknown property', { id: '1', note: '', nope: 1 }, '/nope'],
+    ['bad enum', { id: '1', note: '', colour: 'BLUE' }, '/colour'],
+    ['bad DateTime', { id: '1', note: '', made: 'yesterday' }, '/made'],
+    ['wrong relationship type', { id: '1', note: '', keeper: 'org.test.Thing#1' }, '/keeper'],
+    ['a number that is no whole one', { id: '1', note: '', size: 1.5 }, '/size'],
+    ['another class', { $class: 'org.test.Person', id: '1', note: '' }, '/$class'],
+  ])('%s', async (_, body, path) => {
+    const { status, details } = await refused('POST', '/api/Thing', body)
+    expect([status, details[0].path]).toEqual([422, path])
+  })
+
+  it.each(['1e400', '9007199254740993', '-1e999'])('the number %s', async (number) => {
+    const body = `{"id":"1","note":"","weight":${number}}`
+    expect((await refused('POST', '/api/Thing', body)).status).toBe(422)
+    const long = `{"id":"1","note":"","size":${number}}`
+    expect((await refused('POST', '/api/Thing', long)).status).toBe(422)
+  })
+})
+
+describe('duplicate id: 409', () => {
+  it('also within one array', async () => {
+    await send('POST', '/api/Thing', { id: 'twice', note: '' })
+    const { status, code, message } = await refused('POST', '/api/Thing', { id: 'twice', note: '' })
+    expect([status, code]).toEqual([409, 'RESOURCE_EXISTS'])
+    expect(message).toMatch(/'twice' .* already exists$/)
+    const two = [
+      { id: 'again', note: '' },
+      { id: 'again', note: '' },
+    ]
+    expect((await refused('POST', '/api/Thing', two)).status).toBe(409)
+    expect((await send('HEAD', '/api/Thing/again')).status).toBe(404)
+  })
+})
+
+describe('ACL denial: 403', () => {
+  it('with the words that clients of Composer look for', async () => {
+    const locked = await gateway({
+      deploy: [
+        networkOf(MODEL, {
+          'permissions.acl': `rule A { participant: "ANY" operation: READ resource: "org.test.**" action: ALLOW }
+            rule B { participant: "ANY" operation: ALL resource: "org.hyperledger.composer.system.**" action: ALLOW }`,
+        }),
+      ],
+    })
+    const { status, json } = await locked.send('POST', '/api/Thing', { id: 'x', note: '' })
+    expect([status, json.error.code]).toEqual([403, 'ACCESS_DENIED'])
+    expect(json.error.message).toBe(
+      "Participant 'org.hyperledger.composer.system.NetworkAdmin#admin' does not have 'CREATE' " +
+        "access to resource 'org.test.Thing#x'",
+    )
+  })
+})
+
+describe('id in body differs from path: 400', () => {
+  it('for PUT and PATCH', async () => {
+    await send('POST', '/api/Thing', { id: 'mine', note: '' })
+    const other = { id: 'other', note: '' }
+    expect((await refused('PUT', '/api/Thing/mine', other)).status).toBe(400)
+    expect((await refused('PATCH', '/api/Thing/mine', other)).code).toBe('RESOURCE_ID_MISMATCH')
+  })
+})
+
+describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
+  it('PUT, PATCH, DELETE and GET of a missing one: RESOURCE_NOT_FOUND', async () => {
+    for (const [method, body] of [
+      ['PUT', { note: '' }],
+      ['PATCH', {}],
+      ['DELETE', undefined],
+      ['GET', undefined],
+    ] as const) {
+      const { status, code, message } = await refused(method, '/api/Thing/none', body)
+      expect([status, code]).toEqual([404, 'RESOURCE_NOT_FOUND'])
+      expect(message).toMatch(/^Object with ID 'none' .* does not exist$/)
+    }
+  })
+
+  it('unknown type: TYPE_NOT_FOUND', async () => {
+    for (const path of [
+      '/api/Nothing',
+      '/api/Nothing/1',
+      '/api/Thing/1/2',
+      '/api/',
+      '/api/toString',
+    ]) {
+      expect((await refused('GET', path)).status).toBe(404)
+    }
+    expect((await refused('GET', '/api/Nothing')).code).toBe('TYPE_NOT_FOUND')
+    expect((await refused('GET', '/nowhere/api/Thing')).code).toBe('NETWORK_NOT_FOUND')
+  })
+
+  it('wrong verb: 405 with Allow', async () => {
+    for (const [method, path, allow] of [
+      ['PUT', '/api/Thing', 'GET, HEAD, POST'],
+      ['DELETE', '/api/Move', 'GET, HEAD, POST'],
+      ['POST', '/api/Thing/1', 'GET, HEAD, PUT, PATCH, DELETE'],
+      ['DELETE', '/api/Move/1', 'GET, HEAD'],
+      ['POST', '/api/system/historian', 'GET, HEAD'],
+      ['GET', '/api/system/identities/issue', 'POST'],
+    ] as const) {
+      const reply = await refused(method, path, method === 'GET' ? undefined : {})
+      expect([method, path, reply.status, reply.headers.get('allow')]).toEqual([
+        method,
+        path,
+        405,
+        allow,
+      ])
+    }
+  })
+})
+
+describe('20 concurrent changes of one resource: 20 × 200', () => {
+  it('one after the other, each seen by the next', async () => {
+    await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
+    const before = await blocks()
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
+    )
+    expect(replies.map(({ status }) => status)).toEqual(new Array(20).fill(200))
+    expect(new Set(replies.map(({ headers }) => headers.get('etag'))).size).toBe(20)
+    expect(await blocks()).toBe(before + 20)
+    await Promise.all(
+      Array.from({ length: 20 }, () => send('POST', '/api/Move', { thing: 'busy' })),
+    )
+    expect((await send('GET', '/api/Move')).json).toHaveLength(20)
+  })
+})
+
+describe('POST array with one bad element: nothing stays', () => {
+  it('and the pointer says which; a good one is one block', async () => {
+    const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
+    const { status, details } = await refused('POST', '/api/Thing', list)
+    expect(status).toBe(422)
+    expect(details.map(({ path }: { path: string }) => path)).toEqual(['/1/note', '/2/note'])
+    expect((await send('HEAD', '/api/Thing/l1')).status).toBe(404)
+    const before = await blocks()
+    const good = list.map(({ id }) => ({ id, note: '' }))
+    const reply = await send('POST', '/api/Thing', good)
+    expect([reply.status, reply.json.length]).toEqual([200, 3])
+    expect(await blocks()).toBe(before + 1)
+    expect((await refused('POST', '/api/Thing', [])).code).toBe('LIST_EMPTY')
+  })
+})
+
+describe('reference to a missing object: accepted; strictReferences: 422', () => {
+  it('as the package says', async () => {
+    const dangling = { id: 'd', note: '', keeper: 'nobody' }
+    expect((await send('POST', '/api/Thing', dangling)).status).toBe(200)
+    const strict = await gateway({
+      deploy: [networkOf(MODEL, {}, { daicho: { strictReferences: true } })],
+    })
+    const { status, json } = await strict.send('POST', '/api/Thing', dangling)
+    expect([status, json.error.details[0].code]).toEqual([422, 'REFERENCE_MISSING'])
+    await strict.send('POST', '/api/Person', { name: 'nobody' })
+    expect((await strict.send('POST', '/api/Thing', dangling)).status).toBe(200)
+    expect((await strict.send('POST', '/api/Move', { thing: 'x' })).status).toBe(422)
+  })
+})
+
+describe('client sends timestamp or transactionId', () => {
+  it('timestamp is ignored and the stored one echoed; transactionId is 422', async () => {
+    const timestamp = '1999-01-01T00:00:00.000Z'
+    const { status, json } = await send('POST', '/api/Move', { thing: 't', timestamp })
+    expect(status).toBe(200)
+    expect(json.timestamp).not.toBe(timestamp)
+    expect((await send('GET', `/api/Move/${json.transactionId}`)).json).toEqual(json)
+    const named = await refused('POST', '/api/Move', { thing: 't', transactionId: 'mine' })
+    expect([named.status, named.details[0].path]).toEqual([422, '/transactionId'])
+  })
+})
+
+describe('bodies', () => {
+  it('413 for a long one, 415 for what is no JSON, 400 for broken JSON, 422 without one', async () => {
+    const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
+    expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
+    const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
+    expect(text.status).toBe(415)
+    expect((await refused('POST', '/api/Thing', '{"id":')).status).toBe(400)
+    expect((await refused('POST', '/api/Thing')).status).toBe(422)
+    expect((await refused('POST', '/api/Thing', '"text"')).status).toBe(422)
+    expect((await refused('PUT', '/api/Thing/busy', '[1]')).status).toBe(422)
+    expect((await refused('GET', '/api/Thing/%E0%A4%A')).status).toBe(400)
+  })
+
+  it('an id that is too long for the ledger is 422', async () => {
+    const { status, details } = await refused('POST', '/api/Thing', {
+      id: 'x'.repeat(300),
+      note: '',
+    })
+    expect([status, details[0].code]).toEqual([422, 'ID_TOO_LONG'])
+  })
+})
+
+describe('revisions', () => {
+  it('ETag names the entry, If-Match of another is 412, and nothing is changed', async () => {
+    const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
+    const etag = created.headers.get('etag') ?? ''
+    expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)
+    const changed = await send('PATCH', '/api/Thing/etag', { note: 'b' }, { 'if-match': etag })
+    expect(changed.status).toBe(200)
+    for (const method of ['PUT', 'PATCH', 'DELETE']) {
+      const body = method === 'DELETE' ? undefined : { note: 'c' }
+      const { status, code } = await refused(method, '/api/Thing/etag', body, { 'if-match': etag })
+      expect([status, code]).toEqual([412, 'RESOURCE_CHANGED'])
+    }
+    expect((await send('DELETE', '/api/Thing/etag', undefined, { 'if-match': '*' })).status).toBe(
+      204,
+    )
+  })
+})

@@ -1,0 +1,310 @@
+// What the modelling language has, in networks of our own, and that everything wrong is reported.
+import { describe, expect, it } from 'vitest'
+import type { JsonObject } from '../../src/base/json.ts'
+import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
+import { checkInstance } from '../../src/network/model/validation.ts'
+import { networkOf } from '../support/gateway.ts'
+
+/** The findings in a network of these files, as text. */
+function findingsIn(files: Readonly<Record<string, string>>): string[] {
+  const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
+  const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
+  return checkNetwork(new Map(buffers)).findings.map(findingText)
+}
+
+/** Problems of `value` as an instance of `type`: pointers with codes; empty when it is taken. */
+function problemsOf({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
+  const declared = model.type(type)
+  if (declared === null) throw new Error(`no type ${type}`)
+  const { problems } = checkInstance(model, declared, value, strictness)
+  return (problems ?? []).map(({ path, code }) => `${path} ${code}`)
+}
+
+function kept({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
+  const declared = model.type(type)
+  if (declared === null) throw new Error(`no type ${type}`)
+  return checkInstance(model, declared, value, strictness).resource
+}
+
+describe('types', () => {
+  const network = networkOf(`namespace org.test
+    enum Colour { o RED o GREEN }
+    concept Size { o Integer width o Integer height optional }
+    concept Box extends Size { o Integer depth }
+    abstract concept Shape { o Colour colour }
+    concept Circle extends Shape { o Double radius }
+    abstract asset Thing identified by id { o String id }
+    asset Crate extends Thing {
+      o Size size
+      o Shape[] shapes
+      o String[] labels optional
+      o Colour colour default="GREEN"
+      o Boolean fragile default=true
+      o Integer count default=3
+      o DateTime made optional
+      --> Crate[] inside optional
+      --> Person keeper optional
+    }
+    participant Person identified by name { o String name }`)
+  const crate = { id: '1', size: { width: 1 }, shapes: [] }
+
+  it('abstract types have no instances; what extends them has their properties', () => {
+    expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
+    expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
+      '/$class WRONG_CLASS',
+    ])
+    const shapes = [{ colour: 'RED' }, { $class: 'org.test.Shape', colour: 'RED' }]
+    expect(problemsOf(network, 'org.test.Crate', { ...crate, shapes })).toEqual([
+      '/shapes/0/$class MISSING',
+      '/shapes/1/$class ABSTRACT_CLASS',
+    ])
+  })
+
+  it('a concept in the place of one that it extends is told by $class', () => {
+    const size = { $class: 'org.test.Box', width: 1, depth: 2 }
+    expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
+    expect(
+      problemsOf(network, 'org.test.Crate', { ...crate, size: { width: 1, depth: 2 } }),
+    ).toEqual(['/size/depth UNKNOWN_PROPERTY'])
+    const circle = { $class: 'org.test.Circle', colour: 'RED', radius: 0.5 }
+    expect(problemsOf(network, 'org.test.Crate', { ...crate, shapes: [circle] })).toEqual([])
+    const other = { $class: 'org.test.Size', width: 1 }
+    expect(problemsOf(network, 'org.test.Crate', { ...crate, shapes: [other] })).toEqual([
+      '/shapes/0/$class WRONG_CLASS',
+    ])
+  })
+
+  it('defaults stand where nothing is given, optional members may be left out or null', () => {
+    expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
+      $class: 'org.test.Crate',
+      id: '1',
+      size: { $class: 'org.test.Size', width: 1 },
+      shapes: [],
+      colour: 'GREEN',
+      fragile: true,
+      count: 3,
+    })
+  })
+
+  it('arrays, enums, dates and relationships are judged element by element, all at once', () => {
+    const wrong = {
+      ...crate,
+      labels: ['a', 1, null],
+      colour: 'BLUE',
+      made: '2026-02-30T00:00:00Z',
+      inside: ['2', 'resource:org.test.Person#x', 'org.test.Nothing#1', 7],
+      keeper: 'resource:org.test.Person#',
+      surprise: 1,
+      shapes: {},
+    }
+    expect(problemsOf(network, 'org.test.Crate', wrong)).toEqual([
+      '/shapes WRONG_TYPE',
+      '/labels/1 WRONG_TYPE',
+      '/labels/2 WRONG_TYPE',
+      '/colour NOT_IN_ENUM',
+      '/made NOT_A_DATE',
+      '/inside/1 WRONG_RELATIONSHIP',
+      '/inside/2 WRONG_RELATIONSHIP',
+      '/inside/3 WRONG_RELATIONSHIP',
+      '/keeper WRONG_RELATIONSHIP',
+      '/surprise UNKNOWN_PROPERTY',
+    ])
+  })
+
+  it('relationships and dates are kept in one form', () => {
+    const given = {
+      ...crate,
+      made: '2026-11-20T21:00:00+09:00',
+      inside: ['2', 'org.test.Crate#3', 'resource:org.test.Crate#a%20b', 'a b'],
+    }
+    expect(kept(network, 'org.test.Crate', given)).toMatchObject({
+      made: '2026-11-20T12:00:00.000Z',
+      inside: [
+        'resource:org.test.Crate#2',
+        'resource:org.test.Crate#3',
+        'resource:org.test.Crate#a%20b',
+        'resource:org.test.Crate#a%20b',
+      ],
+    })
+  })
+})
+
+describe('values', () => {
+  const network = networkOf(`namespace org.test
+    concept Values {
+      o String code regex=/^[a-z]{2}$/i optional
+      o String unicode regex=/^\\p{L}+$/u optional
+      o Integer low range=[0,] optional
+      o Long high range=[,10] optional
+      o Double between range=[-1.5,1.5] optional
+      o Long long optional
+      o Double double optional
+    }`)
+  const problems = (value: JsonObject) => problemsOf(network, 'org.test.Values', value)
+
+  it('regular expressions with flags', () => {
+    expect(problems({ code: 'Ab', unicode: '台帳' })).toEqual([])
+    expect(problems({ code: 'abc', unicode: '1' })).toEqual([
+      '/code PATTERN_MISMATCH',
+      '/unicode PATTERN_MISMATCH',
+    ])
+  })
+
+  it('ranges, open at one side or closed, bounds included', () => {
+    expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
+    expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
+      '/low OUT_OF_RANGE',
+      '/high OUT_OF_RANGE',
+      '/between OUT_OF_RANGE',
+    ])
+  })
+
+  it('whole numbers up to 2^53-1, and no fractions unless the network was made for Composer', () => {
+    expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
+    expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
+    expect(problems({ low: 1.5, long: 1e300 })).toEqual([
+      '/low NOT_AN_INTEGER',
+      '/long NUMBER_TOO_LARGE',
+    ])
+    const lenient = networkOf(
+      'namespace org.test concept Values { o Long long }',
+      {},
+      {
+        engines: { composer: '^0.20.0' },
+      },
+    )
+    expect(problemsOf(lenient, 'org.test.Values', { long: 1.5 })).toEqual([])
+  })
+})
+
+describe('files', () => {
+  it('types are imported by name and with a star, across several namespaces; own types come first', () => {
+    const found = findingsIn({
+      'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
+      'models/deep/b.cto': `namespace org.b
+        import org.a.One
+        import org.a.* from https://example.org/a.cto
+        concept Mine { o One one o Two two o Mine[] mine optional o org.a.Mine other }`,
+    })
+    expect(found).toEqual([])
+  })
+
+  it('model files of packages that the network depends on belong to it', () => {
+    const found = findingsIn({
+      'models/b.cto': 'namespace org.b import org.a.One concept Two { o One one }',
+      'node_modules/shared/models/a.cto': 'namespace org.a concept One {}',
+    })
+    expect(found).toEqual([])
+  })
+
+  it('decorators are read with their arguments', () => {
+    const { model } = networkOf(`namespace org.test
+      @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
+      @returns(Hint[]) @commit(false) transaction Ask {}`)
+    expect(model.type('org.test.Hint')?.decorators.map(({ name }) => name)).toEqual([
+      'deprecated',
+      'form',
+    ])
+    expect(model.type('org.test.Hint')?.decorators[1]?.arguments).toEqual(['wide', 3, true, 'Hint'])
+    expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
+  })
+
+  it('every network has the types of the system', () => {
+    const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
+    const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
+    for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
+      expect(model.type(`org.hyperledger.composer.system.${name}`)).not.toBeNull()
+    }
+  })
+})
+
+// Each line with a number in a comment has one error of its own.
+const PLANTED = `namespace org.test
+import org.missing.Type // 1
+enum Colour { o RED
+  o RED } // 2
+asset NoId { // 3
+  o String a }
+asset A identified by nope { // 4
+  o String a }
+asset B identified by b { o String b
+  o Missing m // 5
+  --> Colour c // 6
+  --> String s // 7
+  o String b // 8
+  o Integer n range=[5,1] // 9
+  o String r regex=/(/ // 10
+  o Integer d default="x" // 11
+  o Boolean q range=[0,1] // 12
+}
+asset C extends Nothing { // 13
+  o String x }
+participant D extends B { } // 14
+asset E extends B identified by e { // 15
+  o String e }
+concept F extends G { } // 16
+concept G extends F { }
+concept B { } // 17
+concept H identified by h { // 18
+  o String h }
+transaction I { o String transactionId } // 19
+asset J identified by j {
+  o Integer j } // 20 is told at the line before
+`
+
+describe('errors', () => {
+  it('a model with 20 planted errors has 20 findings, each with its place', () => {
+    const found = findingsIn({ 'models/m.cto': PLANTED })
+    const lines = PLANTED.split('\n')
+    const planted = [...lines.entries()].flatMap(([at, line]) => {
+      const number = /\/\/ (\d+)/.exec(line)?.[1]
+      return number === undefined ? [] : [number === '20' ? at : at + 1]
+    })
+    expect(planted).toHaveLength(20)
+    const places = found.map((text) => Number(/^models\/m\.cto:(\d+):\d+: error: /.exec(text)?.[1]))
+    expect(found, found.join('\n')).toHaveLength(20)
+    expect(places).toEqual(planted.sort((a, b) => a - b))
+  })
+
+  it('errors of syntax do not hide each other, nor those of other files', () => {
+    const found = findingsIn({
+      'package.json': '{"name":"Bad Name","version":"one"}',
+      'models/m.cto':
+        'namespace org.test\nasset A identified by {\n}\nconcept B {\n  o String\n  x y z\n  o String ok\n}\nconcept C { o Strin s }',
+      'permissions.acl':
+        'rule R {\n  participant: "org.test.Nobody"\n  operation: READ, WRITE\n}\nrule S {\n  participant: ANY\n  operation: ALL\n  resource: "org.nowhere.*"\n  condition: (a ==)\n  action: ALLOW\n}',
+      'queries.qry':
+        'query Q { statement: SELECT org.test.B WHERE (a == _$b) }\nquery R { statement: SELECT }',
+      'lib/a.js': 'function f( {\n}',
+      'lib/b.js':
+        '/**\n * @param {org.test.None} tx\n * @transaction\n */\nasync function g(tx) {}',
+    })
+    expect(found).toEqual([
+      expect.stringMatching(/^lib\/a\.js:2:1: error: /),
+      'lib/b.js:2:12: error: there is no transaction org.test.None for g',
+      'models/m.cto:2:23: error: expected the identifying field, found “{”',
+      'models/m.cto:6:5: error: expected a property: “o” or “-->”, found “y”',
+      'models/m.cto:9:15: error: there is no type Strin',
+      expect.stringMatching(/^package\.json: error: “name” must be/),
+      expect.stringMatching(/^package\.json: error: “version” must be/),
+      'permissions.acl:3:20: error: expected CREATE, READ, UPDATE, DELETE or ALL, found “WRITE”',
+      'permissions.acl:8:13: error: there is no namespace org.nowhere',
+      expect.stringMatching(/^permissions\.acl:9:\d+: error: the condition is no expression/),
+      'queries.qry:1:29: error: there are no resources of a type org.test.B to select',
+      'queries.qry:2:29: error: expected the type to select, found “}”',
+    ])
+  })
+
+  it('without permissions.acl everyone may do everything, which is worth a warning', () => {
+    const { findings, definition } = checkNetwork(
+      new Map([
+        ['package.json', Buffer.from('{"name":"n","version":"1.0.0"}')],
+        ['models/m.cto', Buffer.from('namespace a')],
+      ]),
+    )
+    expect(findings.map(findingText)).toEqual([
+      'permissions.acl: warning: missing: everyone may do everything',
+    ])
+    expect(definition?.rules).toBeNull()
+  })
+})
