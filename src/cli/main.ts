@@ -20,6 +20,7 @@ const COMMANDS = new Map<string, () => Promise<Command>>([
   ['index', async () => (await import('./indexes.ts')).indexCommand()],
   ['image', async () => (await import('./image.ts')).imageCommand()],
   ['rates', async () => (await import('./rates.ts')).ratesCommand()],
+  ['network', async () => (await import('./network.ts')).networkCommand()],
   ['config', async () => (await import('./config.ts')).configCommand()],
 ])
 

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
-import type { Json } from '../base/json.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
-import { type FieldDefault, NetworkError } from '../network/index.ts'
+import { type FieldDefault, NetworkError, parseFieldDefault } from '../network/index.ts'
 import { adminOf, callerOf, type Doors } from './callers.ts'
 import { detailed } from './errors.ts'
 import { sendListing } from './replies.ts'
@@ -140,19 +139,9 @@ function archiveIn({ body }: FastifyRequest): Buffer {
   throw new HttpRefusal(400, 'NETWORK_UNREADABLE', message)
 }
 
-/** `Type.field=value`; the value is JSON, or else a text. Errors: 400. */
-export function fieldDefault(text: string): FieldDefault {
-  const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
-  if (type === undefined || field === undefined || written === undefined) {
-    throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default is written Type.field=value')
-  }
-  return { type, field, value: jsonOr(written) }
-}
-
-function jsonOr(text: string): Json {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+/** Errors: 400. */
+function fieldDefault(text: string): FieldDefault {
+  const parsed = parseFieldDefault(text)
+  if (parsed !== null) return parsed
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default is written Type.field=value')
 }

@@ -282,6 +282,11 @@ export class LedgerService {
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
   }
 
+  /** How many items of a database have ids from `from` on, up to but without `to`. Errors: DATABASE_NOT_FOUND. */
+  async countIds(db: string, from: string, to: string): Promise<number> {
+    return this.#store.countIds(await this.#database(db), from, to)
+  }
+
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
     if (serverId !== this.serverId && (await this.#store.head(serverId)) === null) {

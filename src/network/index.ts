@@ -9,7 +9,7 @@ export {
 } from './definition/definition.ts'
 export { readNetwork } from './definition/directory.ts'
 export { type NetworkSummary, Networks, ownNetworkDatabases } from './deployment/networks.ts'
-export type { FieldDefault } from './deployment/upgrade.ts'
+export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'

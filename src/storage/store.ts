@@ -148,6 +148,8 @@ export interface StoreReader {
   keptAnswers(after: number, limit: number): Promise<KeptAnswer[]>
   /** How many items the database created at `database` holds. */
   countItems(database: number): Promise<number>
+  /** How many of them have ids from `from` on, up to but without `to`, by code points. */
+  countIds(database: number, from: string, to: string): Promise<number>
   /** Creation positions of deleted databases whose space is not free yet. */
   droppedDatabases(): Promise<number[]>
   /** What the engine finds wrong with its own file (an index that lost a row, say), or null. */

@@ -16,6 +16,17 @@ export interface FieldDefault {
   readonly value: Json
 }
 
+/** `Type.field=value` as people write it; a value that is no JSON is a text. Null for other texts. */
+export function parseFieldDefault(text: string): FieldDefault | null {
+  const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
+  if (type === undefined || field === undefined || written === undefined) return null
+  try {
+    return { type, field, value: JSON.parse(written) }
+  } catch {
+    return { type, field, value: written }
+  }
+}
+
 /**
  * Judges every resource of `database` by the model of `next`, and gives the updates that make them
  * fit it: fields filled in from `defaults` and from the model's own.

@@ -10,13 +10,8 @@ import type { Caller } from './caller.ts'
 import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
 import { Guard } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
-import {
-  type Listing,
-  type ListSource,
-  listResources,
-  objectIn,
-  resourceFilter,
-} from './listing.ts'
+import type { ListSource } from './list-source.ts'
+import { type Listing, listResources, objectIn, resourceFilter } from './listing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
 import type { Recorded, Recorder } from './recorder.ts'
 import { missingReferences } from './references.ts'

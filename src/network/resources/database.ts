@@ -1,21 +1,16 @@
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import {
-  compareByOrder,
-  matches,
-  type OrderTerm,
-  sortValuesOf,
-  type Where,
-} from '../../filter/index.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
 import {
   type Change,
   type DatabaseOwner,
+  type Found,
   LedgerError,
   type LedgerService,
   type Written,
 } from '../../ledger/index.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
-import { itemIdOf, itemOf, resourceTextIn, targetOfItem } from './item.ts'
+import { idIn, itemIdOf, itemOf, resourceTextIn } from './item.ts'
 
 /** A resource as the ledger keeps it. */
 export interface StoredResource {
@@ -68,15 +63,39 @@ export class ResourceDatabase {
   }
 
   /** The resources that `selection` asks for, page by page. */
-  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
-    const { offset, limit } = selection
-    const found = await this.#found(selection)
-    yield found.slice(offset, limit === null ? undefined : offset + limit)
+  async *select({
+    type,
+    where,
+    order,
+    limit,
+    offset,
+  }: Selection): AsyncGenerator<StoredResource[]> {
+    const { from } = idsOf(type)
+    const inItem = order.map(({ path, descending }) => ({
+      path: ['resource', ...path],
+      descending,
+    }))
+    const filter = { ...this.#filter(type, where), limit, offset }
+    const sorted = { ...filter, order: inItem.length === 0 ? BY_ID : inItem }
+    for await (const page of await this.#find(sorted, true)) {
+      yield page.map(({ id, text, revision }) => ({
+        id: idIn(id.slice(from.length)),
+        text: resourceTextIn(id, text ?? ''),
+        revision,
+      }))
+    }
   }
 
   /** How many there are, `limit` and `offset` aside. */
-  async count(selection: Selection): Promise<number> {
-    return (await this.#found(selection)).length
+  async count({ type, where }: Selection): Promise<number> {
+    if (where === null) {
+      const { from, to } = idsOf(type)
+      return this.#whereThereIs(() => this.#ledger.countIds(this.name, from, to), 0)
+    }
+    let count = 0
+    const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
+    for await (const page of await this.#find(filter, false)) count += page.length
+    return count
   }
 
   /** All items of the database, page by page: resources and whatever else is kept there. */
@@ -98,28 +117,26 @@ export class ResourceDatabase {
     return { method: `${kind}_item`, db, item: itemOf(target, change.resource) }
   }
 
-  async #found({ type, where, order }: Selection): Promise<StoredResource[]> {
-    const found: { stored: StoredResource; value: JsonObject }[] = []
-    for await (const page of this.items()) {
-      for (const item of page) {
-        const target = targetOfItem(item.id)
-        if (target?.type !== type.qualifiedName) continue
-        const text = resourceTextIn(item.id, item.text)
-        const value: Json = JSON.parse(text)
-        if (!isJsonObject(value) || (where !== null && !matches(where, value))) continue
-        found.push({ stored: { id: target.id, text, revision: 0 }, value })
-      }
+  /** What makes items resources of `type`, and resources those that are wanted. */
+  #filter(type: TypeDeclaration, where: Where | null) {
+    const { from, to } = idsOf(type)
+    const ofType: Where = {
+      kind: 'condition',
+      path: ['id'],
+      negated: false,
+      test: {
+        kind: 'range',
+        from: { value: from, inclusive: true },
+        to: { value: to, inclusive: false },
+      },
     }
-    return found
-      .map(({ stored, value }) => ({ stored, keys: sortValuesOf(order, value) }))
-      .sort(
-        (one, other) =>
-          compareByOrder(order, one.keys, other.keys) ||
-          (itemIdOf({ type: '', id: one.stored.id }) < itemIdOf({ type: '', id: other.stored.id })
-            ? -1
-            : 1),
-      )
-      .map(({ stored }) => stored)
+    const of = where === null ? [ofType] : [ofType, inResource(where)]
+    return { where: { kind: 'all' as const, of }, fields: null, resolve: false }
+  }
+
+  async #find(filter: Filter, docs: boolean): Promise<Found['pages']> {
+    const search = () => this.#ledger.findItems(this.name, { filter, after: null, docs })
+    return this.#whereThereIs(async () => (await search()).pages, NOTHING)
   }
 
   async #whereThereIs<Result>(read: () => Promise<Result>, otherwise: Result): Promise<Result> {
@@ -130,4 +147,18 @@ export class ResourceDatabase {
       throw error
     }
   }
+}
+
+const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
+const NOTHING: Found['pages'] = { async *[Symbol.asyncIterator]() {} }
+
+/** Where the items of a type are among all: their ids begin with its name and `#`, before `$`. */
+function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
+  return { from: `${qualifiedName}#`, to: `${qualifiedName}$` }
+}
+
+/** The same predicate of the resource in an item. */
+function inResource(where: Where): Where {
+  if (where.kind === 'condition') return { ...where, path: ['resource', ...where.path] }
+  return { kind: where.kind, of: where.of.map(inResource) }
 }

@@ -20,8 +20,12 @@ export function itemIdOf({ type, id }: Target): string {
 export function targetOfItem(itemId: string): Target | null {
   const hash = itemId.indexOf('#')
   if (hash === -1) return null
-  const id = itemId.slice(hash + 1).replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
-  return { type: itemId.slice(0, hash), id }
+  return { type: itemId.slice(0, hash), id: idIn(itemId.slice(hash + 1)) }
+}
+
+/** The id of a resource, from what stands behind the `#` in that of its item. */
+export function idIn(text: string): string {
+  return text.replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
 }
 
 /** Whether the ledger can keep a resource of this id. */

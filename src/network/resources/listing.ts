@@ -1,9 +1,9 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { type Filter, filterOf, projected } from '../../filter/index.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
-import type { ResourceDatabase, Selection, StoredResource } from './database.ts'
+import type { Selection, StoredResource } from './database.ts'
 import { fieldTypesOf } from './field-types.ts'
-import type { Guard } from './guard.ts'
+import type { ListSource } from './list-source.ts'
 import { Resolver } from './resolve.ts'
 
 /** A list that is being read. */
@@ -31,13 +31,6 @@ export function resourceFilter(
   type: TypeDeclaration,
 ): Filter {
   return filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true }) ?? NO_FILTER
-}
-
-/** What lists are read from. */
-export interface ListSource {
-  readonly database: ResourceDatabase
-  readonly model: Model
-  readonly guard: Guard
 }
 
 /** The resources of `type` that `filter` asks for and that the caller may read. */

@@ -14,7 +14,8 @@ import { type Problem, pointer } from '../model/problem.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { parameterTypeText, parameterValue, type QueryValue } from '../queries/parameter.ts'
 import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
-import { type Listing, type ListSource, objectIn, resourceFilter } from './listing.ts'
+import type { ListSource } from './list-source.ts'
+import { type Listing, objectIn, resourceFilter } from './listing.ts'
 import { Resolver } from './resolve.ts'
 
 /** A request for what a named query finds. */

@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Property, TypeDeclaration } from '../model/model.ts'
 import { targetOfCanonical } from '../model/relationship.ts'
-import type { ListSource } from './listing.ts'
+import type { ListSource } from './list-source.ts'
 
 /** Resources that one request may pull in. */
 const RESOLVED_MAX = 10_000

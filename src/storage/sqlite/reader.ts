@@ -26,6 +26,7 @@ import {
 } from '../store.ts'
 import { AnswerReader } from './answers.ts'
 import { SqliteAttachments } from './attachments.ts'
+import { countIds } from './id-source.ts'
 import { indexDamage } from './index-damage.ts'
 import { indexesOf } from './index-list.ts'
 import {
@@ -173,6 +174,11 @@ export class SqliteReader implements StoreReader {
     this.#view.take()
     const row = this.#select.count.get(database)
     return row === undefined ? 0 : integerOf(row, 'count')
+  }
+
+  async countIds(database: number, from: string, to: string): Promise<number> {
+    this.#view.take()
+    return countIds(this.#statements, database, { from, to })
   }
 
   async droppedDatabases(): Promise<number[]> {

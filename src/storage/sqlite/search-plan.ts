@@ -1,5 +1,6 @@
 import type { Bound, Condition, Where } from '../../filter/index.ts'
 import type { ItemSearch } from '../store.ts'
+import { IdSource, idRangeOf } from './id-source.ts'
 import { isWhole, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 import { READY } from './indexes.ts'
 import {
@@ -14,6 +15,8 @@ import { compileWhere } from './where-sql.ts'
 
 /** Positions that are taken from an index at once; a condition that gives more is no help. */
 const LISTED_MAX = 20_000
+/** So many positions are sorted by id sooner than the ids are gone through. */
+const IDS_BEFORE = 2_000
 /** Keys that are looked up for one condition. */
 const KEYS_MAX = 100
 
@@ -22,7 +25,9 @@ const KEYS_MAX = 100
  * 1. one key of an index, for a condition that asks for one value;
  * 2. several keys, or a range, of an index, where that gives LISTED_MAX positions or fewer;
  * 3. an index in whose order the items are wanted (before 1, where the key has more than that);
- * 4. all items.
+ * 4. a range of ids, where the order of creation is not asked for; before 1 and 2 where the items are
+ *    wanted in the order of ids, unless those give IDS_BEFORE positions or fewer;
+ * 5. all items.
  * Only conditions that must hold in any case count: the where itself, or members of its `all`.
  */
 export function chooseSource(
@@ -40,20 +45,24 @@ export function chooseSource(
       ? null
       : new OrderSource(statements, ordering, compiled, term?.descending === true)
 
+  const byId = idSource(statements, database, { where, order })
+  const isShortest = byId?.isOrdered === true ? IDS_BEFORE : LISTED_MAX
   for (const condition of necessary(where)) {
     const index = indexes.get(condition.path.join('.'))
     const value = onlyValue(condition)
     if (index === undefined || value === undefined) continue
     const key = keyOf(value)
+    if (byId?.isOrdered === true && !isShort(statements, index, key, IDS_BEFORE)) continue
     const isAll = condition === where && isWhole(value)
     const narrowed = { index, key, isAll }
-    if (ordering !== undefined && !isShort(statements, index, key)) return inOrder() as Source
+    if (ordering !== undefined && !isShort(statements, index, key, LISTED_MAX))
+      return inOrder() as Source
     return new CreationSource(statements, database, compiled, start, narrowed)
   }
   for (const condition of necessary(where)) {
     const index = indexes.get(condition.path.join('.'))
     if (index === undefined) continue
-    const positions = listed(statements, index, condition, where)
+    const positions = listed(statements, index, condition, where, isShortest)
     if (positions !== null) {
       return new ListSource(
         index,
@@ -61,7 +70,22 @@ export function chooseSource(
       )
     }
   }
-  return inOrder() ?? new CreationSource(statements, database, compiled, start)
+  return inOrder() ?? byId ?? new CreationSource(statements, database, compiled, start)
+}
+
+/** Goes by ids, where a range of them must be met; null where creation has to be the order. */
+function idSource(
+  statements: StatementCache,
+  database: number,
+  { where, order }: Pick<ItemSearch, 'where' | 'order'>,
+): IdSource | null {
+  if (where === null || order.length === 0) return null
+  for (const condition of necessary(where)) {
+    const range = idRangeOf(condition)
+    if (range === null) continue
+    return new IdSource(statements, database, range, { where, condition, order })
+  }
+  return null
 }
 
 function readyIndexes(statements: StatementCache, database: number): Map<string, ReadyIndex> {
@@ -90,9 +114,14 @@ function onlyValue({ test }: Condition) {
   return test.kind === 'equals' && test.values.length === 1 ? test.values[0] : undefined
 }
 
-function isShort(statements: StatementCache, { number }: ReadyIndex, key: Uint8Array): boolean {
+function isShort(
+  statements: StatementCache,
+  { number }: ReadyIndex,
+  key: Uint8Array,
+  max: number,
+): boolean {
   const sql = 'SELECT 1 FROM index_entries WHERE number = ? AND key = ? LIMIT 1 OFFSET ?'
-  return statements.get(sql).get(number, key, LISTED_MAX) === undefined
+  return statements.get(sql).get(number, key, max) === undefined
 }
 
 /** The positions that `condition` leaves, ascending; null where no index helps, or they are too many. */
@@ -101,6 +130,7 @@ function listed(
   index: ReadyIndex,
   { path, test }: Condition,
   where: Where | null,
+  max: number,
 ): number[] | null {
   const positions = new Set<number>()
   const lookUp = (range: KeyRange, elementsOnly: boolean) => {
@@ -110,12 +140,12 @@ function listed(
           AND key ${range.fromIncluded ? '>=' : '>'} ? AND key ${range.toIncluded ? '<=' : '<'} ?
           ${elementsOnly ? 'AND sorts = 0' : ''} LIMIT ?`,
       )
-      .all(index.number, range.from, range.to, LISTED_MAX + 1 - positions.size)
+      .all(index.number, range.from, range.to, max + 1 - positions.size)
     for (const [created] of rows) positions.add(Number(created))
   }
   if (test.kind === 'equals' && test.values.length <= KEYS_MAX) {
     for (const key of test.values.map(keyOf)) {
-      if (positions.size > LISTED_MAX) return null
+      if (positions.size > max) return null
       lookUp({ from: key, fromIncluded: true, to: key, toIncluded: true }, false)
     }
   } else if (
@@ -130,7 +160,7 @@ function listed(
   } else {
     return null
   }
-  if (positions.size > LISTED_MAX) return null
+  if (positions.size > max) return null
   return [...positions].sort((one, other) => one - other)
 }
 
