@@ -227,7 +227,7 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
     list: async () => arrayOf(await ask('GET', '/networks')).map(summaryIn),
     deploy: async ({ archive }) => summaryIn(await ask('POST', '/networks', archive)),
     upgrade: async ({ name, archive }, defaults) => {
-      const query = new URLSearchParams(defaults.map((text) => ['default', text]))
+      const query = new URLSearchParams(defaults.map((text): [string, string] => ['default', text]))
       return summaryIn(await ask('PUT', `/networks/${name}?${query}`, archive))
     },
   }

@@ -65,11 +65,12 @@ const PACKAGE = {
  * Source: specification, “N: business network”.
  */
 export function defaultNetwork(): NetworkDefinition {
-  return definitionOf(
-    new Map([
+  return definitionOf({
+    packed: null,
+    files: new Map([
       ['models/org.acme.mynetwork.cto', Buffer.from(MODEL)],
       ['package.json', Buffer.from(`${JSON.stringify(PACKAGE, null, 2)}\n`)],
       ['permissions.acl', Buffer.from(RULES)],
     ]),
-  )
+  })
 }

@@ -9,7 +9,7 @@ import { networkOf } from '../support/gateway.ts'
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
   const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
-  return checkNetwork(new Map(buffers)).findings.map(findingText)
+  return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
 }
 
 /** Problems of `value` as an instance of `type`: pointers with codes; empty when it is taken. */
@@ -296,12 +296,13 @@ describe('errors', () => {
   })
 
   it('without permissions.acl everyone may do everything, which is worth a warning', () => {
-    const { findings, definition } = checkNetwork(
-      new Map([
+    const { findings, definition } = checkNetwork({
+      packed: null,
+      files: new Map([
         ['package.json', Buffer.from('{"name":"n","version":"1.0.0"}')],
         ['models/m.cto', Buffer.from('namespace a')],
       ]),
-    )
+    })
     expect(findings.map(findingText)).toEqual([
       'permissions.acl: warning: missing: everyone may do everything',
     ])

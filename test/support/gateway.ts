@@ -132,7 +132,8 @@ export function networkOf(
     'models/model.cto': model,
     ...files,
   }
-  return definitionOf(
-    new Map(Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)),
-  )
+  return definitionOf({
+    packed: null,
+    files: new Map(Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)),
+  })
 }

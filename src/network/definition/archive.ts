@@ -100,12 +100,12 @@ function unpacked(packed: Buffer, method: number, plainBytes: number, name: stri
   }
 }
 
-/** The `.bna` of `files`: equal files give equal bytes. */
+/** The `.bna` of `files`: equal files give equal bytes, as long as the compression is the same. */
 export function writeArchive(files: NetworkFiles): Buffer {
   const parts: Buffer[] = []
   const directory: Buffer[] = []
   let offset = 0
-  for (const [path, content] of files) {
+  for (const [path, content] of [...files].sort(([one], [other]) => (one < other ? -1 : 1))) {
     const name = Buffer.from(path)
     const packed = deflateRawSync(content, { level: 9 })
     const common = commonHeader(content, packed, name)

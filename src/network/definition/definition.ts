@@ -10,13 +10,13 @@ import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
 import { readArchive, writeArchive } from './archive.ts'
-import type { NetworkFiles } from './files.ts'
+import type { NetworkFiles, NetworkSource } from './files.ts'
 import { type NetworkPackage, readPackage } from './package.ts'
 import { type Processor, processorsOf } from './processors.ts'
 
 /** A network whose files are all right. */
 export interface NetworkDefinition extends NetworkPackage {
-  /** Its `.bna`: equal files give equal bytes. */
+  /** Its `.bna`, as it came; one that came as a directory is packed. */
   readonly archive: Buffer
   /** Of the archive, in hexadecimal. */
   readonly sha256: string
@@ -37,7 +37,7 @@ export interface NetworkReport {
 }
 
 /** Checks everything that the files of a network say. */
-export function checkNetwork(files: NetworkFiles): NetworkReport {
+export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const findings = new Findings()
   const read = (path: string): SourceFile => textOf(path, files, findings)
   const paths = [...files.keys()]
@@ -62,15 +62,15 @@ export function checkNetwork(files: NetworkFiles): NetworkReport {
 
   const found = findings.sorted()
   if (!findings.clean) return { findings: found, definition: null }
-  const archive = writeArchive(files)
+  const archive = packed ?? writeArchive(files)
   const sha256 = createHash('sha256').update(archive).digest('hex')
   const parts = { model, rules, queries, scripts, processors }
   return { findings: found, definition: { ...about, archive, sha256, ...parts, warnings: found } }
 }
 
-/** The network of `files`. Errors: NETWORK_INVALID with all that is wrong. */
-export function definitionOf(files: NetworkFiles): NetworkDefinition {
-  const { findings, definition } = checkNetwork(files)
+/** The network in `source`. Errors: NETWORK_INVALID with all that is wrong. */
+export function definitionOf(source: NetworkSource): NetworkDefinition {
+  const { findings, definition } = checkNetwork(source)
   if (definition !== null) return definition
   const errors = findings.filter(({ severity }) => severity === 'error')
   const [first] = errors
@@ -81,7 +81,7 @@ export function definitionOf(files: NetworkFiles): NetworkDefinition {
 
 /** The network in a `.bna`. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionIn(archive: Buffer): NetworkDefinition {
-  return definitionOf(readArchive(archive))
+  return definitionOf({ files: readArchive(archive), packed: archive })
 }
 
 function textOf(path: string, files: NetworkFiles, findings: Findings): SourceFile {

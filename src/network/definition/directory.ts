@@ -6,6 +6,7 @@ import {
   isNetworkFile,
   NETWORK_BYTES_MAX,
   type NetworkFiles,
+  type NetworkSource,
   unreadable,
 } from './files.ts'
 
@@ -15,13 +16,14 @@ const ENTRIES_MAX = 20_000
 const FOLDERS = ['models', 'lib', 'node_modules']
 
 /** The network in the directory, or in the `.bna` archive, at `path`. Errors: NETWORK_UNREADABLE. */
-export function readNetwork(path: string): NetworkFiles {
+export function readNetwork(path: string): NetworkSource {
   try {
     const stat = lstatSync(path)
     if (stat.isSymbolicLink()) throw unreadable(`${path} is a symbolic link`)
-    if (stat.isDirectory()) return readDirectory(path)
+    if (stat.isDirectory()) return { files: readDirectory(path), packed: null }
     if (stat.size > 2 * NETWORK_BYTES_MAX) throw unreadable(`${path} is too large for a network`)
-    return readArchive(readFileSync(path))
+    const packed = readFileSync(path)
+    return { files: readArchive(packed), packed }
   } catch (error) {
     if (error instanceof Error && 'syscall' in error) {
       throw unreadable(`${path} cannot be read: ${error.message}`, error)

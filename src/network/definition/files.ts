@@ -3,6 +3,12 @@ import { NetworkError } from '../errors.ts'
 /** The files that make a network, by their paths in its directory, sorted. */
 export type NetworkFiles = ReadonlyMap<string, Buffer>
 
+/** A network as it was found: its files, and the archive that they came in, if they did. */
+export interface NetworkSource {
+  readonly files: NetworkFiles
+  readonly packed: Buffer | null
+}
+
 /** Bytes of all files of a network together. */
 export const NETWORK_BYTES_MAX = 10 * 1024 * 1024
 /** Files of a network. */

@@ -1,0 +1,283 @@
+// A network's life: what is recorded, when, and that the ledger alone brings everything back.
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import type { Json } from '../../src/base/json.ts'
+import { definitionOf, readNetwork } from '../../src/network/index.ts'
+import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
+import { startLedgerNode, temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+
+const MODEL = `namespace org.test
+asset Thing identified by id { o String id o Integer size }
+participant Person identified by name { o String name }
+transaction Move { --> Thing thing }`
+const SYSTEM = 'org.hyperledger.composer.system'
+
+/** All blocks of the node's chain: per block its entries. */
+async function entries({
+  ledger,
+}: GatewayNode): Promise<{ method: string; db: string; [name: string]: Json }[][]> {
+  const blocks: { method: string; db: string }[][] = []
+  for await (const page of await ledger.listBlocks(ledger.serverId, { limit: 0, offset: 0 })) {
+    for (const block of page) blocks.push(block.entries.map((text) => JSON.parse(text)))
+  }
+  return blocks
+}
+
+it('a fresh ledger is empty: the default network is recorded with its first write, in one block', async () => {
+  const node = await gateway()
+  expect(await node.ledger.databases()).toEqual([])
+  expect((await node.send('GET', '/api/Commodity')).json).toEqual([])
+  expect((await node.send('GET', '/api/Commodity/x')).status).toBe(404)
+  expect((await node.send('GET', '/api/system/historian')).json).toEqual([])
+  expect((await node.send('POST', '/api/Trader', { tradeId: '' })).status).toBe(422)
+  expect(await entries(node)).toEqual([])
+  const trader = { tradeId: 'T1', firstName: 'A', lastName: 'B' }
+  expect((await node.send('POST', '/api/Trader', trader)).status).toBe(200)
+  expect(await node.ledger.databases()).toEqual(['mynetwork'])
+  expect(await entries(node)).toHaveLength(1)
+})
+
+it('a change is one block: the transaction, the historian’s record of it, then the writes in order', async () => {
+  const node = await gateway({ deploy: [networkOf(MODEL)] })
+  const before = (await entries(node)).length
+  await node.send('POST', '/api/Thing', [
+    { id: 'a', size: 1 },
+    { id: 'b', size: 2 },
+  ])
+  await node.send('PUT', '/api/Thing/a', { size: 3 })
+  await node.send('DELETE', '/api/Thing/b')
+  await node.send('POST', '/api/Person', { name: 'p' })
+  await node.send('POST', '/api/Move', { thing: 'a' })
+  const blocks = (await entries(node)).slice(before)
+  const shape = blocks.map((block) =>
+    block.map(({ method, item, id }) => {
+      const named = String(typeof item === 'object' && item !== null && 'id' in item ? item.id : id)
+      return `${method} ${named.replace(SYSTEM, 'system').replace(/[0-9a-f-]{36}/, '*')}`
+    }),
+  )
+  const record = 'create_item system.HistorianRecord#*'
+  expect(shape).toEqual([
+    [
+      'create_item system.AddAsset#*',
+      record,
+      'create_item org.test.Thing#a',
+      'create_item org.test.Thing#b',
+    ],
+    ['create_item system.UpdateAsset#*', record, 'update_item org.test.Thing#a'],
+    ['create_item system.RemoveAsset#*', record, 'delete_item org.test.Thing#b'],
+    ['create_item system.AddParticipant#*', record, 'create_item org.test.Person#p'],
+    ['create_item org.test.Move#*', record],
+  ])
+  expect(blocks[0]?.[2]?.item).toEqual({
+    id: 'org.test.Thing#a',
+    resource: { $class: 'org.test.Thing', id: 'a', size: 1 },
+  })
+  const { json } = await node.send(
+    'GET',
+    '/api/system/historian?filter[order]=transactionId DESC&filter[limit]=1',
+  )
+  const [move] = (await node.send('GET', '/api/Move')).json
+  expect(json).toEqual([
+    {
+      $class: `${SYSTEM}.HistorianRecord`,
+      transactionId: move.transactionId,
+      transactionType: 'org.test.Move',
+      transactionInvoked: `resource:org.test.Move#${move.transactionId}`,
+      participantInvoking: `resource:${SYSTEM}.NetworkAdmin#admin`,
+      eventsEmitted: [],
+      transactionTimestamp: move.timestamp,
+    },
+  ])
+  const resolved = await node.send(
+    'GET',
+    `/api/system/historian/${move.transactionId}?filter[include]=resolve`,
+  )
+  expect(resolved.json.transactionInvoked).toMatchObject({ thing: { id: 'a', size: 3 } })
+  expect(resolved.json.participantInvoking.participantId).toBe('admin')
+})
+
+it('nobody writes past a network’s rules: its database is read-only through the ledger’s own API', async () => {
+  const folder = temporaryFolder()
+  const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
+  await first.send('POST', '/api/Thing', { id: 'a', size: 1 })
+  const id = 'org.test.Thing#a'
+  await expect(first.ledger.updateItem('test-network', id, { x: 1 })).rejects.toMatchObject({
+    code: 'OWNED_BY_NETWORK',
+  })
+  await expect(first.ledger.deleteDatabase('test-network')).rejects.toMatchObject({
+    code: 'OWNED_BY_NETWORK',
+  })
+  await expect(
+    first.ledger.recordChanges([
+      { method: 'create_db', db: 'other' },
+      { method: 'create_item', db: 'test-network', item: { id: 'z' } },
+    ]),
+  ).rejects.toMatchObject({ code: 'OWNED_BY_NETWORK' })
+  expect(await first.ledger.readItem('test-network', id)).not.toBeNull()
+  await first.close()
+})
+
+it('over HTTP that is 409 OWNED_BY_NETWORK', async () => {
+  const node = await startLedgerNode()
+  node.service.ownDatabase('net')
+  for (const [method, path, body] of [
+    ['POST', '/api/net', undefined],
+    ['POST', '/api/net', {}],
+    ['POST', '/api/net/x', {}],
+    ['PATCH', '/api/net/x', {}],
+    ['DELETE', '/api/net/x', undefined],
+    ['DELETE', '/api/net', undefined],
+  ] as const) {
+    const { status, json } = await node.send(method, path, body)
+    expect([method, path, status, json.code]).toEqual([method, path, 409, 'OWNED_BY_NETWORK'])
+    expect(json.status).toBe(false)
+  }
+  await node.close()
+})
+
+it('a copy of the ledger on a new node gives every resource, network, identity and record back', async () => {
+  const folder = temporaryFolder()
+  const copy = join(temporaryFolder(), 'copy')
+  const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
+  await first.send(
+    'POST',
+    '/api/Thing',
+    Array.from({ length: 300 }, (_, n) => ({ id: `t${n}`, size: n })),
+  )
+  await first.send('PATCH', '/api/Thing/t5', { size: -5 })
+  await first.send('DELETE', '/api/Thing/t6')
+  await first.send('POST', '/api/Person', { name: 'ann' })
+  const issue = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { userSecret } = (await first.send('POST', '/api/system/identities/issue', issue)).json
+  await first.send('POST', '/api/Move', { thing: 't1' })
+  const paths = [
+    '/api/Thing',
+    '/api/Person',
+    '/api/Move',
+    '/api/system/historian',
+    '/api/system/identities',
+    '/explorer/openapi.json',
+    '/networks',
+  ]
+  const all = async (node: GatewayNode) => {
+    const texts: string[] = []
+    for (const path of paths) texts.push((await node.send('GET', path)).text)
+    return texts
+  }
+  const before = await all(first)
+  await first.close()
+  cpSync(folder, copy, { recursive: true })
+  expect((await verifyFolder(copy)).finding).toBeNull()
+  // Deploying what is there already does nothing, as with NETWORKS.
+  const second = await gateway({ folder: copy, deploy: [networkOf(MODEL)] })
+  expect(await all(second)).toEqual(before)
+  const headers = { authorization: `Bearer ${userSecret}` }
+  expect((await second.send('GET', '/api/system/ping', undefined, headers)).json.participant).toBe(
+    'org.test.Person#ann',
+  )
+})
+
+it('networks are deployed, listed and upgraded over HTTP; an upgrade that stored resources do not fit is refused', async () => {
+  const node = await gateway()
+  const send = (method: string, path: string, model: string, version: string) =>
+    node.send(method, path, new Uint8Array(networkOf(model, {}, { version }).archive), {
+      'content-type': 'application/octet-stream',
+    })
+  const deployed = await send('POST', '/networks', MODEL, '1.0.0')
+  expect([deployed.status, deployed.json.name]).toEqual([200, 'test-network'])
+  expect(deployed.json.sha256).toBe(networkOf(MODEL).sha256)
+  expect((await send('POST', '/networks', MODEL, '1.0.0')).json.error.code).toBe('NETWORK_EXISTS')
+  expect(
+    (await node.send('GET', '/networks')).json.map(({ name }: { name: string }) => name),
+  ).toEqual(['mynetwork', 'test-network'])
+  await node.send('POST', '/test-network/api/Thing', [
+    { id: 'a', size: 1 },
+    { id: 'b', size: 2 },
+  ])
+  const same = await send('PUT', '/networks/test-network', MODEL, '1.0.0')
+  expect(same.json.error.code).toBe('NETWORK_VERSION_SAME')
+
+  const wider = MODEL.replace('o Integer size', 'o Integer size o String label')
+  const refused = await send('PUT', '/networks/test-network', wider, '2.0.0')
+  expect(refused.status).toBe(422)
+  expect(refused.json.error.details).toEqual([
+    { path: '/org.test.Thing#a/label', code: 'MISSING', message: 'Thing needs label' },
+    { path: '/org.test.Thing#b/label', code: 'MISSING', message: 'Thing needs label' },
+  ])
+  expect((await node.send('GET', '/test-network/api/Thing/a')).json).not.toHaveProperty('label')
+
+  const blocks = (await entries(node)).length
+  const upgraded = await send(
+    'PUT',
+    '/networks/test-network?default=Thing.label=new',
+    wider,
+    '2.0.0',
+  )
+  expect([upgraded.status, upgraded.json.version]).toEqual([200, '2.0.0'])
+  expect(await entries(node)).toHaveLength(blocks + 1)
+  expect((await node.send('GET', '/test-network/api/Thing/a')).json.label).toBe('new')
+  const without = await node.send('POST', '/test-network/api/Thing', { id: 'c', size: 1 })
+  expect(without.status).toBe(422)
+
+  const gone = await send(
+    'PUT',
+    '/networks/test-network',
+    'namespace org.test asset Other identified by id { o String id }',
+    '3.0.0',
+  )
+  expect(gone.json.error.details[0].code).toBe('WRONG_CLASS')
+  const bad = await node.send('POST', '/networks', 'PK', {
+    'content-type': 'application/octet-stream',
+  })
+  expect([bad.status, bad.json.error.code]).toEqual([400, 'NETWORK_UNREADABLE'])
+})
+
+it('a network whose rules have conditions loads, and is not deployed', async () => {
+  const folder = fileURLToPath(new URL('../networks/bond', import.meta.url))
+  const node = await gateway()
+  const definition = definitionOf(readNetwork(folder))
+  await expect(node.networks.deploy(definition)).rejects.toMatchObject({
+    code: 'NETWORK_UNSUPPORTED',
+    message: expect.stringMatching(/conditions .* \(Issuer\)$/),
+  })
+  expect(await node.ledger.databases()).toEqual([])
+})
+
+it('a database that is no network’s keeps its name', async () => {
+  const node = await gateway()
+  await node.ledger.createDatabase('test-network')
+  await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({
+    code: 'NETWORK_NAME_TAKEN',
+  })
+  await node.ledger.createItem('test-network', { id: 'mine' })
+})
+
+it('a network that cannot be read is not served, with a warning, and nobody else changes it', async () => {
+  const folder = temporaryFolder()
+  const first = await startGateway({ folder })
+  await first.ledger.createDatabase('odd')
+  await first.ledger.createItem('odd', { id: `${SYSTEM}.Network#odd`, archive: 'AAAA' })
+  await first.close()
+  const warnings: string[] = []
+  const second = await gateway({ folder, warn: (message) => warnings.push(message) })
+  expect(warnings).toEqual([expect.stringMatching(/^network odd is not served: /)])
+  expect((await second.send('GET', '/odd/api/Thing')).status).toBe(404)
+  await expect(second.ledger.createItem('odd', {})).rejects.toMatchObject({
+    code: 'OWNED_BY_NETWORK',
+  })
+})
+
+it('/status, / and ping', async () => {
+  const node = await gateway()
+  const root = await node.send('GET', '/')
+  expect([root.status, root.headers.get('location')]).toEqual([302, '/explorer'])
+  expect((await node.send('GET', '/status')).json).toEqual({
+    started: expect.any(String),
+    uptime: 0,
+  })
+  expect((await node.send('GET', '/mynetwork/explorer/')).status).toBe(200)
+  expect((await node.send('GET', '/nowhere/explorer')).status).toBe(404)
+  expect((await node.send('GET', '/explorer/../package.json')).status).toBe(404)
+})
