@@ -11,6 +11,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     samples: () => import('./samples.ts'),
     tokens: () => import('./tokens.ts'),
     proofs: () => import('./proofs.ts'),
+    gateway: () => import('./gateway.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)

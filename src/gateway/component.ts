@@ -36,6 +36,7 @@ export interface GatewayComponentDeps {
 export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
   const { networks, defaultNetwork, doors, namespaces, serverId, version, randomSecret } = deps
   const service = new GatewayService(networks, defaultNetwork)
+  const underWay = new Set<Promise<unknown>>()
   return {
     name: 'gateway',
     defaultPort: 4130,
@@ -51,10 +52,14 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
         const nowMs = deps.clock.now()
         return { started: new Date(startedMs).toISOString(), uptime: (nowMs - startedMs) / 1000 }
       })
-      networkRoutes(app, { service, doors, serverId, version, randomSecret })
+      networkRoutes(app, { service, doors, serverId, underWay, version, randomSecret })
       await deploymentRoutes(app, { service, doors })
       await explorerRoutes(app, service, namespaces)
     },
-    close: deps.close,
+    async close() {
+      // What the networks live on is not let go of under a list that is still being read.
+      await Promise.allSettled(underWay)
+      await deps.close()
+    },
   }
 }

@@ -18,6 +18,8 @@ export interface RouteDeps extends SystemDeps {
   readonly service: GatewayService
   readonly doors: Doors
   readonly serverId: number
+  /** What is being answered: a client that leaves does not end the work for it. */
+  readonly underWay: Set<Promise<unknown>>
 }
 
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -34,11 +36,15 @@ export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
       exposeHeadRoute: false,
       schema: { hide: true },
       handler: async (request, reply) => {
+        const answering = answer(request, reply, deps)
+        deps.underWay.add(answering)
         try {
-          return await answer(request, reply, deps)
+          return await answering
         } catch (error) {
           if (error instanceof HttpRefusal && error.status === 401) challenge(reply)
           throw refusalOf(error, reply)
+        } finally {
+          deps.underWay.delete(answering)
         }
       },
     })
@@ -57,7 +63,7 @@ function refusalOf(error: unknown, reply: FastifyReply): unknown {
 async function answer(
   request: FastifyRequest,
   reply: FastifyReply,
-  { service, doors, serverId, ...system }: RouteDeps,
+  { service, doors, serverId, underWay: _, ...system }: RouteDeps,
 ): Promise<FastifyReply> {
   const parts = partsOf(request.url)
   const isDefault = parts[0] === 'api'

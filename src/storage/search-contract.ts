@@ -282,6 +282,52 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await found('fruit', { where: none })).ids).toEqual([])
     })
 
+    it('a range of ids is gone through in the order of ids, either way, whatever else is asked, and counted', async () => {
+      await open()
+      const ids = ['b#2', 'a#10', 'a#9', 'a', 'a$', 'a#', 'a#é', 'a#🍎', 'a#\ue000', 'b#1']
+      const made = [...ids, ...Array.from({ length: 2_500 }, (_, n) => `c#${10_000 + n}`)]
+      await appendEntries(store, [{ serverid, method: 'create_db', db: 'd' }])
+      const items = made.map((id, n) => create('d', { id, n, odd: n % 2 }))
+      for (let at = 0; at < items.length; at += 500) {
+        await appendEntries(store, items.slice(at, at + 500))
+      }
+      const { created } = (await store.database('d')) ?? { created: -1 }
+      const range = (type: string) => ({ id: { gte: `${type}#`, lt: `${type}$` } })
+      const ofA = ['a#', 'a#10', 'a#9', 'a#é', 'a#\ue000', 'a#🍎']
+      const both = read({ where: { and: [range('a'), { n: { gt: 4 } }] }, order: 'id' })
+      const up = { where: both.where, order: both.order }
+      expect(await found('d', up)).toMatchObject({
+        index: 'id',
+        ids: ofA.filter((id) => ids.indexOf(id) > 4),
+      })
+      for (const indexed of [false, true]) {
+        if (indexed) {
+          await store.addIndex('d', 'odd')
+          await built()
+        }
+        for (const [type, all] of [
+          ['a', ofA],
+          ['b', ['b#1', 'b#2']],
+          ['c', made.slice(ids.length)],
+          ['d', []],
+        ] as const) {
+          expect(await store.countIds(created, `${type}#`, `${type}$`)).toBe(all.length)
+          for (const order of ['id ASC', 'id DESC']) {
+            const sorted = order === 'id ASC' ? all : all.toReversed()
+            for (const odd of [null, 0, 1]) {
+              const and = [range(type), ...(odd === null ? [] : [{ odd }])]
+              const filter = read({ where: { and }, order })
+              const wanted = sorted.filter((id) => odd === null || made.indexOf(id) % 2 === odd)
+              const query = { where: filter.where, order: filter.order }
+              expect((await found('d', query)).ids).toEqual(wanted)
+              const page = await found('d', { ...query, offset: 3, limit: 1_100, text: true })
+              expect(page.ids).toEqual(wanted.slice(3, 1_103))
+            }
+          }
+        }
+      }
+    })
+
     it('a search goes on behind a position, in the order of creation', async () => {
       await fruit(2_500)
       await store.addIndex('fruit', 'odd')

@@ -30,7 +30,11 @@ export function resourceFilter(
   model: Model,
   type: TypeDeclaration,
 ): Filter {
-  return filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true }) ?? NO_FILTER
+  const filter = filterOf(query, { typeOf: fieldTypesOf(model, type), mayResolve: true })
+  if (filter === null) return NO_FILTER
+  // `where={}` asks for everything, which is counted and listed without looking at resources.
+  const { where } = filter
+  return where?.kind === 'all' && where.of.length === 0 ? { ...filter, where: null } : filter
 }
 
 /** The resources of `type` that `filter` asks for and that the caller may read. */

@@ -14,12 +14,17 @@ const PIECE_ROWS = 1_000
 const PIECE_BYTES = 1_048_576
 const ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
-/** The range of ids that `condition` asks for, where it names both its ends like `IdRange`. */
-export function idRangeOf({ path, test, negated }: Condition): IdRange | null {
-  if (negated || path.length !== 1 || path[0] !== 'id' || test.kind !== 'range') return null
-  const { from, to } = test
-  if (typeof from?.value !== 'string' || typeof to?.value !== 'string') return null
-  return from.inclusive && !to.inclusive ? { from: from.value, to: to.value } : null
+/** The range of ids without which none of `necessary` can hold, or null where they name none. */
+export function idRangeOf(necessary: readonly Condition[]): IdRange | null {
+  let range: Partial<IdRange> = {}
+  for (const { path, test } of necessary) {
+    if (path.length !== 1 || path[0] !== 'id' || test.kind !== 'range') continue
+    const { from, to } = test
+    if (typeof from?.value === 'string' && from.inclusive) range = { from: from.value, ...range }
+    if (typeof to?.value === 'string' && !to.inclusive) range = { to: to.value, ...range }
+  }
+  const { from, to } = range
+  return from === undefined || to === undefined ? null : { from, to }
 }
 
 /** Whether `order` is that of ids alone. */
@@ -41,22 +46,18 @@ export class IdSource implements Source {
   /** Whether `#from` itself belongs to the range: it does until the first piece was read. */
   #isFirst = true
 
-  /** `where` is the predicate, of which `condition` with the range need not be asked again. */
+  /** What `where` says of the range itself is not asked again. */
   constructor(
     statements: StatementCache,
     database: number,
     { from, to }: IdRange,
-    {
-      where,
-      condition,
-      order,
-    }: { where: Where; condition: Condition; order: readonly OrderTerm[] },
+    { where, order }: { where: Where; order: readonly OrderTerm[] },
   ) {
     this.#statements = statements
     this.#database = database
     this.#from = from
     this.#to = to
-    const rest = without(where, condition)
+    const rest = without(where, { from, to })
     this.#where = rest === null ? ALL : compileWhere(rest, 'i.item')
     this.isOrdered = isOrderOfIds(order)
     this.#descending = this.isOrdered && order[0]?.descending === true
@@ -113,10 +114,15 @@ export function countIds(
   return Number(statements.get(sql).get(database, from, to)?.[0] ?? 0)
 }
 
-/** `where` but for `condition`, where that is all of it or directly part of all. */
-function without(where: Where, condition: Condition): Where | null {
-  if (where === condition) return null
+/** `where` without the condition that is `range` itself, where it is that or directly part of all. */
+function without(where: Where, range: IdRange): Where | null {
+  if (where.kind === 'condition') return isRange(where, range) ? null : where
   if (where.kind !== 'all') return where
-  const of = where.of.filter((each) => each !== condition)
+  const of = where.of.filter((each) => each.kind !== 'condition' || !isRange(each, range))
   return of.length === 0 ? null : { kind: 'all', of }
+}
+
+function isRange(condition: Condition, range: IdRange): boolean {
+  const own = condition.negated ? null : idRangeOf([condition])
+  return own !== null && own.from === range.from && own.to === range.to
 }

@@ -80,12 +80,8 @@ function idSource(
   { where, order }: Pick<ItemSearch, 'where' | 'order'>,
 ): IdSource | null {
   if (where === null || order.length === 0) return null
-  for (const condition of necessary(where)) {
-    const range = idRangeOf(condition)
-    if (range === null) continue
-    return new IdSource(statements, database, range, { where, condition, order })
-  }
-  return null
+  const range = idRangeOf(necessary(where))
+  return range === null ? null : new IdSource(statements, database, range, { where, order })
 }
 
 function readyIndexes(statements: StatementCache, database: number): Map<string, ReadyIndex> {
