@@ -15,7 +15,6 @@ export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
 export type {
   Change,
   ChangesRange,
-  DatabaseOwner,
   ItemListRange,
   LedgerService,
   Written,

@@ -32,12 +32,6 @@ export type Change =
     }
   | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
 
-/** Who alone changes a database. */
-export interface DatabaseOwner {
-  /** As `LedgerService.recordChanges`. */
-  recordChanges(changes: readonly Change[]): Promise<Written>
-}
-
 /** Where a change was recorded; `position` is packed. */
 export interface Written {
   readonly position: number
@@ -232,18 +226,16 @@ export class LedgerService {
 
   /**
    * Makes `db`, which need not exist yet, somebody's own: from now on only what this returns changes
-   * it, and everyone else is refused with OWNED_BY_NETWORK. Reading stays as it is.
+   * it, like `recordChanges`, and everyone else is refused with OWNED_BY_NETWORK.
    */
-  ownDatabase(db: string): DatabaseOwner {
+  ownDatabase(db: string): (changes: readonly Change[]) => Promise<Written> {
     checkDatabaseName(db)
     this.#writer.owned.add(db)
-    return {
-      recordChanges: async (changes) => {
-        refuseTooMany(changes)
-        const unit = changes.map((change) => this.#operationOf(change))
-        const { height, index, blockId } = await this.#writer.record(unit, undefined, true)
-        return { position: packPosition(height, index), height, blockId }
-      },
+    return async (changes) => {
+      refuseTooMany(changes)
+      const unit = changes.map((change) => this.#operationOf(change))
+      const { height, index, blockId } = await this.#writer.record(unit, undefined, true)
+      return { position: packPosition(height, index), height, blockId }
     }
   }
 
@@ -282,7 +274,7 @@ export class LedgerService {
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
   }
 
-  /** How many items of a database have ids from `from` on, up to but without `to`. Errors: DATABASE_NOT_FOUND. */
+  /** How many items have ids from `from` on, before `to`. Errors: DATABASE_NOT_FOUND. */
   async countIds(db: string, from: string, to: string): Promise<number> {
     return this.#store.countIds(await this.#database(db), from, to)
   }

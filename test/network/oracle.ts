@@ -83,7 +83,7 @@ export function oracleProperties(
 }
 
 /** The identifying property of a type, or null. */
-export function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): string | null {
+function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): string | null {
   if (type.kind === 'transaction') return 'transactionId'
   if (type.kind === 'event') return 'eventId'
   const parent = type.parent === null ? undefined : types.get(type.parent)

@@ -18,7 +18,7 @@ export interface AccessRule {
 }
 
 /** The file of access rules in a network. */
-export const RULES_FILE = 'permissions.acl'
+const RULES_FILE = 'permissions.acl'
 
 /** Checks that rules name what there is; what is wrong goes to `findings`. */
 export function checkRules(

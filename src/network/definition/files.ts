@@ -24,7 +24,7 @@ export function isNetworkFile(path: string): boolean {
 }
 
 /** Whether `path` stays in the directory that it starts from. */
-export function isPlainPath(path: string): boolean {
+function isPlainPath(path: string): boolean {
   if (path === '' || path.length > 512 || /[\\\0:]/.test(path)) return false
   return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
 }

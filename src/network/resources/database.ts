@@ -2,7 +2,6 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
 import {
   type Change,
-  type DatabaseOwner,
   type Found,
   LedgerError,
   type LedgerService,
@@ -40,12 +39,12 @@ export type ResourceChange =
 export class ResourceDatabase {
   readonly name: string
   readonly #ledger: LedgerService
-  readonly #owner: DatabaseOwner
+  readonly #recordAsOwner: (changes: readonly Change[]) => Promise<Written>
 
   constructor(name: string, ledger: LedgerService) {
     this.name = name
     this.#ledger = ledger
-    this.#owner = ledger.ownDatabase(name)
+    this.#recordAsOwner = ledger.ownDatabase(name)
   }
 
   /** The item of that id as it is kept, or null; also while there is no database yet. */
@@ -107,7 +106,7 @@ export class ResourceDatabase {
 
   /** Records all of `changes`, with `before` in front of them, in one block. */
   record(changes: readonly ResourceChange[], before: readonly Change[] = []): Promise<Written> {
-    return this.#owner.recordChanges([...before, ...changes.map((change) => this.#entry(change))])
+    return this.#recordAsOwner([...before, ...changes.map((change) => this.#entry(change))])
   }
 
   #entry(change: ResourceChange): Change {
