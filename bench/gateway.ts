@@ -11,7 +11,7 @@ import { load, median, printTable, type Run } from './support/load.ts'
 
 const COUNT = Number(process.env.BENCH_ITEMS ?? 100_000)
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
 const PER_REQUEST = 2_000
 const REQUESTS = 200
 const CONNECTIONS = 16
@@ -150,7 +150,8 @@ async function latencies(url: string): Promise<void> {
 
 async function against(gateway: string, peer: string): Promise<void> {
   const rows = [[`${CONNECTIONS} connections`, 'LoopBack 4/s', 'daicho/s', 'times']]
-  for (const { name, where } of CASES) {
+  // The peer goes through all of its items for each list, and takes seconds for a crowd of them.
+  for (const { name, where } of CASES.slice(0, 2)) {
     const runs: Record<'gateway' | 'peer', Run[]> = { gateway: [], peer: [] }
     const asked = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const
     for (let round = 0; round < ROUNDS; round += 1) {
