@@ -34,6 +34,8 @@ export const statusOf: Readonly<Record<string, number>> = {
   ...statusOfStrictJson,
   ...statusOfFilter,
   ...statusOfNetwork,
+  SEARCH_TOO_LARGE: 422,
+  SEARCH_INTERRUPTED: 503,
   UNIT_TOO_LARGE: 413,
   ITEM_TOO_LARGE: 413,
   WRITER_BUSY: 503,

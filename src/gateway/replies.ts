@@ -9,10 +9,20 @@ const ROWS_AT_ONCE = 500
 /** Sends a list, with the number of all that match in `X-Total-Count`. */
 export async function sendListing(reply: FastifyReply, listing: Listing): Promise<FastifyReply> {
   reply.header('x-total-count', listing.total).type(JSON_TYPE)
-  if (listing.total > ROWS_AT_ONCE) return reply.send(Readable.from(listText(listing)))
-  let text = ''
-  for await (const part of listText(listing)) text += part
-  return reply.send(text)
+  const parts = listText(listing)
+  if (listing.total <= ROWS_AT_ONCE) {
+    let text = ''
+    for await (const part of parts) text += part
+    return reply.send(text)
+  }
+  // What is refused while the first page is looked for is still refused with a status.
+  const first = await parts.next()
+  return reply.send(Readable.from(rejoined(first.done === true ? '' : first.value, parts)))
+}
+
+async function* rejoined(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
+  yield first
+  yield* rest
 }
 
 async function* listText({ pages }: Listing): AsyncGenerator<string> {

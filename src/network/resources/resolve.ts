@@ -4,8 +4,8 @@ import type { Property, TypeDeclaration } from '../model/model.ts'
 import { targetOfCanonical } from '../model/relationship.ts'
 import type { ListSource } from './list-source.ts'
 
-/** Resources that one request may pull in. */
-const RESOLVED_MAX = 10_000
+/** Relationships that one request may follow: in a net of them ways multiply. */
+const FOLLOWED_MAX = 50_000
 /** How far relationships of relationships are followed. */
 const DEPTH_MAX = 16
 
@@ -17,6 +17,7 @@ const DEPTH_MAX = 16
 export class Resolver {
   readonly #source: ListSource
   readonly #read = new Map<string, JsonObject | null>()
+  #followed = 0
 
   constructor(source: ListSource) {
     this.#source = source
@@ -60,12 +61,13 @@ export class Resolver {
     if (target === null) return null
     const key = `${target.type}#${target.id}`
     if (above.includes(key) || above.length > DEPTH_MAX) return null
+    this.#followed += 1
+    if (this.#followed > FOLLOWED_MAX) {
+      const message = `include=resolve follows ${FOLLOWED_MAX} relationships at most: ask for less`
+      throw new NetworkError('FILTER_INVALID', message)
+    }
     let resource = this.#read.get(key)
     if (resource === undefined) {
-      if (this.#read.size >= RESOLVED_MAX) {
-        const message = `include=resolve takes in ${RESOLVED_MAX} resources at most: ask for fewer`
-        throw new NetworkError('FILTER_INVALID', message)
-      }
       resource = await this.#load(target)
       this.#read.set(key, resource)
     }
