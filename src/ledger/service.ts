@@ -234,8 +234,8 @@ export class LedgerService {
     return async (changes) => {
       refuseTooMany(changes)
       const unit = changes.map((change) => this.#operationOf(change))
-      const { height, index, blockId } = await this.#writer.record(unit, undefined, true)
-      return { position: packPosition(height, index), height, blockId }
+      const { index, ...block } = await this.#writer.record(unit, undefined, true)
+      return { position: packPosition(block.height, index), ...block }
     }
   }
 
@@ -272,11 +272,6 @@ export class LedgerService {
   ): Promise<Found> {
     const { database, after } = await this.#startOf(db, query)
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
-  }
-
-  /** How many items have ids from `from` on, before `to`. Errors: DATABASE_NOT_FOUND. */
-  async countIds(db: string, from: string, to: string): Promise<number> {
-    return this.#store.countIds(await this.#database(db), from, to)
   }
 
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */

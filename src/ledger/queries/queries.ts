@@ -73,6 +73,12 @@ export class LedgerQueries {
     return { index, pages: rejoined(first, pages, docs ? fields : null) }
   }
 
+  /** How many items of `db` have ids from `from` on, before `to`; none where there is no such database. */
+  async countIds(db: string, from: string, to: string): Promise<number> {
+    const database = await this.#store.database(db)
+    return database === null ? 0 : this.#store.countIds(database.created, from, to)
+  }
+
   /** The declared indexes, in the order of their databases. */
   indexes(): Promise<StoredIndex[]> {
     return this.#store.indexes()

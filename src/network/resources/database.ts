@@ -89,7 +89,7 @@ export class ResourceDatabase {
   async count({ type, where }: Selection): Promise<number> {
     if (where === null) {
       const { from, to } = idsOf(type)
-      return this.#whereThereIs(() => this.#ledger.countIds(this.name, from, to), 0)
+      return this.#ledger.queries.countIds(this.name, from, to)
     }
     let count = 0
     const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
