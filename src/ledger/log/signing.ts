@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { LedgerError } from '../errors.ts'
 import type { Signed } from './signer.ts'
@@ -9,6 +10,8 @@ const REST_MS = 100
 const IDLE_MS = 1_000
 /** Longest wait for a signature. */
 const WAIT_MS = 10_000
+/** The id of a thread that has ended. */
+const ENDED = -1
 /** The thread keeps little. */
 const YOUNG_MB = 8
 
@@ -81,7 +84,10 @@ export class LogSigning {
     this.#refuse(new LedgerError('LOG_STOPPED', 'the node is closing'))
     if (this.#idle !== null) clearTimeout(this.#idle)
     if (this.#resting !== null) clearTimeout(this.#resting)
-    await this.#worker?.terminate()
+    if (this.#worker === null || this.#worker.threadId === ENDED) return
+    const message: ToSigner = 'close'
+    this.#worker.postMessage(message)
+    await once(this.#worker, 'exit')
   }
 
   #signWhenIdle(commits: number): void {

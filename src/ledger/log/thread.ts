@@ -17,8 +17,8 @@ export interface SignerStart {
   readonly privateKey: KeyObject
 }
 
-/** To the thread: sign what was committed. */
-export type ToSigner = 'sign'
+/** To the thread: sign what was committed; or end, after what it is at. */
+export type ToSigner = 'sign' | 'close'
 
 /** From it. `contradicted`: what is stored is not what was signed, and nothing more will be. */
 export type FromSigner =
@@ -31,8 +31,16 @@ async function serve(start: SignerStart, port: MessagePort): Promise<void> {
   const kept = lasting ? signedHeadIn(folder) : temporaryHead()
   const store = openStoreReader(folder, { frozen: false })
   const opened = LogSigner.open(store, kept, { verifier, privateKey })
-  port.on('message', () => {
-    opened
+  let last: Promise<unknown> = opened.catch(() => {})
+  port.on('message', (message: ToSigner) => {
+    if (message === 'close') {
+      void last.finally(async () => {
+        await store.close()
+        port.close()
+      })
+      return
+    }
+    last = opened
       .then((signer) => signer.advance())
       .then((signed) => send({ signed }))
       .catch((error: unknown) => {

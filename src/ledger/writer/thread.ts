@@ -84,6 +84,7 @@ class WriterThread {
     if (this.#tidying !== null) clearTimeout(this.#tidying)
     await this.#store.close()
     this.#send({ closed: true })
+    this.#port.close()
   }
 
   #send(message: FromWriter): void {

@@ -248,10 +248,8 @@ export class LedgerWriter {
   }
 
   #receive(message: FromWriter): void {
-    if ('closed' in message) {
-      void this.#worker.terminate()
-      return
-    }
+    // It ends by itself now: a thread that is cut off in the middle can take the process with it.
+    if ('closed' in message) return
     if ('indexed' in message) {
       this.#receiveIndexed(message)
       return

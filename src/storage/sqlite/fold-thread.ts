@@ -6,7 +6,12 @@ import { parentPort, workerData } from 'node:worker_threads'
 // reader. A crash in the middle loses nothing: the log is only used anew when all of it is folded.
 
 const database = new DatabaseSync(String(workerData), { timeout: 1_000 })
-parentPort?.on('message', () => {
+parentPort?.on('message', (message: 'fold' | 'close') => {
+  if (message === 'close') {
+    database.close()
+    parentPort?.close()
+    return
+  }
   database.exec('PRAGMA wal_checkpoint(PASSIVE)')
   parentPort?.postMessage('folded')
 })

@@ -1,4 +1,8 @@
+import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+
+/** The id of a thread that has ended. */
+const ENDED = -1
 
 /** Folds the write-ahead log in a thread of its own, which starts when it is first needed. */
 export class LogFolder {
@@ -26,9 +30,11 @@ export class LogFolder {
     return true
   }
 
-  /** Ends the thread; a fold in the middle is abandoned, and nothing is lost by it. */
+  /** Ends the thread, after the fold that it is at. */
   async close(): Promise<void> {
-    await this.#worker?.terminate()
+    if (this.#worker === null || this.#worker.threadId === ENDED) return
+    this.#worker.postMessage('close')
+    await once(this.#worker, 'exit')
   }
 
   #startWorker(): Worker {
