@@ -1,0 +1,185 @@
+import variant from '@jitl/quickjs-wasmfile-release-sync'
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSContext,
+  type QuickJSRuntime,
+} from 'quickjs-emscripten-core'
+
+/** WebAssembly counts memory in pages of 64 KiB. */
+const PAGE_BYTES = 65_536
+/** What an instance starts with: the engine asks for 16 MiB. */
+const FIRST_PAGES = 256
+/** What a guest's own calls may take of the stack. */
+const STACK_BYTES = 512 * 1024
+/** The copy is rounded up to whole pieces of this size. */
+const PIECE_BYTES = 4_096
+
+/** What a guest answers: JSON text, or how it failed. */
+export type GuestAnswer =
+  | { readonly value: string }
+  | { readonly failed: GuestFailure; readonly message: string }
+
+/**
+ * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it asked for more than
+ * there is, of the heap or of the stack. `LOST`: the engine itself gave way.
+ */
+export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
+
+/** What a guest may call: synchronous, text in and text out. */
+export type HostFunction = (request: string) => string
+
+/** How a guest is made. */
+export interface GuestOptions {
+  /** Evaluated in order as global scripts; the name is shown in stack traces. */
+  readonly scripts: readonly { readonly name: string; readonly text: string }[]
+  /** The guest's global function `host`. */
+  readonly host: HostFunction
+  /** The most memory that the guest and its engine may take, bytes. */
+  readonly memoryBytes: number
+  /** Milliseconds of a clock that never goes back. */
+  readonly nowMs: () => number
+}
+
+/**
+ * JavaScript that nobody vouches for, in an engine that is compiled to WebAssembly: it reaches its own
+ * memory and `host`, and nothing else.
+ *
+ * A guest is booted once. Then its memory is copied, and every call starts from that copy, so that
+ * nothing one call leaves behind is seen by the next. The memory has a hard upper bound: it is the
+ * WebAssembly memory itself that cannot grow. A guest that has given way (`LOST`) or has grown is not
+ * used again: `worn` says so, and the caller makes a new one, because such memory never shrinks.
+ */
+export class Guest {
+  readonly #memory: WebAssembly.Memory
+  readonly #context: QuickJSContext
+  readonly #runtime: QuickJSRuntime
+  readonly #booted: Uint8Array
+  readonly #clock: () => number
+  readonly #limit: { untilMs: number }
+  readonly #bootedBytes: number
+  #lost = false
+
+  private constructor(
+    memory: WebAssembly.Memory,
+    context: QuickJSContext,
+    runtime: QuickJSRuntime,
+    clock: () => number,
+    limit: { untilMs: number },
+  ) {
+    this.#memory = memory
+    this.#context = context
+    this.#runtime = runtime
+    this.#clock = clock
+    this.#limit = limit
+    this.#bootedBytes = memory.buffer.byteLength
+    this.#booted = usedPart(memory)
+  }
+
+  /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
+  static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
+    const { scripts, host, memoryBytes, nowMs } = options
+    const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
+    const memory = new WebAssembly.Memory({ initial: FIRST_PAGES, maximum })
+    const engine = await newQuickJSWASMModuleFromVariant(
+      newVariant(variant, { wasmMemory: memory }),
+    )
+    const runtime = engine.newRuntime()
+    runtime.setMaxStackSize(STACK_BYTES)
+    const limit = { untilMs: nowMs() + bootMs }
+    // Set before the copy is made, because the engine notes in its memory that there is one.
+    runtime.setInterruptHandler(() => nowMs() > limit.untilMs)
+    const context = runtime.newContext()
+    const called = context.newFunction('host', (request) =>
+      context.newString(host(context.getString(request))),
+    )
+    context.setProp(context.global, 'host', called)
+    called.dispose()
+    for (const { name, text } of scripts) {
+      const result = context.evalCode(text, name, { type: 'global' })
+      if (result.error !== undefined) {
+        const thrown: unknown = context.dump(result.error)
+        result.error.dispose()
+        throw new GuestBootError(`${name}: ${messageOf(thrown)}`)
+      }
+      result.value.dispose()
+    }
+    return new Guest(memory, context, runtime, nowMs, limit)
+  }
+
+  /** Whether this guest must be replaced by a new one before the next call. */
+  get worn(): boolean {
+    return this.#lost || this.#memory.buffer.byteLength > this.#bootedBytes
+  }
+
+  /**
+   * Calls the guest's global function `name` with the text `request`. It returns a text, or a promise
+   * of one; whatever it left in its memory is forgotten before the next call.
+   */
+  call(name: string, request: string, deadlineMs: number): GuestAnswer {
+    if (this.#lost) throw new Error('this guest has given way: boot another')
+    new Uint8Array(this.#memory.buffer).set(this.#booted)
+    this.#limit.untilMs = this.#clock() + deadlineMs
+    try {
+      return this.#call(name, request)
+    } catch (error) {
+      // Not an error of the guest's code but of the engine, or of V8 under it (its stack, say):
+      // nothing is known of the engine's state any more.
+      this.#lost = true
+      const message = error instanceof Error ? error.message : String(error)
+      if (/call stack/i.test(message)) return { failed: 'MEMORY', message: 'stack overflow' }
+      return { failed: 'LOST', message }
+    }
+  }
+
+  #call(name: string, request: string): GuestAnswer {
+    const context = this.#context
+    const callee = context.getProp(context.global, name)
+    const argument = context.newString(request)
+    const result = context.callFunction(callee, context.undefined, argument)
+    if (result.error !== undefined) return this.#failure(context.dump(result.error))
+    const pending = this.#runtime.executePendingJobs()
+    if (pending.error !== undefined) return this.#failure(context.dump(pending.error))
+    const state = context.getPromiseState(result.value)
+    switch (state.type) {
+      case 'fulfilled':
+        return { value: context.getString(state.value) }
+      case 'rejected':
+        return this.#failure(context.dump(state.error))
+      default:
+        // All that could run has run: what it waits for never comes.
+        return { failed: 'DEADLINE', message: 'it waits for what never happens' }
+    }
+  }
+
+  #failure(thrown: unknown): GuestAnswer {
+    const message = messageOf(thrown)
+    if (this.#clock() > this.#limit.untilMs) return { failed: 'DEADLINE', message: 'out of time' }
+    if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
+      return { failed: 'MEMORY', message }
+    }
+    // The engine throws null when there is no room left even for an error.
+    if (thrown === null && this.worn) return { failed: 'MEMORY', message: 'out of memory' }
+    return { failed: 'THROWN', message }
+  }
+}
+
+/** A script of a network that cannot even be loaded. */
+export class GuestBootError extends Error {
+  override readonly name = 'GuestBootError'
+}
+
+/** A copy of the memory up to its last byte that is not zero. */
+function usedPart(memory: WebAssembly.Memory): Uint8Array {
+  const all = new Uint8Array(memory.buffer)
+  let end = all.length
+  while (end > 0 && all[end - 1] === 0) end -= 1
+  return all.slice(0, Math.ceil(end / PIECE_BYTES) * PIECE_BYTES)
+}
+
+/** `<name>: <message>` of what was thrown, which can be anything. */
+function messageOf(thrown: unknown): string {
+  if (typeof thrown !== 'object' || thrown === null) return String(thrown)
+  const name = 'name' in thrown ? String(thrown.name) : 'Error'
+  return 'message' in thrown ? `${name}: ${String(thrown.message)}` : name
+}
