@@ -1,10 +1,21 @@
-import variant from '@jitl/quickjs-wasmfile-release-sync'
+import release from '@jitl/quickjs-wasmfile-release-sync'
 import {
   newQuickJSWASMModuleFromVariant,
   newVariant,
   type QuickJSContext,
   type QuickJSRuntime,
+  type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
+
+// The package's types describe its CommonJS half, where this export is one level down.
+const variant = release as unknown as QuickJSSyncVariant
+
+/** The part of `WasmMemory` that is used here; Node has it, its types do not. */
+interface WasmMemory {
+  readonly buffer: ArrayBuffer
+}
+type MemoryClass = new (pages: { initial: number; maximum: number }) => WasmMemory
+const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClass } }).WebAssembly
 
 /** WebAssembly counts memory in pages of 64 KiB. */
 const PAGE_BYTES = 65_536
@@ -51,7 +62,7 @@ export interface GuestOptions {
  * used again: `worn` says so, and the caller makes a new one, because such memory never shrinks.
  */
 export class Guest {
-  readonly #memory: WebAssembly.Memory
+  readonly #memory: WasmMemory
   readonly #context: QuickJSContext
   readonly #runtime: QuickJSRuntime
   readonly #booted: Uint8Array
@@ -61,7 +72,7 @@ export class Guest {
   #lost = false
 
   private constructor(
-    memory: WebAssembly.Memory,
+    memory: WasmMemory,
     context: QuickJSContext,
     runtime: QuickJSRuntime,
     clock: () => number,
@@ -80,7 +91,7 @@ export class Guest {
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
     const { scripts, host, memoryBytes, nowMs } = options
     const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
-    const memory = new WebAssembly.Memory({ initial: FIRST_PAGES, maximum })
+    const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
       newVariant(variant, { wasmMemory: memory }),
     )
@@ -170,7 +181,7 @@ export class GuestBootError extends Error {
 }
 
 /** A copy of the memory up to its last byte that is not zero. */
-function usedPart(memory: WebAssembly.Memory): Uint8Array {
+function usedPart(memory: WasmMemory): Uint8Array {
   const all = new Uint8Array(memory.buffer)
   let end = all.length
   while (end > 0 && all[end - 1] === 0) end -= 1

@@ -1,0 +1,53 @@
+import type { MessagePort } from 'node:worker_threads'
+import type { GuestAnswer } from './guest.ts'
+
+/** One script of a guest. */
+export interface Script {
+  readonly name: string
+  readonly text: string
+}
+
+/** Which of the two guests of a sandbox: see `sandbox.ts`. */
+export type Role = 'processors' | 'conditions'
+
+/** What the thread is started with. */
+export interface SandboxStart {
+  readonly scripts: Readonly<Record<Role, readonly Script[]>>
+  readonly memoryBytes: number
+  readonly bootMs: number
+  /** Its first element is raised when something was put into `answers`. */
+  readonly signal: Int32Array<SharedArrayBuffer>
+  /** Where the main thread puts what the thread waits for. */
+  readonly answers: MessagePort
+}
+
+/** A call of a guest's global function. */
+export interface GuestCall {
+  readonly role: Role
+  readonly name: string
+  readonly request: string
+  readonly deadlineMs: number
+}
+
+/** Main thread to sandbox: one call at a time. */
+export type ToSandbox = { readonly call: GuestCall }
+
+/** Main thread to sandbox while that waits for the answer to `asked`. */
+export type Answer =
+  | { readonly answer: string }
+  /** What was asked for failed: the guest sees an error with this message. */
+  | { readonly refused: string }
+  /** First this has to be evaluated; then the sandbox waits again. */
+  | { readonly evaluate: GuestCall }
+
+/** Sandbox to main thread. */
+export type FromSandbox =
+  | { readonly ready: true }
+  /** It could not start: a script of the network throws when it is loaded. */
+  | { readonly failed: string }
+  /** The guest calls `host`, and the thread waits. */
+  | { readonly asked: string }
+  /** The value of what was to be evaluated meanwhile. */
+  | { readonly evaluated: GuestAnswer }
+  /** The answer to the call. */
+  | { readonly done: GuestAnswer }
