@@ -1,0 +1,188 @@
+// Runs inside the guest of the processors, after `resources.js`: the functions that a network's
+// scripts call, and the one that the sandbox calls.
+
+/* global MODEL, IDENTITIES, STATE, ask, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+
+class Registry {
+  constructor(type, kind) {
+    this.id = type
+    this.type = kind
+    this.name = `${kind} registry for ${type}`
+  }
+  async get(id) {
+    const json = ask('get', { type: this.id, id: String(id) })
+    if (json === null)
+      throw new Error(
+        `Object with ID '${id}' in collection with ID '${this.type}:${this.id}' does not exist`,
+      )
+    return resourceWith(json)
+  }
+  async exists(id) {
+    return ask('get', { type: this.id, id: String(id) }) !== null
+  }
+  async getAll() {
+    return ask('list', { type: this.id }).map(resourceWith)
+  }
+  async resolve(id) {
+    return ask('resolve', { type: this.id, id: String(id) })
+  }
+  async resolveAll() {
+    return ask('resolveAll', { type: this.id })
+  }
+  async add(resource) {
+    return this.addAll([resource])
+  }
+  async addAll(resources) {
+    for (const resource of resources) this.#mine(resource)
+    ask('add', { resources: resources.map(jsonOf) })
+    for (const resource of resources) {
+      IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
+    }
+  }
+  async update(resource) {
+    return this.updateAll([resource])
+  }
+  async updateAll(resources) {
+    for (const resource of resources) this.#mine(resource)
+    ask('update', { resources: resources.map(jsonOf) })
+  }
+  async remove(resource) {
+    return this.removeAll([resource])
+  }
+  async removeAll(resources) {
+    const ids = resources.map((resource) =>
+      typeof resource === 'object' ? resource.getIdentifier() : String(resource),
+    )
+    ask('remove', { type: this.id, ids })
+  }
+  #mine(resource) {
+    if (STATE.get(resource)?.type === this.id) return
+    throw new Error(`Expected a resource of type ${this.id} for this registry`)
+  }
+}
+
+function registryOf(kind, name) {
+  const type = typeNamed(name)
+  if (type.kind !== kind) throw new Error(`${name} is no ${kind}`)
+  return new Registry(name, kind.charAt(0).toUpperCase() + kind.slice(1))
+}
+
+async function getAssetRegistry(name) {
+  return registryOf('asset', name)
+}
+async function getParticipantRegistry(name) {
+  return registryOf('participant', name)
+}
+async function getTransactionRegistry(name) {
+  return registryOf('transaction', name)
+}
+
+const FACTORY = {
+  newResource(namespace, type, id) {
+    if (typeof id !== 'string' || id === '') throw new Error('a resource needs an id')
+    return fresh(`${namespace}.${type}`, id)
+  },
+  newRelationship(namespace, type, id) {
+    return resourceAt({ type: typeNamed(`${namespace}.${type}`) && `${namespace}.${type}`, id })
+  },
+  newConcept(namespace, type) {
+    return fresh(`${namespace}.${type}`, null)
+  },
+  newTransaction(namespace, type, id) {
+    return fresh(`${namespace}.${type}`, id ?? '')
+  },
+  newEvent(namespace, type) {
+    const name = `${namespace}.${type}`
+    if (typeNamed(name).kind !== 'event') throw new Error(`${name} is no event`)
+    return fresh(name, '')
+  },
+}
+const SERIALIZER = { toJSON: jsonOf, fromJSON: fromJson }
+
+function getFactory() {
+  return FACTORY
+}
+function getSerializer() {
+  return SERIALIZER
+}
+function emit(event) {
+  ask('emit', { event: jsonOf(event) })
+}
+function buildQuery(text) {
+  return { text }
+}
+async function query(what, parameters = {}) {
+  const given = typeof what === 'object' ? { text: what.text } : { name: String(what) }
+  return ask('query', { ...given, parameters }).map(resourceWith)
+}
+function getCurrentParticipant() {
+  return CURRENT.participant === null ? null : resourceAt(CURRENT.participant)
+}
+function getCurrentIdentity() {
+  return CURRENT.identity === null ? null : resourceAt(CURRENT.identity)
+}
+async function post() {
+  throw new Error('a transaction cannot reach the network: everyone has to be able to repeat it')
+}
+const request = post
+
+const console = Object.fromEntries(
+  ['log', 'info', 'warn', 'error', 'debug'].map((level) => [
+    level,
+    (...values) => {
+      ask('log', { level, text: values.map((value) => shown(value)).join(' ') })
+    },
+  ]),
+)
+
+function shown(value) {
+  if (typeof value === 'string') return value
+  if (value instanceof Error) return `${value.name}: ${value.message}`
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    return String(value)
+  }
+}
+
+const CURRENT = { participant: null, identity: null }
+
+/** Time stands at the transaction, and chance follows from its id: who repeats it sees the same. */
+function fixTimeAndChance(nowMs, seed) {
+  const RealDate = Date
+  const Fixed = new Proxy(RealDate, {
+    construct: (target, given, self) =>
+      Reflect.construct(target, given.length === 0 ? [nowMs] : given, self),
+    apply: () => new RealDate(nowMs).toString(),
+    get: (target, key) => (key === 'now' ? () => nowMs : Reflect.get(target, key)),
+  })
+  RealDate.prototype.constructor = Fixed
+  globalThis.Date = Fixed
+  let state = seed | 0
+  // mulberry32
+  Math.random = () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
+  }
+}
+
+/** Runs the processors of one transaction; gives what the last of them returned, as the network keeps it. */
+async function processTransaction(requestText) {
+  const { transaction, processors, participant, identity, nowMs, seed } = JSON.parse(requestText)
+  CURRENT.participant = participant
+  CURRENT.identity = identity
+  fixTimeAndChance(nowMs, seed)
+  const instance = fromJson(transaction)
+  let returned
+  for (const name of processors) returned = await globalThis[name](instance)
+  return JSON.stringify({ returned: plain(returned) })
+}
+
+function plain(value) {
+  if (value === undefined) return null
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value === 'object' && value !== null && STATE.has(value)) return jsonOf(value)
+  return value
+}

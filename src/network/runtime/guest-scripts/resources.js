@@ -1,0 +1,232 @@
+// Runs inside a guest, before the scripts of a network: what a resource is to them.
+//
+// Within one call, one identity is one object, whether it was read, queried, named by a relationship
+// or just made. Such an object knows its identity at once and fetches its content when that is first
+// asked for. `MODEL` is declared by the script before this one; `host` is the sandbox.
+
+/* global MODEL, host */
+
+/** Asks the network; throws what it refuses. */
+function ask(what, fields) {
+  return JSON.parse(host(JSON.stringify({ ask: what, ...fields })))
+}
+
+const IDENTITIES = new Map()
+const STATE = new WeakMap()
+
+function typeNamed(name) {
+  const type = MODEL[name]
+  if (type === undefined) throw new Error(`Type "${name}" is not declared`)
+  return type
+}
+
+/** Properties by name, inherited ones first. */
+function propertiesOf(type) {
+  const above = type.superType === null ? {} : propertiesOf(MODEL[type.superType])
+  return { ...above, ...type.properties }
+}
+
+function isInstance(name, ancestor) {
+  for (let at = name; at !== null; at = MODEL[at].superType) if (at === ancestor) return true
+  return false
+}
+
+function relationshipText({ type, id }) {
+  return `resource:${type}#${encodeURI(id).replaceAll('#', '%23')}`
+}
+
+function identityIn(text) {
+  const hash = text.indexOf('#')
+  return {
+    type: text.slice('resource:'.length, hash),
+    id: decodeURIComponent(text.slice(hash + 1)),
+  }
+}
+
+/** Everything a model type can do, beside its properties. */
+class Typed {
+  getType() {
+    return MODEL[STATE.get(this).type].name
+  }
+  getNamespace() {
+    return MODEL[STATE.get(this).type].namespace
+  }
+  getFullyQualifiedType() {
+    return STATE.get(this).type
+  }
+  get $type() {
+    return this.getType()
+  }
+  instanceOf(name) {
+    return isInstance(STATE.get(this).type, name)
+  }
+  toJSON() {
+    return jsonOf(this)
+  }
+}
+
+/** What also has an identity. */
+class Identified extends Typed {
+  getIdentifier() {
+    return STATE.get(this).id
+  }
+  getIdentifierFieldName() {
+    return MODEL[STATE.get(this).type].identifier
+  }
+  getFullyQualifiedIdentifier() {
+    const { type, id } = STATE.get(this)
+    return `${type}#${id}`
+  }
+  get $identifier() {
+    return this.getIdentifier()
+  }
+  toURI() {
+    return relationshipText(STATE.get(this))
+  }
+  toString() {
+    return `Resource {id=${this.getFullyQualifiedIdentifier()}}`
+  }
+}
+
+/** Puts `json`, as the network keeps it, into `values`. */
+function fill(values, type, json) {
+  for (const [name, property] of Object.entries(propertiesOf(type))) {
+    if (json[name] === undefined) continue
+    const value = (one) => heldValue(property, one)
+    values[name] = property.array ? json[name].map(value) : value(json[name])
+  }
+}
+
+function heldValue(property, json) {
+  if (property.relationship) return resourceAt(identityIn(json))
+  if (property.primitive === 'DateTime') return new Date(json)
+  if (property.primitive !== null || MODEL[property.type].kind === 'enum') return json
+  return fromJson(json)
+}
+
+/** The object of an identity; its content is fetched when it is asked for. */
+function resourceAt({ type, id }) {
+  const key = `${type}#${id}`
+  const known = IDENTITIES.get(key)
+  if (known !== undefined) return known
+  const resource = identified(type, id, false)
+  IDENTITIES.set(key, resource)
+  return resource
+}
+
+/** What a read or a query found: the object that is there already, or a new one with this content. */
+function resourceWith(json) {
+  const type = typeNamed(json.$class)
+  const resource = resourceAt({ type: json.$class, id: json[type.identifier] })
+  const state = STATE.get(resource)
+  if (!state.loaded) load(state, json)
+  return resource
+}
+
+function load(state, json) {
+  state.loaded = true
+  fill(state.values, MODEL[state.type], json)
+}
+
+function identified(name, id, loaded) {
+  const type = typeNamed(name)
+  const values = Object.create(Identified.prototype)
+  const state = { type: name, id, loaded, values }
+  values[type.identifier] = id
+  const here = () => {
+    if (state.loaded) return
+    const json = ask('get', { type: name, id })
+    if (json === null)
+      throw new Error(
+        `Object with ID '${id}' in collection with ID '${kindOf(type)}:${name}' does not exist`,
+      )
+    load(state, json)
+  }
+  const known = (key) =>
+    typeof key === 'symbol' || key === type.identifier || key in Identified.prototype
+  const proxy = new Proxy(values, {
+    get(target, key, receiver) {
+      if (!known(key)) here()
+      return Reflect.get(target, key, receiver)
+    },
+    set(target, key, value) {
+      here()
+      target[key] = value
+      if (key === type.identifier) state.id = value
+      return true
+    },
+    deleteProperty(target, key) {
+      here()
+      return delete target[key]
+    },
+    has(target, key) {
+      if (!known(key)) here()
+      return key in target
+    },
+    ownKeys(target) {
+      here()
+      return Reflect.ownKeys(target)
+    },
+    getOwnPropertyDescriptor(target, key) {
+      if (!known(key)) here()
+      return Reflect.getOwnPropertyDescriptor(target, key)
+    },
+  })
+  STATE.set(proxy, state)
+  return proxy
+}
+
+function kindOf({ kind }) {
+  return kind.charAt(0).toUpperCase() + kind.slice(1)
+}
+
+/** A new instance; `id` is null exactly for what has no identity. */
+function fresh(name, id) {
+  const type = typeNamed(name)
+  if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
+  const made = id === null ? withoutIdentity(name) : identified(name, id, true)
+  for (const [property, { default: value }] of Object.entries(propertiesOf(type))) {
+    if (value !== null) made[property] = value
+  }
+  return made
+}
+
+function withoutIdentity(name) {
+  const made = Object.create(Typed.prototype)
+  STATE.set(made, { type: name, id: null })
+  return made
+}
+
+/** The instance that `json` describes, with all that it contains. */
+function fromJson(json) {
+  const type = typeNamed(json.$class)
+  const id = type.identifier === null ? null : json[type.identifier]
+  const made = id === null ? withoutIdentity(json.$class) : identified(json.$class, id, true)
+  fill(id === null ? made : STATE.get(made).values, type, json)
+  return made
+}
+
+/** An instance as the network keeps it. */
+function jsonOf(instance) {
+  const state = STATE.get(instance)
+  if (state === undefined) throw new Error('that is no instance of a type of the model')
+  const json = { $class: state.type }
+  const properties = propertiesOf(MODEL[state.type])
+  for (const name of Object.keys(instance)) {
+    const value = instance[name]
+    if (value === undefined || value === null) continue
+    const property = properties[name]
+    // What the model does not know is passed on, so that the network can refuse it by its name.
+    const one = (element) => (property === undefined ? element : jsonValueOf(property, element))
+    json[name] = Array.isArray(value) ? value.map(one) : one(value)
+  }
+  return json
+}
+
+function jsonValueOf(property, value) {
+  if (value instanceof Date) return value.toISOString()
+  if (typeof value !== 'object' || value === null) return value
+  const state = STATE.get(value)
+  if (state === undefined) return value
+  return property.relationship ? relationshipText(state) : jsonOf(value)
+}
