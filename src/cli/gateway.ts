@@ -8,6 +8,7 @@ import {
   definitionOf,
   NetworkError,
   Networks,
+  type NetworksDeps,
   readNetwork,
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
@@ -25,14 +26,16 @@ export interface GatewaySurroundings {
   readonly version: string
   readonly ledger: LedgerService
   readonly warn: (message: string) => void
+  readonly log: NetworksDeps['log']
   readonly close: () => Promise<void>
 }
 
 /** The gateway, with the networks that the ledger records and those that the settings name. */
 export async function gatewayOf(around: GatewaySurroundings): Promise<HttpComponent> {
-  const { settings, clock, version, ledger, warn, close } = around
+  const { settings, clock, version, ledger, warn, log, close } = around
   const doors = doorsOf(around)
-  const networks = await Networks.open({ ledger, clock, version, warn })
+  const { PROCESSOR_DEADLINE_MS: deadlineMs } = settings
+  const networks = await Networks.open({ ledger, clock, version, warn, deadlineMs, log })
   const first = await deployNamed(networks, settings.NETWORKS)
   if (first === null) await shipDefault(networks, warn)
   const { NETWORK } = settings
@@ -52,7 +55,10 @@ export async function gatewayOf(around: GatewaySurroundings): Promise<HttpCompon
     clock,
     version,
     randomSecret: () => randomBytes(SECRET_BYTES).toString('base64url'),
-    close,
+    close: async () => {
+      await networks.close()
+      await close()
+    },
   })
 }
 

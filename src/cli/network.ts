@@ -174,8 +174,14 @@ async function withNode<Result>(
         clock: systemClock,
         version: VERSION,
         warn: (message) => process.stderr.write(`daicho: ${message}\n`),
+        deadlineMs: settings.PROCESSOR_DEADLINE_MS,
+        log: () => {},
       })
-      return await work(nodeIn(networks))
+      try {
+        return await work(nodeIn(networks))
+      } finally {
+        await networks.close()
+      }
     } finally {
       await ledger.close()
     }

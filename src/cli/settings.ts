@@ -177,6 +177,12 @@ const SETTINGS = {
     'When the explorer shows the namespaces of types',
   ),
   GATEWAY_OPEN: flag('1 lets an open gateway listen on any address'),
+  PROCESSOR_DEADLINE_MS: integer(
+    1_000,
+    10,
+    60_000,
+    'Milliseconds that the processors of one transaction may take',
+  ),
   DEFAULT_PX: integer(2, 1, 546, 'Pixels of a cell, when an upload does not say'),
   DEFAULT_WIDTH: integer(100, 1, 16_384, 'Cells across, when an upload does not say'),
   LOG_LEVEL: choice(

@@ -7,7 +7,6 @@ import { NetworkError, type NetworkErrorCode } from '../network/index.ts'
 const statusOfNetwork: Record<NetworkErrorCode, number> = {
   NETWORK_UNREADABLE: 400,
   NETWORK_INVALID: 422,
-  NETWORK_UNSUPPORTED: 501,
   NETWORK_EXISTS: 409,
   NETWORK_NOT_FOUND: 404,
   NETWORK_NAME_TAKEN: 409,
@@ -20,7 +19,9 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
   RESOURCE_INVALID: 422,
   RESOURCE_ID_MISMATCH: 400,
   RESOURCE_CHANGED: 412,
-  TRANSACTION_UNAVAILABLE: 501,
+  TRANSACTION_FAILED: 422,
+  PROCESSOR_DEADLINE: 504,
+  PROCESSOR_MEMORY: 500,
   QUERY_NOT_FOUND: 404,
   PARAMETER_INVALID: 400,
   FILTER_INVALID: 400,

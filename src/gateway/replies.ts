@@ -41,7 +41,11 @@ export function sendText(reply: FastifyReply, text: string, revision: number): F
 }
 
 /** Says where a change was recorded. */
-export function place(reply: FastifyReply, { position, revision }: Made, serverId: number): void {
+export function place(
+  reply: FastifyReply,
+  { position, revision }: Pick<Made, 'position' | 'revision'>,
+  serverId: number,
+): void {
   reply.header('ledger-position', `${serverId}/${positionText(position)}`)
   reply.header('etag', etagOf(revision))
 }

@@ -31,10 +31,13 @@ export async function answerCollection(
   allow(request, reply, ['GET', 'HEAD', 'POST'])
   if (request.method !== 'POST') return sendListing(reply, await network.list(type, query, caller))
   const body = bodyOf(request)
-  const made =
-    type.kind === 'transaction'
-      ? await network.submit(type, body, caller)
-      : await network.create(type, body, caller)
+  if (type.kind === 'transaction') {
+    const { reply: answer, recorded } = await network.submit(type, body, caller)
+    if (recorded !== null) place(reply, recorded, serverId)
+    // As text: a returned number or text is JSON here as well.
+    return reply.type('application/json; charset=utf-8').send(JSON.stringify(answer))
+  }
+  const made = await network.create(type, body, caller)
   place(reply, made, serverId)
   const [first] = made.resources
   return reply.send(Array.isArray(body) ? made.resources : first)

@@ -54,6 +54,21 @@ rule Administrator {
 }
 `
 
+const SCRIPT = `/**
+ * Hands a commodity on, and tells everyone.
+ * @param {org.acme.mynetwork.Trade} trade
+ * @transaction
+ */
+async function tradeCommodity(trade) {
+  trade.commodity.owner = trade.newOwner
+  const commodities = await getAssetRegistry('org.acme.mynetwork.Commodity')
+  await commodities.update(trade.commodity)
+  const event = getFactory().newEvent('org.acme.mynetwork', 'TradeNotification')
+  event.commodity = trade.commodity
+  emit(event)
+}
+`
+
 const PACKAGE = {
   name: 'mynetwork',
   version: '1.0.0',
@@ -68,6 +83,7 @@ export function defaultNetwork(): NetworkDefinition {
   return definitionOf({
     packed: null,
     files: new Map([
+      ['lib/trade.js', Buffer.from(SCRIPT)],
       ['models/org.acme.mynetwork.cto', Buffer.from(MODEL)],
       ['package.json', Buffer.from(`${JSON.stringify(PACKAGE, null, 2)}\n`)],
       ['permissions.acl', Buffer.from(RULES)],

@@ -6,7 +6,6 @@ import type { Problem } from './model/problem.ts'
 export type NetworkErrorCode =
   | 'NETWORK_UNREADABLE' // no directory or archive of a network, or not a safe one
   | 'NETWORK_INVALID' // its files have errors: `findings`
-  | 'NETWORK_UNSUPPORTED' // it needs what this version cannot do yet
   | 'NETWORK_EXISTS'
   | 'NETWORK_NOT_FOUND'
   | 'NETWORK_NAME_TAKEN' // a database that is no network's has its name
@@ -18,7 +17,9 @@ export type NetworkErrorCode =
   | 'RESOURCE_INVALID' // not an instance of its type: `problems`
   | 'RESOURCE_ID_MISMATCH' // the body names another id than the path
   | 'RESOURCE_CHANGED' // not the revision that was asked for
-  | 'TRANSACTION_UNAVAILABLE' // its processors cannot be run by this version
+  | 'TRANSACTION_FAILED' // a processor threw; its message is kept
+  | 'PROCESSOR_DEADLINE' // its processors took too long
+  | 'PROCESSOR_MEMORY' // they took more memory than there is for them
   | 'QUERY_NOT_FOUND'
   | 'PARAMETER_INVALID' // of a query: `problems`
   | 'FILTER_INVALID' // `problems`

@@ -8,7 +8,12 @@ export {
   type NetworkDefinition,
 } from './definition/definition.ts'
 export { readNetwork } from './definition/directory.ts'
-export { type NetworkSummary, Networks, ownNetworkDatabases } from './deployment/networks.ts'
+export {
+  type NetworkSummary,
+  Networks,
+  type NetworksDeps,
+  ownNetworkDatabases,
+} from './deployment/networks.ts'
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'

@@ -45,6 +45,8 @@ export interface GatewayOptions {
   readonly apiKey?: string | null
   readonly namespaces?: NamespaceStyle
   readonly warn?: (message: string) => void
+  readonly log?: (network: string, level: string, text: string) => void
+  readonly deadlineMs?: number
 }
 
 /** Starts a gateway; the caller closes it, or the end of the test does. */
@@ -56,6 +58,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     clock,
     version: '0.0.0',
     warn: options.warn ?? (() => {}),
+    deadlineMs: options.deadlineMs ?? 5_000,
+    log: options.log ?? (() => {}),
   })
   for (const definition of deploy ?? []) {
     if (networks.get(definition.name) === null) await networks.deploy(definition)
@@ -76,7 +80,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       secrets += 1
       return `secret-${secrets}`
     },
-    close: () => ledger.close(),
+    close: async () => {
+      await networks.close()
+      await ledger.close()
+    },
   })
   const listener = await startListener(component, {
     host: '127.0.0.1',

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../base/json.ts'
 import type { Operation } from '../language/rule-file.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import { type AccessRule, covers } from './rules.ts'
@@ -8,6 +9,12 @@ export interface Instance {
   readonly id: string
 }
 
+/** What somebody wants to do something with. */
+export interface Subject extends Instance {
+  /** Its content, for conditions: of what changes, as it was before; null where there is none. */
+  readonly content: () => JsonObject | null
+}
+
 /** Who asks, and in which transaction. */
 export interface AccessContext {
   readonly participant: Instance
@@ -15,46 +22,83 @@ export interface AccessContext {
   readonly transaction: Instance | null
 }
 
+/** A rule that has a condition. */
+export type ConditionalRule = AccessRule & { readonly condition: string }
+
+/** Asks each of `subjects` the condition of `rule`: true, false, or null where it throws. */
+export type AskCondition = (
+  rule: ConditionalRule,
+  subjects: readonly Subject[],
+) => Promise<readonly (boolean | null)[]>
+
 /** What rules decide: the first that matches. No match denies; without rules all is allowed. */
 export class AccessControl {
   readonly #rules: readonly AccessRule[] | null
 
-  /** `rules` have no conditions: those are for the sandbox to evaluate. */
   constructor(rules: readonly AccessRule[] | null) {
     this.#rules = rules
   }
 
-  /** Whether the context may do `operation` on `resource`. */
-  allows(operation: Operation, resource: Instance, context: AccessContext): boolean {
-    return this.#decide(operation, resource.type, resource.id, context) === true
+  /**
+   * Whether the context may do `operation` on each of `subjects`. A condition that throws does not
+   * hold in an ALLOW, and holds in a DENY: in doubt nothing is allowed.
+   */
+  async decide(
+    operation: Operation,
+    subjects: readonly Subject[],
+    context: AccessContext,
+    ask: AskCondition,
+  ): Promise<readonly boolean[]> {
+    if (this.#rules === null) return subjects.map(() => true)
+    const allowed = new Set<Subject>()
+    let open = subjects
+    for (const rule of this.#rules) {
+      if (open.length === 0) break
+      if (!applies(rule, operation, context)) continue
+      const covered = open.filter(({ type, id }) => covers(rule.resource.pattern, type, id))
+      if (covered.length === 0) continue
+      const matched = new Set(await matchedBy(rule, covered, ask))
+      if (rule.allows) for (const subject of matched) allowed.add(subject)
+      open = open.filter((subject) => !matched.has(subject))
+    }
+    return subjects.map((subject) => allowed.has(subject))
   }
 
   /**
    * The same for all instances of `type` at once: true, false, or null when it depends on which one.
    */
   allowsAll(operation: Operation, type: TypeDeclaration, context: AccessContext): boolean | null {
-    return this.#decide(operation, type, null, context)
-  }
-
-  #decide(
-    operation: Operation,
-    type: TypeDeclaration,
-    id: string | null,
-    { participant, transaction }: AccessContext,
-  ): boolean | null {
     if (this.#rules === null) return true
     for (const rule of this.#rules) {
-      if (!rule.operations.includes(operation)) continue
-      if (covers(rule.participant.pattern, participant.type, participant.id) !== true) continue
-      if (rule.transaction !== null) {
-        if (transaction === null) continue
-        const { pattern } = rule.transaction
-        if (covers(pattern, transaction.type, transaction.id) !== true) continue
-      }
-      const covered = covers(rule.resource.pattern, type, id)
-      if (covered === null) return null
+      if (!applies(rule, operation, context)) continue
+      const covered = covers(rule.resource.pattern, type, null)
+      if (covered === null || (covered && rule.condition !== null)) return null
       if (covered) return rule.allows
     }
     return false
   }
+}
+
+/** Whether a rule is about this operation of this participant in this transaction. */
+function applies(
+  rule: AccessRule,
+  operation: Operation,
+  { participant, transaction }: AccessContext,
+): boolean {
+  if (!rule.operations.includes(operation)) return false
+  if (covers(rule.participant.pattern, participant.type, participant.id) !== true) return false
+  if (rule.transaction === null) return true
+  if (transaction === null) return false
+  return covers(rule.transaction.pattern, transaction.type, transaction.id) === true
+}
+
+async function matchedBy(
+  rule: AccessRule,
+  subjects: readonly Subject[],
+  ask: AskCondition,
+): Promise<readonly Subject[]> {
+  const { condition } = rule
+  if (condition === null) return subjects
+  const answers = await ask({ ...rule, condition }, subjects)
+  return subjects.filter((_subject, at) => answers[at] ?? !rule.allows)
 }

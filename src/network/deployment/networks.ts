@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { LedgerService } from '../../ledger/index.ts'
+import { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
@@ -7,8 +8,8 @@ import { BusinessNetwork } from '../resources/business-network.ts'
 import { ADMIN } from '../resources/caller.ts'
 import { ResourceDatabase } from '../resources/database.ts'
 import { Recorder } from '../resources/recorder.ts'
+import { ScriptRunner } from '../runtime/script-runner.ts'
 import { definitionInItem, deploymentChanges, networkItem, networkItemId } from './network-item.ts'
-import { controlOf } from './supported.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 
 /** What networks live on. */
@@ -19,6 +20,10 @@ export interface NetworksDeps {
   readonly version: string
   /** Told of a database that should hold a network and does not. */
   readonly warn: (message: string) => void
+  /** How long the processors of one transaction may take, milliseconds. */
+  readonly deadlineMs: number
+  /** Takes what processors say to the console. */
+  readonly log: (network: string, level: string, text: string) => void
 }
 
 /** A network as lists show it. */
@@ -72,16 +77,22 @@ export class Networks {
 
   /**
    * Makes `definition` a network of this node that is recorded with its first change.
-   * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN, NETWORK_UNSUPPORTED.
+   * Errors: NETWORK_EXISTS, NETWORK_NAME_TAKEN.
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
     await this.#requireFree(definition.name)
     return this.#add(definition, deploymentChanges(definition, this.#deps.version))
   }
 
-  /** Records `definition` as a network of this node. Errors: as for `ship`. */
+  /** Records `definition` as a network of this node. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
-    const network = await this.ship(definition)
+    await this.#requireFree(definition.name)
+    const scripts = await this.#loaded(definition)
+    const network = this.#add(
+      definition,
+      deploymentChanges(definition, this.#deps.version),
+      scripts,
+    )
     try {
       await network.submitSystem('StartBusinessNetwork', NOTHING_ELSE, ADMIN)
       return network
@@ -94,7 +105,7 @@ export class Networks {
   /**
    * Exchanges a deployed network for `next`, when everything stored fits it; `defaults` fill fields
    * that are new. One block holds the new archive and all updates.
-   * Errors: NETWORK_NOT_FOUND, NETWORK_VERSION_SAME, NETWORK_UNSUPPORTED, UPGRADE_INVALID.
+   * Errors: NETWORK_NOT_FOUND, NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(
     next: NetworkDefinition,
@@ -108,19 +119,31 @@ export class Networks {
     if (network.definition.sha256 === sha256) {
       throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
     }
-    const control = controlOf(next)
     const { version } = this.#deps
+    const scripts = await this.#loaded(next)
     await network.replace(
       async (database, recorder) => {
         const changes = await upgradedResources(database, next, defaults)
         const transaction = recorder.transaction(systemType('StartBusinessNetwork'), {})
         const item = networkItem(next, version)
         const before = [{ method: 'update_item', db: name, item } as const]
-        await recorder.record(transaction, ADMIN, changes, before)
+        await recorder.record(transaction, ADMIN, changes, { also: before })
       },
-      { definition: next, control },
+      { definition: next, control: new AccessControl(next.rules), scripts },
     )
     return network
+  }
+
+  /** Ends what runs for the networks. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#networks.values()].map((network) => network.close()))
+  }
+
+  /** The scripts of `definition`, loaded once to see that they can be. Errors: NETWORK_INVALID. */
+  async #loaded(definition: NetworkDefinition): Promise<ScriptRunner> {
+    const scripts = new ScriptRunner(definition, this.#deps.deadlineMs)
+    if (definition.scripts.length > 0) await scripts.start()
+    return scripts
   }
 
   async #requireFree(name: string): Promise<void> {
@@ -136,12 +159,20 @@ export class Networks {
   #add(
     definition: NetworkDefinition,
     deployment: ReturnType<typeof deploymentChanges> | null,
+    scripts = new ScriptRunner(definition, this.#deps.deadlineMs),
   ): BusinessNetwork {
-    const control = controlOf(definition)
-    const { ledger, clock } = this.#deps
+    const { ledger, clock, log } = this.#deps
+    const { name } = definition
     const database = new ResourceDatabase(definition.name, ledger)
     const recorder = new Recorder(database, clock, deployment)
-    const network = new BusinessNetwork({ definition, database, control, recorder })
+    const network = new BusinessNetwork({
+      definition,
+      database,
+      control: new AccessControl(definition.rules),
+      recorder,
+      scripts,
+      log: (level, text) => log(name, level, text),
+    })
     this.#networks.set(definition.name, network)
     return network
   }

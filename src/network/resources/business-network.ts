@@ -1,21 +1,25 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { isA, type Model, type TypeDeclaration } from '../model/model.ts'
+import type { Model, TypeDeclaration } from '../model/model.ts'
 import { pointer } from '../model/problem.ts'
 import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
 import type { Caller } from './caller.ts'
+import { conditionAnswerer } from './condition-reads.ts'
 import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
-import { Guard } from './guard.ts'
+import { Guard, type Judge as RuleJudge } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
+import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
-import { type Listing, listResources, objectIn, resourceFilter } from './listing.ts'
+import { type Listing, listResources, resourceFilter } from './listing.ts'
+import { missing, taken } from './messages.ts'
+import { process, processorsFor, type Workplace } from './processing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
-import type { Recorded, Recorder } from './recorder.ts'
+import type { Beside, Recorded, Recorder } from './recorder.ts'
 import { missingReferences } from './references.ts'
 import { Resolver } from './resolve.ts'
+import { checkedReturn, isRecorded } from './returns.ts'
 import { historianTarget, type TransactionRecord } from './transaction-record.ts'
 import { Turns } from './turns.ts'
 
@@ -28,11 +32,17 @@ export interface Made extends Recorded {
 /** Whether the revision that is there is one that a request asked for. */
 export type RevisionTest = (revision: number) => boolean
 
+/** What a transaction came to. */
+export interface Submitted {
+  /** What the client is answered with: the transaction, or what its processors returned. */
+  readonly reply: Json
+  /** Null for a transaction with `@commit(false)`. */
+  readonly recorded: Recorded | null
+}
+
 /** What a network is made of. */
-export interface NetworkParts {
-  readonly definition: NetworkDefinition
+export interface NetworkParts extends Workplace {
   readonly database: ResourceDatabase
-  readonly control: AccessControl
   readonly recorder: Recorder
 }
 
@@ -84,11 +94,12 @@ export class BusinessNetwork {
     const { resolve } = resourceFilter(query, this.#model, type)
     const target = { type: type.qualifiedName, id }
     const source = this.#source(caller)
-    const mayRead = source.guard.allows('READ', target, null)
-    const stored = mayRead ? await source.database.read(target) : null
-    if (stored === null) throw notFound(type, id)
+    const stored = await source.database.read(target)
+    if (stored === null) throw missing(type, id)
+    const content = () => objectIn(stored.text)
+    if (!(await source.guard.allows('READ', target, content))) throw missing(type, id)
     if (!resolve) return stored
-    const whole = objectIn(stored.text)
+    const whole = content()
     return { ...stored, text: JSON.stringify(await new Resolver(source).resolved(whole, whole)) }
   }
 
@@ -100,20 +111,16 @@ export class BusinessNetwork {
     const resources = resourcesOf(body, type, this.#judge)
     const values = resources.map(({ value }) => value)
     return this.#turns.take(async () => {
-      const guard = this.#guard(caller)
       const transaction = this.#registryTransaction('Add', type, { resources: values })
-      requireTransaction(guard, transaction)
-      const taken = new Set<string>()
-      for (const { target } of resources) {
-        guard.require('CREATE', target, transaction.target)
-        if (taken.has(target.id) || (await this.#parts.database.read(target)) !== null) {
-          throw new NetworkError(
-            'RESOURCE_EXISTS',
-            `Failed to add object with ID '${target.id}' in collection with ID ` +
-              `'${collectionOf(type)}' as the object already exists`,
-          )
+      const guard = this.#guard(caller).within(transaction)
+      await requireTransaction(guard, transaction)
+      const ids = new Set<string>()
+      for (const { target, value } of resources) {
+        await guard.require('CREATE', target, () => value)
+        if (ids.has(target.id) || (await this.#parts.database.read(target)) !== null) {
+          throw taken(type, target.id)
         }
-        taken.add(target.id)
+        ids.add(target.id)
       }
       await this.#checkReferences(resources, Array.isArray(body))
       const writes = resources.map(
@@ -141,8 +148,10 @@ export class BusinessNetwork {
       const resource = resourceOf(withId(next(objectIn(before.text)), type, id), type, this.#judge)
       const { target, value } = resource
       const transaction = this.#registryTransaction('Update', type, { resources: [value] })
-      requireTransaction(guard, transaction)
-      guard.require('UPDATE', target, transaction.target)
+      const inside = guard.within(transaction)
+      await requireTransaction(inside, transaction)
+      // Rules are asked about the version that is replaced.
+      await inside.require('UPDATE', target, () => objectIn(before.text))
       await this.#checkReferences([resource], false)
       const write = { kind: 'update', target, resource: value } as const
       return this.#record(transaction, caller, [write], [value])
@@ -153,35 +162,39 @@ export class BusinessNetwork {
   remove(type: TypeDeclaration, id: string, expects: RevisionTest, caller: Caller): Promise<Made> {
     return this.#turns.take(async () => {
       const guard = this.#guard(caller)
-      await this.#current(type, id, expects, guard)
+      const before = await this.#current(type, id, expects, guard)
       const target = { type: type.qualifiedName, id }
       const fields = { resources: [], resourceIds: [id] }
       const transaction = this.#registryTransaction('Remove', type, fields)
-      requireTransaction(guard, transaction)
-      guard.require('DELETE', target, transaction.target)
+      const inside = guard.within(transaction)
+      await requireTransaction(inside, transaction)
+      await inside.require('DELETE', target, () => objectIn(before.text))
       return this.#record(transaction, caller, [{ kind: 'delete', target }], [])
     })
   }
 
   /**
-   * Submits a transaction: it is recorded with its id and time, which are given here.
-   *
-   * Processors are not run by this version: a transaction that has one is refused.
-   * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_UNAVAILABLE.
+   * Submits a transaction: its processors run, and what they changed is recorded with it, with the id
+   * and the time that it is given here; or nothing at all.
+   * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
-  submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Made> {
-    if (this.definition.processors.some(({ transaction }) => isA(type, transaction))) {
-      const message = `${type.name} has a processor, which this version cannot run`
-      throw new NetworkError('TRANSACTION_UNAVAILABLE', message)
-    }
+  submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Submitted> {
     const fields = submitted(given)
     return this.#turns.take(async () => {
       const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
       const resource = resourceOf(draft.resource, type, this.#judge)
       const transaction = { ...draft, resource: resource.value }
-      requireTransaction(this.#guard(caller), transaction)
+      await requireTransaction(this.#guard(caller).within(transaction), transaction)
       await this.#checkReferences([resource], false)
-      return this.#record(transaction, caller, [], [resource.value])
+      const processors = processorsFor(type, this.definition)
+      const { changes, events, returned } =
+        processors.length === 0
+          ? NOTHING_PROCESSED
+          : await process(this.#parts, processors, transaction, caller)
+      const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
+      if (!isRecorded(type)) return { reply, recorded: null }
+      const recorded = await this.#record(transaction, caller, changes, [], { events })
+      return { reply, recorded }
     })
   }
 
@@ -197,10 +210,11 @@ export class BusinessNetwork {
     return this.#turns.take(async () => {
       const { fields, writes } = await decide(this.#parts.database)
       const transaction = this.#parts.recorder.transaction(systemType(verb), fields)
-      const guard = this.#guard(caller)
-      requireTransaction(guard, transaction)
-      for (const { kind, target } of writes) {
-        guard.require(kind === 'create' ? 'CREATE' : 'UPDATE', target, transaction.target)
+      const guard = this.#guard(caller).within(transaction)
+      await requireTransaction(guard, transaction)
+      for (const { kind, target, resource } of writes) {
+        const before = kind === 'create' ? resource : await this.lookUp(target)
+        await guard.require(kind === 'create' ? 'CREATE' : 'UPDATE', target, () => before)
       }
       return this.#record(transaction, caller, writes, [])
     })
@@ -215,12 +229,19 @@ export class BusinessNetwork {
   /** Exchanges what is deployed, once `record` has recorded that; nothing else happens meanwhile. */
   replace(
     record: (database: ResourceDatabase, recorder: Recorder) => Promise<unknown>,
-    next: Pick<NetworkParts, 'definition' | 'control'>,
+    next: Pick<NetworkParts, 'definition' | 'control' | 'scripts'>,
   ): Promise<void> {
     return this.#turns.take(async () => {
       await record(this.#parts.database, this.#parts.recorder)
+      const { scripts } = this.#parts
       this.#parts = { ...this.#parts, ...next }
+      await scripts.close()
     })
+  }
+
+  /** Ends what runs for it. */
+  async close(): Promise<void> {
+    await this.#parts.scripts.close()
   }
 
   get #model(): Model {
@@ -232,7 +253,9 @@ export class BusinessNetwork {
   }
 
   #guard(caller: Caller): Guard {
-    return new Guard(this.#parts.control, this.#model, caller)
+    const { control, database, scripts } = this.#parts
+    const judge: RuleJudge = (request) => scripts.judge(request, conditionAnswerer(database))
+    return new Guard({ control, model: this.#model, caller, database, judge }, null)
   }
 
   #source(caller: Caller): ListSource {
@@ -248,7 +271,8 @@ export class BusinessNetwork {
   ): Promise<StoredResource> {
     const target = { type: type.qualifiedName, id }
     const stored = await this.#parts.database.read(target)
-    if (stored === null || !guard.allows('READ', target, null)) throw notFound(type, id)
+    if (stored === null) throw missing(type, id)
+    if (!(await guard.allows('READ', target, () => objectIn(stored.text)))) throw missing(type, id)
     if (expects(stored.revision)) return stored
     throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
   }
@@ -277,34 +301,26 @@ export class BusinessNetwork {
     caller: Caller,
     writes: readonly ResourceChange[],
     resources: readonly JsonObject[],
+    beside: Beside = {},
   ): Promise<Made> {
-    const recorded = await this.#parts.recorder.record(transaction, caller, writes)
+    const recorded = await this.#parts.recorder.record(transaction, caller, writes, beside)
     return { ...recorded, resources }
   }
 }
 
+const NOTHING_PROCESSED = { changes: [], events: [], returned: null }
+
 /** What a transaction of the system says and does. */
 export interface SystemTransaction {
   readonly fields: JsonObject
-  readonly writes: readonly ResourceChange[]
+  readonly writes: readonly Exclude<ResourceChange, { kind: 'delete' }>[]
 }
 
 /** Whoever submits must be allowed to, and to leave the historian's record of it. */
-function requireTransaction(guard: Guard, transaction: TransactionRecord): void {
-  guard.require('CREATE', transaction.target, transaction.target)
-  guard.require('CREATE', historianTarget(transaction), transaction.target)
-}
-
-/** The id of a registry, as Composer's messages name it. */
-function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
-  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
-}
-
-function notFound(type: TypeDeclaration, id: string): NetworkError {
-  return new NetworkError(
-    'RESOURCE_NOT_FOUND',
-    `Object with ID '${id}' in collection with ID '${collectionOf(type)}' does not exist`,
-  )
+async function requireTransaction(guard: Guard, transaction: TransactionRecord): Promise<void> {
+  await guard.require('CREATE', transaction.target, () => transaction.resource)
+  // The record is made when all is done, so a condition has nothing of it to look at.
+  await guard.require('CREATE', historianTarget(transaction), () => null)
 }
 
 /** `value` with the id of the path, which it may leave out. Errors: RESOURCE_ID_MISMATCH. */

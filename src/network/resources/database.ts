@@ -35,8 +35,18 @@ export type ResourceChange =
   | { readonly kind: 'create' | 'update'; readonly target: Target; readonly resource: JsonObject }
   | { readonly kind: 'delete'; readonly target: Target }
 
+/** Where resources are read from. */
+export interface ResourceReader {
+  /** One resource, or null. */
+  read(target: Target): Promise<StoredResource | null>
+  /** The resources that `selection` asks for, page by page. */
+  select(selection: Selection): AsyncIterable<StoredResource[]>
+  /** How many there are, `limit` and `offset` aside. */
+  count(selection: Selection): Promise<number>
+}
+
 /** The resources of one network: a database of the ledger, and nothing beside it. */
-export class ResourceDatabase {
+export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerService
   readonly #recordAsOwner: (changes: readonly Change[]) => Promise<Written>

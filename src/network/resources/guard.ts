@@ -1,50 +1,106 @@
-import type { AccessContext, AccessControl, Instance } from '../access/control.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type {
+  AccessContext,
+  AccessControl,
+  AskCondition,
+  Instance,
+  Subject,
+} from '../access/control.ts'
 import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-file.ts'
 import type { Model } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
+import type { ConditionRequest } from '../runtime/script-runner.ts'
 import { asInstance, type Caller } from './caller.ts'
+import type { ResourceReader, StoredResource } from './database.ts'
+import { objectIn } from './item.ts'
+import type { TransactionRecord } from './transaction-record.ts'
+
+/** Evaluates the condition of a rule for several resources: true, false, or null where it throws. */
+export type Judge = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
+
+/** What a guard is made of. */
+export interface GuardParts {
+  readonly control: AccessControl
+  readonly model: Model
+  readonly caller: Caller
+  /** Where the caller's own resource is found. */
+  readonly database: ResourceReader
+  readonly judge: Judge
+}
 
 /** Access rules, asked on behalf of one caller. */
 export class Guard {
-  readonly #control: AccessControl
-  readonly #model: Model
-  readonly #caller: Caller
+  readonly #parts: GuardParts
+  readonly #transaction: TransactionRecord | null
   readonly #context: AccessContext
+  #participant: Promise<JsonObject> | null = null
 
-  /** Errors: IDENTITY_UNKNOWN for a participant of a type that there is not. */
-  constructor(control: AccessControl, model: Model, caller: Caller) {
-    this.#control = control
-    this.#model = model
-    this.#caller = caller
+  /**
+   * `transaction` is the one that is being processed, or null.
+   * Errors: IDENTITY_UNKNOWN for a participant of a type that there is not.
+   */
+  constructor(parts: GuardParts, transaction: TransactionRecord | null) {
+    this.#parts = parts
+    this.#transaction = transaction
+    const { caller, model } = parts
     const participant = asInstance(caller.participant, model)
     if (participant === null) {
-      throw new NetworkError(
-        'IDENTITY_UNKNOWN',
-        `there is no participant type ${caller.participant.type}`,
-      )
+      const message = `there is no participant type ${caller.participant.type}`
+      throw new NetworkError('IDENTITY_UNKNOWN', message)
     }
-    this.#context = { participant, transaction: null }
+    const processed = transaction === null ? null : asInstance(transaction.target, model)
+    this.#context = { participant, transaction: processed }
   }
 
-  /** Whether the caller may do `operation` on `target` while `transaction` is processed, if one is. */
-  allows(operation: Operation, target: Target, transaction: Target | null): boolean {
-    const context = {
-      ...this.#context,
-      transaction: transaction === null ? null : asInstance(transaction, this.#model),
-    }
-    return this.#control.allows(operation, this.#instance(target), context)
+  /** The same caller while `transaction` is processed. */
+  within(transaction: TransactionRecord): Guard {
+    return new Guard(this.#parts, transaction)
+  }
+
+  /** Whether the caller may do `operation` on `target`, whose content is or was `content`. */
+  async allows(
+    operation: Operation,
+    target: Target,
+    content: () => JsonObject | null,
+  ): Promise<boolean> {
+    const subject = { ...this.#instance(target), content }
+    const [allowed] = await this.#parts.control.decide(
+      operation,
+      [subject],
+      this.#context,
+      this.#ask,
+    )
+    return allowed === true
+  }
+
+  /** What the caller may read of `resources`, instances of the type with that name. */
+  async readable<Row extends Pick<StoredResource, 'id' | 'text'>>(
+    typeName: string,
+    resources: readonly Row[],
+  ): Promise<Row[]> {
+    const { type } = this.#instance({ type: typeName, id: '' })
+    const subjects = resources.map(
+      ({ id, text }): Subject => ({ type, id, content: () => objectIn(text) }),
+    )
+    const allowed = await this.#parts.control.decide('READ', subjects, this.#context, this.#ask)
+    return resources.filter((_resource, at) => allowed[at])
   }
 
   /** Whether the caller may read all resources of `type`; null when it depends on which one. */
   readsAll(type: string): boolean | null {
-    return this.#control.allowsAll('READ', this.#instance({ type, id: '' }).type, this.#context)
+    const { control } = this.#parts
+    return control.allowsAll('READ', this.#instance({ type, id: '' }).type, this.#context)
   }
 
   /** Errors: ACCESS_DENIED. */
-  require(operation: Operation, target: Target, transaction: Target | null): void {
-    if (this.allows(operation, target, transaction)) return
-    const { type, id } = this.#caller.participant
+  async require(
+    operation: Operation,
+    target: Target,
+    content: () => JsonObject | null,
+  ): Promise<void> {
+    if (await this.allows(operation, target, content)) return
+    const { type, id } = this.#parts.caller.participant
     throw new NetworkError(
       'ACCESS_DENIED',
       `Participant '${type}#${id}' does not have '${operation}' access to resource ` +
@@ -52,8 +108,38 @@ export class Guard {
     )
   }
 
+  readonly #ask: AskCondition = async (rule, subjects) => {
+    const { participant, resource, transaction } = rule
+    return this.#parts.judge({
+      condition: rule.condition,
+      variables: {
+        participant: participant.variable,
+        resource: resource.variable,
+        transaction: transaction?.variable ?? null,
+      },
+      participant: await this.#participantContent(),
+      transaction: this.#transaction?.resource ?? null,
+      resources: subjects.map(({ content }) => content()),
+    })
+  }
+
+  #participantContent(): Promise<JsonObject> {
+    this.#participant ??= this.#readParticipant()
+    return this.#participant
+  }
+
+  async #readParticipant(): Promise<JsonObject> {
+    const { database, caller } = this.#parts
+    const stored = await database.read(caller.participant)
+    if (stored !== null) return objectIn(stored.text)
+    // The administrator of a network that is not recorded yet.
+    const { type, id } = caller.participant
+    const { identifier } = this.#context.participant.type
+    return { $class: type, [identifier ?? '']: id }
+  }
+
   #instance({ type, id }: Target): Instance {
-    const declaration = this.#model.type(type)
+    const declaration = this.#parts.model.type(type)
     if (declaration === null) throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${type}`)
     return { type: declaration, id }
   }

@@ -14,7 +14,7 @@ import type { BusinessNetwork } from './business-network.ts'
 import type { Caller } from './caller.ts'
 import type { ResourceDatabase } from './database.ts'
 import { invalid } from './instances.ts'
-import { objectIn } from './listing.ts'
+import { objectIn } from './item.ts'
 
 // An identity is a resource like any other, named by the SHA-256 of its secret. The ledger never sees
 // the secret, and everyone who has the ledger can tell who holds one.

@@ -1,5 +1,5 @@
 import { canonicalString } from '../../base/canonical-json.ts'
-import type { JsonObject } from '../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { Target } from '../model/relationship.ts'
 
 /** Bytes of an item's id in the ledger. */
@@ -41,4 +41,10 @@ export function itemOf(target: Target, resource: JsonObject): JsonObject {
 /** The text of the resource in the text of its item, which is canonical: `id` before `resource`. */
 export function resourceTextIn(itemId: string, itemText: string): string {
   return itemText.slice(`{"id":${canonicalString(itemId)},"resource":`.length, -1)
+}
+
+/** The object that a stored text holds. */
+export function objectIn(text: string): JsonObject {
+  const value: Json = JSON.parse(text)
+  return isJsonObject(value) ? value : {}
 }

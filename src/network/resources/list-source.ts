@@ -1,10 +1,10 @@
 import type { Model } from '../model/model.ts'
-import type { ResourceDatabase } from './database.ts'
+import type { ResourceReader } from './database.ts'
 import type { Guard } from './guard.ts'
 
 /** What resources are read from, on behalf of one caller. */
 export interface ListSource {
-  readonly database: ResourceDatabase
+  readonly database: ResourceReader
   readonly model: Model
   readonly guard: Guard
 }

@@ -1,8 +1,9 @@
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { type Filter, filterOf, projected } from '../../filter/index.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import type { Selection, StoredResource } from './database.ts'
 import { fieldTypesOf } from './field-types.ts'
+import type { Guard } from './guard.ts'
+import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 import { Resolver } from './resolve.ts'
 
@@ -13,6 +14,9 @@ export interface Listing {
   /** The resources as JSON texts, page by page. */
   readonly pages: AsyncIterable<string[]>
 }
+
+/** Resources that access rules are asked about at once. */
+const READ_AT_ONCE = 256
 
 /** A filter that asks for everything. */
 const NO_FILTER: Filter = {
@@ -62,11 +66,11 @@ async function readable(
       return { total: await database.count(selection), pages: database.select(selection) }
     case null: {
       const { limit, offset } = selection
-      const mayRead = ({ id }: StoredResource) => guard.allows('READ', { type, id }, null)
-      const all = () => database.select({ ...selection, limit: null, offset: 0 })
+      const all = () =>
+        readablePages(guard, type, database.select({ ...selection, limit: null, offset: 0 }))
       let total = 0
-      for await (const page of all()) total += page.filter(mayRead).length
-      return { total, pages: sliced(filtered(all(), mayRead), offset, limit) }
+      for await (const page of all()) total += page.length
+      return { total, pages: sliced(all(), offset, limit) }
     }
   }
 }
@@ -75,11 +79,16 @@ async function* paged<Row>(rows: Row[]): AsyncGenerator<Row[]> {
   if (rows.length > 0) yield rows
 }
 
-async function* filtered<Row>(
-  pages: AsyncIterable<Row[]>,
-  keep: (row: Row) => boolean,
-): AsyncGenerator<Row[]> {
-  for await (const page of pages) yield page.filter(keep)
+async function* readablePages(
+  guard: Guard,
+  type: string,
+  pages: AsyncIterable<StoredResource[]>,
+): AsyncGenerator<StoredResource[]> {
+  for await (const page of pages) {
+    for (let at = 0; at < page.length; at += READ_AT_ONCE) {
+      yield await guard.readable(type, page.slice(at, at + READ_AT_ONCE))
+    }
+  }
 }
 
 /** What is left after passing over `offset` rows, `limit` of them at most. */
@@ -119,10 +128,4 @@ async function* presented(
     }
     yield texts
   }
-}
-
-/** The object that a stored text holds. */
-export function objectIn(text: string): JsonObject {
-  const value: Json = JSON.parse(text)
-  return isJsonObject(value) ? value : {}
 }

@@ -14,8 +14,9 @@ import { type Problem, pointer } from '../model/problem.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { parameterTypeText, parameterValue, type QueryValue } from '../queries/parameter.ts'
 import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
+import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
-import { type Listing, objectIn, resourceFilter } from './listing.ts'
+import { type Listing, resourceFilter } from './listing.ts'
 import { Resolver } from './resolve.ts'
 
 /** A request for what a named query finds. */
@@ -41,14 +42,26 @@ export async function runQuery(
   if (query === undefined) throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
   const { model } = source
   const filter = resourceFilter(request, model, query.type)
-  const given = argumentsOf(query, request, model)
-  const predicate = predicateOf(query.where, query.type, model, given)
+  const found = await selectedResources(source, query, request)
+  return filteredListing(source, found, filter)
+}
+
+/**
+ * The resources that `query` selects, in its order, of those that the caller may read; `request` has
+ * its parameters as texts. Errors: PARAMETER_INVALID.
+ */
+export async function selectedResources(
+  source: ListSource,
+  query: NamedQuery,
+  request: QueryRequest['query'],
+): Promise<JsonObject[]> {
+  const given = argumentsOf(query, request, source.model)
+  const predicate = predicateOf(query.where, query.type, source.model, given)
   const order = query.order.map(({ path, descending }) => ({ path, descending }))
   const selected = await selectedBy(source, query, predicate, order)
   const skip = countOf(query.skip, given) ?? 0
   const limit = countOf(query.limit, given)
-  const found = selected.slice(skip, limit === null ? undefined : skip + limit)
-  return filteredListing(source, found, filter)
+  return selected.slice(skip, limit === null ? undefined : skip + limit)
 }
 
 async function selectedBy(
@@ -61,11 +74,9 @@ async function selectedBy(
   const all = guard.readsAll(type.qualifiedName)
   if (all === false) return found
   for await (const page of database.select({ type, where, order, limit: null, offset: 0 })) {
-    for (const { id, text } of page) {
-      if (all === null && !guard.allows('READ', { type: type.qualifiedName, id }, null)) continue
-      const resource = objectIn(text)
-      if (holds(resource)) found.push(resource)
-    }
+    const matching = page.filter(({ text }) => holds(objectIn(text)))
+    const mine = all === null ? await guard.readable(type.qualifiedName, matching) : matching
+    for (const { text } of mine) found.push(objectIn(text))
     if (found.length > RESULTS_MAX) {
       const message = `the query finds more than ${RESULTS_MAX} resources: make it narrower`
       throw new NetworkError('PARAMETER_INVALID', message)

@@ -12,6 +12,13 @@ export interface Recorded extends Written {
   readonly revision: number
 }
 
+/** What is recorded beside a transaction and its writes. */
+export interface Beside {
+  readonly events?: readonly JsonObject[]
+  /** In front of all else. */
+  readonly also?: readonly Change[]
+}
+
 /** Makes the blocks of one network: one for each transaction. */
 export class Recorder {
   readonly #database: ResourceDatabase
@@ -31,15 +38,18 @@ export class Recorder {
     return transactionOf(type, uuidV7(nowMs), nowMs, fields)
   }
 
-  /** Records `also`, `transaction`, the historian's record of it, and `writes`, in one block. */
+  /**
+   * Records `also`, `transaction`, the historian's record of it with its `events`, and `writes`, in
+   * one block.
+   */
   async record(
     transaction: TransactionRecord,
     caller: Caller,
     writes: readonly ResourceChange[],
-    also: readonly Change[] = [],
+    { events = [], also = [] }: Beside = {},
   ): Promise<Recorded> {
     const before = [...(this.#deployment ?? []), ...also]
-    const changes = [...recordsOf(transaction, caller), ...writes]
+    const changes = [...recordsOf(transaction, caller, events), ...writes]
     const written = await this.#database.record(changes, before)
     // Only now: when the block was refused, the next change has to bring the network along again.
     this.#deployment = null

@@ -2,6 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Property, TypeDeclaration } from '../model/model.ts'
 import { targetOfCanonical } from '../model/relationship.ts'
+import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 
 /** Relationships that one request may follow: in a net of them ways multiply. */
@@ -77,11 +78,11 @@ export class Resolver {
 
   async #load(target: { type: string; id: string }): Promise<JsonObject | null> {
     const { database, guard, model } = this.#source
-    if (model.type(target.type) === null || !guard.allows('READ', target, null)) return null
+    if (model.type(target.type) === null) return null
     const stored = await database.read(target)
     if (stored === null) return null
-    const value: Json = JSON.parse(stored.text)
-    return isJsonObject(value) ? value : null
+    const value = objectIn(stored.text)
+    return (await guard.allows('READ', target, () => value)) ? value : null
   }
 
   #typeOf({ $class: name }: JsonObject): TypeDeclaration | null {

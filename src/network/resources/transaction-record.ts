@@ -30,7 +30,11 @@ export function historianTarget({ target }: TransactionRecord): Target {
 }
 
 /** What every transaction leaves before its own writes: itself, and the historian's record of it. */
-export function recordsOf(transaction: TransactionRecord, caller: Caller): ResourceChange[] {
+export function recordsOf(
+  transaction: TransactionRecord,
+  caller: Caller,
+  events: readonly JsonObject[],
+): ResourceChange[] {
   const { target, resource, timestamp } = transaction
   const record = {
     $class: systemType('HistorianRecord'),
@@ -38,7 +42,7 @@ export function recordsOf(transaction: TransactionRecord, caller: Caller): Resou
     transactionType: target.type,
     transactionInvoked: relationshipText(target),
     ...actorOf(caller),
-    eventsEmitted: [],
+    eventsEmitted: [...events],
     transactionTimestamp: timestamp,
   }
   return [

@@ -3,6 +3,7 @@ import {
   newQuickJSWASMModuleFromVariant,
   newVariant,
   type QuickJSContext,
+  type QuickJSHandle,
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core'
@@ -40,11 +41,22 @@ export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 /** What a guest may call: synchronous, text in and text out. */
 export type HostFunction = (request: string) => string
 
+/** One script; its name is shown in messages. */
+export interface Script {
+  readonly name: string
+  readonly text: string
+}
+
 /** How a guest is made. */
 export interface GuestOptions {
-  /** Evaluated in order as global scripts; the name is shown in stack traces. */
-  readonly scripts: readonly { readonly name: string; readonly text: string }[]
-  /** The guest's global function `host`. */
+  /**
+   * Evaluated first, as all are as a global script; its value is a function, which is what calls go
+   * to. It is held here, not by a name that the scripts behind it could take.
+   */
+  readonly program: Script
+  /** Evaluated after the program, in order. */
+  readonly scripts: readonly Script[]
+  /** The global function `host`, which is there for the program alone. */
   readonly host: HostFunction
   /** The most memory that the guest and its engine may take, bytes. */
   readonly memoryBytes: number
@@ -69,16 +81,19 @@ export class Guest {
   readonly #clock: () => number
   readonly #limit: { untilMs: number }
   readonly #bootedBytes: number
+  readonly #entry: QuickJSHandle
   #lost = false
 
   private constructor(
     memory: WasmMemory,
     context: QuickJSContext,
     runtime: QuickJSRuntime,
+    entry: QuickJSHandle,
     clock: () => number,
     limit: { untilMs: number },
   ) {
     this.#memory = memory
+    this.#entry = entry
     this.#context = context
     this.#runtime = runtime
     this.#clock = clock
@@ -89,7 +104,7 @@ export class Guest {
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
-    const { scripts, host, memoryBytes, nowMs } = options
+    const { program, scripts, host, memoryBytes, nowMs } = options
     const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
@@ -106,16 +121,10 @@ export class Guest {
     )
     context.setProp(context.global, 'host', called)
     called.dispose()
-    for (const { name, text } of scripts) {
-      const result = context.evalCode(text, name, { type: 'global' })
-      if (result.error !== undefined) {
-        const thrown: unknown = context.dump(result.error)
-        result.error.dispose()
-        throw new GuestBootError(`${name}: ${messageOf(thrown)}`)
-      }
-      result.value.dispose()
-    }
-    return new Guest(memory, context, runtime, nowMs, limit)
+    const entry = loaded(context, program)
+    context.setProp(context.global, 'host', context.undefined)
+    for (const script of scripts) loaded(context, script).dispose()
+    return new Guest(memory, context, runtime, entry, nowMs, limit)
   }
 
   /** Whether this guest must be replaced by a new one before the next call. */
@@ -124,15 +133,15 @@ export class Guest {
   }
 
   /**
-   * Calls the guest's global function `name` with the text `request`. It returns a text, or a promise
-   * of one; whatever it left in its memory is forgotten before the next call.
+   * Calls the program's function with the text `request`. It returns a text, or a promise of one;
+   * whatever it left in its memory is forgotten before the next call.
    */
-  call(name: string, request: string, deadlineMs: number): GuestAnswer {
-    if (this.#lost) throw new Error('this guest has given way: boot another')
+  call(request: string, deadlineMs: number): GuestAnswer {
+    if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
     new Uint8Array(this.#memory.buffer).set(this.#booted)
     this.#limit.untilMs = this.#clock() + deadlineMs
     try {
-      return this.#call(name, request)
+      return this.#call(request)
     } catch (error) {
       // Not an error of the guest's code but of the engine, or of V8 under it (its stack, say):
       // nothing is known of the engine's state any more.
@@ -143,11 +152,10 @@ export class Guest {
     }
   }
 
-  #call(name: string, request: string): GuestAnswer {
+  #call(request: string): GuestAnswer {
     const context = this.#context
-    const callee = context.getProp(context.global, name)
     const argument = context.newString(request)
-    const result = context.callFunction(callee, context.undefined, argument)
+    const result = context.callFunction(this.#entry, context.undefined, argument)
     if (result.error !== undefined) return this.#failure(context.dump(result.error))
     const pending = this.#runtime.executePendingJobs()
     if (pending.error !== undefined) return this.#failure(context.dump(pending.error))
@@ -178,6 +186,15 @@ export class Guest {
 /** A script of a network that cannot even be loaded. */
 export class GuestBootError extends Error {
   override readonly name = 'GuestBootError'
+}
+
+/** The value of `script`. Errors: GuestBootError. */
+function loaded(context: QuickJSContext, { name, text }: Script): QuickJSHandle {
+  const result = context.evalCode(text, name, { type: 'global' })
+  if (result.error === undefined) return result.value
+  const thrown: unknown = context.dump(result.error)
+  result.error.dispose()
+  throw new GuestBootError(`${name}: ${messageOf(thrown)}`)
 }
 
 /** A copy of the memory up to its last byte that is not zero. */

@@ -1,18 +1,19 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { GuestAnswer } from './guest.ts'
-
-/** One script of a guest. */
-export interface Script {
-  readonly name: string
-  readonly text: string
-}
+import type { GuestAnswer, Script } from './guest.ts'
 
 /** Which of the two guests of a sandbox: see `sandbox.ts`. */
 export type Role = 'processors' | 'conditions'
 
+/** What both guests of a sandbox load. */
+export interface GuestScripts {
+  /** What calls go to: see `GuestOptions`. */
+  readonly program: Script
+  /** The network's own. */
+  readonly scripts: readonly Script[]
+}
+
 /** What the thread is started with. */
-export interface SandboxStart {
-  readonly scripts: Readonly<Record<Role, readonly Script[]>>
+export interface SandboxStart extends GuestScripts {
   readonly memoryBytes: number
   readonly bootMs: number
   /** Its first element is raised when something was put into `answers`. */
@@ -21,10 +22,9 @@ export interface SandboxStart {
   readonly answers: MessagePort
 }
 
-/** A call of a guest's global function. */
+/** A call of a guest's program. */
 export interface GuestCall {
   readonly role: Role
-  readonly name: string
   readonly request: string
   readonly deadlineMs: number
 }
@@ -49,5 +49,5 @@ export type FromSandbox =
   | { readonly asked: string }
   /** The value of what was to be evaluated meanwhile. */
   | { readonly evaluated: GuestAnswer }
-  /** The answer to the call. */
-  | { readonly done: GuestAnswer }
+  /** The answer to the call; `ready` follows when guests have been made anew behind it. */
+  | { readonly done: GuestAnswer; readonly renewing: boolean }

@@ -1,31 +1,41 @@
 import { expect, it, onTestFinished } from 'vitest'
 import type { GuestAnswer } from './guest.ts'
-import { Sandbox, SandboxError, type SandboxHost } from './sandbox.ts'
+import { type Answerer, Sandbox, SandboxError } from './sandbox.ts'
 
-const script = {
-  name: 'evaluate.js',
-  text: `var count = 0
-    function evaluate(code) { return String((0, eval)(code)) }
-    async function later(code) { return String(await (0, eval)(code)) }`,
+const program = {
+  name: 'program.js',
+  text: `var count = 0; var ask = host; (code) => {
+    const value = (0, eval)(code)
+    return value instanceof Promise ? value.then(String) : String(value)
+  }`,
 }
 const deadlineMs = 250
-const silent: SandboxHost = { answer: async () => 'nothing' }
+const silent: Answerer = async () => 'nothing'
+const options = {
+  program,
+  scripts: [],
+  memoryBytes: 64 * 1024 * 1024,
+  bootMs: 2_000,
+}
 
 async function started(): Promise<Sandbox> {
-  const scripts = { processors: [script], conditions: [script] }
-  const sandbox = await Sandbox.start({ scripts, memoryBytes: 64 * 1024 * 1024, bootMs: 2_000 })
+  const sandbox = await Sandbox.start(options)
   onTestFinished(() => sandbox.close())
   return sandbox
 }
-const evaluate = (sandbox: Sandbox, request: string, host = silent): Promise<GuestAnswer> =>
-  sandbox.call({ role: 'processors', name: 'evaluate', request, deadlineMs }, host)
+const evaluate = (
+  sandbox: Sandbox,
+  request: string,
+  answer = silent,
+  withinMs = deadlineMs,
+): Promise<GuestAnswer> =>
+  sandbox.call({ role: 'processors', request, deadlineMs: withinMs }, answer)
 
 it('gives back what the script returns, or a promise of it', async () => {
   const sandbox = await started()
   expect(await evaluate(sandbox, '6 * 7')).toEqual({ value: '42' })
-  const call = { role: 'processors', name: 'later', deadlineMs } as const
-  const request = '(async () => { await null; return "later" })()'
-  expect(await sandbox.call({ ...call, request }, silent)).toEqual({ value: 'later' })
+  const later = '(async () => { await null; return "later" })()'
+  expect(await evaluate(sandbox, later)).toEqual({ value: 'later' })
 })
 
 it('forgets everything that a call leaves behind', async () => {
@@ -40,30 +50,27 @@ it('forgets everything that a call leaves behind', async () => {
 it('answers what the script asks, while the script waits', async () => {
   const sandbox = await started()
   const asked: string[] = []
-  const host: SandboxHost = {
-    async answer(request) {
-      asked.push(request)
-      if (request === 'no') throw new Error('that is refused')
-      return request.toUpperCase()
-    },
+  const host: Answerer = async (request) => {
+    asked.push(request)
+    if (request === 'no') throw new Error('that is refused')
+    return request.toUpperCase()
   }
-  const value = `(() => { let text = host('a') + host('b')
-    try { host('no') } catch (error) { text += error.message }
+  const value = `(() => { let text = ask('a') + ask('b')
+    try { ask('no') } catch (error) { text += error.message }
     return text })()`
   expect(await evaluate(sandbox, value, host)).toEqual({ value: 'ABthat is refused' })
   expect(asked).toEqual(['a', 'b', 'no'])
 })
 
-it('evaluates a condition while a processor waits for what it protects', async () => {
+it('evaluates a condition while a processor waits for what it protects, and answers that too', async () => {
   const sandbox = await started()
-  const host: SandboxHost = {
-    async answer(request, evaluateCondition) {
-      const answer = await evaluateCondition({ name: 'evaluate', request, deadlineMs })
-      return JSON.stringify(answer)
-    },
+  const host: Answerer = async (request, evaluateCondition) => {
+    const answer = await evaluateCondition({ request, deadlineMs }, async (asked) => `<${asked}>`)
+    return JSON.stringify(answer)
   }
-  const code = `count = 5; host('count + 1')`
-  expect(await evaluate(sandbox, code, host)).toEqual({ value: '{"value":"1"}' })
+  const code = `count = 5; ask('ask("x") + (count + 1)') + ask('1')`
+  const value = '{"value":"<x>1"}{"value":"1"}'
+  expect(await evaluate(sandbox, code, host)).toEqual({ value })
 })
 
 it.each([
@@ -79,21 +86,30 @@ it.each([
   ['endless recursion', 'function f() { f() }; f()', 'MEMORY'],
 ])('ends %s, and the next call is as if it had not been', async (_name, code, failed) => {
   const sandbox = await started()
-  expect(await evaluate(sandbox, code)).toMatchObject({ failed })
+  const withinMs = failed === 'MEMORY' ? 10_000 : deadlineMs
+  expect(await evaluate(sandbox, code, silent, withinMs)).toMatchObject({ failed })
   expect(await evaluate(sandbox, 'count += 1')).toEqual({ value: '1' })
 })
 
 it('ends a script that waits for ever', async () => {
   const sandbox = await started()
-  const call = { role: 'processors', name: 'later', deadlineMs } as const
   for (const request of ['new Promise(() => {})', '(async () => { for (;;) await null })()']) {
-    expect(await sandbox.call({ ...call, request }, silent)).toMatchObject({ failed: 'DEADLINE' })
+    expect(await evaluate(sandbox, request)).toMatchObject({ failed: 'DEADLINE' })
   }
 })
 
 it('reaches nothing of the machine', async () => {
   const sandbox = await started()
-  const names = ['process', 'require', 'fetch', 'setTimeout', 'Deno', 'WebAssembly', 'console']
+  const names = [
+    'host',
+    'process',
+    'require',
+    'fetch',
+    'setTimeout',
+    'Deno',
+    'WebAssembly',
+    'console',
+  ]
   const look = `${JSON.stringify(names)}.map((name) => typeof globalThis[name]).join()`
   expect(await evaluate(sandbox, look)).toEqual({ value: names.map(() => 'undefined').join() })
   const wayOut = 'this.constructor.constructor("return typeof process")()'
@@ -102,9 +118,7 @@ it('reaches nothing of the machine', async () => {
 })
 
 it('tells which script cannot be loaded, and why', async () => {
-  const broken = { name: 'lib/broken.js', text: 'function (' }
-  const scripts = { processors: [script, broken], conditions: [script] }
-  const options = { scripts, memoryBytes: 64 * 1024 * 1024, bootMs: 2_000 }
-  await expect(Sandbox.start(options)).rejects.toThrow(SandboxError)
-  await expect(Sandbox.start(options)).rejects.toThrow('lib/broken.js: SyntaxError')
+  const scripts = [{ name: 'lib/broken.js', text: 'function (' }]
+  await expect(Sandbox.start({ ...options, scripts })).rejects.toThrow(SandboxError)
+  await expect(Sandbox.start({ ...options, scripts })).rejects.toThrow('lib/broken.js: SyntaxError')
 })

@@ -1,6 +1,6 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import type { GuestAnswer } from './guest.ts'
-import type { Answer, FromSandbox, GuestCall, Role, SandboxStart, Script } from './messages.ts'
+import type { Answer, FromSandbox, GuestCall, GuestScripts, SandboxStart } from './messages.ts'
 
 /** The engine calls itself; its own bound comes first, if the thread has room for that. */
 const STACK_MB = 16
@@ -8,23 +8,21 @@ const STACK_MB = 16
 const GRACE_MS = 1_000
 
 /** How a sandbox is made. */
-export interface SandboxOptions {
-  /** What each of the guests loads. */
-  readonly scripts: Readonly<Record<Role, readonly Script[]>>
+export interface SandboxOptions extends GuestScripts {
   /** The most memory of one guest, bytes. */
   readonly memoryBytes: number
   /** How long a guest may take to load its scripts, milliseconds. */
   readonly bootMs: number
 }
 
-/** What the guests of a sandbox ask of their network, in the guest's own words. */
-export interface SandboxHost {
-  /** Answers `host(request)`; what it throws, the guest sees. */
-  answer(request: string, evaluate: Evaluate): Promise<string>
-}
+/** Answers `host(request)` of a guest; what it throws, the guest sees. */
+export type Answerer = (request: string, evaluate: Evaluate) => Promise<string>
 
-/** Calls a function of the guest that evaluates conditions. */
-export type Evaluate = (call: Omit<GuestCall, 'role'>) => Promise<GuestAnswer>
+/** Calls the guest that evaluates conditions, while the other one waits for an answer. */
+export type Evaluate = (
+  call: Omit<GuestCall, 'role'>,
+  answer: (request: string) => Promise<string>,
+) => Promise<GuestAnswer>
 
 /** Called when something came from the thread, or it has ended (null). */
 type Listener = (message: FromSandbox | null) => void
@@ -52,9 +50,9 @@ export class Sandbox {
     return new Sandbox(options, await Thread.start(options))
   }
 
-  /** Calls a guest's global function; `host` answers what it asks meanwhile. */
-  call(call: GuestCall, host: SandboxHost): Promise<GuestAnswer> {
-    const turn = this.#last.then(() => this.#call(call, host))
+  /** Calls a guest; `answer` is for what it asks meanwhile. */
+  call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
+    const turn = this.#last.then(() => this.#call(call, answer))
     this.#last = turn.catch(() => {})
     return turn
   }
@@ -66,12 +64,14 @@ export class Sandbox {
     this.#thread = null
   }
 
-  async #call(call: GuestCall, host: SandboxHost): Promise<GuestAnswer> {
+  async #call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
+    if (this.#thread !== null && !(await this.#thread.isReady())) {
+      await this.#thread.end()
+      this.#thread = null
+    }
     if (this.#closed) return { failed: 'LOST', message: 'the sandbox is closed' }
     this.#thread ??= await Thread.start(this.#options)
-    const answer = await this.#thread.call(call, host)
-    if (this.#thread?.ended) this.#thread = null
-    return answer
+    return this.#thread.call(call, answer)
   }
 }
 
@@ -86,32 +86,41 @@ class Thread {
   readonly #signal: Int32Array<SharedArrayBuffer>
   readonly #answers: MessageChannel['port1']
   #listener: Listener = () => {}
-  ended = false
+  /** Settles when worn guests have been made anew: null when that failed. */
+  #renewal: Promise<FromSandbox | null> | null = null
+  readonly #renewalMs: number
+  #ended = false
 
   private constructor(
     worker: Worker,
     signal: Int32Array<SharedArrayBuffer>,
     channel: MessageChannel,
+    renewalMs: number,
   ) {
     this.#worker = worker
+    this.#renewalMs = renewalMs
     this.#signal = signal
     this.#answers = channel.port1
     channel.port1.unref()
-    worker.on('message', (message: FromSandbox) => this.#listener(message))
+    worker.on('message', (message: FromSandbox) => {
+      const listener = this.#listener
+      if ('done' in message && message.renewing) this.#renewal = this.#next(this.#renewalMs)
+      listener(message)
+    })
     // Out of memory beside the guest's, say: what follows is the exit.
     worker.on('error', () => {})
     worker.on('exit', () => {
-      this.ended = true
+      this.#ended = true
       channel.port1.close()
       this.#listener(null)
     })
   }
 
-  static async start({ scripts, memoryBytes, bootMs }: SandboxOptions): Promise<Thread> {
+  static async start(options: SandboxOptions): Promise<Thread> {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const channel = new MessageChannel()
     const signal = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-    const start: SandboxStart = { scripts, memoryBytes, bootMs, signal, answers: channel.port2 }
+    const start: SandboxStart = { ...options, signal, answers: channel.port2 }
     const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
       name: 'network-sandbox',
       workerData: start,
@@ -119,40 +128,62 @@ class Thread {
       env: {},
       resourceLimits: { stackSizeMb: STACK_MB },
     })
-    const thread = new Thread(worker, signal, channel)
-    const first = await thread.#next(2 * bootMs + GRACE_MS)
+    const bootsMs = 2 * options.bootMs + GRACE_MS
+    const thread = new Thread(worker, signal, channel, bootsMs)
+    const first = await thread.#next(bootsMs)
     if (first !== null && 'ready' in first) return thread
     await thread.end()
     throw new SandboxError(first !== null && 'failed' in first ? first.failed : 'it did not start')
   }
 
+  /** Whether it can be called, once guests that had to be made anew are there. */
+  async isReady(): Promise<boolean> {
+    if (this.#renewal !== null && (await this.#renewal) === null) return false
+    this.#renewal = null
+    return !this.#ended
+  }
+
   /** One call; the thread is ended when it does not answer in time. */
-  async call(call: GuestCall, host: SandboxHost): Promise<GuestAnswer> {
-    const evaluate: Evaluate = async (inner) => {
-      const message = await this.#answer({ evaluate: { ...inner, role: 'conditions' } }, inner)
+  async call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
+    const evaluate: Evaluate = async (inner, answerCondition) => {
+      const evaluated = this.#answer({ evaluate: { ...inner, role: 'conditions' } }, inner)
+      const message = await this.#converse(evaluated, inner, answerCondition)
       if (message !== null && 'evaluated' in message) return message.evaluated
       return { failed: 'LOST', message: 'the sandbox has ended' }
     }
+    const first = this.#next(call.deadlineMs + GRACE_MS)
     this.#worker.postMessage({ call })
-    let message = await this.#next(call.deadlineMs + GRACE_MS)
-    while (message !== null && 'asked' in message) {
-      const answer = await answered(host, message.asked, evaluate)
-      message = await this.#answer(answer, call)
-    }
+    const message = await this.#converse(first, call, (request) => answer(request, evaluate))
     if (message !== null && 'done' in message) return message.done
-    const late = !this.ended
+    const late = !this.#ended
     await this.end()
     if (late) return { failed: 'DEADLINE', message: 'out of time' }
     return { failed: 'MEMORY', message: 'the sandbox ran out of memory' }
   }
 
   async end(): Promise<void> {
-    this.ended = true
+    this.#ended = true
     await this.#worker.terminate()
   }
 
-  #answer(answer: Answer, { deadlineMs }: { deadlineMs: number }): Promise<FromSandbox | null> {
-    if (this.ended) return Promise.resolve(null)
+  /** Answers what a guest asks until it has done with its call. */
+  async #converse(
+    first: Promise<FromSandbox | null>,
+    call: Pick<GuestCall, 'deadlineMs'>,
+    answer: (request: string) => Promise<string>,
+  ): Promise<FromSandbox | null> {
+    let message = await first
+    while (message !== null && 'asked' in message) {
+      message = await this.#answer(await answered(answer, message.asked), call)
+    }
+    return message
+  }
+
+  #answer(
+    answer: Answer,
+    { deadlineMs }: Pick<GuestCall, 'deadlineMs'>,
+  ): Promise<FromSandbox | null> {
+    if (this.#ended) return Promise.resolve(null)
     const next = this.#next(deadlineMs + GRACE_MS)
     this.#answers.postMessage(answer)
     Atomics.store(this.#signal, 0, 1)
@@ -172,9 +203,12 @@ class Thread {
   }
 }
 
-async function answered(host: SandboxHost, request: string, evaluate: Evaluate): Promise<Answer> {
+async function answered(
+  answer: (request: string) => Promise<string>,
+  request: string,
+): Promise<Answer> {
   try {
-    return { answer: await host.answer(request, evaluate) }
+    return { answer: await answer(request) }
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) }
   }

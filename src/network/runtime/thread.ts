@@ -7,31 +7,7 @@ import type { Answer, FromSandbox, GuestCall, Role, SandboxStart, ToSandbox } fr
 // evaluated while a processor waits for what the rule protects. Whatever a guest does, this thread is
 // all that it holds up; the main thread ends it when even the guest's deadline does not.
 
-/** The guest of one role, made anew when it is worn. */
-class Post {
-  readonly #boot: () => Promise<Guest>
-  #guest: Guest
-
-  private constructor(boot: () => Promise<Guest>, guest: Guest) {
-    this.#boot = boot
-    this.#guest = guest
-  }
-
-  static async open(boot: () => Promise<Guest>): Promise<Post> {
-    return new Post(boot, await boot())
-  }
-
-  call({ name, request, deadlineMs }: GuestCall): GuestAnswer {
-    if (this.#guest.worn) return { failed: 'LOST', message: 'the guest has to be made anew' }
-    return this.#guest.call(name, request, deadlineMs)
-  }
-
-  async renew(): Promise<void> {
-    if (this.#guest.worn) this.#guest = await this.#boot()
-  }
-}
-
-/** `host` of the processors: asks the main thread, and waits for it without leaving the guest. */
+/** `host` of a guest: asks the main thread, and waits for it without leaving the guest. */
 function waitingHost(
   { signal, answers }: SandboxStart,
   port: MessagePort,
@@ -57,30 +33,45 @@ function next(signal: Int32Array<SharedArrayBuffer>, answers: MessagePort): Answ
   return received.message
 }
 
-const noHost: HostFunction = () => {
-  throw new Error('a condition sees what it is given, and asks for nothing')
+function nothingInside(): never {
+  throw new Error('no condition is evaluated inside another')
 }
 
 async function run(start: SandboxStart, port: MessagePort): Promise<void> {
-  const { scripts, memoryBytes, bootMs } = start
+  const { program, scripts, memoryBytes, bootMs } = start
   const send = (message: FromSandbox) => port.postMessage(message)
   const nowMs = () => performance.now()
-  const open = (role: Role, host: HostFunction) =>
-    Post.open(() => Guest.boot({ scripts: scripts[role], host, memoryBytes, nowMs }, bootMs))
+  const boot = (role: Role): Promise<Guest> => {
+    const host = waitingHost(start, port, role === 'processors' ? inside : nothingInside)
+    return Guest.boot({ program, scripts, host, memoryBytes, nowMs }, bootMs)
+  }
+  // Assigned below, before anything is called.
+  const inside = (call: GuestCall) => guests.conditions.call(call.request, call.deadlineMs)
+  let guests: Record<Role, Guest>
   try {
-    const conditions = await open('conditions', noHost)
-    const host = waitingHost(start, port, (call) => conditions.call(call))
-    const posts = { conditions, processors: await open('processors', host) }
-    // The main thread sends one call at a time.
-    port.on('message', async ({ call }: ToSandbox) => {
-      await Promise.all([posts.conditions.renew(), posts.processors.renew()])
-      send({ done: posts[call.role].call(call) })
-    })
+    guests = { conditions: await boot('conditions'), processors: await boot('processors') }
     send({ ready: true })
   } catch (error) {
     send({ failed: error instanceof Error ? error.message : String(error) })
+    return
   }
+  // The main thread sends one call at a time.
+  port.on('message', async ({ call }: ToSandbox) => {
+    const done = guests[call.role].call(call.request, call.deadlineMs)
+    const worn = ROLES.filter((role) => guests[role].worn)
+    send({ done, renewing: worn.length > 0 })
+    if (worn.length === 0) return
+    for (const role of worn) guests[role] = await boot(role)
+    send({ ready: true })
+  })
 }
 
+const ROLES: readonly Role[] = ['conditions', 'processors']
+
+// The offset of the machine's time zone is all that an engine asks of it; here it is UTC everywhere,
+// so that a transaction does on every node what it did on the first.
+Date.prototype.getTimezoneOffset = () => 0
+
 assert(parentPort !== null)
+// What `Sandbox` starts this thread with.
 await run(workerData as SandboxStart, parentPort)

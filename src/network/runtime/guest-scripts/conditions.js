@@ -1,19 +1,44 @@
-// Runs inside the guest of the access rules, after `resources.js` and the network's own scripts.
+// Runs inside a guest, after `processors.js`: conditions of access rules, and the program itself.
 
-/* global fromJson */
+/* global MODEL, IDENTITIES, resourceWith, processTransaction, getAssetRegistry, getParticipantRegistry, getTransactionRegistry, getFactory, getSerializer, emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console */
 
-/** Asks each of `cases` its condition: `true`, `false`, or null where it throws. */
-function judge(requestText) {
-  const { cases } = JSON.parse(requestText)
-  return JSON.stringify(cases.map(answer))
+/** Asks each of `resources` the condition: true, false, or null where it throws. */
+function judge({ condition, variables, participant, transaction, resources }) {
+  const names = ['participant', 'resource', 'transaction'].filter((name) => variables[name])
+  let test
+  try {
+    test = new Function(...names.map((name) => variables[name]), `return (${condition})`)
+  } catch {
+    return resources.map(() => null)
+  }
+  return resources.map((resource) => {
+    IDENTITIES.clear()
+    const values = { participant, resource, transaction }
+    try {
+      return Boolean(test(...names.map((name) => values[name] && resourceWith(values[name]))))
+    } catch {
+      return null
+    }
+  })
 }
 
-function answer({ condition, bindings }) {
-  try {
-    const names = Object.keys(bindings)
-    const values = names.map((name) => (bindings[name] === null ? null : fromJson(bindings[name])))
-    return Boolean(new Function(...names, `return (${condition})`)(...values))
-  } catch {
-    return null
-  }
+// All that a network's scripts see. `query` and the like are plain globals, as in a browser.
+for (const [name, value] of Object.entries({
+  ...{
+    getAssetRegistry,
+    getParticipantRegistry,
+    getTransactionRegistry,
+    getFactory,
+    getSerializer,
+  },
+  ...{ emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console },
+})) {
+  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
+}
+
+/** What the sandbox calls. */
+function program(requestText) {
+  const given = JSON.parse(requestText)
+  if ('condition' in given) return JSON.stringify(judge(given))
+  return processTransaction(given)
 }

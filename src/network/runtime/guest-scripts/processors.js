@@ -1,5 +1,5 @@
-// Runs inside the guest of the processors, after `resources.js`: the functions that a network's
-// scripts call, and the one that the sandbox calls.
+// Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and what
+// runs its processors.
 
 /* global MODEL, IDENTITIES, STATE, ask, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
@@ -168,21 +168,16 @@ function fixTimeAndChance(nowMs, seed) {
   }
 }
 
-/** Runs the processors of one transaction; gives what the last of them returned, as the network keeps it. */
-async function processTransaction(requestText) {
-  const { transaction, processors, participant, identity, nowMs, seed } = JSON.parse(requestText)
+/** Runs the processors of one transaction; gives what the last of them returned. */
+async function processTransaction({ transaction, processors, participant, identity, nowMs, seed }) {
   CURRENT.participant = participant
   CURRENT.identity = identity
   fixTimeAndChance(nowMs, seed)
   const instance = fromJson(transaction)
   let returned
-  for (const name of processors) returned = await globalThis[name](instance)
-  return JSON.stringify({ returned: plain(returned) })
-}
-
-function plain(value) {
-  if (value === undefined) return null
-  if (Array.isArray(value)) return value.map(plain)
-  if (typeof value === 'object' && value !== null && STATE.has(value)) return jsonOf(value)
-  return value
+  for (const name of processors) {
+    const given = await globalThis[name](instance)
+    if (given !== undefined) returned = given
+  }
+  return JSON.stringify({ returned: returned ?? null })
 }

@@ -1,10 +1,15 @@
-// Runs inside a guest, before the scripts of a network: what a resource is to them.
+// Runs inside a guest: what a resource is to the scripts of a network. The files of this folder are
+// the body of one function, in the order resources, processors, conditions, so that no name of theirs
+// meets one of the network's; its parameters are `MODEL` and `host`.
 //
 // Within one call, one identity is one object, whether it was read, queried, named by a relationship
 // or just made. Such an object knows its identity at once and fetches its content when that is first
-// asked for. `MODEL` is declared by the script before this one; `host` is the sandbox.
+// asked for.
 
 /* global MODEL, host */
+
+// A name that is no type's must not find what every object has.
+Object.setPrototypeOf(MODEL, null)
 
 /** Asks the network; throws what it refuses. */
 function ask(what, fields) {
@@ -18,12 +23,6 @@ function typeNamed(name) {
   const type = MODEL[name]
   if (type === undefined) throw new Error(`Type "${name}" is not declared`)
   return type
-}
-
-/** Properties by name, inherited ones first. */
-function propertiesOf(type) {
-  const above = type.superType === null ? {} : propertiesOf(MODEL[type.superType])
-  return { ...above, ...type.properties }
 }
 
 function isInstance(name, ancestor) {
@@ -56,6 +55,9 @@ class Typed {
   }
   get $type() {
     return this.getType()
+  }
+  get $namespace() {
+    return this.getNamespace()
   }
   instanceOf(name) {
     return isInstance(STATE.get(this).type, name)
@@ -90,7 +92,7 @@ class Identified extends Typed {
 
 /** Puts `json`, as the network keeps it, into `values`. */
 function fill(values, type, json) {
-  for (const [name, property] of Object.entries(propertiesOf(type))) {
+  for (const [name, property] of Object.entries(type.properties)) {
     if (json[name] === undefined) continue
     const value = (one) => heldValue(property, one)
     values[name] = property.array ? json[name].map(value) : value(json[name])
@@ -142,8 +144,11 @@ function identified(name, id, loaded) {
       )
     load(state, json)
   }
+  // What a resource answers without its content. Whoever awaits one asks it for `then`.
   const known = (key) =>
-    typeof key === 'symbol' || key === type.identifier || key in Identified.prototype
+    typeof key === 'symbol' ||
+    key === type.identifier ||
+    ((key === 'then' || key in Identified.prototype) && !Object.hasOwn(type.properties, key))
   const proxy = new Proxy(values, {
     get(target, key, receiver) {
       if (!known(key)) here()
@@ -185,8 +190,8 @@ function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
   const made = id === null ? withoutIdentity(name) : identified(name, id, true)
-  for (const [property, { default: value }] of Object.entries(propertiesOf(type))) {
-    if (value !== null) made[property] = value
+  for (const [name, property] of Object.entries(type.properties)) {
+    if (property.default !== null) made[name] = heldValue(property, property.default)
   }
   return made
 }
@@ -211,19 +216,24 @@ function jsonOf(instance) {
   const state = STATE.get(instance)
   if (state === undefined) throw new Error('that is no instance of a type of the model')
   const json = { $class: state.type }
-  const properties = propertiesOf(MODEL[state.type])
+  const { properties } = MODEL[state.type]
   for (const name of Object.keys(instance)) {
     const value = instance[name]
     if (value === undefined || value === null) continue
     const property = properties[name]
     // What the model does not know is passed on, so that the network can refuse it by its name.
-    const one = (element) => (property === undefined ? element : jsonValueOf(property, element))
+    const one = (element) =>
+      property === undefined ? element : jsonValueOf({ ...property, name }, element)
     json[name] = Array.isArray(value) ? value.map(one) : one(value)
   }
   return json
 }
 
 function jsonValueOf(property, value) {
+  // JSON has no word for these, and null would mean that there is no value.
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw new Error(`${property.name} is no finite number: ${value}`)
+  }
   if (value instanceof Date) return value.toISOString()
   if (typeof value !== 'object' || value === null) return value
   const state = STATE.get(value)

@@ -1,0 +1,18 @@
+import { NetworkError } from '../errors.ts'
+import type { ConditionAnswerer } from '../runtime/script-runner.ts'
+import type { ResourceReader } from './database.ts'
+import { objectIn } from './item.ts'
+
+/**
+ * Answers conditions of access rules, which follow relationships and do nothing else. They read
+ * whatever there is: were the rules asked about what a rule reads, they would never end.
+ */
+export function conditionAnswerer(database: ResourceReader): ConditionAnswerer {
+  return async (request) => {
+    const { ask, type, id } = objectIn(request)
+    if (ask !== 'get') {
+      throw new NetworkError('ACCESS_DENIED', 'a condition reads what relationships lead to')
+    }
+    return (await database.read({ type: String(type), id: String(id) }))?.text ?? 'null'
+  }
+}

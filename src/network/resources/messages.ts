@@ -1,0 +1,24 @@
+import { NetworkError } from '../errors.ts'
+import type { TypeDeclaration } from '../model/model.ts'
+
+// The texts are Composer's, which clients match.
+
+/** The id of a registry, as messages name it. */
+export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
+}
+
+/** A refusal because nothing is there, or nothing that the caller may know of. */
+export function missing(type: TypeDeclaration, id: string): NetworkError {
+  const message = `Object with ID '${id}' in collection with ID '${collectionOf(type)}' does not exist`
+  return new NetworkError('RESOURCE_NOT_FOUND', message)
+}
+
+/** A refusal because something is there already. */
+export function taken(type: TypeDeclaration, id: string): NetworkError {
+  return new NetworkError(
+    'RESOURCE_EXISTS',
+    `Failed to add object with ID '${id}' in collection with ID '${collectionOf(type)}' ` +
+      'as the object already exists',
+  )
+}

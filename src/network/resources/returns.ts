@@ -1,0 +1,76 @@
+import { isJsonObject, type Json } from '../../base/json.ts'
+import { NetworkError } from '../errors.ts'
+import type { Model, TypeDeclaration } from '../model/model.ts'
+import { checkInstance } from '../model/validation.ts'
+import { invalid, type Judge } from './instances.ts'
+
+/** What `@returns(Type)` on a transaction says. */
+interface Returned {
+  /** As it is written: a primitive, or the name of a type. */
+  readonly name: string
+  readonly array: boolean
+}
+
+/** What a transaction's processors return to the client, or null when it is the transaction itself. */
+function returnedBy({ decorators }: TypeDeclaration): Returned | null {
+  const [name] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
+  if (typeof name !== 'string') return null
+  return { name: name.replace(/\[\]$/, ''), array: name.endsWith('[]') }
+}
+
+/** Whether a transaction is recorded: all are but those with `@commit(false)`. */
+export function isRecorded({ decorators }: TypeDeclaration): boolean {
+  return decorators.find(({ name }) => name === 'commit')?.arguments[0] !== false
+}
+
+/**
+ * What a client is answered with, of what processors of `transaction` returned; undefined where they
+ * need not return anything. Errors: TRANSACTION_FAILED when it is not what `@returns` says.
+ */
+export function checkedReturn(
+  transaction: TypeDeclaration,
+  returned: Json,
+  judge: Judge,
+): Json | undefined {
+  const declared = returnedBy(transaction)
+  if (declared === null) return undefined
+  const one = (value: Json) => element(value, declared, transaction, judge)
+  if (!declared.array) return one(returned)
+  if (Array.isArray(returned)) return returned.map(one)
+  throw wrong(transaction, declared)
+}
+
+function element(
+  value: Json,
+  declared: Returned,
+  transaction: TypeDeclaration,
+  { model, strictness }: Judge,
+): Json {
+  const type = typeNamed(declared.name, transaction, model)
+  if (type === null || type.kind === 'enum') {
+    const fits = type === null ? isPrimitive(value, declared.name) : type.values.has(String(value))
+    if (fits) return value
+    throw wrong(transaction, declared)
+  }
+  if (!isJsonObject(value)) throw wrong(transaction, declared)
+  const { resource, problems } = checkInstance(model, type, value, strictness)
+  if (problems === null) return resource
+  const { message } = invalid(problems)
+  throw new NetworkError('TRANSACTION_FAILED', `${transaction.name} returned ${message}`)
+}
+
+function isPrimitive(value: Json, name: string): boolean {
+  if (name === 'String' || name === 'DateTime') return typeof value === 'string'
+  return typeof value === (name === 'Boolean' ? 'boolean' : 'number')
+}
+
+/** The declared type of that name, short or qualified; null for a primitive. */
+function typeNamed(name: string, { namespace }: TypeDeclaration, model: Model) {
+  const exact = model.type(name) ?? model.type(`${namespace}.${name}`)
+  return exact ?? [...model.types()].find((type) => type.name === name) ?? null
+}
+
+function wrong({ name }: TypeDeclaration, declared: Returned): NetworkError {
+  const what = `${declared.name}${declared.array ? '[]' : ''}`
+  return new NetworkError('TRANSACTION_FAILED', `${name} must return ${what}, and returned none`)
+}

@@ -1,0 +1,116 @@
+import type { JsonObject } from '../../base/json.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import type { GuestAnswer } from './guest.ts'
+import { guestScripts } from './program.ts'
+import { type Answerer, type Evaluate, Sandbox, SandboxError } from './sandbox.ts'
+
+/** How long scripts of a network may take to be loaded, milliseconds. */
+const BOOT_MS = 2_000
+/** The most memory of one of its guests, bytes: the engine's and the scripts'. */
+const MEMORY_BYTES = 64 * 1024 * 1024
+/** How long all conditions that are asked at once may take, milliseconds. */
+const CONDITIONS_MS = 1_000
+
+/** What a transaction's processors are called with. */
+export interface ProcessRequest {
+  readonly transaction: JsonObject
+  /** Names of functions, in the order in which they run. */
+  readonly processors: readonly string[]
+  readonly participant: { readonly type: string; readonly id: string }
+  readonly identity: { readonly type: string; readonly id: string } | null
+  /** What the scripts' clock says. */
+  readonly nowMs: number
+  /** What the scripts' chance follows from: 32 bits. */
+  readonly seed: number
+}
+
+/** A condition of an access rule, and what it is asked about. */
+export interface ConditionRequest {
+  readonly condition: string
+  /** The names that the rule gives to what it is about. */
+  readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
+  readonly participant: JsonObject
+  readonly transaction: JsonObject | null
+  readonly resources: readonly (JsonObject | null)[]
+}
+
+/** Answers what conditions ask for: relationships lead to resources. */
+export type ConditionAnswerer = (request: string) => Promise<string>
+
+/** The scripts of one network, in a sandbox that is started when something first has to run. */
+export class ScriptRunner {
+  readonly #definition: NetworkDefinition
+  readonly #deadlineMs: number
+  #sandbox: Promise<Sandbox> | null = null
+
+  /** `deadlineMs` is how long the processors of one transaction may take. */
+  constructor(definition: NetworkDefinition, deadlineMs: number) {
+    this.#definition = definition
+    this.#deadlineMs = deadlineMs
+  }
+
+  /** Loads the scripts. Errors: NETWORK_INVALID when one of them throws, or does not end. */
+  async start(): Promise<void> {
+    await this.#running()
+  }
+
+  /** Runs the processors of a transaction. */
+  async process(request: ProcessRequest, answer: Answerer): Promise<GuestAnswer> {
+    const sandbox = await this.#running()
+    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
+    return sandbox.call({ role: 'processors', ...call }, answer)
+  }
+
+  /** Asks a condition: true, false, or null where it throws, for each of the resources. */
+  async judge(
+    request: ConditionRequest,
+    answer: ConditionAnswerer,
+  ): Promise<readonly (boolean | null)[]> {
+    const sandbox = await this.#running()
+    const call = { request: JSON.stringify(request), deadlineMs: CONDITIONS_MS }
+    return judged(request, await sandbox.call({ role: 'conditions', ...call }, answer))
+  }
+
+  /** Ends the sandbox. */
+  async close(): Promise<void> {
+    const running = this.#sandbox
+    this.#sandbox = null
+    if (running !== null) await running.then((sandbox) => sandbox.close()).catch(() => {})
+  }
+
+  #running(): Promise<Sandbox> {
+    if (this.#sandbox === null) {
+      const { model, scripts } = this.#definition
+      const loads = guestScripts(model, scripts)
+      const started = Sandbox.start({ ...loads, memoryBytes: MEMORY_BYTES, bootMs: BOOT_MS })
+      this.#sandbox = started.catch((error: unknown) => {
+        this.#sandbox = null
+        if (!(error instanceof SandboxError)) throw error
+        const message = `the scripts of ${this.#definition.name} cannot be loaded: ${error.message}`
+        throw new NetworkError('NETWORK_INVALID', message, { cause: error })
+      })
+    }
+    return this.#sandbox
+  }
+}
+
+/** The same as `ScriptRunner.judge`, while processors wait for the answer. */
+export async function judgeMeanwhile(
+  request: ConditionRequest,
+  evaluate: Evaluate,
+  answer: ConditionAnswerer,
+): Promise<readonly (boolean | null)[]> {
+  const call = { request: JSON.stringify(request), deadlineMs: CONDITIONS_MS }
+  return judged(request, await evaluate(call, answer))
+}
+
+/** What the guest answered, which is nobody's word: where it is no answer, the condition threw. */
+function judged({ resources }: ConditionRequest, answer: GuestAnswer): (boolean | null)[] {
+  const values: unknown = 'value' in answer ? JSON.parse(answer.value) : []
+  const list: readonly unknown[] = Array.isArray(values) ? values : []
+  return resources.map((_resource, at) => {
+    const value = list[at]
+    return typeof value === 'boolean' ? value : null
+  })
+}
