@@ -113,7 +113,12 @@ function buildQuery(text) {
 }
 async function query(what, parameters = {}) {
   const given = typeof what === 'object' ? { text: what.text } : { name: String(what) }
-  return ask('query', { ...given, parameters }).map(resourceWith)
+  const written = Object.entries(parameters).map(([name, value]) => [name, parameterValue(value)])
+  return ask('query', { ...given, parameters: Object.fromEntries(written) }).map(resourceWith)
+}
+function parameterValue(value) {
+  const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
+  return state === undefined ? value : relationshipText(state)
 }
 function getCurrentParticipant() {
   return CURRENT.participant === null ? null : resourceAt(CURRENT.participant)
