@@ -12,6 +12,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     tokens: () => import('./tokens.ts'),
     proofs: () => import('./proofs.ts'),
     gateway: () => import('./gateway.ts'),
+    transactions: () => import('./transactions.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)

@@ -20,6 +20,11 @@ const TICKS = 100
 
 /** Starts a program that prints one line of JSON with its address under `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
+  const { child, addresses } = await startListeners(args, env)
+  return serverOf(child, addresses.ledger ?? '')
+}
+
+async function startListeners(args: string[], env: Record<string, string>) {
   const child = spawn(
     process.execPath,
     ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, ...args],
@@ -30,8 +35,8 @@ async function startProgram(args: string[], env: Record<string, string>): Promis
   )
   if (child.stdout === null) throw new Error('no output of the server')
   const [line]: unknown[] = await once(child.stdout, 'data')
-  const { ledger }: { ledger: string } = JSON.parse(String(line))
-  return serverOf(child, ledger)
+  const addresses: Record<string, string> = JSON.parse(String(line))
+  return { child, addresses }
 }
 
 /** What a started process is to the benchmarks. */
@@ -60,6 +65,16 @@ export function startLedger(
   const main = path('../../src/cli/main.ts')
   const flags = ['serve', '--only', 'ledger', '--port', '0', '--json']
   return startProgram([main, ...flags], { SYSTEM_FOLDER: folder, ...variables })
+}
+
+/** The ledger and the gateway on it, durable, in `folder`. */
+export async function startGateway(folder: string): Promise<{ ledger: Server; gateway: Server }> {
+  const main = path('../../src/cli/main.ts')
+  const ports = ['--port', '0', '--gateway-port', '0']
+  const flags = ['serve', '--only', 'ledger,gateway', ...ports, '--json']
+  const { child, addresses } = await startListeners([main, ...flags], { SYSTEM_FOLDER: folder })
+  const { ledger = '', gateway = '' } = addresses
+  return { ledger: serverOf(child, ledger), gateway: serverOf(child, gateway) }
 }
 
 /** The baseline. */

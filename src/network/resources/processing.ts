@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
 import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
@@ -9,7 +9,9 @@ import type { GuestAnswer } from '../runtime/guest.ts'
 import type { ScriptRunner } from '../runtime/script-runner.ts'
 import type { Caller } from './caller.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
+import { checkedEvents } from './events.ts'
 import { invalid } from './instances.ts'
+import { objectIn } from './item.ts'
 import { Overlay } from './overlay.ts'
 import { missingReferences } from './references.ts'
 import { TransactionSession } from './session.ts'
@@ -57,6 +59,7 @@ export async function process(
   const answer = await scripts.process(
     {
       transaction: transaction.resource,
+      known: await session.named(),
       processors,
       participant: caller.participant,
       identity: identity === null ? null : { type: systemType('Identity'), id: identity },
@@ -69,12 +72,8 @@ export async function process(
   if (!('value' in answer)) throw failure(answer, session.denied)
   const { changes } = overlay
   if (definition.strictReferences) await checkReferences(changes, overlay, definition)
-  return { changes, events: session.events.list, returned: returnedIn(answer.value) }
-}
-
-function returnedIn(text: string): Json {
-  const answer: Json = JSON.parse(text)
-  return isJsonObject(answer) ? (answer.returned ?? null) : null
+  const { returned = null, events = [] } = objectIn(answer.value)
+  return { changes, events: checkedEvents(events, transaction, instances), returned }
 }
 
 function failure(
@@ -84,6 +83,8 @@ function failure(
   switch (failed) {
     case 'DEADLINE':
       return new NetworkError('PROCESSOR_DEADLINE', `the transaction took too long: ${message}`)
+    case 'CLOSED':
+      return new NetworkError('NETWORK_BUSY', 'the network is being closed; try again')
     case 'MEMORY':
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)

@@ -3,14 +3,13 @@ import { FilterError } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-file.ts'
 import type { TypeDeclaration } from '../model/model.ts'
-import type { Target } from '../model/relationship.ts'
+import { type Target, targetOfCanonical } from '../model/relationship.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { writtenQuery } from '../queries/written.ts'
 import type { Evaluate } from '../runtime/sandbox.ts'
 import { judgeMeanwhile } from '../runtime/script-runner.ts'
 import { conditionAnswerer } from './condition-reads.ts'
-import { EventLog } from './event-log.ts'
 import { Guard, type GuardParts, type Judge } from './guard.ts'
 import { type Judge as InstanceJudge, resourceOf } from './instances.ts'
 import { objectIn } from './item.ts'
@@ -46,7 +45,6 @@ export interface SessionParts {
  * nobody's word: everything they ask for is judged here, by the model and by the access rules.
  */
 export class TransactionSession {
-  readonly events: EventLog
   readonly #parts: SessionParts
   readonly #source: ListSource
   #evaluate: Evaluate | null = null
@@ -63,7 +61,6 @@ export class TransactionSession {
     }
     const asked = new Guard({ ...guard, database: overlay, judge }, transaction)
     this.#source = { database: overlay, model: guard.model, guard: asked }
-    this.events = new EventLog(transaction, parts.instances)
   }
 
   /** The last thing that access rules refused; the processors may have gone on without it. */
@@ -108,14 +105,30 @@ export class TransactionSession {
         return this.#each(asked.resources, (value) => this.#update(value))
       case 'remove':
         return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: String(id) }))
-      case 'emit':
-        this.events.emit(asked.event ?? null)
-        return 'null'
       case 'log':
         return this.#log(asked)
       default:
         throw new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
     }
+  }
+
+  /**
+   * The resources that the transaction names and that the caller may read whatever they hold: the
+   * processors most likely ask for them first.
+   */
+  async named(): Promise<JsonObject[]> {
+    const { database, guard, model } = this.#source
+    const { target, resource } = this.#parts.transaction
+    const found: JsonObject[] = []
+    for (const { name, relationship } of this.#typeOf(target.type).properties.values()) {
+      const value = resource[name]
+      const named = relationship && typeof value === 'string' ? targetOfCanonical(value) : null
+      if (named === null || model.type(named.type) === null) continue
+      if (guard.readsAll(named.type) !== true) continue
+      const stored = await database.read(named)
+      if (stored !== null) found.push(objectIn(stored.text))
+    }
+    return found
   }
 
   async #read(target: Target): Promise<string | null> {

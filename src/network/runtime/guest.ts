@@ -34,9 +34,10 @@ export type GuestAnswer =
 
 /**
  * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it asked for more than
- * there is, of the heap or of the stack. `LOST`: the engine itself gave way.
+ * there is, of the heap or of the stack. `LOST`: the engine itself gave way. `CLOSED`: nobody runs it
+ * any more.
  */
-export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
+export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST' | 'CLOSED'
 
 /** What a guest may call: synchronous, text in and text out. */
 export type HostFunction = (request: string) => string
@@ -77,7 +78,7 @@ export class Guest {
   readonly #memory: WasmMemory
   readonly #context: QuickJSContext
   readonly #runtime: QuickJSRuntime
-  readonly #booted: Uint8Array
+  readonly #booted: UsedPart
   readonly #clock: () => number
   readonly #limit: { untilMs: number }
   readonly #bootedBytes: number
@@ -138,7 +139,7 @@ export class Guest {
    */
   call(request: string, deadlineMs: number): GuestAnswer {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
-    new Uint8Array(this.#memory.buffer).set(this.#booted)
+    new Uint8Array(this.#memory.buffer).set(this.#booted.bytes, this.#booted.from)
     this.#limit.untilMs = this.#clock() + deadlineMs
     try {
       return this.#call(request)
@@ -197,12 +198,20 @@ function loaded(context: QuickJSContext, { name, text }: Script): QuickJSHandle 
   throw new GuestBootError(`${name}: ${messageOf(thrown)}`)
 }
 
-/** A copy of the memory up to its last byte that is not zero. */
-function usedPart(memory: WasmMemory): Uint8Array {
+/**
+ * A copy of the memory from its first byte that is not zero to its last. In front of it lies the part
+ * of the stack that loading the scripts did not reach, and between calls nothing on the stack counts.
+ */
+function usedPart(memory: WasmMemory): UsedPart {
   const all = new Uint8Array(memory.buffer)
-  let end = all.length
-  while (end > 0 && all[end - 1] === 0) end -= 1
-  return all.slice(0, Math.ceil(end / PIECE_BYTES) * PIECE_BYTES)
+  const from = all.findIndex((byte) => byte !== 0)
+  const last = all.findLastIndex((byte) => byte !== 0)
+  return { from, bytes: all.slice(from, Math.ceil((last + 1) / PIECE_BYTES) * PIECE_BYTES) }
+}
+
+interface UsedPart {
+  readonly from: number
+  readonly bytes: Uint8Array
 }
 
 /** `<name>: <message>` of what was thrown, which can be anything. */

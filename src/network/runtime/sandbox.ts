@@ -57,9 +57,10 @@ export class Sandbox {
     return turn
   }
 
-  /** Ends the thread. Calls that wait are told that the guest is lost. */
+  /** Ends the thread when the call that runs has ended. Calls that wait are refused as CLOSED. */
   async close(): Promise<void> {
     this.#closed = true
+    await this.#last
     await this.#thread?.end()
     this.#thread = null
   }
@@ -69,7 +70,7 @@ export class Sandbox {
       await this.#thread.end()
       this.#thread = null
     }
-    if (this.#closed) return { failed: 'LOST', message: 'the sandbox is closed' }
+    if (this.#closed) return { failed: 'CLOSED', message: 'the sandbox is closed' }
     this.#thread ??= await Thread.start(this.#options)
     return this.#thread.call(call, answer)
   }

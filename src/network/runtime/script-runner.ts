@@ -15,6 +15,8 @@ const CONDITIONS_MS = 1_000
 /** What a transaction's processors are called with. */
 export interface ProcessRequest {
   readonly transaction: JsonObject
+  /** Resources that it will ask for: sent along, they need not be asked for one by one. */
+  readonly known: readonly JsonObject[]
   /** Names of functions, in the order in which they run. */
   readonly processors: readonly string[]
   readonly participant: { readonly type: string; readonly id: string }

@@ -105,8 +105,10 @@ function getFactory() {
 function getSerializer() {
   return SERIALIZER
 }
+const EVENTS = []
+/** The network takes the events when all is done: a wrong one fails the transaction. */
 function emit(event) {
-  ask('emit', { event: jsonOf(event) })
+  EVENTS.push(jsonOf(event))
 }
 function buildQuery(text) {
   return { text }
@@ -174,15 +176,24 @@ function fixTimeAndChance(nowMs, seed) {
 }
 
 /** Runs the processors of one transaction; gives what the last of them returned. */
-async function processTransaction({ transaction, processors, participant, identity, nowMs, seed }) {
+async function processTransaction({
+  transaction,
+  processors,
+  participant,
+  identity,
+  nowMs,
+  seed,
+  known,
+}) {
   CURRENT.participant = participant
   CURRENT.identity = identity
   fixTimeAndChance(nowMs, seed)
+  known.forEach(resourceWith)
   const instance = fromJson(transaction)
   let returned
   for (const name of processors) {
     const given = await globalThis[name](instance)
     if (given !== undefined) returned = given
   }
-  return JSON.stringify({ returned: returned ?? null })
+  return JSON.stringify({ returned: returned ?? null, events: EVENTS })
 }
