@@ -17,6 +17,9 @@ import type { Settings } from './settings.ts'
 /** Bytes of the secret of a new identity. */
 const SECRET_BYTES = 32
 
+/** How often those who listen for events are asked whether they are there. */
+const PING_MS = 30_000
+
 /** What the gateway is made from. */
 export interface GatewaySurroundings {
   readonly settings: Settings
@@ -55,6 +58,10 @@ export async function gatewayOf(around: GatewaySurroundings): Promise<HttpCompon
     clock,
     version,
     randomSecret: () => randomBytes(SECRET_BYTES).toString('base64url'),
+    everyHalfMinute: (tick) => {
+      const timer = setInterval(tick, PING_MS).unref()
+      return () => clearInterval(timer)
+    },
     close: async () => {
       await networks.close()
       await close()

@@ -5,6 +5,7 @@ import type { Networks } from '../network/index.ts'
 import type { NamespaceStyle } from './aliases.ts'
 import type { Doors } from './callers.ts'
 import { errorReply, statusOf } from './errors.ts'
+import { EventSockets, type EventSocketsDeps } from './event-sockets.ts'
 import { explorerRoutes } from './explorer.ts'
 import { deploymentRoutes, networkRoutes } from './routes.ts'
 import { GatewayService } from './service.ts'
@@ -14,8 +15,11 @@ const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
 
+/** Sockets: requests, and those that listen for events. */
+const SOCKETS_MAX = 3_000
+
 /** What the gateway's listener is made of. */
-export interface GatewayComponentDeps {
+export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfMinute'> {
   readonly networks: Networks
   /** The network at `/api`; null takes the first there is. */
   readonly defaultNetwork: string | null
@@ -37,15 +41,22 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
   const { networks, defaultNetwork, doors, namespaces, serverId, version, randomSecret } = deps
   const service = new GatewayService(networks, defaultNetwork)
   const underWay = new Set<Promise<unknown>>()
+  const { everyHalfMinute } = deps
+  const sockets = new EventSockets({ service, doors, everyHalfMinute })
   return {
     name: 'gateway',
     defaultPort: 4130,
-    limits: { bodyBytesMax: BODY_BYTES_MAX, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+    limits: {
+      bodyBytesMax: BODY_BYTES_MAX,
+      requestTimeoutMs: REQUEST_TIMEOUT_MS,
+      socketsMax: SOCKETS_MAX,
+    },
     sameOriginOnly: true,
     statusOf,
     refusalReply: errorReply,
     async register(app) {
       takeStrictJson(app)
+      app.addHook('preClose', async () => sockets.close())
       const startedMs = deps.clock.now()
       app.get('/', async (_request, reply) => reply.redirect('/explorer'))
       app.get('/status', async () => {
@@ -61,5 +72,6 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
       await Promise.allSettled(underWay)
       await deps.close()
     },
+    upgrade: (request, socket, head) => sockets.upgrade(request, socket, head),
   }
 }

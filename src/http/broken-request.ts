@@ -34,7 +34,7 @@ export function answerBrokenRequest(
     if (!socket.writable) return
     // Its own reply has begun already: a body that broke off after it was refused.
     if (owed.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
-    else refuse(component, socket, refusalOfBroken(error))
+    else refuseSocket(component, socket, refusalOfBroken(error))
   }
   for (const response of owed) {
     if (!response.req.complete) continue
@@ -57,7 +57,7 @@ export function answerBareRequests(component: HttpComponent, server: Server): vo
   })
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy())
-    refuse(component, socket, NO_TUNNEL)
+    refuseSocket(component, socket, NO_TUNNEL)
   })
 }
 
@@ -72,7 +72,8 @@ const NO_TUNNEL: Refusal = {
   message: 'this is not a proxy',
 }
 
-function refuse(component: HttpComponent, socket: Duplex, refusal: Refusal): void {
+/** Answers a connection that has no reply object with `refusal`, and closes it. */
+export function refuseSocket(component: HttpComponent, socket: Duplex, refusal: Refusal): void {
   const { contentType, body } = component.refusalReply(refusal)
   const { status } = refusal
   socket.end(

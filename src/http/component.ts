@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
   FastifyBaseLogger,
@@ -64,6 +66,11 @@ export interface HttpComponent {
   refusalReply(refusal: Refusal): RefusalReply
   /** Mounts everything on `app`; called once, before it listens. */
   register(app: HttpApp): Promise<void>
+  /**
+   * Takes over a connection whose request asks for another protocol; the guards have let it pass.
+   * What it throws refuses the request. Without this, `Upgrade` is not looked at.
+   */
+  upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
   /** Lets go of what is held open, after the last request was answered. */
   close?(): Promise<void>
 }

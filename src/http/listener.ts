@@ -12,6 +12,7 @@ import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
+import { answerUpgrades } from './upgrades.ts'
 import { validatorCompiler } from './validator.ts'
 
 /** Sockets that a listener holds open at most, unless its component says otherwise. */
@@ -93,6 +94,7 @@ export async function buildApp(
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const inFlight = new InFlight(app.server)
   answerBareRequests(component, app.server)
+  answerUpgrades(component, app.server, options.publicHosts)
   let closing = false
   /** Failures that the log has: one may refuse thousands of requests. */
   const told = new WeakSet<Error>()

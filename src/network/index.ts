@@ -23,5 +23,12 @@ export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { parameterTypeText } from './queries/parameter.ts'
 export type { BusinessNetwork, Made, RevisionTest } from './resources/business-network.ts'
 export { ADMIN, type Caller } from './resources/caller.ts'
-export { bindIdentity, callerWith, issueIdentity, revokeIdentity } from './resources/identities.ts'
+export type { EmittedEvent, EmittedEvents } from './resources/event-feed.ts'
+export {
+  bindIdentity,
+  callerWith,
+  isRevoked,
+  issueIdentity,
+  revokeIdentity,
+} from './resources/identities.ts'
 export type { Listing } from './resources/listing.ts'

@@ -47,6 +47,8 @@ export interface GatewayOptions {
   readonly warn?: (message: string) => void
   readonly log?: (network: string, level: string, text: string) => void
   readonly deadlineMs?: number
+  /** Takes what asks those who listen for events whether they are there. */
+  readonly onPing?: (tick: () => void) => void
 }
 
 /** Starts a gateway; the caller closes it, or the end of the test does. */
@@ -79,6 +81,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     randomSecret: () => {
       secrets += 1
       return `secret-${secrets}`
+    },
+    everyHalfMinute: (tick) => {
+      options.onPing?.(tick)
+      return () => {}
     },
     close: async () => {
       await networks.close()

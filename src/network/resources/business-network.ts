@@ -8,6 +8,7 @@ import { systemType } from '../model/system.ts'
 import type { Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
+import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { Guard, type Judge as RuleJudge } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
 import { objectIn } from './item.ts'
@@ -56,9 +57,12 @@ export interface NetworkParts extends Workplace {
 export class BusinessNetwork {
   #parts: NetworkParts
   readonly #turns = new Turns()
+  /** What its transactions emit. */
+  readonly events: EventFeed
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
+    this.events = new EventFeed(parts.database)
   }
 
   /** What is deployed. */
@@ -194,6 +198,7 @@ export class BusinessNetwork {
       const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
       if (!isRecorded(type)) return { reply, recorded: null }
       const recorded = await this.#record(transaction, caller, changes, [], { events })
+      this.events.publish(recorded.height, events)
       return { reply, recorded }
     })
   }
@@ -218,6 +223,18 @@ export class BusinessNetwork {
       }
       return this.#record(transaction, caller, writes, [])
     })
+  }
+
+  /** Those of `events` that the caller may read. */
+  async readableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
+    const guard = this.#guard(caller)
+    const readable: EmittedEvent[] = []
+    for (const event of events) {
+      // One of a type that an upgrade took away is nobody's any more.
+      if (this.#model.type(event.type) === null) continue
+      if (await guard.allows('READ', event, () => event.content)) readable.push(event)
+    }
+    return readable
   }
 
   /** A resource, whoever asks: for the gateway's own decisions, never for a reply. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../base/json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
 import {
   type Change,
@@ -9,7 +9,7 @@ import {
 } from '../../ledger/index.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
-import { idIn, itemIdOf, itemOf, resourceTextIn } from './item.ts'
+import { idIn, itemIdOf, itemOf, objectIn, resourceTextIn, targetOfItem } from './item.ts'
 
 /** A resource as the ledger keeps it. */
 export interface StoredResource {
@@ -34,6 +34,12 @@ export interface Selection {
 export type ResourceChange =
   | { readonly kind: 'create' | 'update'; readonly target: Target; readonly resource: JsonObject }
   | { readonly kind: 'delete'; readonly target: Target }
+
+/** What one block changed. */
+export interface RecordedChanges {
+  readonly height: number
+  readonly changes: readonly ResourceChange[]
+}
 
 /** Where resources are read from. */
 export interface ResourceReader {
@@ -114,6 +120,17 @@ export class ResourceDatabase implements ResourceReader {
     if (pages !== null) yield* pages
   }
 
+  /** The changes of these resources from the block at `height` on, block by block. */
+  async *changesFrom(height: number): AsyncGenerator<RecordedChanges> {
+    const all = { offset: height, limit: 0 }
+    for await (const page of await this.#ledger.listBlocks(this.#ledger.serverId, all)) {
+      for (const block of page) {
+        const changes = block.entries.flatMap((text) => changeIn(text, this.name))
+        if (changes.length > 0) yield { height: block.height, changes }
+      }
+    }
+  }
+
   /** Records all of `changes`, with `before` in front of them, in one block. */
   record(changes: readonly ResourceChange[], before: readonly Change[] = []): Promise<Written> {
     return this.#recordAsOwner([...before, ...changes.map((change) => this.#entry(change))])
@@ -156,6 +173,21 @@ export class ResourceDatabase implements ResourceReader {
       throw error
     }
   }
+}
+
+/** The change of a resource that an entry records, when it is one of database `db`. */
+function changeIn(text: string, db: string): ResourceChange[] {
+  // Entries of other databases are the most by far in many a ledger.
+  if (!text.includes(db)) return []
+  const entry = objectIn(text)
+  if (entry.db !== db) return []
+  const item = isJsonObject(entry.item) ? entry.item : {}
+  const target = targetOfItem(String(item.id ?? entry.id))
+  if (target === null) return []
+  if (entry.method === 'delete_item') return [{ kind: 'delete', target }]
+  if (entry.method !== 'create_item' && entry.method !== 'update_item') return []
+  const kind = entry.method === 'create_item' ? 'create' : 'update'
+  return isJsonObject(item.resource) ? [{ kind, target, resource: item.resource }] : []
 }
 
 const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]

@@ -113,6 +113,13 @@ export async function callerWith(network: BusinessNetwork, secret: string): Prom
   return { participant, identity: id }
 }
 
+/** Whether the identity of `caller`, who was known once, has been revoked since. */
+export async function isRevoked(network: BusinessNetwork, { identity }: Caller): Promise<boolean> {
+  if (identity === null) return false
+  const stored = await network.lookUp({ type: IDENTITY, id: identity })
+  return stored === null || stored.state === 'REVOKED'
+}
+
 async function add(
   network: BusinessNetwork,
   verb: string,

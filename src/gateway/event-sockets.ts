@@ -1,0 +1,192 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { HttpRefusal } from '../http/index.ts'
+import {
+  type BusinessNetwork,
+  type Caller,
+  type EmittedEvents,
+  isA,
+  isRevoked,
+  NetworkError,
+  type TypeDeclaration,
+} from '../network/index.ts'
+import { callerOf, type Doors } from './callers.ts'
+import { EventSocket } from './event-socket.ts'
+import type { GatewayService } from './service.ts'
+
+/** Connections that listen for events at most. */
+const LISTENERS_MAX = 2_000
+/** Bytes of a message from a client, to which nobody listens. */
+const MESSAGE_BYTES_MAX = 1_024
+
+/** What connections for events are made of. */
+export interface EventSocketsDeps {
+  readonly service: GatewayService
+  readonly doors: Doors
+  /** Calls back every 30 seconds, until what it returns is called. */
+  readonly everyHalfMinute: (tick: () => void) => () => void
+}
+
+/** Those who listen to one network on behalf of one caller: rules are asked once for all of them. */
+interface Audience {
+  readonly network: BusinessNetwork
+  readonly caller: Caller
+  readonly sockets: Set<EventSocket>
+  /** Ends listening to the network. */
+  leave: () => void
+  /** What is being judged, one after the other. */
+  last: Promise<void>
+}
+
+/** The events of networks over WebSocket (RFC 6455), on any path of the gateway. */
+export class EventSockets {
+  readonly #deps: EventSocketsDeps
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    maxPayload: MESSAGE_BYTES_MAX,
+    perMessageDeflate: false,
+    clientTracking: false,
+  })
+  /** By network and caller. */
+  readonly #audiences = new Map<string, Audience>()
+  readonly #stopPings: () => void
+  #count = 0
+  #closed = false
+
+  constructor(deps: EventSocketsDeps) {
+    this.#deps = deps
+    this.#stopPings = deps.everyHalfMinute(() => {
+      for (const { sockets } of this.#audiences.values()) {
+        for (const socket of sockets) socket.ping()
+      }
+    })
+  }
+
+  /** Takes a connection that asks for WebSocket. Errors: what refuses it. */
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (this.#closed) throw new HttpRefusal(503, 'CLOSING', 'the gateway is closing')
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+      throw new HttpRefusal(400, 'UPGRADE_UNKNOWN', 'the only protocol to upgrade to is websocket')
+    }
+    if (this.#count >= LISTENERS_MAX) {
+      throw new HttpRefusal(503, 'LISTENERS_TOO_MANY', 'too many connections listen for events')
+    }
+    const url = new URL(request.url ?? '/', 'http://gateway')
+    const network = this.#networkAt(url.pathname)
+    const token = url.searchParams.get('access_token')
+    const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
+    const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.doors)
+    const since = sinceIn(url.searchParams)
+    const wants = typesIn(url.searchParams, network)
+    this.#count += 1
+    socket.once('close', () => {
+      this.#count -= 1
+    })
+    this.#server.handleUpgrade(request, socket, head, (opened) => {
+      this.#join(opened, network, caller, { wants, since })
+    })
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.#closed = true
+    this.#stopPings()
+    for (const { sockets } of this.#audiences.values()) {
+      for (const socket of sockets) socket.close(GOING_AWAY, 'the gateway is closing')
+    }
+  }
+
+  #networkAt(path: string): BusinessNetwork {
+    const { service } = this.#deps
+    const [, first = ''] = path.split('/')
+    const isNamed = service.list().some(({ name }) => name === first)
+    return service.serve(isNamed ? first : null).network
+  }
+
+  #join(
+    opened: WebSocket,
+    network: BusinessNetwork,
+    caller: Caller,
+    { wants, since }: { wants: (type: string) => boolean; since: number | null },
+  ): void {
+    const audience = this.#audienceOf(network, caller)
+    const socket = new EventSocket(opened, wants)
+    audience.sockets.add(socket)
+    opened.on('close', () => {
+      audience.sockets.delete(socket)
+      if (audience.sockets.size > 0) return
+      audience.leave()
+      this.#audiences.delete(keyOf(network, caller))
+    })
+    if (since === null) return
+    socket.replay(readable(network, caller, since)).catch(() => {
+      socket.close(INTERNAL_ERROR, 'the events of the past cannot be read')
+    })
+  }
+
+  #audienceOf(network: BusinessNetwork, caller: Caller): Audience {
+    const key = keyOf(network, caller)
+    const known = this.#audiences.get(key)
+    if (known !== undefined) return known
+    const sockets = new Set<EventSocket>()
+    const audience = { network, caller, sockets, leave: () => {}, last: Promise.resolve() }
+    audience.leave = network.events.listen((emitted) => {
+      audience.last = audience.last.then(() => tell(audience, emitted)).catch(() => {})
+    })
+    this.#audiences.set(key, audience)
+    return audience
+  }
+}
+
+const GOING_AWAY = 1_001
+const POLICY_VIOLATION = 1_008
+const INTERNAL_ERROR = 1_011
+
+async function tell({ network, caller, sockets }: Audience, emitted: EmittedEvents): Promise<void> {
+  if (await isRevoked(network, caller)) {
+    for (const socket of sockets) socket.close(POLICY_VIOLATION, 'the identity has been revoked')
+    return
+  }
+  const events = await network.readableEvents(emitted.events, caller)
+  for (const socket of sockets) socket.tell({ ...emitted, events })
+}
+
+async function* readable(
+  network: BusinessNetwork,
+  caller: Caller,
+  since: number,
+): AsyncGenerator<EmittedEvents> {
+  for await (const emitted of network.events.since(since)) {
+    yield { ...emitted, events: await network.readableEvents(emitted.events, caller) }
+  }
+}
+
+function keyOf({ definition }: BusinessNetwork, { participant, identity }: Caller): string {
+  return JSON.stringify([definition.name, participant.type, participant.id, identity])
+}
+
+/** `?since=<height>`; null without one. Errors: 400. */
+function sinceIn(query: URLSearchParams): number | null {
+  const text = query.get('since')
+  if (text === null) return null
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'since is the height of a block, from 0')
+}
+
+/** `?types=a,b`: names of event types, short or qualified; a type's subtypes are wanted too. */
+function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
+  const text = query.get('types')
+  if (text === null) return () => true
+  const { model } = network.definition
+  const events = [...model.types()].filter(({ kind }) => kind === 'event')
+  const wanted: TypeDeclaration[] = text.split(',').map((name) => {
+    const found = events.find((type) => type.qualifiedName === name || type.name === name)
+    if (found !== undefined) return found
+    throw new NetworkError('TYPE_NOT_FOUND', `there is no event ${name.slice(0, 100)}`)
+  })
+  return (type) => {
+    const declared = network.definition.model.type(type)
+    return declared !== null && wanted.some(({ qualifiedName }) => isA(declared, qualifiedName))
+  }
+}

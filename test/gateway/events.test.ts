@@ -1,0 +1,210 @@
+// Events over WebSocket, on real sockets.
+import { expect, it, onTestFinished } from 'vitest'
+import { WebSocket } from 'ws'
+import { type GatewayNode, type GatewayOptions, gateway, networkOf } from '../support/gateway.ts'
+
+const MODEL = `namespace org.test
+asset Thing identified by id { o String id }
+participant Person identified by name { o String name }
+transaction Say { o String[] texts o String fails optional }
+abstract event Said { o String text }
+event Loud extends Said { }
+event Soft extends Said { }`
+const LIB = `
+/** @param {org.test.Say} tx the transaction
+ *  @transaction */
+async function say(tx) {
+  for (const text of tx.texts) {
+    const event = getFactory().newEvent('org.test', text === text.toUpperCase() ? 'Loud' : 'Soft')
+    event.text = text
+    emit(event)
+  }
+  if (tx.fails) throw new Error(tx.fails)
+}`
+const RULES = `
+rule Soft { description: "-" participant: "org.test.Person" operation: READ resource(e): "org.test.Soft"
+  condition: (e.text !== "secret") action: ALLOW }
+rule System { description: "-" participant: "ANY" operation: ALL
+  resource: "org.hyperledger.composer.system.**" action: ALLOW }
+rule Admin { description: "-" participant: "org.hyperledger.composer.system.NetworkAdmin" operation: ALL
+  resource: "**" action: ALLOW }`
+const definition = networkOf(MODEL, { 'lib/say.js': LIB, 'permissions.acl': RULES })
+
+const started = (options: GatewayOptions = {}) => gateway({ deploy: [definition], ...options })
+const say = (node: GatewayNode, texts: string[], rest = {}) =>
+  node.send('POST', '/api/Say', { texts, ...rest })
+
+/** A client that keeps what it is sent. */
+class Client {
+  readonly socket: WebSocket
+  readonly texts: string[] = []
+  readonly frames: Record<string, unknown>[] = []
+  readonly closed: Promise<number>
+  #waiting: (() => void) | null = null
+
+  constructor(node: GatewayNode, path = '/', headers: Record<string, string> = {}) {
+    this.socket = new WebSocket(node.url.replace('http', 'ws') + path, { headers })
+    this.socket.on('message', (data, isBinary) => {
+      expect(isBinary).toBe(false)
+      const frame = JSON.parse(String(data))
+      this.frames.push(frame)
+      this.texts.push(frame.text)
+      this.#waiting?.()
+    })
+    this.closed = new Promise((resolve) => {
+      this.socket.on('close', resolve)
+    })
+    onTestFinished(() => this.socket.terminate())
+  }
+
+  async opened(): Promise<this> {
+    await new Promise<void>((resolve, reject) => {
+      this.socket.once('open', resolve)
+      this.socket.once('error', reject)
+    })
+    return this
+  }
+
+  /** Settles when `count` frames have come. */
+  async has(count: number): Promise<string[]> {
+    while (this.texts.length < count) {
+      await new Promise<void>((resolve) => {
+        this.#waiting = resolve
+      })
+    }
+    return this.texts
+  }
+}
+
+it('sends each event as its JSON, in the order of the ledger, after the commit', async () => {
+  const node = await started()
+  const client = await new Client(node, '/any/path').opened()
+  const first = await say(node, ['a', 'B'])
+  await say(node, ['never'], { fails: 'no' })
+  await say(node, ['c'])
+  expect(await client.has(3)).toEqual(['a', 'B', 'c'])
+  const { transactionId, timestamp } = first.json
+  expect(client.frames[1]).toEqual({
+    $class: 'org.test.Loud',
+    text: 'B',
+    eventId: `${transactionId}#1`,
+    timestamp,
+  })
+})
+
+it('replays from any height, then goes on: nothing twice, nothing left out', async () => {
+  const node = await started()
+  for (let n = 0; n < 10; n += 1) await say(node, [`${n}`, `x${n}`])
+  const blocks = 10 + 1
+  const more = Array.from({ length: 30 }, (_, n) => say(node, [`${n + 10}`, `x${n + 10}`]))
+  const clients = await Promise.all(
+    Array.from({ length: blocks }, (_, since) => new Client(node, `/?since=${since}`).opened()),
+  )
+  await Promise.all(more)
+  await say(node, ['END'])
+  const all = Array.from({ length: 40 }, (_, n) => [`${n}`, `x${n}`]).flat()
+  const sets = await Promise.all(
+    clients.map(async (client) => {
+      while (client.texts.at(-1) !== 'END') await client.has(client.texts.length + 1)
+      return client.texts.slice(0, -1)
+    }),
+  )
+  for (const [since, texts] of sets.entries()) {
+    expect(texts.toSorted()).toEqual(all.slice(2 * Math.max(0, since - 1)).toSorted())
+  }
+  const late = await new Client(node, '/?since=999999').opened()
+  await say(node, ['later'])
+  expect(await late.has(1)).toEqual(['later'])
+})
+
+it('sends the types that were asked for, with their subtypes', async () => {
+  const node = await started()
+  const loud = await new Client(node, '/?types=Loud').opened()
+  const both = await new Client(node, '/test-network?types=org.test.Said').opened()
+  await say(node, ['a', 'B'])
+  expect(await both.has(2)).toEqual(['a', 'B'])
+  expect(await loud.has(1)).toEqual(['B'])
+})
+
+it('sends what the identity may read, and closes when that is revoked', async () => {
+  const node = await started({ apiKey: 'key' })
+  const key = { 'x-api-key': 'key' }
+  await node.send('POST', '/api/Person', { name: 'ann' }, key)
+  const who = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', who, key)
+  const authorization = `Bearer ${json.userSecret}`
+  const ann = await new Client(node, '/', { authorization }).opened()
+  const byQuery = await new Client(node, `/?access_token=${json.userSecret}&since=0`).opened()
+  await node.send('POST', '/api/Say', { texts: ['a', 'B', 'secret', 'c'] }, key)
+  expect(await ann.has(2)).toEqual(['a', 'c'])
+  expect(await byQuery.has(2)).toEqual(['a', 'c'])
+  const [identity] = (await node.send('GET', '/api/system/identities', undefined, key)).json
+  await node.send('POST', `/api/system/identities/${identity.identityId}/revoke`, {}, key)
+  await node.send('POST', '/api/Say', { texts: ['d'] }, key)
+  expect(await Promise.all([ann.closed, byQuery.closed])).toEqual([1008, 1008])
+  expect(ann.texts).toEqual(['a', 'c'])
+})
+
+it.each([
+  ['/?since=x', {}, 400],
+  ['/?types=Nothing', {}, 404],
+  ['/', { authorization: 'Bearer wrong' }, 401],
+  ['/', { origin: 'http://evil.example' }, 403],
+  ['/', { host: 'evil.example' }, 421],
+])('refuses %s with %o', async (path, headers, status) => {
+  const node = await started()
+  await expect(new Client(node, path, headers).opened()).rejects.toThrow(String(status))
+  const open = await node.send('GET', '/status')
+  expect(open.status).toBe(200)
+})
+
+it('asks every 30 seconds whether a client is there, and lets go of those that are not', async () => {
+  let tick = () => {}
+  const node = await started({
+    onPing: (given) => {
+      tick = given
+    },
+  })
+  const alive = await new Client(node).opened()
+  const gone = await new Client(node).opened()
+  gone.socket.pause()
+  const ping = new Promise((resolve) => alive.socket.once('ping', resolve))
+  tick()
+  await ping
+  // The answer to the ping is on its way before this request is.
+  await say(node, ['a'])
+  await alive.has(1)
+  tick()
+  gone.socket.resume()
+  await gone.closed
+  await say(node, ['b'])
+  expect(await alive.has(2)).toEqual(['a', 'b'])
+})
+
+it('closes who is too slow, and nobody else', async () => {
+  const node = await started()
+  const slow = await new Client(node).opened()
+  const fast = await new Client(node).opened()
+  slow.socket.pause()
+  const text = 'x'.repeat(100_000)
+  const texts = Array.from({ length: 20 }, () => text)
+  for (let n = 0; n < 8; n += 1) expect((await say(node, texts)).status).toBe(200)
+  await fast.has(160)
+  slow.socket.resume()
+  expect(await slow.closed).not.toBe(1000)
+  expect(slow.texts.length).toBeLessThan(160)
+})
+
+it('tells a thousand listeners of everything', async () => {
+  const node = await started()
+  const clients = await Promise.all(Array.from({ length: 1_000 }, () => new Client(node).opened()))
+  for (const text of ['a', 'B', 'c']) await say(node, [text])
+  for (const client of clients) expect(await client.has(3)).toEqual(['a', 'B', 'c'])
+})
+
+it('closes all connections when it is closed itself', async () => {
+  const node = await started()
+  const client = await new Client(node).opened()
+  await node.close()
+  expect(await client.closed).toBe(1001)
+})
