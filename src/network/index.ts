@@ -17,7 +17,7 @@ export {
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'
-export type { Model, Property, TypeDeclaration } from './model/model.ts'
+export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
 export type { Problem } from './model/problem.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { parameterTypeText } from './queries/parameter.ts'

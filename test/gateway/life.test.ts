@@ -234,13 +234,21 @@ it('networks are deployed, listed and upgraded over HTTP; an upgrade that stored
   expect([bad.status, bad.json.error.code]).toEqual([400, 'NETWORK_UNREADABLE'])
 })
 
-it('a network whose rules have conditions loads, and is not deployed', async () => {
+it('a network whose rules have conditions is deployed', async () => {
   const folder = fileURLToPath(new URL('../networks/bond', import.meta.url))
   const node = await gateway()
   const definition = definitionOf(readNetwork(folder))
+  await node.networks.deploy(definition)
+  expect(await node.ledger.databases()).toEqual([definition.name])
+})
+
+it('a network whose scripts cannot be loaded is not deployed', async () => {
+  const node = await gateway()
+  const model = 'namespace org.test asset Thing identified by id { o String id }'
+  const definition = networkOf(model, { 'lib/broken.js': 'nothing.at.all()' })
   await expect(node.networks.deploy(definition)).rejects.toMatchObject({
-    code: 'NETWORK_UNSUPPORTED',
-    message: expect.stringMatching(/conditions .* \(Issuer\)$/),
+    code: 'NETWORK_INVALID',
+    message: expect.stringMatching(/lib\/broken.js: ReferenceError: 'nothing' is not defined/),
   })
   expect(await node.ledger.databases()).toEqual([])
 })

@@ -147,8 +147,6 @@ describe('daicho network', () => {
       1,
       'daicho: trade-network is deployed exactly so already\n',
     ])
-    const refused = await runDaicho(['network', 'deploy', sample('bond')], node)
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/conditions/)])
   })
 
   it('says what is wrong, with exit code 1, and what cannot be read, with 2', async () => {
