@@ -18,8 +18,11 @@ import {
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { nodeFolder } from './node-folder.ts'
-import { readSettings } from './settings.ts'
+import { readSettings, type Settings } from './settings.ts'
 import { VERSION } from './version.ts'
+
+/** How many blocks of the ledger are verified between two lines that say how far it is. */
+const BLOCKS_PER_LINE = 1_000
 
 const WHERE = `
 The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it has a key), or the one in
@@ -28,7 +31,7 @@ SYSTEM_FOLDER, which must not be running.`
 /** `daicho network`. */
 export function networkCommand(): Command {
   const command = new Command('network').description(
-    'business networks: check, pack, deploy, upgrade',
+    'business networks: check, pack, deploy, upgrade, verify',
   )
   command
     .command('check')
@@ -72,6 +75,16 @@ export function networkCommand(): Command {
     .option('--json', 'print them as one line of JSON')
     .addHelpText('after', WHERE)
     .action(list)
+  command
+    .command('verify')
+    .description('run all transactions again, and compare what they write with the ledger')
+    .argument('[names...]', 'networks of the node in SYSTEM_FOLDER; all of them when none is named')
+    .option('--json', 'print the result as one line of JSON')
+    .addHelpText(
+      'after',
+      '\nThe node must not be running. Exit code 0: nothing differs. 1: something does.',
+    )
+    .action(verify)
   return command
 }
 
@@ -115,6 +128,30 @@ async function list(flags: Flags): Promise<void> {
   const networks = await withNode(flags, (node) => node.list())
   if (flags.json === true) process.stdout.write(`${JSON.stringify({ status: true, networks })}\n`)
   else for (const network of networks) process.stdout.write(`${summaryText(network)}\n`)
+}
+
+async function verify(names: readonly string[], { json }: Flags): Promise<void> {
+  const results = await withNetworks(readSettings(process.env), async (networks) => {
+    const wanted = names.length > 0 ? names : networks.list().map(({ name }) => name)
+    const found = []
+    for (const name of wanted) {
+      const result = await networks.verify(name, (height) => {
+        if (height % BLOCKS_PER_LINE === 0) process.stderr.write(`${name}  block ${height}\n`)
+      })
+      found.push({ name, ...result })
+    }
+    return found
+  })
+  const isRight = results.every(({ finding }) => finding === null)
+  if (json === true) {
+    process.stdout.write(`${JSON.stringify({ status: isRight, networks: results })}\n`)
+  } else {
+    for (const { name, blocks, transactions, finding } of results) {
+      const what = `${transactions} transactions in ${blocks} blocks`
+      process.stdout.write(`${name}  ${finding ?? `${what}: all are as recorded`}\n`)
+    }
+  }
+  process.exitCode = isRight ? EXIT.right : EXIT.finding
 }
 
 async function act(
@@ -164,6 +201,14 @@ async function withNode<Result>(
 ): Promise<Result> {
   const settings = readSettings(process.env)
   if (url !== undefined) return work(nodeAt(url, settings.GATEWAY_API_KEY))
+  return withNetworks(settings, (networks) => work(nodeIn(networks)))
+}
+
+/** The networks of the node in `SYSTEM_FOLDER`, which is not running. */
+async function withNetworks<Result>(
+  settings: Settings,
+  work: (networks: Networks) => Promise<Result>,
+): Promise<Result> {
   const folder = nodeFolder(settings, { mayBeNew: false })
   try {
     const difficulty = settings.LEDGER_DIFFICULTY
@@ -178,7 +223,7 @@ async function withNode<Result>(
         log: () => {},
       })
       try {
-        return await work(nodeIn(networks))
+        return await work(networks)
       } finally {
         await networks.close()
       }

@@ -11,6 +11,7 @@ import { Recorder } from '../resources/recorder.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
 import { definitionInItem, deploymentChanges, networkItem, networkItemId } from './network-item.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
+import { type NetworkVerification, verifyNetwork } from './verification.ts'
 
 /** What networks live on. */
 export interface NetworksDeps {
@@ -132,6 +133,19 @@ export class Networks {
       { definition: next, control: new AccessControl(next.rules), scripts },
     )
     return network
+  }
+
+  /**
+   * Runs all transactions of the network of that name again, and compares what they write with what
+   * the ledger records; `onBlock` is told of each block that is as it should be.
+   * Errors: NETWORK_NOT_FOUND.
+   */
+  verify(name: string, onBlock: (height: number) => void): Promise<NetworkVerification> {
+    const network = this.get(name)
+    if (network === null) {
+      throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name}`)
+    }
+    return verifyNetwork(name, network.recordedBlocks(), onBlock)
   }
 
   /** Ends what runs for the networks. */

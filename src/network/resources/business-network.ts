@@ -7,7 +7,12 @@ import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
 import type { Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
-import type { ResourceChange, ResourceDatabase, StoredResource } from './database.ts'
+import type {
+  RecordedChanges,
+  ResourceChange,
+  ResourceDatabase,
+  StoredResource,
+} from './database.ts'
 import { type EmittedEvent, EventFeed } from './event-feed.ts'
 import { Guard, type Judge as RuleJudge } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
@@ -235,6 +240,11 @@ export class BusinessNetwork {
       if (await guard.allows('READ', event, () => event.content)) readable.push(event)
     }
     return readable
+  }
+
+  /** All that changed it, block by block. */
+  recordedBlocks(): AsyncIterable<RecordedChanges> {
+    return this.#parts.database.changesFrom(0)
   }
 
   /** A resource, whoever asks: for the gateway's own decisions, never for a reply. */

@@ -39,6 +39,8 @@ export type ResourceChange =
 export interface RecordedChanges {
   readonly height: number
   readonly changes: readonly ResourceChange[]
+  /** The item that records the network itself, with its archive, when the block has it. */
+  readonly deployed: JsonObject | null
 }
 
 /** Where resources are read from. */
@@ -125,8 +127,13 @@ export class ResourceDatabase implements ResourceReader {
     const all = { offset: height, limit: 0 }
     for await (const page of await this.#ledger.listBlocks(this.#ledger.serverId, all)) {
       for (const block of page) {
-        const changes = block.entries.flatMap((text) => changeIn(text, this.name))
-        if (changes.length > 0) yield { height: block.height, changes }
+        // Entries of other databases are the most by far in many a ledger.
+        const entries = block.entries.filter((text) => text.includes(this.name)).map(objectIn)
+        const own = entries.filter(({ db }) => db === this.name)
+        if (own.length === 0) continue
+        const items = own.map(({ item }) => item).filter(isJsonObject)
+        const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
+        yield { height: block.height, changes: own.flatMap(changeIn), deployed }
       }
     }
   }
@@ -175,12 +182,8 @@ export class ResourceDatabase implements ResourceReader {
   }
 }
 
-/** The change of a resource that an entry records, when it is one of database `db`. */
-function changeIn(text: string, db: string): ResourceChange[] {
-  // Entries of other databases are the most by far in many a ledger.
-  if (!text.includes(db)) return []
-  const entry = objectIn(text)
-  if (entry.db !== db) return []
+/** The change of a resource that an entry records; none for one that makes the database. */
+function changeIn(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
   const target = targetOfItem(String(item.id ?? entry.id))
   if (target === null) return []

@@ -1,0 +1,226 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
+import { AccessControl } from '../access/control.ts'
+import type { NetworkDefinition } from '../definition/definition.ts'
+import { NetworkError } from '../errors.ts'
+import type { Model } from '../model/model.ts'
+import { type Target, targetOfCanonical } from '../model/relationship.ts'
+import { systemType } from '../model/system.ts'
+import { ADMIN, type Caller } from '../resources/caller.ts'
+import type { RecordedChanges, ResourceChange, ResourceReader } from '../resources/database.ts'
+import { Overlay } from '../resources/overlay.ts'
+import { process, processorsFor } from '../resources/processing.ts'
+import { ScriptRunner } from '../runtime/script-runner.ts'
+import { definitionInItem } from './network-item.ts'
+
+/** How long processors may take that took less than their deadline when they ran first. */
+const DEADLINE_MS = 30_000
+
+/** What the verification of a network found. */
+export interface NetworkVerification {
+  readonly blocks: number
+  /** Those of the system included. */
+  readonly transactions: number
+  /** The first thing that is not as it should be, or null. */
+  readonly finding: string | null
+}
+
+/** A transaction as the ledger records it. */
+interface RecordedTransaction {
+  readonly target: Target
+  readonly resource: JsonObject
+  /** The historian's record. */
+  readonly record: JsonObject
+  readonly writes: readonly ResourceChange[]
+}
+
+/** Nothing: what there is before the first block. */
+const EMPTY: ResourceReader = {
+  read: async () => null,
+  async *select() {},
+  count: async () => 0,
+}
+
+/**
+ * Runs every transaction of network `name` again, on what the ledger recorded before it, and compares
+ * what it writes and emits with what was recorded. `blocks` are all that changed the network, in
+ * their order. All resources of the network are held in memory meanwhile.
+ */
+export async function verifyNetwork(
+  name: string,
+  blocks: AsyncIterable<RecordedChanges>,
+  onBlock: (height: number) => void,
+): Promise<NetworkVerification> {
+  const replay = new Replay(name)
+  let count = 0
+  try {
+    for await (const block of blocks) {
+      count += 1
+      const finding = await replay.block(block)
+      if (finding !== null) {
+        const text = `block ${block.height}: ${finding}`
+        return { blocks: count, transactions: replay.transactions, finding: text }
+      }
+      onBlock(block.height)
+    }
+    return { blocks: count, transactions: replay.transactions, finding: null }
+  } finally {
+    await replay.close()
+  }
+}
+
+class Replay {
+  transactions = 0
+  readonly #name: string
+  readonly #state = new Overlay(EMPTY)
+  #definition: NetworkDefinition | null = null
+  #scripts: ScriptRunner | null = null
+
+  constructor(name: string) {
+    this.#name = name
+  }
+
+  /** Runs the transactions of one block; tells what is wrong with the first that differs. */
+  async block({ changes, deployed }: RecordedChanges): Promise<string | null> {
+    if (deployed !== null) {
+      const refused = await this.#deploy(deployed)
+      if (refused !== null) return refused
+    }
+    if (this.#definition === null) return 'it changes a network that is not deployed yet'
+    const { before, transactions } = transactionsIn(changes, this.#definition.model)
+    this.#apply(before)
+    for (const transaction of transactions) {
+      this.transactions += 1
+      const finding = await this.#run(transaction, this.#definition)
+      if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
+      this.#apply([
+        { kind: 'create', target: transaction.target, resource: transaction.resource },
+        { kind: 'create', target: recordTarget(transaction.target), resource: transaction.record },
+        ...transaction.writes,
+      ])
+    }
+    return null
+  }
+
+  async close(): Promise<void> {
+    await this.#scripts?.close()
+  }
+
+  async #deploy(item: JsonObject): Promise<string | null> {
+    try {
+      this.#definition = definitionInItem(JSON.stringify(item), this.#name)
+    } catch (error) {
+      if (error instanceof NetworkError) return error.message
+      throw error
+    }
+    await this.#scripts?.close()
+    this.#scripts = new ScriptRunner(this.#definition, DEADLINE_MS)
+    return null
+  }
+
+  #apply(changes: readonly ResourceChange[]): void {
+    for (const change of changes) this.#state.apply(change)
+    // They are part of the state now; nobody asks for the list of them.
+    this.#state.changes.length = 0
+  }
+
+  async #run(recorded: RecordedTransaction, definition: NetworkDefinition): Promise<string | null> {
+    const { target, resource, record, writes } = recorded
+    const registered = registeredBy(resource)
+    if (registered !== null) return difference(registered, writes.map(contentOf), 'writes')
+    const type = definition.model.type(target.type)
+    const processors = type === null ? [] : processorsFor(type, definition)
+    const isSystem = target.type.startsWith(systemType(''))
+    if (isSystem || this.#scripts === null) return null
+    if (processors.length === 0) return difference([], writes.map(asJson), 'writes')
+    const workplace = {
+      definition,
+      control: new AccessControl(definition.rules),
+      database: this.#state,
+      scripts: this.#scripts,
+      log: () => {},
+    }
+    const timestamp = String(resource.timestamp)
+    try {
+      const done = await process(
+        workplace,
+        processors,
+        { target, resource, timestamp },
+        callerIn(record),
+      )
+      const { eventsEmitted } = record
+      const events = Array.isArray(eventsEmitted) ? eventsEmitted : []
+      return (
+        difference(done.changes.map(asJson), writes.map(asJson), 'writes') ??
+        difference([...done.events], events, 'events')
+      )
+    } catch (error) {
+      if (!(error instanceof NetworkError)) throw error
+      return `it was recorded, and fails now: ${error.message}`
+    }
+  }
+}
+
+const HISTORIAN_RECORD = systemType('HistorianRecord')
+
+function recordTarget({ id }: Target): Target {
+  return { type: HISTORIAN_RECORD, id }
+}
+
+/** The transactions of a block: each is its record, the historian's, and the writes behind them. */
+function transactionsIn(changes: readonly ResourceChange[], model: Model) {
+  const before: ResourceChange[] = []
+  const transactions: (RecordedTransaction & { writes: ResourceChange[] })[] = []
+  for (let at = 0; at < changes.length; at += 1) {
+    const change = changes[at]
+    const next = changes[at + 1]
+    if (change === undefined) break
+    const isTransaction =
+      change.kind === 'create' && model.type(change.target.type)?.kind === 'transaction'
+    if (isTransaction && next?.kind === 'create' && next.target.type === HISTORIAN_RECORD) {
+      const { target, resource } = change
+      transactions.push({ target, resource, record: next.resource, writes: [] })
+      at += 1
+    } else {
+      const last = transactions.at(-1)
+      if (last === undefined) before.push(change)
+      else last.writes.push(change)
+    }
+  }
+  return { before, transactions }
+}
+
+/** What a transaction of a registry says that it writes; null for all others. */
+function registeredBy({ $class, resources, resourceIds }: JsonObject): Json[] | null {
+  const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(String($class)) ?? []
+  if (verb === undefined || !String($class).startsWith(systemType(''))) return null
+  const list = verb === 'Remove' ? resourceIds : resources
+  return Array.isArray(list) ? list : []
+}
+
+/** The same of a recorded write: the resource, or the id of what was removed. */
+function contentOf(change: ResourceChange): Json {
+  return change.kind === 'delete' ? change.target.id : change.resource
+}
+
+function asJson(change: ResourceChange): Json {
+  const { kind, target } = change
+  const named = { kind, type: target.type, id: target.id }
+  return change.kind === 'delete' ? named : { ...named, resource: change.resource }
+}
+
+function difference(now: readonly Json[], then: readonly Json[], what: string): string | null {
+  const wanted = then.map(canonicalJson)
+  const at = now.map(canonicalJson).findIndex((text, index) => text !== wanted[index])
+  if (at === -1 && now.length === then.length) return null
+  const place = at === -1 ? Math.min(now.length, then.length) : at
+  return `its ${what} differ from what is recorded, first number ${place}`
+}
+
+function callerIn({ participantInvoking, identityUsed }: JsonObject): Caller {
+  const participant =
+    typeof participantInvoking === 'string' ? targetOfCanonical(participantInvoking) : null
+  const identity = typeof identityUsed === 'string' ? targetOfCanonical(identityUsed) : null
+  if (participant === null) return ADMIN
+  return { participant, identity: identity?.id ?? null }
+}

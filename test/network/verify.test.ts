@@ -1,0 +1,118 @@
+// `daicho network verify` and what a killed node leaves, with real files and processes.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { openLedger } from '../../src/ledger/index.ts'
+import { runDaicho, startDaicho } from '../support/daicho.ts'
+import { networkOf, startGateway } from '../support/gateway.ts'
+import { HandClock } from '../support/ledger-node.ts'
+
+const T = '/api/Trade'
+const TRADERS = ['ann', 'bob'].map((tradeId) => ({ tradeId, firstName: 'F', lastName: 'L' }))
+const RICE = {
+  tradingSymbol: 'RICE',
+  description: 'd',
+  mainExchange: 'm',
+  quantity: 1,
+  owner: 'ann',
+}
+
+async function folderOf(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'daicho-network-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+it('SIGKILL during a thousand transactions leaves whole ones only, and verify passes', async () => {
+  const folder = await folderOf()
+  const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
+  const flags = ['serve', '--only', 'gateway', '--gateway-port', '0', '--json']
+  const served = startDaicho(flags, variables)
+  const url: string = JSON.parse(await served.firstLine).gateway
+  const post = async (path: string, body: unknown) => {
+    const headers = { 'content-type': 'application/json' }
+    const reply = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    return reply.status
+  }
+  expect(await post('/api/Trader', TRADERS)).toBe(200)
+  expect(await post('/api/Commodity', RICE)).toBe(200)
+  let answered = 0
+  const all = Array.from({ length: 1_000 }, async (_, n) => {
+    const status = await post(T, { commodity: 'RICE', newOwner: n % 2 === 0 ? 'ann' : 'bob' })
+    if (status === 200) answered += 1
+    if (answered === 300) served.child.kill('SIGKILL')
+  })
+  await Promise.allSettled(all)
+  await served.ended
+  const verified = await runDaicho(['network', 'verify', '--json'], variables)
+  const [network] = JSON.parse(verified.stdout).networks
+  expect([verified.code, network.finding]).toEqual([0, null])
+  // Whatever was answered is there: two registry transactions, and the trades.
+  expect(network.transactions).toBeGreaterThanOrEqual(answered + 2)
+  expect(network.transactions).toBeLessThan(1_002)
+  expect((await runDaicho(['verify', folder])).code).toBe(0)
+})
+
+const MODEL = `namespace org.test
+asset Thing identified by id { o String id o Double value default=0 }
+transaction Bump { --> Thing thing }`
+const bump = (by: string) => `
+/** @param {org.test.Bump} tx the transaction
+ *  @transaction */
+async function bump(tx) {
+  tx.thing.value += ${by}
+  await (await getAssetRegistry('org.test.Thing')).update(tx.thing)
+}`
+
+it('verifies a network through its upgrades, and finds a write that no processor made', async () => {
+  const folder = await folderOf()
+  const node = await startGateway({
+    folder,
+    deploy: [networkOf(MODEL, { 'lib/bump.js': bump('Math.random() + Date.now()') })],
+  })
+  await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])
+  for (const thing of ['a', 'b', 'a']) await node.send('POST', '/api/Bump', { thing })
+  const next = networkOf(MODEL, { 'lib/bump.js': bump('1') }, { version: '2.0.0' })
+  await node.networks.upgrade(next, [])
+  await node.send('POST', '/api/Bump', { thing: 'a' })
+  await node.send('PUT', '/api/Thing/b', { value: 7 })
+  await node.send('DELETE', '/api/Thing/b')
+  await node.close()
+  const variables = { SYSTEM_FOLDER: folder }
+  const right = await runDaicho(['network', 'verify', 'test-network'], variables)
+  expect([right.code, right.stdout]).toEqual([
+    0,
+    'test-network  9 transactions in 9 blocks: all are as recorded\n',
+  ])
+
+  const ledger = await openLedger({ folder, difficulty: 0, clock: new HandClock() })
+  const transactionId = 'made-up'
+  const id = `org.test.Bump#${transactionId}`
+  const system = 'org.hyperledger.composer.system'
+  const timestamp = '2027-01-15T08:00:00.000Z'
+  const resource = {
+    $class: 'org.test.Bump',
+    transactionId,
+    timestamp,
+    thing: 'resource:org.test.Thing#a',
+  }
+  const record = { $class: `${system}.HistorianRecord`, transactionId, eventsEmitted: [] }
+  const value = { $class: 'org.test.Thing', id: 'a', value: 1_000_000 }
+  const db = 'test-network'
+  await ledger.service.recordChanges([
+    { method: 'create_item', db, item: { id, resource } },
+    {
+      method: 'create_item',
+      db,
+      item: { id: `${system}.HistorianRecord#${transactionId}`, resource: record },
+    },
+    { method: 'update_item', db, item: { id: 'org.test.Thing#a', resource: value } },
+  ])
+  await ledger.close()
+  const wrong = await runDaicho(['network', 'verify'], variables)
+  expect([wrong.code, wrong.stdout]).toEqual([
+    1,
+    'test-network  block 9: transaction made-up: its writes differ from what is recorded, first number 0\n',
+  ])
+})
