@@ -81,14 +81,14 @@ const ofOwner = (operation: string, extra: Record<string, string> = {}) =>
   })
 
 /** A network with these rules, three accounts, and a bearer token for Ann. */
-async function started(rules: string) {
+async function started(rules: string, deadlineMs = 5_000) {
   const files = {
     'models/base.cto': BASE,
     'lib/logic.js': LIB,
     'queries.qry': QUERIES,
     'permissions.acl': rules + SUBMIT + PEOPLE + SYSTEM + ADMIN,
   }
-  const node = await gateway({ deploy: [networkOf(MODEL, files)] })
+  const node = await gateway({ deploy: [networkOf(MODEL, files)], deadlineMs })
   const people = [{ name: 'ann' }, { name: 'bob', role: 'boss' }]
   expect((await node.send('POST', '/api/Person', people)).status).toBe(200)
   const accounts = [
@@ -190,13 +190,13 @@ it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '
       'resource(a)': '"org.test.Account"',
     }
     const deny = rule('Broken', { ...about, condition, action: 'DENY' })
-    const denying = await started(deny + ofOwner('ALL'))
+    const denying = await started(deny + ofOwner('ALL'), 500)
     expect((await denying.ann('GET', 'Account'))[1]).toEqual([])
     expect((await denying.ann('GET', 'Account/a'))[0]).toBe(404)
     const allow = rule('Broken', { ...about, condition, action: 'ALLOW' })
-    const allowing = await started(allow)
+    const allowing = await started(allow, 500)
     expect((await allowing.ann('GET', 'Account'))[1]).toEqual([])
-    const passing = await started(allow + ofOwner('ALL'))
+    const passing = await started(allow + ofOwner('ALL'), 500)
     expect(ids((await passing.ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   },
 )

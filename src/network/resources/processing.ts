@@ -54,7 +54,8 @@ export async function process(
   const overlay = new Overlay(database)
   const guard = { control, model, caller }
   const instances = { model, strictness: definition }
-  const session = new TransactionSession({ guard, transaction, overlay, instances, queries, log })
+  const parts = { guard, transaction, overlay, instances, scripts, queries, log }
+  const session = new TransactionSession(parts)
   const { identity } = caller
   const answer = await scripts.process(
     {

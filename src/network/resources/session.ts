@@ -8,7 +8,7 @@ import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { writtenQuery } from '../queries/written.ts'
 import type { Evaluate } from '../runtime/sandbox.ts'
-import { judgeMeanwhile } from '../runtime/script-runner.ts'
+import type { ScriptRunner } from '../runtime/script-runner.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import { Guard, type GuardParts, type Judge } from './guard.ts'
 import { type Judge as InstanceJudge, resourceOf } from './instances.ts'
@@ -35,6 +35,7 @@ export interface SessionParts {
   /** Takes what the processors write; they read through it. */
   readonly overlay: Overlay
   readonly instances: InstanceJudge
+  readonly scripts: ScriptRunner
   readonly queries: ReadonlyMap<string, NamedQuery>
   /** Takes what processors say to the console. */
   readonly log: (level: string, text: string) => void
@@ -54,10 +55,10 @@ export class TransactionSession {
 
   constructor(parts: SessionParts) {
     this.#parts = parts
-    const { overlay, transaction, guard } = parts
+    const { overlay, transaction, guard, scripts } = parts
     const judge: Judge = (request) => {
       if (this.#evaluate === null) throw new Error('conditions are asked while processors wait')
-      return judgeMeanwhile(request, this.#evaluate, conditionAnswerer(overlay))
+      return scripts.judgeMeanwhile(request, this.#evaluate, conditionAnswerer(overlay))
     }
     const asked = new Guard({ ...guard, database: overlay, judge }, transaction)
     this.#source = { database: overlay, model: guard.model, guard: asked }

@@ -185,7 +185,7 @@ export class Guest {
 }
 
 /** A script of a network that cannot even be loaded. */
-export class GuestBootError extends Error {
+class GuestBootError extends Error {
   override readonly name = 'GuestBootError'
 }
 

@@ -9,8 +9,6 @@ import { type Answerer, type Evaluate, Sandbox, SandboxError } from './sandbox.t
 const BOOT_MS = 2_000
 /** The most memory of one of its guests, bytes: the engine's and the scripts'. */
 const MEMORY_BYTES = 64 * 1024 * 1024
-/** How long all conditions that are asked at once may take, milliseconds. */
-const CONDITIONS_MS = 1_000
 
 /** What a transaction's processors are called with. */
 export interface ProcessRequest {
@@ -46,7 +44,7 @@ export class ScriptRunner {
   readonly #deadlineMs: number
   #sandbox: Promise<Sandbox> | null = null
 
-  /** `deadlineMs` is how long the processors of one transaction may take. */
+  /** `deadlineMs` is how long the processors of one transaction may take, and one condition. */
   constructor(definition: NetworkDefinition, deadlineMs: number) {
     this.#definition = definition
     this.#deadlineMs = deadlineMs
@@ -70,8 +68,18 @@ export class ScriptRunner {
     answer: ConditionAnswerer,
   ): Promise<readonly (boolean | null)[]> {
     const sandbox = await this.#running()
-    const call = { request: JSON.stringify(request), deadlineMs: CONDITIONS_MS }
+    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
     return judged(request, await sandbox.call({ role: 'conditions', ...call }, answer))
+  }
+
+  /** The same, while processors wait for the answer. */
+  async judgeMeanwhile(
+    request: ConditionRequest,
+    evaluate: Evaluate,
+    answer: ConditionAnswerer,
+  ): Promise<readonly (boolean | null)[]> {
+    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
+    return judged(request, await evaluate(call, answer))
   }
 
   /** Ends the sandbox. */
@@ -95,16 +103,6 @@ export class ScriptRunner {
     }
     return this.#sandbox
   }
-}
-
-/** The same as `ScriptRunner.judge`, while processors wait for the answer. */
-export async function judgeMeanwhile(
-  request: ConditionRequest,
-  evaluate: Evaluate,
-  answer: ConditionAnswerer,
-): Promise<readonly (boolean | null)[]> {
-  const call = { request: JSON.stringify(request), deadlineMs: CONDITIONS_MS }
-  return judged(request, await evaluate(call, answer))
 }
 
 /** What the guest answered, which is nobody's word: where it is no answer, the condition threw. */
