@@ -1,9 +1,10 @@
 // Transactions with a processor through the gateway, beside plain writes to the same ledger: by turns
-// in one run, medians. And what it costs to begin with a fresh guest.
+// in one run, medians. What it costs to begin with a fresh guest. And how the ledger answers while
+// scripts of a network do their worst.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defaultNetwork } from '../src/network/index.ts'
+import { defaultNetwork, definitionOf } from '../src/network/index.ts'
 import { Guest } from '../src/network/runtime/guest.ts'
 import { guestScripts } from '../src/network/runtime/program.ts'
 import { load, median, printTable, type Run } from './support/load.ts'
@@ -18,6 +19,7 @@ const CALLS = 1_000
 export async function run(parts: readonly string[]): Promise<void> {
   if (parts.length === 0 || parts.includes('restore')) await restores()
   if (parts.length === 0 || parts.includes('trades')) await trades()
+  if (parts.length === 0 || parts.includes('abuse')) await abuse()
 }
 
 async function post(url: string, body?: unknown): Promise<void> {
@@ -86,4 +88,90 @@ async function restores(): Promise<void> {
     ['a fresh guest', 'median ms'],
     ['restored, and one condition asked', median(taken).toFixed(3)],
   ])
+}
+
+const MODEL =
+  'namespace org.bench asset Thing identified by id { o String id } transaction Run { o String code }'
+const SCRIPT = `/** @param {org.bench.Run} tx the transaction
+ *  @transaction */
+async function run(tx) { await (0, eval)('(async () => {' + tx.code + '})')() }`
+const WORST = {
+  'an endless loop': 'for (;;);',
+  'endless awaits': 'for (;;) await null',
+  'asking without end':
+    'const r = await getAssetRegistry("org.bench.Thing"); for (;;) await r.exists("a")',
+  'a bomb of arrays': 'const a = []; for (;;) a.push(new Array(100000).fill(1))',
+  'a bomb of buffers': 'const a = []; for (;;) a.push(new ArrayBuffer(1 << 20))',
+  'a giant string': 'let s = "x"; for (;;) s += s',
+  'endless recursion': 'const f = () => f() + 1; f()',
+  'a pattern that blows up': '/^(a+)+$/.test("a".repeat(50) + "b")',
+}
+/** How often the ledger is asked meanwhile: each request of a few connections waits so long. */
+const ASK_EVERY_MS = 5
+
+async function abuse(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
+  const { ledger, gateway } = await startGateway(folder)
+  try {
+    const about = JSON.stringify({ name: 'abused', version: '1.0.0' })
+    const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
+    const entries = Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)] as const)
+    const { archive } = definitionOf({ packed: null, files: new Map(entries) })
+    const headers = { 'content-type': 'application/octet-stream' }
+    const body = new Uint8Array(archive)
+    await fetch(`${gateway.url}/networks`, { method: 'POST', headers, body })
+    const run = async (code: string) => {
+      const sent = {
+        body: JSON.stringify({ code }),
+        headers: { 'content-type': 'application/json' },
+      }
+      return (await fetch(`${gateway.url}/abused/api/Run`, { method: 'POST', ...sent })).status
+    }
+    await run('')
+    const rows = [
+      ['the ledger meanwhile: GET /api/dbs', 'status', 'requests', 'p99 ms', 'resident MB'],
+    ]
+    rows.push([
+      '(nothing else)',
+      '',
+      ...(await asked(ledger.url, quietly)),
+      mb(gateway.residentMb()),
+    ])
+    for (const [name, code] of Object.entries(WORST)) {
+      let status = 0
+      const taken = await asked(ledger.url, async () => {
+        status = await run(code)
+      })
+      // Whoever submits next finds all as it was.
+      if ((await run('')) !== 200) throw new Error(`after ${name} nothing works`)
+      rows.push([name, String(status), ...taken, mb(gateway.residentMb())])
+    }
+    printTable(rows)
+  } finally {
+    await gateway.stop()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+const mb = (value: number) => value.toFixed(0)
+const quietly = () => new Promise<void>((resolve) => setTimeout(resolve, 1_000))
+
+/** How many requests the ledger answered while `work` ran, and the 99th percentile of their times. */
+async function asked(url: string, work: () => Promise<void>): Promise<string[]> {
+  let done = false
+  const taken: number[] = []
+  const asking = (async () => {
+    while (!done) {
+      const start = performance.now()
+      await (await fetch(`${url}/api/dbs`)).arrayBuffer()
+      taken.push(performance.now() - start)
+      await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS))
+    }
+  })()
+  await work()
+  done = true
+  await asking
+  const sorted = taken.toSorted((one, other) => one - other)
+  const p99 = sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0
+  return [String(taken.length), p99.toFixed(1)]
 }
