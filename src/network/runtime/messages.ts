@@ -49,5 +49,5 @@ export type FromSandbox =
   | { readonly asked: string }
   /** The value of what was to be evaluated meanwhile. */
   | { readonly evaluated: GuestAnswer }
-  /** The answer to the call; `ready` follows when guests have been made anew behind it. */
-  | { readonly done: GuestAnswer; readonly renewing: boolean }
+  /** The answer to the call; `worn` says that a guest cannot be called again. */
+  | { readonly done: GuestAnswer; readonly worn: boolean }

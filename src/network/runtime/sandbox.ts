@@ -66,13 +66,15 @@ export class Sandbox {
   }
 
   async #call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
-    if (this.#thread !== null && !(await this.#thread.isReady())) {
+    if (this.#closed) return { failed: 'CLOSED', message: 'the sandbox is closed' }
+    this.#thread ??= await Thread.start(this.#options)
+    const done = await this.#thread.call(call, answer)
+    // With the thread goes all memory that its guests took: the next call begins with another.
+    if (this.#thread.worn) {
       await this.#thread.end()
       this.#thread = null
     }
-    if (this.#closed) return { failed: 'CLOSED', message: 'the sandbox is closed' }
-    this.#thread ??= await Thread.start(this.#options)
-    return this.#thread.call(call, answer)
+    return done
   }
 }
 
@@ -87,27 +89,19 @@ class Thread {
   readonly #signal: Int32Array<SharedArrayBuffer>
   readonly #answers: MessageChannel['port1']
   #listener: Listener = () => {}
-  /** Settles when worn guests have been made anew: null when that failed. */
-  #renewal: Promise<FromSandbox | null> | null = null
-  readonly #renewalMs: number
+  #worn = false
   #ended = false
 
   private constructor(
     worker: Worker,
     signal: Int32Array<SharedArrayBuffer>,
     channel: MessageChannel,
-    renewalMs: number,
   ) {
     this.#worker = worker
-    this.#renewalMs = renewalMs
     this.#signal = signal
     this.#answers = channel.port1
     channel.port1.unref()
-    worker.on('message', (message: FromSandbox) => {
-      const listener = this.#listener
-      if ('done' in message && message.renewing) this.#renewal = this.#next(this.#renewalMs)
-      listener(message)
-    })
+    worker.on('message', (message: FromSandbox) => this.#listener(message))
     // Out of memory beside the guest's, say: what follows is the exit.
     worker.on('error', () => {})
     worker.on('exit', () => {
@@ -129,19 +123,16 @@ class Thread {
       env: {},
       resourceLimits: { stackSizeMb: STACK_MB },
     })
-    const bootsMs = 2 * options.bootMs + GRACE_MS
-    const thread = new Thread(worker, signal, channel, bootsMs)
-    const first = await thread.#next(bootsMs)
+    const thread = new Thread(worker, signal, channel)
+    const first = await thread.#next(2 * options.bootMs + GRACE_MS)
     if (first !== null && 'ready' in first) return thread
     await thread.end()
     throw new SandboxError(first !== null && 'failed' in first ? first.failed : 'it did not start')
   }
 
-  /** Whether it can be called, once guests that had to be made anew are there. */
-  async isReady(): Promise<boolean> {
-    if (this.#renewal !== null && (await this.#renewal) === null) return false
-    this.#renewal = null
-    return !this.#ended
+  /** Whether it cannot be called again: it has ended, or one of its guests has given way. */
+  get worn(): boolean {
+    return this.#worn || this.#ended
   }
 
   /** One call; the thread is ended when it does not answer in time. */
@@ -155,7 +146,10 @@ class Thread {
     const first = this.#next(call.deadlineMs + GRACE_MS)
     this.#worker.postMessage({ call })
     const message = await this.#converse(first, call, (request) => answer(request, evaluate))
-    if (message !== null && 'done' in message) return message.done
+    if (message !== null && 'done' in message) {
+      this.#worn = message.worn
+      return message.done
+    }
     const late = !this.#ended
     await this.end()
     if (late) return { failed: 'DEADLINE', message: 'out of time' }

@@ -56,17 +56,11 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
     return
   }
   // The main thread sends one call at a time.
-  port.on('message', async ({ call }: ToSandbox) => {
+  port.on('message', ({ call }: ToSandbox) => {
     const done = guests[call.role].call(call.request, call.deadlineMs)
-    const worn = ROLES.filter((role) => guests[role].worn)
-    send({ done, renewing: worn.length > 0 })
-    if (worn.length === 0) return
-    for (const role of worn) guests[role] = await boot(role)
-    send({ ready: true })
+    send({ done, worn: guests.conditions.worn || guests.processors.worn })
   })
 }
-
-const ROLES: readonly Role[] = ['conditions', 'processors']
 
 // The offset of the machine's time zone is all that an engine asks of it; here it is UTC everywhere,
 // so that a transaction does on every node what it did on the first.
