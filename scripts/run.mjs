@@ -34,6 +34,12 @@ if (!same()) {
 }
 
 const [program, ...rest] = process.argv.slice(2)
+// The page of the ledger is built when it is missing or older than its sources; without it the rest runs.
+if (rest[0] === 'serve') {
+  spawnSync(join(bin, 'node'), [join(root, 'scripts', 'build-dashboard.ts')], {
+    stdio: ['ignore', 2, 2],
+  })
+}
 const child = spawn(
   join(bin, 'node'),
   ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, join(root, program), ...rest],

@@ -8,6 +8,7 @@ const steps: readonly (readonly [string, readonly string[]])[] = [
   ['lock', ['node', 'scripts/check-lock.ts']],
   ['format, lint, imports', ['biome', 'check', '--colors=off', '.']],
   ['types', ['tsc', '-p', 'tsconfig.json']],
+  ['types of the dashboard', ['tsc', '-p', 'src/dashboard/browser/tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
   ['build', ['node', 'scripts/build.ts']],
   ['package', ['publint', '--strict']],

@@ -19,12 +19,14 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'guarded-path': ['http', 'base'],
   network: ['ledger', 'filter', 'base'],
   gateway: ['network', 'tokens', 'filter', 'http', 'base'],
-  dashboard: ['ledger', 'chain'],
+  dashboard: ['client', 'chain', 'base'],
   cli: [
     ...['gateway', 'network', 'guarded-path', 'sample-api', 'rate-feed', 'converter', 'ledger'],
-    ...['tokens', 'storage', 'http', 'filter', 'chain', 'base'],
+    ...['tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
+/** Wings with a second face: what of them runs without Node. */
+const FACES: Record<string, readonly string[]> = { chain: ['index.ts', 'portable.ts'] }
 /** Pure: nothing that touches the machine. */
 const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
@@ -85,7 +87,7 @@ it('another wing is entered by its index.ts, and base by the names of its files'
   const wrong = arrows.filter(({ from, to }) => {
     const wing = wingOf(to)
     if (wing === wingOf(from) || wing === 'base' || !to.startsWith(src)) return false
-    return to !== join(src, wing, 'index.ts')
+    return !(FACES[wing] ?? ['index.ts']).some((face) => to === join(src, wing, face))
   })
   expect(wrong.map(shown)).toEqual([])
 })
@@ -125,4 +127,21 @@ it('the pure wings touch nothing of the machine, and only cli reads the environm
       wingOf(path) !== 'cli' && !isTest(path) && /process\.env/.test(readFileSync(path, 'utf8')),
   )
   expect(reading).toEqual([])
+})
+
+it('what runs in browsers needs nothing of Node', () => {
+  const next = new Map<string, string[]>()
+  for (const path of files) next.set(path, importsOf(path))
+  const seen = new Set<string>()
+  const walk = (path: string): string[] => {
+    if (seen.has(path)) return []
+    seen.add(path)
+    return (next.get(path) ?? []).flatMap((specifier) => {
+      if (specifier.startsWith('node:')) return [`${relative(src, path)} imports ${specifier}`]
+      return specifier.startsWith('.') ? walk(resolve(dirname(path), specifier)) : []
+    })
+  }
+  const browser = join(src, 'dashboard', 'browser')
+  expect(files.filter((path) => path.startsWith(browser)).flatMap(walk)).toEqual([])
+  expect(seen.has(join(src, 'chain', 'portable.ts'))).toBe(true)
 })

@@ -2,13 +2,14 @@ import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 import { converterComponent } from '../converter/index.ts'
+import { dashboardFolder } from '../dashboard/index.ts'
 import {
   mountGuardedPath,
   mountPresenceFilter,
   openPairs,
   PRESET_PAIR,
 } from '../guarded-path/index.ts'
-import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
+import { type Credentials, type HttpApp, type HttpComponent, readPageFiles } from '../http/index.ts'
 import { ledgerComponent, type OpenLedger, openLedger } from '../ledger/index.ts'
 import { ownNetworkDatabases } from '../network/index.ts'
 import { rateFeedComponent } from '../rate-feed/index.ts'
@@ -62,6 +63,7 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
   return ledgerComponent({
     ledger: opened.service,
     credentials,
+    page: readPageFiles(dashboardFolder),
     tokens,
     clock,
     logger: logger.child({ component: 'ledger' }),

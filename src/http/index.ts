@@ -15,6 +15,7 @@ export {
   type OutboundReply,
   outboundGet,
 } from './outbound.ts'
+export { type PageFile, readPageFiles, servePageFiles } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
 export { SWAGGER_PAGE_POLICY, swaggerFiles, swaggerPage } from './swagger-page.ts'

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import {
   type Credentials,
   type HttpComponent,
+  type PageFile,
   registerOpenApiPage,
   statusFalseReply,
   takeStrictJson,
@@ -40,6 +41,8 @@ export interface LedgerComponentDeps {
   readonly ledger: LedgerService
   /** Of the page at `/`. */
   readonly credentials: Credentials
+  /** The files of the page; null or absent where it has not been built. */
+  readonly page?: readonly PageFile[] | null
   /** What verifies the tokens of callers; null requires none. */
   readonly tokens: TokenService | null
   readonly clock: Clock
@@ -100,7 +103,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       logRoutes(app, ledger.log)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)
-      homePage(app, check)
+      homePage(app, check, deps.page ?? null)
       sessionRoutes(app, {
         check,
         tokens: deps.tokens,

@@ -1,18 +1,18 @@
-import type { HttpApp } from '../http/index.ts'
+import { type HttpApp, type PageFile, servePageFiles } from '../http/index.ts'
 import type { KeeperCheck } from './keeper.ts'
 
-const PAGE = `<!doctype html>
+/** What is served where the dashboard has not been built: the ways on, as links. */
+const LINKS = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>daicho</title>
-<link rel="stylesheet" href="/home.css">
 </head>
 <body>
 <main>
 <h1>daicho</h1>
-<p>A ledger database: every change is an entry in a chain of blocks that anyone can verify.</p>
+<p>The dashboard has not been built: <code>npm run build</code> does it.</p>
 <ul>
 <li><a href="/doc">API documentation</a>, with every operation to try</li>
 <li><a href="/api/dbs">Databases</a> as JSON</li>
@@ -22,39 +22,23 @@ const PAGE = `<!doctype html>
 </body>
 </html>
 `
+const LINK_BYTES = Buffer.from(LINKS)
+const LINK_PAGE: PageFile = {
+  path: '/',
+  type: 'text/html; charset=utf-8',
+  bytes: LINK_BYTES,
+  gzipped: null,
+  etag: '"links"',
+}
 
-const STYLE = `:root { color-scheme: light dark; }
-body { font: 1rem/1.6 system-ui, sans-serif; margin: 0; }
-main { max-width: 40rem; margin: 4rem auto; padding: 0 1.5rem; }
-h1 { font-weight: 600; letter-spacing: -0.02em; }
-li { margin: 0.4rem 0; }
-`
-
-const CSP =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-  "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-/** Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1). */
-export function homePage(app: HttpApp, check: KeeperCheck): void {
-  const secured = {
-    'content-security-policy': CSP,
-    'x-content-type-options': 'nosniff',
-    'x-frame-options': 'DENY',
-    'referrer-policy': 'no-referrer',
-    'cross-origin-resource-policy': 'same-origin',
-  }
-  // Public: browsers ask for Basic credentials here, and those are what it looks at.
-  const page = { schema: { hide: true }, config: { scope: 'public' } } as const
-
-  app.get('/', page, async (request, reply) => {
-    check(request, reply)
-    return reply
-      .headers(secured)
-      .header('cache-control', 'no-store')
-      .type('text/html; charset=utf-8')
-      .send(PAGE)
-  })
-  app.get('/home.css', page, async (_request, reply) =>
-    reply.headers(secured).type('text/css; charset=utf-8').send(STYLE),
-  )
+/**
+ * Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1): the dashboard of
+ * `files`, or a page of links when it is null.
+ */
+export function homePage(
+  app: HttpApp,
+  check: KeeperCheck,
+  files: readonly PageFile[] | null,
+): void {
+  servePageFiles(app, files ?? [LINK_PAGE], check)
 }

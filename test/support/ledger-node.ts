@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { type HttpLimits, startListener } from '../../src/http/index.ts'
+import { dashboardFolder } from '../../src/dashboard/index.ts'
+import { type HttpLimits, readPageFiles, startListener } from '../../src/http/index.ts'
 import {
   type LedgerService,
   ledgerComponent,
@@ -67,6 +68,8 @@ export function temporaryFolder(finished: (remove: () => void) => void = onTestF
 
 /** How a node of a test differs from the usual one. */
 export interface LedgerNodeOptions {
+  /** With the dashboard, which must have been built. */
+  readonly dashboard?: boolean
   /** Null or absent: in memory. */
   readonly folder?: string | null
   readonly clock?: Clock
@@ -112,6 +115,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
   const component = ledgerComponent({
     ledger: ledger.service,
     credentials: CREDENTIALS,
+    page: options.dashboard === true ? readPageFiles(dashboardFolder) : null,
     tokens: options.tokens ?? null,
     logger,
     clock,

@@ -1,0 +1,53 @@
+// Builds the page of the dashboard into `src/dashboard/built/` when its sources have changed since the
+// last time: `npm start`, `npm run build` and the browser tests all call this.
+import { createHash } from 'node:crypto'
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const built = join(root, 'src/dashboard/built')
+/** The hash of the sources that the page was built of. */
+const mark = join(built, '.sources')
+/** Everything that may go into the page. */
+const SOURCES = [
+  'src/{dashboard/browser,client,chain,base}/**/*.*',
+  'package-lock.json',
+  'scripts/build-dashboard.ts',
+]
+
+/** Builds the page unless it is there already, made of the same sources. */
+export async function buildDashboard(): Promise<void> {
+  const sources = hashOfSources()
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === sources) return
+  console.error('daicho: building the dashboard, once …')
+  const { build } = await import('vite')
+  await build({
+    configFile: false,
+    root: join(root, 'src/dashboard/browser'),
+    base: './',
+    logLevel: 'warn',
+    oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    worker: { format: 'es' },
+    build: {
+      outDir: built,
+      emptyOutDir: true,
+      target: 'es2023',
+      // Nothing inline: the policy of the page forbids it.
+      assetsInlineLimit: 0,
+      modulePreload: { polyfill: false },
+    },
+  })
+  writeFileSync(mark, sources)
+}
+
+function hashOfSources(): string {
+  const hash = createHash('sha256')
+  for (const path of globSync(SOURCES, { cwd: root }).sort()) {
+    hash.update(`${path}\n`)
+    hash.update(readFileSync(join(root, path)))
+  }
+  return hash.digest('hex')
+}
+
+if (import.meta.main) await buildDashboard()

@@ -1,0 +1,158 @@
+import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { chooseLanguage, LANGUAGE_NAMES, language, t } from './language/language.ts'
+import { isLive } from './node/feed.ts'
+import { sessionState } from './node/ledger.ts'
+import { Told } from './parts/told.tsx'
+import { hrefOf, type Place, place } from './routes.ts'
+import { Databases } from './views/databases.tsx'
+import { Item } from './views/item.tsx'
+import { Items } from './views/items.tsx'
+import { Ledger } from './views/ledger.tsx'
+import { Node } from './views/node.tsx'
+import { VerificationView } from './views/verification.tsx'
+
+/** The whole page. */
+export function App(): JSX.Element {
+  const main = useRef<HTMLElement>(null)
+  const now = place.value
+  const address = hrefOf(now)
+  const isFirst = useRef(true)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: whenever the place changes
+  useEffect(() => {
+    document.title = `${titleOf(now)} · daicho`
+    // So that the keyboard and the screen reader are where the eyes are.
+    if (!isFirst.current) main.current?.focus({ preventScroll: true })
+    isFirst.current = false
+    scrollTo(0, 0)
+  }, [address, language.value])
+  return (
+    <>
+      <a class="skip" href={address} onClick={() => main.current?.focus()}>
+        {t().skip}
+      </a>
+      <PageHead now={now} />
+      <main ref={main} class="container" tabIndex={-1}>
+        <Banner />
+        <Told />
+        <View key={address} now={now} />
+      </main>
+    </>
+  )
+}
+
+function View({ now }: { now: Place }): JSX.Element {
+  switch (now.view) {
+    case 'databases':
+      return <Databases />
+    case 'items':
+      return <Items db={now.db} />
+    case 'item':
+      return <Item db={now.db} id={now.id} />
+    case 'ledger':
+      return <Ledger height={now.height} />
+    case 'verification':
+      return <VerificationView />
+    case 'node':
+      return <Node />
+  }
+}
+
+const TABS: readonly { readonly to: Place; readonly views: readonly Place['view'][] }[] = [
+  { to: { view: 'databases' }, views: ['databases', 'items', 'item'] },
+  { to: { view: 'ledger', height: null }, views: ['ledger'] },
+  { to: { view: 'verification' }, views: ['verification'] },
+  { to: { view: 'node' }, views: ['node'] },
+]
+
+function PageHead({ now }: { now: Place }): JSX.Element {
+  return (
+    <header class="page-head">
+      <div class="container">
+        <a class="brand" href={hrefOf({ view: 'databases' })}>
+          <img src={new URL('./icon.svg', import.meta.url).href} alt="" width="28" height="28" />{' '}
+          <span>daicho</span>
+        </a>
+        <nav aria-label={t().pages}>
+          <ul>
+            {TABS.map(({ to, views }) => (
+              <li key={to.view}>
+                <a
+                  href={hrefOf(to)}
+                  {...(views.includes(now.view) ? { 'aria-current': 'page' as const } : {})}
+                >
+                  {titleOf(to)}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <div class="page-state">
+          <LiveMark />
+          <a href="./doc">API</a>
+          <LanguageSwitch />
+        </div>
+      </div>
+    </header>
+  )
+}
+
+function titleOf(of: Place): string {
+  switch (of.view) {
+    case 'databases':
+      return t().databases
+    case 'items':
+      return of.db
+    case 'item':
+      return of.id
+    default:
+      return t()[of.view]
+  }
+}
+
+function LiveMark(): JSX.Element {
+  const live = isLive.value && sessionState.value === 'open'
+  return (
+    <span class={live ? 'live on' : 'live'} title={live ? t().liveMeans : ''}>
+      {live ? t().live : t().notLive}
+    </span>
+  )
+}
+
+function LanguageSwitch(): JSX.Element {
+  return (
+    <select
+      class="language"
+      aria-label={t().language}
+      value={language.value}
+      onChange={({ currentTarget }) => chooseLanguage(currentTarget.value)}
+    >
+      {LANGUAGE_NAMES.map(([tag, name]) => (
+        <option key={tag} value={tag} lang={tag}>
+          {name}
+        </option>
+      ))}
+    </select>
+  )
+}
+
+function Banner(): JSX.Element | null {
+  if (sessionState.value === 'lost') {
+    return (
+      <p class="notice bad" role="alert">
+        {t().lost}
+      </p>
+    )
+  }
+  if (sessionState.value === 'ended') {
+    return (
+      <div class="notice bad" role="alert">
+        <p>{t().ended}</p>
+        <button type="button" class="small" onClick={() => location.reload()}>
+          {t().signIn}
+        </button>
+      </div>
+    )
+  }
+  return null
+}

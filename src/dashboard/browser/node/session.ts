@@ -1,0 +1,97 @@
+/** What the session needs of the browser. */
+export interface SessionDeps {
+  readonly fetch: typeof globalThis.fetch
+  /** Where the node is, ending in `/`. */
+  readonly base: string
+  /** Milliseconds that only grow. */
+  readonly now: () => number
+  /** Told when something about the session changes. */
+  readonly onState: (state: SessionState) => void
+}
+
+/** `lost`: the node did not answer; `ended`: it no longer takes the name and the password. */
+export type SessionState = 'open' | 'lost' | 'ended'
+
+/** Renewed this long before it ends. */
+const EARLY_MS = 60_000
+
+interface Issued {
+  /** Null: the node requires none. */
+  readonly token: string | null
+  readonly renewAt: number
+}
+
+/**
+ * Sends requests of this page to the node, with a token where the node requires one.
+ *
+ * The browser keeps the name and the password of the page and sends them to `POST /session` by itself;
+ * the token for them is kept in this object only, renewed before it ends, and asked for anew when the
+ * node does not take it any more.
+ */
+export class Session {
+  readonly #deps: SessionDeps
+  #issued: Promise<Issued> | null = null
+
+  constructor(deps: SessionDeps) {
+    this.#deps = deps
+  }
+
+  /** As `fetch`, with the token. Errors: those of `fetch`. */
+  readonly fetch = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
+    const issued = await this.#valid()
+    const reply = await this.#send(input, init, issued)
+    if (reply.status !== 401) return reply
+    // The node was started anew, or the token was revoked: once more with a new one.
+    if (this.#issued !== null && (await this.#issued) === issued) this.#issued = null
+    const renewed = await this.#valid()
+    return renewed.token === null ? reply : this.#send(input, init, renewed)
+  }
+
+  async #send(input: RequestInfo | URL, init: RequestInit, { token }: Issued): Promise<Response> {
+    const headers = new Headers(init.headers)
+    if (token !== null) headers.set('authorization', `Bearer ${token}`)
+    return this.#told(() => this.#deps.fetch(input, { ...init, headers }))
+  }
+
+  async #valid(): Promise<Issued> {
+    const issued = await this.#issued
+    if (issued !== null && this.#deps.now() < issued.renewAt) return issued
+    this.#issued = this.#issue()
+    // A failure is not kept: the next request asks again.
+    this.#issued.catch(() => {
+      this.#issued = null
+    })
+    return this.#issued
+  }
+
+  async #issue(): Promise<Issued> {
+    const { base, fetch, now, onState } = this.#deps
+    const reply = await this.#told(() => fetch(`${base}session`, { method: 'POST' }))
+    const value: unknown = await reply.json().catch(() => null)
+    const given = Object(value)
+    if (!reply.ok || given.status !== true) {
+      if (reply.status === 401 || reply.status === 429) onState('ended')
+      throw new TypeError(`no session: ${reply.status}`)
+    }
+    onState('open')
+    if (typeof given.token !== 'string') {
+      return { token: null, renewAt: Number.POSITIVE_INFINITY }
+    }
+    // By the clock of the node, which may differ from that of the browser.
+    const lifeMs = Number(given.expires_at) - Date.parse(reply.headers.get('date') ?? '')
+    return { token: given.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
+  }
+
+  async #told(send: () => Promise<Response>): Promise<Response> {
+    try {
+      const reply = await send()
+      if (reply.ok) this.#deps.onState('open')
+      return reply
+    } catch (error) {
+      if (!(error instanceof DOMException && error.name === 'AbortError')) {
+        this.#deps.onState('lost')
+      }
+      throw error
+    }
+  }
+}

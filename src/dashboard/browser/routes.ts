@@ -1,0 +1,70 @@
+import { signal } from '@preact/signals'
+
+/** What the page shows; it stands behind the `#` of the address, so links and “back” work. */
+export type Place =
+  | { readonly view: 'databases' }
+  | { readonly view: 'items'; readonly db: string }
+  | { readonly view: 'item'; readonly db: string; readonly id: string }
+  | { readonly view: 'ledger'; readonly height: number | null }
+  | { readonly view: 'verification' }
+  | { readonly view: 'node' }
+
+const FIRST: Place = { view: 'databases' }
+
+/** The address of `place`. */
+export function hrefOf(place: Place): string {
+  switch (place.view) {
+    case 'databases':
+      return '#/'
+    case 'items':
+      return `#/db/${encodeURIComponent(place.db)}`
+    case 'item':
+      return `#/db/${encodeURIComponent(place.db)}/${encodeURIComponent(place.id)}`
+    case 'ledger':
+      return place.height === null ? '#/ledger' : `#/ledger/${place.height}`
+    case 'verification':
+      return '#/verify'
+    case 'node':
+      return '#/node'
+  }
+}
+
+/** The place that `hash` is the address of; what is none leads to the databases. */
+export function placeOf(hash: string): Place {
+  const [, view = '', first = '', second] = hash.split('/').map(decoded)
+  if (view === 'db' && first !== '') {
+    return second === undefined
+      ? { view: 'items', db: first }
+      : { view: 'item', db: first, id: second }
+  }
+  if (view === 'ledger')
+    return { view: 'ledger', height: /^\d{1,15}$/.test(first) ? Number(first) : null }
+  if (view === 'verify') return { view: 'verification' }
+  if (view === 'node') return { view: 'node' }
+  return FIRST
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return ''
+  }
+}
+
+/** Where the page is. */
+export const place = signal<Place>(FIRST)
+
+/** Keeps `place` at what the address says, from now on. */
+export function followAddress(): void {
+  const follow = () => {
+    place.value = placeOf(location.hash)
+  }
+  addEventListener('hashchange', follow)
+  follow()
+}
+
+/** Goes to `to`. */
+export function goTo(to: Place): void {
+  location.hash = hrefOf(to)
+}

@@ -1,0 +1,149 @@
+import type { JSX } from 'preact'
+import { useId, useState } from 'preact/hooks'
+import { t } from '../language/language.ts'
+import { useChanges } from '../node/feed.ts'
+import { ledger } from '../node/ledger.ts'
+import { useActing } from '../parts/acting.ts'
+import { Dialog } from '../parts/dialog.tsx'
+import { Waiting } from '../parts/failure.tsx'
+import { useLoaded } from '../parts/loaded.ts'
+import { tell } from '../parts/told.tsx'
+import { goTo, hrefOf } from '../routes.ts'
+
+/** Names that are shown at once; a search narrows them down. */
+const SHOWN_MAX = 200
+
+/** All databases: to open, create and delete. */
+export function Databases(): JSX.Element {
+  const [loaded, reload] = useLoaded('databases', (signal) => ledger.databases({ signal }))
+  const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
+  const isOfDatabases = (method: string) => method === 'create_db' || method === 'delete_db'
+  useChanges(({ entry }) => isOfDatabases(entry.method), reload)
+  const close = () => setAsking(null)
+  return (
+    <>
+      <header class="head">
+        <div>
+          <h1>{t().databases}</h1>
+          <p>{t().databasesAre}</p>
+        </div>
+        <button type="button" onClick={() => setAsking('new')}>
+          {t().newDatabase}
+        </button>
+      </header>
+      <Waiting loaded={loaded} again={reload}>
+        {(names) =>
+          names.length === 0 ? (
+            <p class="empty">{t().noDatabases}</p>
+          ) : (
+            <NameList names={names} remove={(db) => setAsking({ delete: db })} />
+          )
+        }
+      </Waiting>
+      {asking === 'new' && <NewDatabase close={close} done={reload} />}
+      {asking !== null && asking !== 'new' && (
+        <DeleteDatabase db={asking.delete} close={close} done={reload} />
+      )}
+    </>
+  )
+}
+
+function NameList(props: { names: readonly string[]; remove: (db: string) => void }): JSX.Element {
+  const [wanted, setWanted] = useState('')
+  const found = props.names.filter((name) => name.includes(wanted))
+  return (
+    <>
+      {props.names.length > 20 && (
+        <input
+          type="search"
+          aria-label={t().filter}
+          placeholder={t().filter}
+          value={wanted}
+          onInput={({ currentTarget }) => setWanted(currentTarget.value)}
+        />
+      )}
+      <ul class="rows">
+        {found.slice(0, SHOWN_MAX).map((db) => (
+          <li key={db}>
+            <a href={hrefOf({ view: 'items', db })}>{db}</a>
+            <button
+              type="button"
+              class="secondary small"
+              aria-label={`${t().delete}: ${db}`}
+              onClick={() => props.remove(db)}
+            >
+              {t().delete}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {found.length > SHOWN_MAX && <p>{t().more(found.length - SHOWN_MAX)}</p>}
+    </>
+  )
+}
+
+function NewDatabase(props: { close: () => void; done: () => void }): JSX.Element {
+  const [name, setName] = useState('')
+  const acting = useActing()
+  const [fieldId, hintId] = [useId(), useId()]
+  const create = async () => {
+    if (!(await acting.run(() => ledger.createDatabase(name)))) return
+    props.close()
+    props.done()
+    tell(t().databaseCreated(name))
+    goTo({ view: 'items', db: name })
+  }
+  return (
+    <Dialog
+      title={t().newDatabase}
+      submitText={t().create}
+      mayNot={name === ''}
+      close={props.close}
+      submit={() => void create()}
+      {...acting}
+    >
+      <label for={fieldId}>{t().name}</label>
+      <input
+        id={fieldId}
+        autocomplete="off"
+        aria-describedby={hintId}
+        value={name}
+        onInput={({ currentTarget }) => setName(currentTarget.value)}
+      />
+      <small id={hintId}>{t().nameHint}</small>
+    </Dialog>
+  )
+}
+
+function DeleteDatabase(props: { db: string; close: () => void; done: () => void }): JSX.Element {
+  const [typed, setTyped] = useState('')
+  const acting = useActing()
+  const fieldId = useId()
+  const remove = async () => {
+    if (!(await acting.run(() => ledger.deleteDatabase(props.db)))) return
+    props.close()
+    props.done()
+    tell(t().databaseDeleted(props.db))
+  }
+  return (
+    <Dialog
+      title={t().deleteDatabase(props.db)}
+      submitText={t().delete}
+      danger
+      mayNot={typed !== props.db}
+      close={props.close}
+      submit={() => void remove()}
+      {...acting}
+    >
+      <p>{t().deleteDatabaseMeans}</p>
+      <label for={fieldId}>{t().typeName(props.db)}</label>
+      <input
+        id={fieldId}
+        autocomplete="off"
+        spellcheck={false}
+        value={typed}
+        onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+      />
+    </Dialog>
+  )
+}

@@ -1,0 +1,157 @@
+import { signal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { t } from '../language/language.ts'
+import { base } from '../node/ledger.ts'
+import { hrefOf } from '../routes.ts'
+import { type CheckState, checkStates } from '../verification/checks.ts'
+import type { Fault } from '../verification/faults.ts'
+import type { Order, Report } from '../verification/messages.ts'
+import { remember, rememberedChains } from '../verification/remembered.ts'
+import type { Progress, Verdict } from '../verification/verify-chain.ts'
+
+type Run =
+  | { readonly state: 'idle' | 'stopped' }
+  | { readonly state: 'running'; readonly progress: Progress | null }
+  | { readonly state: 'done'; readonly verdict: Verdict; readonly hadMemory: boolean }
+  | { readonly state: 'failed'; readonly message: string }
+
+// Outside of the view: a verification goes on while another page is looked at.
+const run = signal<Run>({ state: 'idle' })
+let worker: Worker | null = null
+
+function start(): void {
+  worker?.terminate()
+  worker = new Worker(new URL('../verification/worker.ts', import.meta.url), { type: 'module' })
+  const remembered = rememberedChains()
+  run.value = { state: 'running', progress: null }
+  worker.onmessage = ({ data }: MessageEvent<Report>) => {
+    if (data.kind === 'progress') run.value = { state: 'running', progress: data.progress }
+    if (data.kind === 'failed') end({ state: 'failed', message: data.message })
+    if (data.kind === 'verdict') {
+      const { verdict, serverId } = data
+      if (verdict.remember !== null) remember(serverId, verdict.remember)
+      end({ state: 'done', verdict, hadMemory: remembered[serverId] !== undefined })
+    }
+  }
+  worker.onerror = (event) => end({ state: 'failed', message: event.message ?? '' })
+  const order: Order = { base, remembered }
+  worker.postMessage(order)
+}
+
+function end(result: Run): void {
+  worker?.terminate()
+  worker = null
+  run.value = result
+}
+
+/** Verifies the chain in this browser, and shows what was checked. */
+export function VerificationView(): JSX.Element {
+  const now = run.value
+  const isRunning = now.state === 'running'
+  return (
+    <>
+      <header class="head">
+        <div>
+          <h1>{t().verification}</h1>
+          <p>{t().verificationIs}</p>
+        </div>
+        {isRunning ? (
+          <button type="button" class="secondary" onClick={() => end({ state: 'stopped' })}>
+            {t().stop}
+          </button>
+        ) : (
+          <button type="button" onClick={start}>
+            {now.state === 'idle' ? t().verify : t().verifyAgain}
+          </button>
+        )}
+      </header>
+      <div aria-live="polite">
+        <Outcome now={now} />
+      </div>
+      <Checks now={now} />
+      <p>
+        <small>{t().onlyChain}</small>
+      </p>
+    </>
+  )
+}
+
+function Outcome({ now }: { now: Run }): JSX.Element | null {
+  switch (now.state) {
+    case 'idle':
+      return null
+    case 'stopped':
+      return <p class="notice">{t().stopped}</p>
+    case 'running':
+      return <ProgressBar progress={now.progress} />
+    case 'failed':
+      return (
+        <div class="notice bad">
+          <p>
+            <strong>{t().couldNot}</strong> {now.message}
+          </p>
+        </div>
+      )
+    case 'done': {
+      const { fault, blocks, entries, erased } = now.verdict
+      return (
+        <div class={`verdict ${fault === null ? 'good' : 'bad'}`}>
+          <p class="verdict-title">{fault === null ? `✓ ${t().holds}` : `✗ ${t().holdsNot}`}</p>
+          {fault !== null && <FaultText fault={fault} />}
+          <p>{t().figures(blocks, entries)}</p>
+          {erased > 0 && <p>{t().erased(erased)}</p>}
+        </div>
+      )
+    }
+  }
+}
+
+function ProgressBar({ progress }: { progress: Progress | null }): JSX.Element {
+  if (progress === null) return <progress aria-label={t().verification} />
+  const { blocks, size } = progress
+  return (
+    <div>
+      <progress aria-label={t().verification} value={blocks} max={Math.max(size, 1)} />
+      <p>{t().verifying(blocks, size)}</p>
+    </div>
+  )
+}
+
+function FaultText({ fault: { code, height, index } }: { fault: Fault }): JSX.Element {
+  if (height === null) return <p>{t().faults[code]}</p>
+  return (
+    <p>
+      <strong>
+        <a href={hrefOf({ view: 'ledger', height })}>
+          {index === null ? t().badBlock(height) : t().badEntry(`${height}.${index}`)}
+        </a>
+      </strong>{' '}
+      — {t().faults[code]}
+    </p>
+  )
+}
+
+const MARKS: Readonly<Record<CheckState, string>> = { holds: '✓', fails: '✗', open: '·', none: '–' }
+
+function Checks({ now }: { now: Run }): JSX.Element {
+  const states = checkStates(
+    now.state === 'done' ? now.verdict.fault : null,
+    now.state === 'done',
+    now.state === 'done' && now.hadMemory,
+  )
+  return (
+    <section class="card" aria-labelledby="checks-title">
+      <h2 id="checks-title">{t().checked}</h2>
+      <ul class="checks">
+        {states.map(([name, state]) => (
+          <li key={name} class={state}>
+            <span class="mark" aria-hidden>
+              {MARKS[state]}
+            </span>{' '}
+            <span>{t().checks[name]}</span> <small>{t().states[state]}</small>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
