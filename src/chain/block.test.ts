@@ -11,12 +11,12 @@ import {
   blockJson,
   type Head,
   headerOf,
-  headerText,
   headOf,
   sealBlock,
   verifyBlock,
 } from './block.ts'
 import { entryOf, entryText } from './entry.ts'
+import { headerText } from './header.ts'
 
 const vectors = new URL('../../test/vectors/', import.meta.url)
 const read = (name: string) => JSON.parse(readFileSync(new URL(name, vectors), 'utf8'))

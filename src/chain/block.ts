@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { ENTRIES_MAX } from './entry.ts'
 import { hmacInto } from './hashing.ts'
+import { type Header, headerText } from './header.ts'
 import { HASH_BYTES } from './log/hashes.ts'
 import { treeHash } from './merkle-tree.ts'
 
-/** The version of everything that goes into an id; part of the header. */
-const CHAIN_VERSION = 1
 /** The most leading hexadecimal zeros that a node may ask its ids to have. */
 const DIFFICULTY_MAX = 4
 
@@ -31,17 +30,6 @@ export interface Block {
   readonly timestamps: readonly number[]
   readonly blinds: Uint8Array
   readonly commitments: Uint8Array
-}
-
-/** What the id of a block is the hash of; also its leaf in the log. */
-export interface Header {
-  readonly serverId: number
-  readonly height: number
-  readonly prevId: string | null
-  readonly nonce: number
-  readonly root: string
-  /** How many entries the block holds. */
-  readonly count: number
 }
 
 /** What the next block must know of the one before it. */
@@ -114,16 +102,6 @@ function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Buffer {
     hmacInto(commitments, index * HASH_BYTES, blinds, index * HASH_BYTES, message)
   }
   return commitments
-}
-
-/** The canonical JSON of a block's header: the bytes that its id is the hash of, and the log's leaf. */
-export function headerText(header: Header): string {
-  const prevId = header.prevId === null ? 'null' : `"${header.prevId}"`
-  return (
-    `{"count":${header.count},"height":${header.height},"nonce":${header.nonce},` +
-    `"prev_id":${prevId},"root":"${header.root}","serverid":${header.serverId},` +
-    `"version":${CHAIN_VERSION}}`
-  )
 }
 
 /** The header of `block`. */

@@ -5,10 +5,8 @@ export {
   blockJson,
   erasedIn,
   type Head,
-  type Header,
   hashAt,
   headerOf,
-  headerText,
   headOf,
   sealBlock,
   verifyBlock,
@@ -25,6 +23,7 @@ export {
   type Item,
 } from './entry.ts'
 export { nodeSha256 } from './hashing.ts'
+export { type Header, headerText } from './header.ts'
 export {
   type Audited,
   auditedJson,

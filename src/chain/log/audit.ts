@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
-import { type Header, headerText } from '../block.ts'
+import { type Header, headerText } from '../header.ts'
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
 import { equalBytes, HASH_BYTES, leafHash } from './hashes.ts'

@@ -18,7 +18,6 @@ export function App(): JSX.Element {
   const now = place.value
   const address = hrefOf(now)
   const isFirst = useRef(true)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whenever the place changes
   useEffect(() => {
     document.title = `${titleOf(now)} · daicho`
     // So that the keyboard and the screen reader are where the eyes are.

@@ -18,7 +18,6 @@ export function useLoaded<Value>(
   const [turn, setTurn] = useState(0)
   const now = useRef(load)
   now.current = load
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `turn` loads again
   useEffect(() => {
     const stop = new AbortController()
     const done = (loaded: Loaded<Value>) => {

@@ -42,7 +42,6 @@ export function EntrySearch(props: { wish: EntryWish; from: number | null }): JS
     }
     if (!signal.aborted) setBusy(false)
   }
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once; another wish is another search
   useEffect(() => {
     void search(null)
     return () => stop.current.abort()

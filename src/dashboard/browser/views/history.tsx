@@ -48,7 +48,6 @@ export function History(props: { db: string; id: string; turn: number }): JSX.El
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
     revisionsOf(db, id, count, signal),
   )
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `turn` says when
   useEffect(reload, [turn])
   return (
     <section class="history" aria-labelledby="history-title">
