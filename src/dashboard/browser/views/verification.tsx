@@ -56,11 +56,16 @@ export function VerificationView(): JSX.Element {
           <p>{t().verificationIs}</p>
         </div>
         {isRunning ? (
-          <button type="button" class="secondary" onClick={() => end({ state: 'stopped' })}>
+          <button
+            key="stop"
+            type="button"
+            class="secondary"
+            onClick={() => end({ state: 'stopped' })}
+          >
             {t().stop}
           </button>
         ) : (
-          <button type="button" onClick={start}>
+          <button key="start" type="button" onClick={start}>
             {now.state === 'idle' ? t().verify : t().verifyAgain}
           </button>
         )}
