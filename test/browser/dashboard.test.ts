@@ -1,0 +1,291 @@
+// What a person does with the dashboard, in a real browser, by the names that buttons and fields have.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { openTokens } from '../../src/tokens/index.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { type DashboardPage, openDashboard } from '../support/dashboard-page.ts'
+import { HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+
+let browser: Browser
+beforeAll(async () => {
+  await buildDashboard()
+  browser = await launchBrowser()
+})
+afterAll(async () => {
+  await browser.close()
+})
+
+const open: { close(): Promise<unknown> }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close()
+})
+
+async function startNode(
+  options: Parameters<typeof startLedgerNode>[0] = {},
+): Promise<LedgerNode> {
+  const node = await startLedgerNode({ dashboard: true, ...options })
+  open.push(node)
+  return node
+}
+
+async function openPage(
+  node: LedgerNode,
+  options: Parameters<typeof openDashboard>[2] = {},
+): Promise<DashboardPage> {
+  const opened = await openDashboard(browser, node, options)
+  open.push(opened)
+  return opened
+}
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name }).waitFor()
+
+describe('databases and items', () => {
+  it('a database is created, filled, changed and deleted, from an empty node on', async () => {
+    const node = await startNode()
+    const { page, complaints } = await openPage(node)
+    await shown(page, 'There is no database yet')
+
+    await button(page, 'New database').click()
+    await page.getByLabel('Name').fill('config')
+    await button(page, 'Create').click()
+    await shown(page, 'DATABASE_NAME_RESERVED')
+    await page.getByLabel('Name').fill('fruit & 果物')
+    await page.keyboard.press('Enter')
+    await heading(page, 'fruit & 果物')
+    await shown(page, 'This database is empty')
+
+    await button(page, 'Add item').click()
+    const json = page.getByLabel('JSON of the item')
+    await json.fill('{"id":"plum","price":90,}')
+    await shown(page, 'This is not JSON. (line 1, column 25)')
+    expect(await button(page, 'Create').isDisabled()).toBe(true)
+    await json.fill('{"id":"plum","price":9007199254740993}')
+    await shown(page, 'A number cannot be kept exactly')
+    await json.fill('{"id":"plum","price":90,"tags":["stone"]}')
+    await button(page, 'Create').click()
+    await shown(page, 'Item plum was added.')
+
+    await page.getByRole('link', { name: 'plum', exact: true }).click()
+    await heading(page, 'plum')
+    await button(page, 'Edit').click()
+    await json.fill('{"id":"pear","price":80}')
+    await shown(page, 'The id is "plum" and cannot be changed.')
+    await json.fill('{"id":"plum","price":80,"tags":["stone","blue"]}')
+    await button(page, 'Save').click()
+    await shown(page, 'Item plum was saved.')
+    const path = `/api/${encodeURIComponent('fruit & 果物')}/plum`
+    expect((await node.send('GET', path)).json.item).toEqual({
+      id: 'plum',
+      price: 80,
+      tags: ['stone', 'blue'],
+    })
+
+    const newest = page.locator('.revisions > li').first()
+    await newest.getByText('Entry 2.0').waitFor()
+    const differences = await newest.locator('.differences > li').allTextContents()
+    expect(differences).toEqual(['price changed9080', 'tags[1] added"blue"'])
+
+    await button(page, 'Delete').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await shown(page, 'There is no such item now.')
+    await page.locator('.revisions > li').nth(2).waitFor()
+
+    await page.getByRole('navigation').getByRole('link', { name: 'Databases' }).first().click()
+    await button(page, 'Delete: fruit & 果物').click()
+    const confirm = page.getByRole('dialog').getByRole('button', { name: 'Delete' })
+    expect(await confirm.isDisabled()).toBe(true)
+    await page.getByLabel('Type fruit & 果物 to confirm').fill('fruit')
+    expect(await confirm.isDisabled()).toBe(true)
+    await page.getByLabel('Type fruit & 果物 to confirm').fill('fruit & 果物')
+    await confirm.click()
+    await shown(page, 'There is no database yet')
+    expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  it('what others change appears by itself, and is never overwritten unseen', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    const { page, complaints } = await openPage(node, { at: '#/db/fruit' })
+    await shown(page, 'This database is empty')
+    await node.send('POST', '/api/fruit', { id: 'fig', price: 5 })
+    await page.getByRole('link', { name: 'fig' }).click()
+    await button(page, 'Edit').click()
+    await page.getByLabel('JSON of the item').fill('{"price":6}')
+    await node.send('POST', '/api/fruit/fig', { price: 7 })
+    await shown(page, 'The item was changed by somebody else meanwhile')
+    expect(await button(page, 'Save').isDisabled()).toBe(true)
+    expect(await page.getByLabel('JSON of the item').inputValue()).toBe('{"price":6}')
+    await button(page, 'Load it anew').click()
+    expect(await page.getByLabel('JSON of the item').inputValue()).toContain('"price": 7')
+    await page.getByLabel('JSON of the item').fill('{"price":8}')
+    await button(page, 'Save').click()
+    await shown(page, 'Item fig was saved.')
+    expect((await node.send('GET', '/api/fruit/fig')).json.item).toEqual({ id: 'fig', price: 8 })
+    await page.goto(`${node.url}/#/`)
+    await heading(page, 'Databases')
+    await node.send('POST', '/api/late')
+    await page.getByRole('link', { name: 'late' }).waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  it('markup in names, ids and values is text everywhere', async () => {
+    const node = await startNode()
+    const evil = '<script>document.title="owned"<\u200b/script><img src=x onerror=alert(1)>'
+    const path = encodeURIComponent(evil.replace('/', '∕'))
+    const db = decodeURIComponent(path)
+    await node.send('POST', `/api/${path}`)
+    const item = { id: db, [evil]: evil }
+    expect((await node.send('POST', `/api/${path}`, item)).status).toBe(200)
+    await node.send('POST', `/api/${path}/${path}`, { [evil]: `${evil}!` })
+    const { page, complaints } = await openPage(node)
+    let dialogs = 0
+    page.on('dialog', (dialog) => {
+      dialogs += 1
+      void dialog.dismiss()
+    })
+    for (const at of ['#/', `#/db/${path}`, `#/db/${path}/${path}`, '#/ledger', '#/node']) {
+      await page.goto(`${node.url}/${at}`)
+      if (at !== '#/node') await page.getByText(db).first().waitFor()
+      expect(await page.locator('#app script, #app img:not([alt=""])').count()).toBe(0)
+    }
+    await page.goto(`${node.url}/#/`)
+    await button(page, `Delete: ${db}`).click()
+    await page.getByRole('dialog').getByText(db).first().waitFor()
+    expect(await page.title()).toBe('Databases · daicho')
+    expect([dialogs, complaints]).toEqual([0, []])
+  })
+
+  it('everything works by the keyboard', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    const { page, complaints } = await openPage(node)
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.className')).toBe('skip')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('veg')
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['fruit'])
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('veg')
+    await page.keyboard.press('Enter')
+    await heading(page, 'veg')
+    expect(await page.evaluate('document.activeElement.localName')).toBe('main')
+    expect(complaints).toEqual([])
+  })
+})
+
+describe('the page itself', () => {
+  it('speaks the language of the browser, English or Japanese, and keeps what was chosen', async () => {
+    const node = await startNode()
+    const { page, complaints } = await openPage(node, { locale: 'ja-JP' })
+    await heading(page, 'データベース')
+    expect(await page.getAttribute('html', 'lang')).toBe('ja')
+    await page.getByLabel('言語').selectOption('en')
+    await heading(page, 'Databases')
+    await page.reload()
+    await heading(page, 'Databases')
+    expect(await page.getAttribute('html', 'lang')).toBe('en')
+    expect(complaints).toEqual([])
+  })
+
+  it('works where tokens are required, also when the node takes its token no more', async () => {
+    const clock = new HandClock(Date.now())
+    const tokens = await openTokens({ clock, folder: null, secret: null })
+    const node = await startNode({ clock, tokens })
+    const { page, complaints } = await openPage(node)
+    await shown(page, 'There is no database yet')
+    const sessions: string[] = []
+    page.on('request', (request) => {
+      if (request.url().endsWith('/session')) sessions.push(request.method())
+      expect(request.url()).not.toContain('token')
+    })
+    // The token of the page has expired by the clock of the node.
+    clock.time += 16 * 60_000
+    await button(page, 'New database').click()
+    await page.getByLabel('Name').fill('fruit')
+    await button(page, 'Create').click()
+    await heading(page, 'fruit')
+    expect(sessions).toContain('POST')
+    await page.goto(`${node.url}/#/verify`)
+    await button(page, 'Verify the chain').click()
+    await shown(page, 'The chain holds.')
+    expect(complaints).toEqual([])
+  })
+
+  it('says that the session has ended, and that the node does not answer', async () => {
+    const clock = new HandClock(Date.now())
+    const tokens = await openTokens({ clock, folder: null, secret: null })
+    const node = await startNode({ clock, tokens })
+    const { page } = await openPage(node)
+    await page.route('**/api/**', (route) => route.abort())
+    await page.getByRole('link', { name: 'Ledger', exact: true }).click()
+    await shown(page, 'The node does not answer.')
+    await page.unroute('**/api/**')
+    await page.getByRole('link', { name: 'Node', exact: true }).click()
+    await shown(page, 'Verifier key')
+    await page.getByText('The node does not answer.').waitFor({ state: 'detached' })
+
+    await page.route('**/session', (route) =>
+      route.fulfill({ status: 401, json: { status: false, code: 'CREDENTIALS_NEEDED' } }),
+    )
+    clock.time += 16 * 60_000
+    await page.getByRole('link', { name: 'Databases', exact: true }).click()
+    await shown(page, 'Your session has ended.')
+    await page.unroute('**/session')
+    await button(page, 'Sign in again').click()
+    await shown(page, 'There is no database yet')
+  })
+
+  it('a page of another origin changes nothing', async () => {
+    const node = await startNode()
+    await node.send('POST', '/api/fruit')
+    const other = await startNode()
+    // Signed in at the node, so that the browser knows its name and password.
+    const { page } = await openPage(node)
+    await page.goto(`${other.url}/#/`)
+    await heading(page, 'Databases')
+    const tried = await page.evaluate(`(async () => {
+      const results = []
+      const calls = [
+        ['POST', '/api/evil'], ['POST', '/api/fruit'], ['DELETE', '/api/fruit'], ['POST', '/session'], ['GET', '/'],
+      ]
+      for (const mode of ['cors', 'no-cors']) {
+        for (const [method, path] of calls) {
+          const init = { method, mode, credentials: 'include' }
+          if (path === '/api/fruit' && method === 'POST') init.body = '{"a":1}'
+          results.push(await fetch(${JSON.stringify(node.url)} + path, init).then((r) => r.type, () => 'failed'))
+        }
+      }
+      return results
+    })()`)
+    expect(new Set(tried as string[])).toEqual(new Set(['failed']))
+    // Not by the policy of that page alone: a page without one gets no further.
+    const plain = await page.context().newPage()
+    await plain.route('http://evil.localhost/', (route) =>
+      route.fulfill({ contentType: 'text/html', body: '<form method="post"></form>' }),
+    )
+    await plain.goto('http://evil.localhost/')
+    await plain.evaluate(`(async () => {
+      const calls = [['POST', '/api/evil'], ['POST', '/api/fruit'], ['DELETE', '/api/fruit']]
+      for (const [method, path] of calls) {
+        const init = { method, mode: 'no-cors', credentials: 'include' }
+        if (path === '/api/fruit' && method === 'POST') init.body = '{"a":1}'
+        await fetch(${JSON.stringify(node.url)} + path, init).catch(() => {})
+      }
+    })()`)
+    await plain.evaluate(`document.forms[0].action = ${JSON.stringify(`${node.url}/api/evil`)}`)
+    await Promise.all([
+      plain.waitForNavigation().catch(() => {}),
+      plain.evaluate('document.forms[0].submit()'),
+    ])
+    expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['fruit'])
+    expect((await node.send('GET', '/api/fruit')).json.items).toEqual([])
+  })
+})
