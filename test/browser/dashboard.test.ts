@@ -21,9 +21,7 @@ afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
-async function startNode(
-  options: Parameters<typeof startLedgerNode>[0] = {},
-): Promise<LedgerNode> {
+async function startNode(options: Parameters<typeof startLedgerNode>[0] = {}): Promise<LedgerNode> {
   const node = await startLedgerNode({ dashboard: true, ...options })
   open.push(node)
   return node
@@ -40,7 +38,8 @@ async function openPage(
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
-const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name }).waitFor()
+const heading = (page: Page, name: string) =>
+  page.getByRole('heading', { level: 1, name }).waitFor()
 
 describe('databases and items', () => {
   it('a database is created, filled, changed and deleted, from an empty node on', async () => {

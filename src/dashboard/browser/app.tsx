@@ -27,10 +27,7 @@ export function App(): JSX.Element {
   }, [address, language.value])
   return (
     <>
-      <a class="skip" href={address} onClick={() => main.current?.focus()}>
-        {t().skip}
-      </a>
-      <PageHead now={now} />
+      <PageHead now={now} skip={() => main.current?.focus()} />
       <main ref={main} class="container" tabIndex={-1}>
         <Banner />
         <Told />
@@ -64,9 +61,12 @@ const TABS: readonly { readonly to: Place; readonly views: readonly Place['view'
   { to: { view: 'node' }, views: ['node'] },
 ]
 
-function PageHead({ now }: { now: Place }): JSX.Element {
+function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element {
   return (
     <header class="page-head">
+      <a class="skip" href={hrefOf(now)} onClick={skip}>
+        {t().skip}
+      </a>
       <div class="container">
         <a class="brand" href={hrefOf({ view: 'databases' })}>
           <img src={new URL('./icon.svg', import.meta.url).href} alt="" width="28" height="28" />{' '}

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useLayoutEffect, useId, useRef } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { Failure } from './failure.tsx'
 
@@ -22,7 +22,12 @@ export interface DialogProps {
 export function Dialog(props: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
-  useEffect(() => element.current?.showModal(), [])
+  useLayoutEffect(() => {
+    const dialog = element.current
+    dialog?.showModal()
+    // Gives the keyboard back to where it was.
+    return () => dialog?.close()
+  }, [])
   return (
     <dialog
       ref={element}

@@ -1,0 +1,213 @@
+// The dashboard on a chain of 150,000 items, its verification of sound and broken chains, and how every
+// view looks: to eyes, to screen readers, and to the policy of the page.
+import { mkdirSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { openDashboard } from '../support/dashboard-page.ts'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import { tamper } from '../support/tampered.ts'
+
+const ITEMS = 150_000
+const PER_REQUEST = 10_000
+
+let browser: Browser
+let node: LedgerNode
+beforeAll(async () => {
+  await buildDashboard()
+  browser = await launchBrowser()
+  node = await startLedgerNode({ dashboard: true })
+  await node.send('POST', '/api/places')
+  for (let from = 0; from < ITEMS; from += PER_REQUEST) {
+    const items = Array.from({ length: PER_REQUEST }, (_, at) => ({
+      id: `place-${from + at}`,
+      name: `Place ${from + at}`,
+      country: at % 75 === 0 ? 'JP' : 'FR',
+    }))
+    expect((await node.send('POST', '/api/places', items)).status).toBe(200)
+  }
+  await node.send('POST', '/api/places/place-7', { name: 'Place 7', country: 'JP', since: 1889 })
+  await node.send('POST', '/api/places/place-7', { name: 'Seven', country: 'JP', tags: ['old'] })
+})
+afterAll(async () => {
+  await browser.close()
+  await node.close()
+})
+
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
+const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
+
+it('150,000 items: pages on and back, a filter, and the ledger by height, database and method', async () => {
+  const opened = await openDashboard(browser, node, { at: '#/db/places' })
+  const { page, complaints } = opened
+  const rows = page.locator('.items tbody tr')
+  await rows.nth(49).waitFor()
+  expect(await rows.count()).toBe(50)
+  await button(page, 'Next').click()
+  await page.getByRole('link', { name: 'place-99', exact: true }).waitFor()
+  await shown(page, 'Page 2')
+  await button(page, 'Previous').click()
+  await page.getByRole('link', { name: 'place-0', exact: true }).waitFor()
+
+  await page.getByText('Filter', { exact: true }).click()
+  await page.getByLabel('Member').fill('name')
+  await page.getByLabel('Condition').selectOption('like')
+  await page.getByLabel('Value').fill('%149999')
+  await button(page, 'Show').click()
+  await page.getByRole('link', { name: 'place-149999', exact: true }).waitFor()
+  expect(await rows.count()).toBe(1)
+  await page.getByLabel('Filter as JSON').fill('{"country":"JP","since":{"exists":true}}')
+  await button(page, 'Show').click()
+  await shown(page, 'No item matches the filter.')
+  await page.getByLabel('Filter as JSON').fill('{"nme":{"lx":1}}')
+  await button(page, 'Show').click()
+  await shown(page, 'FILTER_UNKNOWN')
+  await button(page, 'Clear').click()
+  await rows.nth(49).waitFor()
+
+  await page.getByRole('link', { name: 'Ledger', exact: true }).click()
+  const blocks = page.locator('.block')
+  await blocks.first().getByText('Block 17').waitFor()
+  expect(await blocks.count()).toBe(18)
+  await blocks.nth(2).getByRole('button', { name: 'Show 9980 more' }).waitFor()
+  await page.getByLabel('Height').fill('3')
+  await button(page, 'Go to height').click()
+  await blocks.first().getByText('Block 3').waitFor()
+  expect(await blocks.count()).toBe(4)
+  await page.getByLabel('Height').fill('')
+  await button(page, 'Go to height').click()
+  await page.getByLabel('Method').selectOption('update_item')
+  await shown(page, 'The whole chain was searched.')
+  expect(await blocks.count()).toBe(2)
+  await page.getByLabel('Database').fill('elsewhere')
+  await page.keyboard.press('Enter')
+  await shown(page, 'No entry found so far.')
+  expect(complaints).toEqual([])
+  await opened.close()
+})
+
+it('the verification recomputes all of it, and compares with what it verified before', async () => {
+  const opened = await openDashboard(browser, node, { at: '#/verify' })
+  const { page, complaints } = opened
+  await button(page, 'Verify the chain').click()
+  await page.locator('.verdict.good').waitFor({ timeout: 30_000 })
+  expect(await page.locator('.verdict').innerText()).toContain('18 blocks, 150,003 entries')
+  const states = page.locator('.checks li small')
+  expect((await states.allTextContents()).slice(0, 8)).toEqual(Array(8).fill('holds'))
+  expect(await states.last().textContent()).toBe('nothing to compare with')
+  await button(page, 'Verify again').click()
+  await button(page, 'Stop').click()
+  await shown(page, 'Stopped.')
+
+  // Another key than the one it remembers.
+  await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
+    .replace(/"root":"./, '"root":"!'))`)
+  await button(page, 'Verify again').click()
+  await page.locator('.verdict.bad').waitFor({ timeout: 30_000 })
+  await shown(page, 'The chain does not continue what this browser verified before.')
+  expect(complaints).toEqual([])
+  await opened.close()
+})
+
+it.each([
+  [
+    'entry',
+    `UPDATE blocks SET body = replace(body, '"price":5', '"price":6') WHERE height = 2`,
+    'Entry 2.0 is wrong',
+  ],
+  ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is wrong'],
+])(
+  'a store with another %s than was recorded turns it red and names the block',
+  async (_, sql, said) => {
+    const folder = temporaryFolder()
+    const whole = await startLedgerNode({ folder })
+    await whole.send('POST', '/api/fruit')
+    for (let price = 4; price < 9; price += 1) await whole.send('POST', '/api/fruit', { price })
+    await whole.close()
+    tamper(folder, sql)
+    const broken = await startLedgerNode({ folder, dashboard: true })
+    const opened = await openDashboard(browser, broken, { at: '#/verify' })
+    const { page, complaints } = opened
+    await button(page, 'Verify the chain').click()
+    await shown(page, 'The chain does not hold.')
+    const verdict = page.locator('.verdict.bad')
+    await verdict.getByRole('link', { name: said }).waitFor()
+    expect(await page.locator('.checks .fails').count()).toBe(1)
+    const red = await page
+      .locator('.verdict-title')
+      .evaluate<string>(
+        (element) => `${Reflect.get(globalThis, 'getComputedStyle')(element).color}`,
+      )
+    expect(red).toBe('rgb(179, 38, 30)')
+    await verdict.getByRole('link').click()
+    await page.locator('.block').first().waitFor()
+    expect(complaints).toEqual([])
+    await opened.close()
+    await broken.close()
+  },
+)
+
+const VIEWS: readonly (readonly [string, string, string])[] = [
+  ['databases', '#/', '.rows li'],
+  ['items', '#/db/places', '.items tbody tr'],
+  ['item', '#/db/places/place-7', '.revisions li'],
+  ['ledger', '#/ledger', '.block'],
+  ['verification', '#/verify', '.checks li'],
+  ['node', '#/node', '.fact'],
+]
+
+it('no view has a fault for axe, at 1280 and 360 pixels, light and dark', async () => {
+  const shots = join(tmpdir(), 'daicho-dashboard')
+  mkdirSync(shots, { recursive: true })
+  const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+  const opened = await openDashboard(browser, node, { reducedMotion: 'reduce' })
+  const { page, complaints } = opened
+  const look = async (name: string) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 })
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`) })
+        const overflow = await page.evaluate<number>(
+          'document.documentElement.scrollWidth - innerWidth',
+        )
+        expect([name, width, overflow]).toEqual([name, width, 0])
+        await page.evaluate("typeof axe === 'undefined'").then(async (missing) => {
+          // As a debugger would: the policy of the page lets no script of others in.
+          if (missing === true) await page.evaluate(await axeText(axe))
+        })
+        const faults = await page.evaluate(
+          'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html).slice(0, 3)]))',
+        )
+        expect([name, width, colorScheme, faults]).toEqual([name, width, colorScheme, []])
+      }
+    }
+  }
+  for (const [name, at, wait] of VIEWS) {
+    await page.goto(`${node.url}/${at}`)
+    await page.locator(wait).first().waitFor()
+    await look(name)
+  }
+  await page.goto(`${node.url}/#/db/places`)
+  await button(page, 'Add item').click()
+  await look('add-item')
+  await page.keyboard.press('Escape')
+  await page.goto(`${node.url}/#/db/places/place-7`)
+  await button(page, 'Edit').click()
+  await page.getByLabel('JSON of the item').fill('{"a":')
+  await look('edit-item')
+  await page.goto(`${node.url}/#/`)
+  await button(page, 'Delete: places').click()
+  await look('delete-database')
+  expect(complaints).toEqual([])
+  await opened.close()
+})
+
+async function axeText(path: string): Promise<string> {
+  const { readFile } = await import('node:fs/promises')
+  return readFile(path, 'utf8')
+}
