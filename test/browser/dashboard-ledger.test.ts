@@ -41,7 +41,7 @@ afterAll(async () => {
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('150,000 items: pages on and back, a filter, and the ledger by height, database and method', async () => {
+it('150,000 items: pages on and back, and the ledger by height, database and method', async () => {
   const opened = await openDashboard(browser, node, { at: '#/db/places' })
   const { page, complaints } = opened
   const rows = page.locator('.items tbody tr')
@@ -53,6 +53,34 @@ it('150,000 items: pages on and back, a filter, and the ledger by height, databa
   await button(page, 'Previous').click()
   await page.getByRole('link', { name: 'place-0', exact: true }).waitFor()
 
+  await page.getByRole('link', { name: 'Ledger', exact: true }).click()
+  const blocks = page.locator('.block')
+  await blocks.first().getByText('Block 17').waitFor()
+  await blocks.nth(2).getByRole('button', { name: 'Show 9,980 more' }).waitFor()
+  await page.getByRole('button', { name: 'Older', exact: true }).click()
+  await page.getByText('Block 12', { exact: true }).waitFor()
+  await page.getByLabel('Height').fill('3')
+  await button(page, 'Go to height').click()
+  await blocks.first().getByText('Block 3').waitFor()
+  await page.getByLabel('Height').fill('')
+  await button(page, 'Go to height').click()
+  await page.getByLabel('Method').selectOption('update_item')
+  await shown(page, 'The whole chain was searched.')
+  expect(await blocks.count()).toBe(2)
+  await page.getByLabel('Database').fill('elsewhere')
+  await page.keyboard.press('Enter')
+  await shown(page, 'No entry found so far.')
+  expect(complaints).toEqual([])
+  await opened.close()
+})
+
+it('150,000 items: a filter by a member, and one as JSON', async ({ skip }) => {
+  const { paths } = (await node.send('GET', '/doc/json')).json
+  const taken = JSON.stringify(paths['/api/{db}'].get.parameters)
+  skip(!taken.includes('"filter"'), 'this node takes no filter')
+  const opened = await openDashboard(browser, node, { at: '#/db/places' })
+  const { page, complaints } = opened
+  const rows = page.locator('.items tbody tr')
   await page.getByText('Filter', { exact: true }).click()
   await page.getByLabel('Member').fill('name')
   await page.getByLabel('Condition').selectOption('like')
@@ -69,23 +97,6 @@ it('150,000 items: pages on and back, a filter, and the ledger by height, databa
   await button(page, 'Clear').click()
   await rows.nth(49).waitFor()
 
-  await page.getByRole('link', { name: 'Ledger', exact: true }).click()
-  const blocks = page.locator('.block')
-  await blocks.first().getByText('Block 17').waitFor()
-  expect(await blocks.count()).toBe(18)
-  await blocks.nth(2).getByRole('button', { name: 'Show 9980 more' }).waitFor()
-  await page.getByLabel('Height').fill('3')
-  await button(page, 'Go to height').click()
-  await blocks.first().getByText('Block 3').waitFor()
-  expect(await blocks.count()).toBe(4)
-  await page.getByLabel('Height').fill('')
-  await button(page, 'Go to height').click()
-  await page.getByLabel('Method').selectOption('update_item')
-  await shown(page, 'The whole chain was searched.')
-  expect(await blocks.count()).toBe(2)
-  await page.getByLabel('Database').fill('elsewhere')
-  await page.keyboard.press('Enter')
-  await shown(page, 'No entry found so far.')
   expect(complaints).toEqual([])
   await opened.close()
 })

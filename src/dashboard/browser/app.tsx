@@ -72,7 +72,7 @@ function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element 
           <img src={new URL('./icon.svg', import.meta.url).href} alt="" width="28" height="28" />{' '}
           <span>daicho</span>
         </a>
-        <nav aria-label={t().pages}>
+        <nav aria-label={t().areas}>
           <ul>
             {TABS.map(({ to, views }) => (
               <li key={to.view}>

@@ -4,6 +4,7 @@ const count = (n: number, one: string, many: string) =>
 /** The texts of the page. The other languages have the same members. */
 export const english = {
   skip: 'Skip to the content',
+  areas: 'Areas',
   pages: 'Pages',
   databases: 'Databases',
   ledger: 'Ledger',
@@ -143,8 +144,10 @@ export const english = {
   verify: 'Verify the chain',
   verifyAgain: 'Verify again',
   stop: 'Stop',
-  verifying: (done: number, size: number) =>
-    `${done.toLocaleString('en')} of ${count(size, 'block', 'blocks')}`,
+  verifying: (done: number, size: number | null) =>
+    size === null
+      ? count(done, 'block', 'blocks')
+      : `${done.toLocaleString('en')} of ${count(size, 'block', 'blocks')}`,
   holds: 'The chain holds.',
   holdsNot: 'The chain does not hold.',
   couldNot: 'The chain could not be verified.',
@@ -186,6 +189,7 @@ export const english = {
     root: 'The root is not that of the commitments.',
     id: 'The id is not that of the content.',
     serverid: 'An entry names another node.',
+    unsigned: 'The blocks hold by themselves, but the node signs no checkpoint of them.',
     signature: 'The signature of the checkpoint does not hold.',
     checkpoint: 'The checkpoint is malformed or belongs to another log.',
     key: 'The key does not belong to the server id.',

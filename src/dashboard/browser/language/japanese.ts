@@ -5,6 +5,7 @@ const n = (count: number) => count.toLocaleString('ja')
 /** The texts of the page in Japanese. */
 export const japanese: Texts = {
   skip: '本文へ移動',
+  areas: 'メニュー',
   pages: 'ページ',
   databases: 'データベース',
   ledger: '台帳',
@@ -137,7 +138,8 @@ export const japanese: Texts = {
   verify: '台帳を検証',
   verifyAgain: 'もう一度検証',
   stop: '中止',
-  verifying: (done, size) => `${n(size)} ブロック中 ${n(done)}`,
+  verifying: (done, size) =>
+    size === null ? `${n(done)} ブロック` : `${n(size)} ブロック中 ${n(done)}`,
   holds: '台帳に問題はありません。',
   holdsNot: '台帳に誤りがあります。',
   couldNot: '台帳を検証できませんでした。',
@@ -171,6 +173,7 @@ export const japanese: Texts = {
     root: 'ルートがコミットメントと一致しません。',
     id: 'ID が内容と一致しません。',
     serverid: '別のノードの記録です。',
+    unsigned: 'ブロック自体は正しいものの、ノードはチェックポイントに署名していません。',
     signature: 'チェックポイントの署名が正しくありません。',
     checkpoint: 'チェックポイントの形式が正しくないか、別のログのものです。',
     key: '鍵がサーバー ID に対応しません。',

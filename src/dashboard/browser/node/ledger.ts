@@ -55,12 +55,40 @@ export async function textOfChain(path: string, signal?: AbortSignal): Promise<s
   const serverid = await ledger.serverId({ signal })
   const address = `${base}api/ledgers/${serverid}/${path}`
   const reply = await session.fetch(address, { cache: 'no-cache', signal: signal ?? null })
-  if (!reply.ok) throw new ClientError('REPLY_MALFORMED', reply.status, `${reply.status}`)
+  if (!reply.ok) throw await refusalIn(reply)
   return reply.text()
 }
 
-/** How many blocks the node has signed for: all that are on its disk. Errors: ClientError. */
+/** Characters in which the feed must have said how far the chain has come. */
+const GREETING_MAX = 1_000
+
+/**
+ * How many blocks the chain has. The feed of changes says first where it stands; a checkpoint may be a
+ * moment older, and is missing where the store is broken. Errors: ClientError, those of `fetch`.
+ */
 export async function chainSize(signal?: AbortSignal): Promise<number> {
-  const [, size = ''] = (await textOfChain('checkpoint', signal)).split('\n')
-  return Number(size) || 0
+  const enough = new AbortController()
+  const ends = signal === undefined ? enough.signal : AbortSignal.any([signal, enough.signal])
+  const serverid = await ledger.serverId({ signal })
+  try {
+    const address = `${base}api/ledgers/${serverid}/changes?since=now`
+    const reply = await session.fetch(address, { cache: 'no-store', signal: ends })
+    if (!reply.ok) throw await refusalIn(reply)
+    const reader = reply.body?.pipeThrough(new TextDecoderStream()).getReader()
+    for (let text = ''; text.length < GREETING_MAX; ) {
+      const stand = /^id: (?:(\d+)\.\d+|start)\n/m.exec(text)
+      if (stand !== null) return stand[1] === undefined ? 0 : Number(stand[1]) + 1
+      const part = await reader?.read()
+      if (part?.value === undefined) break
+      text += part.value
+    }
+    throw new ClientError('REPLY_MALFORMED', reply.status, 'the feed does not say where it stands')
+  } finally {
+    enough.abort()
+  }
+}
+
+async function refusalIn(reply: Response): Promise<ClientError> {
+  const { code, message } = Object(await reply.json().catch(() => null))
+  return new ClientError(String(code ?? 'REPLY_MALFORMED'), reply.status, String(message ?? ''))
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact'
-import { useLayoutEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { Failure } from './failure.tsx'
 

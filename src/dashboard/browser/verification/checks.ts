@@ -9,7 +9,7 @@ export type CheckState = 'holds' | 'fails' | 'open' | 'none'
 /** In the order in which a verification comes to them, each with what breaks it. */
 const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
   ['key', ['key', 'keyChanged']],
-  ['signature', ['signature', 'checkpoint']],
+  ['signature', ['signature', 'checkpoint', 'unsigned']],
   ['links', ['link', 'missing', 'unreadable', 'shape', 'counts', 'serverid']],
   ['times', ['time']],
   ['commitments', ['commitment']],

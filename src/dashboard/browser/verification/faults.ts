@@ -10,6 +10,7 @@ export type FaultCode =
   | 'root'
   | 'id'
   | 'serverid'
+  | 'unsigned'
   | 'signature'
   | 'checkpoint'
   | 'key'

@@ -25,9 +25,10 @@ export interface Remembered {
 /** What a verification looks at. */
 export interface ChainSource {
   readonly serverId: number
-  /** The verifier key and the signed checkpoint, as the node gives them. */
+  /** As the node gives it. */
   readonly verifierKey: string
-  readonly checkpoint: string
+  /** The signed note; null when the node signs none, as where its store is broken. */
+  readonly checkpoint: string | null
   /** What was verified before; null the first time. */
   readonly remembered: Remembered | null
   /** Blocks with their proofs from a height on, at most `limit`. Errors: any; nothing is believed. */
@@ -46,7 +47,8 @@ export interface VerifierCrypto extends Hashing {
 /** How far a verification has come. */
 export interface Progress {
   readonly blocks: number
-  readonly size: number
+  /** How many are signed; null when the node signs none. */
+  readonly size: number | null
   readonly entries: number
   readonly erased: number
 }
@@ -64,8 +66,9 @@ const ENTRIES_PER_PAGE = 2_000
 const BLOCKS_MAX = 256
 
 /**
- * Verifies the chain of a node from its first block to its signed checkpoint: the key and the
- * signature, every block, the root over all of them, and that it continues what was verified before.
+ * Verifies the chain of a node from its first block to its last: the key and the signature of the
+ * checkpoint, every block, the signed root, and that all continues what was verified before. Blocks that
+ * came after the checkpoint hang on it by their links.
  * Errors: those of `source.blocks` when even a single block could not be asked for.
  */
 export async function verifyChain(
@@ -73,40 +76,43 @@ export async function verifyChain(
   source: ChainSource,
   onProgress: (progress: Progress) => void,
 ): Promise<Verdict> {
-  const none = { blocks: 0, size: 0, entries: 0, erased: 0 }
+  const none = { blocks: 0, size: null, entries: 0, erased: 0 }
   const { remembered } = source
   const signed = await signedHead(crypto, source)
   if (typeof signed === 'string') return verdict(none, fault(signed))
-  const size = signed.size
-  if (remembered !== null && remembered.size > size) {
+  const size = signed?.size ?? null
+  if (remembered !== null && size !== null && remembered.size > size) {
     return verdict({ ...none, size }, fault('rolledBack'))
   }
 
   const walk = new Walk(crypto, source, size)
-  while (walk.progress.blocks < size) {
+  for (;;) {
     const found = await walk.page()
+    if (found === 'end') break
     if (found !== null) return verdict(walk.progress, found)
     onProgress(walk.progress)
   }
-  if (!equalBytes(rootOf(crypto.sha256, walk.log), signed.root)) {
-    return verdict(walk.progress, fault('log'))
+  if (signed === null) return verdict(walk.progress, fault('unsigned'))
+  if (walk.progress.blocks < signed.size) {
+    return verdict(walk.progress, fault('missing', walk.progress.blocks))
   }
+  if (!equalBytes(walk.rootAtSize, signed.root)) return verdict(walk.progress, fault('log'))
   return {
     ...walk.progress,
     fault: null,
     remember: {
       verifierKey: source.verifierKey.trim(),
-      size,
+      size: signed.size,
       root: base64Of(signed.root),
     },
   }
 }
 
-/** The checkpoint, when the key is the node's and has signed it; else what is wrong. */
+/** The checkpoint, when the key is the node's and has signed it; null for none; else what is wrong. */
 async function signedHead(
   crypto: VerifierCrypto,
   { serverId, verifierKey, checkpoint, remembered }: ChainSource,
-): Promise<Checkpoint | FaultCode> {
+): Promise<Checkpoint | FaultCode | null> {
   let key: VerifierKey
   try {
     key = verifierKeyOf(crypto.sha256, verifierKey.trim())
@@ -118,6 +124,7 @@ async function signedHead(
   const first = new DataView(digest.buffer, digest.byteOffset).getBigUint64(0)
   if ((Number(first >> 11n) || 1) !== serverId) return 'key'
   if (remembered !== null && remembered.verifierKey !== verifierKey.trim()) return 'keyChanged'
+  if (checkpoint === null) return null
   try {
     return await openCheckpoint(crypto, key, checkpoint)
   } catch (error) {
@@ -129,23 +136,26 @@ async function signedHead(
 /** The way along the blocks. */
 class Walk {
   progress: Progress
-  log: Frontier = EMPTY_FRONTIER
+  /** Root of the log when it had the size that is signed. */
+  rootAtSize: Uint8Array
+  #log: Frontier = EMPTY_FRONTIER
   readonly #crypto: VerifierCrypto
   readonly #source: ChainSource
   #prevId: string | null = null
   #timestamp = 0
   #limit = 16
 
-  constructor(crypto: VerifierCrypto, source: ChainSource, size: number) {
+  constructor(crypto: VerifierCrypto, source: ChainSource, size: number | null) {
     this.#crypto = crypto
     this.#source = source
     this.progress = { blocks: 0, size, entries: 0, erased: 0 }
+    this.rootAtSize = rootOf(crypto.sha256, this.#log)
   }
 
-  /** Verifies the next blocks; resolves to what is wrong, or null. */
-  async page(): Promise<Fault | null> {
-    const { blocks: from, size, entries: before } = this.progress
-    const limit = Math.min(this.#limit, size - from)
+  /** Verifies the next blocks, also those that are not signed yet; resolves to what is wrong, or null. */
+  async page(): Promise<Fault | 'end' | null> {
+    const { blocks: from, entries: before } = this.progress
+    const limit = this.#limit
     let blocks: readonly Json[]
     try {
       blocks = await this.#source.blocks(from, limit)
@@ -156,7 +166,7 @@ class Walk {
       this.#limit = Math.max(1, Math.floor(limit / 4))
       return null
     }
-    if (blocks.length === 0) return fault('missing', from)
+    if (blocks.length === 0) return 'end'
     for (const value of blocks.slice(0, limit)) {
       const found = this.#block(value)
       if (found !== null) return found
@@ -178,16 +188,19 @@ class Walk {
     if ('code' in block) return { ...block, height }
     this.#prevId = block.id
     this.#timestamp = block.timestamp
-    this.log = grown(this.#crypto.sha256, this.log, block.leaf).frontier
+    this.#log = grown(this.#crypto.sha256, this.#log, block.leaf).frontier
     this.progress = {
       ...this.progress,
       blocks: height + 1,
       entries: entries + block.entries,
       erased: erased + block.erased,
     }
+    if (this.progress.size === height + 1) {
+      this.rootAtSize = rootOf(this.#crypto.sha256, this.#log)
+    }
     const { remembered } = this.#source
     if (remembered?.size !== height + 1) return null
-    const root = base64Of(rootOf(this.#crypto.sha256, this.log))
+    const root = base64Of(rootOf(this.#crypto.sha256, this.#log))
     return root === remembered.root ? null : fault('forked')
   }
 }

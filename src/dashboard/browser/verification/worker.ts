@@ -7,6 +7,12 @@ import { UnreadableReply, verifyChain } from './verify-chain.ts'
 /** A reply that is no block list: the node refuses, or cannot be reached. */
 class Refused extends Error {
   override readonly name = 'Refused'
+  readonly status: number
+
+  constructor(status: number, text: string) {
+    super(text.slice(0, 500))
+    this.status = status
+  }
 }
 
 addEventListener('message', ({ data }: MessageEvent<Order>) => {
@@ -31,13 +37,16 @@ async function run({ base, remembered }: Order): Promise<Report> {
     // A reply that ends early is how a node tells, in the middle of one, that it cannot go on.
     const text = await reply.text().catch(() => '')
     if (reply.ok) return text
-    throw reply.status === 500 ? new UnreadableReply() : new Refused(text.slice(0, 500))
+    throw reply.status === 500 ? new UnreadableReply() : new Refused(reply.status, text)
   }
   const { serverid } = objectIn(await textAt('serverid'))
-  if (typeof serverid !== 'number') throw new Refused('no server id')
+  if (typeof serverid !== 'number') throw new Refused(0, 'no server id')
   const [verifierKey, checkpoint] = await Promise.all([
     textAt(`ledgers/${serverid}/vkey`),
-    textAt(`ledgers/${serverid}/checkpoint`),
+    textAt(`ledgers/${serverid}/checkpoint`).catch((error: unknown) => {
+      if (error instanceof Refused && error.status === 503) return null
+      throw error
+    }),
   ])
   const source = {
     serverId: serverid,

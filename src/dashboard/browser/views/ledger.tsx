@@ -9,7 +9,9 @@ import { goTo } from '../routes.ts'
 import { BlockCard, type PlacedBlock } from './block-card.tsx'
 import { EntrySearch } from './entry-search.tsx'
 
+/** Blocks of a page, and entries after which there are no more. */
 const PAGE = 20
+const ENTRIES_MAX = 1_000
 
 /** Which entries are looked for; empty is all. */
 export interface EntryWish {
@@ -47,14 +49,24 @@ interface LoadedPage {
   /** Of the newest block that is shown. */
   readonly top: number
   readonly blocks: readonly PlacedBlock[]
+  /** Height of the last one. */
+  readonly from: number
 }
 
 async function pageFrom(height: number | null, signal: AbortSignal): Promise<LoadedPage> {
   const size = await chainSize(signal)
   const top = Math.min(height ?? size - 1, size - 1)
-  const from = Math.max(0, top - PAGE + 1)
-  const blocks = top < 0 ? [] : await blocksFrom(from, top - from + 1, signal)
-  return { size, top, blocks: blocks.map((block, at) => ({ height: from + at, block })).reverse() }
+  const blocks: PlacedBlock[] = []
+  let [from, entries] = [top + 1, 0]
+  // A block may be as large as the largest request: more of them only while they are small.
+  for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_MAX; count *= 4) {
+    const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
+    const page = await blocksFrom(next, from - next, signal)
+    blocks.push(...page.map((block, at) => ({ height: next + at, block })).reverse())
+    entries += page.reduce((sum, { body }) => sum + body.length, 0)
+    from = next
+  }
+  return { size, top, blocks, from }
 }
 
 function BlockPage({ height }: { height: number | null }): JSX.Element {
@@ -62,7 +74,7 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
   useChanges(() => height === null, reload)
   return (
     <Waiting loaded={loaded} again={reload}>
-      {({ size, top, blocks }) => {
+      {({ size, top, blocks, from }) => {
         if (blocks.length === 0) return <p class="empty">{t().noBlocks}</p>
         const isNewest = height === null || top >= size - 1
         return (
@@ -88,8 +100,8 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
               <button
                 type="button"
                 class="secondary"
-                disabled={top < PAGE}
-                onClick={() => goTo({ view: 'ledger', height: top - PAGE })}
+                disabled={from === 0}
+                onClick={() => goTo({ view: 'ledger', height: from - 1 })}
               >
                 {t().older}
               </button>

@@ -3,13 +3,14 @@ import { t, timeText } from '../language/language.ts'
 import { useChanges } from '../node/feed.ts'
 import { base, blocksFrom, chainSize, ledger, textOfChain } from '../node/ledger.ts'
 import { Copied, LongText } from '../parts/code.tsx'
-import { Waiting } from '../parts/failure.tsx'
+import { failureText, Waiting } from '../parts/failure.tsx'
 import { useLoaded } from '../parts/loaded.ts'
 import { hrefOf } from '../routes.ts'
 
 interface NodeFacts {
   readonly serverId: number
   readonly verifierKey: string
+  /** Or why there is none. */
   readonly checkpoint: string
   /** Null while nothing has been recorded. */
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
@@ -19,7 +20,7 @@ async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
   const serverId = await ledger.serverId({ signal })
   const [verifierKey, checkpoint, size] = await Promise.all([
     textOfChain('vkey', signal),
-    textOfChain('checkpoint', signal),
+    textOfChain('checkpoint', signal).catch(failureText),
     chainSize(signal),
   ])
   const [block] = size === 0 ? [] : await blocksFrom(size - 1, 1, signal)

@@ -116,8 +116,11 @@ function ProgressBar({ progress }: { progress: Progress | null }): JSX.Element {
   const { blocks, size } = progress
   return (
     <div>
-      <progress aria-label={t().verification} value={blocks} max={Math.max(size, 1)} />
-      <p>{t().verifying(blocks, size)}</p>
+      <progress
+        aria-label={t().verification}
+        {...(size === null ? {} : { value: blocks, max: Math.max(size, blocks, 1) })}
+      />
+      <p>{t().verifying(blocks, size === null ? null : Math.max(size, blocks))}</p>
     </div>
   )
 }
