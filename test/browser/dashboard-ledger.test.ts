@@ -150,9 +150,7 @@ it.each([
     expect(await page.locator('.checks .fails').count()).toBe(1)
     const red = await page
       .locator('.verdict-title')
-      .evaluate<string>(
-        (element) => `${Reflect.get(globalThis, 'getComputedStyle')(element).color}`,
-      )
+      .evaluate((element) => `${Reflect.get(globalThis, 'getComputedStyle')(element).color}`)
     expect(red).toBe('rgb(179, 38, 30)')
     await verdict.getByRole('link').click()
     await page.locator('.block').first().waitFor()

@@ -33,10 +33,9 @@ export async function openDashboard(
   page.on('request', (request) => {
     if (!request.url().startsWith(`${node.url}/`)) complaints.push(`fetched ${request.url()}`)
   })
-  await page.addInitScript(() => {
-    addEventListener('securitypolicyviolation', (event) =>
-      console.error(`policy: ${Reflect.get(event, 'violatedDirective')}`),
-    )
+  await page.addInitScript({
+    content: `addEventListener('securitypolicyviolation', ({ violatedDirective }) =>
+      console.error('policy: ' + violatedDirective))`,
   })
   await page.goto(`${node.url}/${at}`)
   await page.locator('main h1').waitFor()

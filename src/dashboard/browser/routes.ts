@@ -30,7 +30,7 @@ export function hrefOf(place: Place): string {
 }
 
 /** The place that `hash` is the address of; what is none leads to the databases. */
-export function placeOf(hash: string): Place {
+function placeOf(hash: string): Place {
   const [, view = '', first = '', second] = hash.split('/').map(decoded)
   if (view === 'db' && first !== '') {
     return second === undefined

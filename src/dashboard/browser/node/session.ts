@@ -37,7 +37,10 @@ export class Session {
   }
 
   /** As `fetch`, with the token. Errors: those of `fetch`. */
-  readonly fetch = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
+  readonly fetch = async (
+    input: string | URL | Request,
+    init: RequestInit = {},
+  ): Promise<Response> => {
     const issued = await this.#valid()
     const reply = await this.#send(input, init, issued)
     if (reply.status !== 401) return reply
@@ -47,20 +50,31 @@ export class Session {
     return renewed.token === null ? reply : this.#send(input, init, renewed)
   }
 
-  async #send(input: RequestInfo | URL, init: RequestInit, { token }: Issued): Promise<Response> {
+  async #send(
+    input: string | URL | Request,
+    init: RequestInit,
+    { token }: Issued,
+  ): Promise<Response> {
     const headers = new Headers(init.headers)
     if (token !== null) headers.set('authorization', `Bearer ${token}`)
     return this.#told(() => this.#deps.fetch(input, { ...init, headers }))
   }
 
   async #valid(): Promise<Issued> {
-    const issued = await this.#issued
-    if (issued !== null && this.#deps.now() < issued.renewAt) return issued
-    this.#issued = this.#issue()
-    // A failure is not kept: the next request asks again.
-    this.#issued.catch(() => {
-      this.#issued = null
-    })
+    const known = this.#issued
+    if (known !== null) {
+      const issued = await known
+      if (this.#deps.now() < issued.renewAt) return issued
+      if (this.#issued === known) this.#issued = null
+    }
+    if (this.#issued === null) {
+      const asked = this.#issue()
+      this.#issued = asked
+      // A failure is not kept: the next request asks again.
+      asked.catch(() => {
+        if (this.#issued === asked) this.#issued = null
+      })
+    }
     return this.#issued
   }
 

@@ -1,0 +1,114 @@
+import { expect, it } from 'vitest'
+import { checkedItem } from '../../src/dashboard/browser/json/checked.ts'
+import { differences } from '../../src/dashboard/browser/json/differences.ts'
+import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
+
+it.each<[unknown, unknown, unknown[]]>([
+  [{ a: 1 }, { a: 1 }, []],
+  [{ a: 1 }, { a: 2 }, [{ path: 'a', kind: 'changed', before: 1, after: 2 }]],
+  [{}, { a: null }, [{ path: 'a', kind: 'added', after: null }]],
+  [{ a: { b: [1, 2] } }, { a: { b: [1] } }, [{ path: 'a.b[1]', kind: 'removed', before: 2 }]],
+  [{ 'a b': 1 }, {}, [{ path: '["a b"]', kind: 'removed', before: 1 }]],
+  [{ a: [] }, { a: {} }, [{ path: 'a', kind: 'changed', before: [], after: {} }]],
+  [undefined, { a: 1 }, [{ path: '', kind: 'changed', before: undefined, after: { a: 1 } }]],
+])('the differences of %j and %j', (before, after, found) => {
+  expect(differences(before, after)).toEqual(found)
+})
+
+it.each([
+  ['{"a":1}', null, { item: { a: 1 } }],
+  ['{"id":"x"}', 'x', { item: { id: 'x' } }],
+  ['{"id":"y"}', 'x', { why: 'id-changed' }],
+  ['{"id":1}', null, { why: 'id-not-text' }],
+  ['[]', null, { why: 'not-object' }],
+  ['{"a":1,"a":2}', null, { why: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
+  ['{"a":1E400}', null, { why: 'json', code: 'JSON_NUMBER_INEXACT' }],
+  ['{\n"a":x}', null, { why: 'json', code: 'JSON_MALFORMED' }],
+])('the editor says of %j what the node would', (text, id, checked) => {
+  expect(checkedItem(text, id)).toMatchObject(checked)
+})
+
+/** A session with a node that gives out the tokens 1, 2, …; and what it was sent. */
+function session(reply: (path: string, token: string | null) => Response | Error) {
+  const sent: string[] = []
+  const states: SessionState[] = []
+  let now = 0
+  const made = new Session({
+    base: 'http://node/',
+    now: () => now,
+    onState: (state) => states.push(state),
+    fetch: async (input, init) => {
+      const path = String(input).replace('http://node/', '')
+      const token = new Headers(init?.headers).get('authorization')
+      sent.push(`${init?.method ?? 'GET'} ${path} ${token ?? '-'}`)
+      const given = reply(path, token)
+      if (given instanceof Error) throw given
+      return given
+    },
+  })
+  return {
+    made,
+    sent,
+    states,
+    wait: (ms: number) => {
+      now += ms
+    },
+  }
+}
+
+const DATE = 'Fri, 20 Nov 2026 21:00:00 GMT'
+const issued = (token: string | null) =>
+  Response.json(
+    { status: true, token, expires_at: token === null ? null : Date.parse(DATE) + 900_000 },
+    { headers: { date: DATE } },
+  )
+
+it('a token is asked for once, sent in a header, and renewed a minute before it ends', async () => {
+  let count = 0
+  const { made, sent, wait } = session((path) => {
+    if (path !== 'session') return Response.json({})
+    count += 1
+    return issued(`t${count}`)
+  })
+  await Promise.all([made.fetch('http://node/a'), made.fetch('http://node/b')])
+  wait(839_000)
+  await made.fetch('http://node/c')
+  wait(1_000)
+  await made.fetch('http://node/d')
+  expect(sent.slice(1, 3).sort()).toEqual(['GET a Bearer t1', 'GET b Bearer t1'])
+  expect([sent[0], ...sent.slice(3)]).toEqual([
+    'POST session -',
+    'GET c Bearer t1',
+    'POST session -',
+    'GET d Bearer t2',
+  ])
+})
+
+it('a token that is not taken is replaced once; without tokens none is sent', async () => {
+  let count = 0
+  const refused = session((path) => {
+    if (path !== 'session') return Response.json({}, { status: 401 })
+    count += 1
+    return issued(`t${count}`)
+  })
+  expect((await refused.made.fetch('http://node/a')).status).toBe(401)
+  expect(refused.sent).toEqual([
+    'POST session -',
+    'GET a Bearer t1',
+    'POST session -',
+    'GET a Bearer t2',
+  ])
+  const open = session((path) => (path === 'session' ? issued(null) : Response.json({})))
+  await open.made.fetch('http://node/a')
+  await open.made.fetch('http://node/b')
+  expect(open.sent).toEqual(['POST session -', 'GET a -', 'GET b -'])
+})
+
+it('says when the session has ended and when the node is lost', async () => {
+  const ended = session(() => Response.json({ status: false }, { status: 401 }))
+  await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session')
+  expect(ended.states).toEqual(['ended'])
+  const lost = session(() => new TypeError('failed'))
+  await expect(lost.made.fetch('http://node/a')).rejects.toThrow('failed')
+  expect(lost.states).toEqual(['lost'])
+})

@@ -1,0 +1,81 @@
+// How the dashboard is served: behind the credentials, small, kept by browsers, and by its policy.
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+
+const { name, password } = CREDENTIALS
+const basic = { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
+const KILOBYTE = 1_000
+
+let node: LedgerNode
+let assets: string[]
+beforeAll(async () => {
+  await buildDashboard()
+  node = await startLedgerNode({ dashboard: true })
+  const { text } = await node.send('GET', '/', undefined, basic)
+  assets = [...text.matchAll(/(?:src|href)="\.(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
+})
+afterAll(() => node.close())
+
+it('nothing of it is given without the credentials', async () => {
+  expect(assets.length).toBeGreaterThan(2)
+  for (const path of ['/', ...assets]) {
+    expect([path, (await node.send('GET', path)).status]).toEqual([path, 401])
+    expect([path, (await node.send('HEAD', path)).status]).toEqual([path, 401])
+    const { status, headers } = await node.send('GET', path, undefined, basic)
+    expect([path, status]).toEqual([path, 200])
+    expect(headers.get('content-security-policy')).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    )
+    expect(headers.get('x-content-type-options')).toBe('nosniff')
+  }
+})
+
+it('what has its hash in its name is kept for good, the page is asked for again', async () => {
+  for (const path of ['/', ...assets]) {
+    const { headers } = await node.send('HEAD', path, undefined, basic)
+    const etag = headers.get('etag') ?? ''
+    expect(etag).toMatch(/^"[\w-]{22}"$/)
+    expect(headers.get('cache-control')).toBe(
+      path === '/' ? 'private, no-cache' : 'private, max-age=31536000, immutable',
+    )
+    const again = { ...basic, 'if-none-match': etag }
+    const kept = await node.send('GET', path, undefined, again)
+    expect([kept.status, kept.text]).toEqual([304, ''])
+    const other = await node.send('GET', path, undefined, { ...basic, 'if-none-match': '"x"' })
+    expect(other.status).toBe(200)
+  }
+})
+
+it('all its JavaScript is at most 60 kB when compressed, and is sent compressed', async () => {
+  const { text: page } = await node.send('GET', '/', undefined, basic)
+  expect(page).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=|https?:/)
+  const scripts = new Set(assets.filter((path) => path.endsWith('.js')))
+  for (const path of scripts) {
+    const { text } = await node.send('GET', path, undefined, basic)
+    // What a script asks for later, as the worker that verifies.
+    for (const [, later = ''] of text.matchAll(/["'`/]([\w-]+-[\w-]{8}\.js)/g)) {
+      scripts.add(`/assets/${later}`)
+    }
+  }
+  expect(scripts.size).toBeGreaterThan(1)
+  let bytes = 0
+  for (const path of scripts) {
+    const { text, headers } = await node.send('GET', path, undefined, basic)
+    expect(headers.get('content-encoding')).toBe('gzip')
+    bytes += gzipSync(text).length
+  }
+  expect(bytes).toBeLessThan(60 * KILOBYTE)
+  const plain = { ...basic, 'accept-encoding': 'identity' }
+  const { headers } = await node.send('GET', [...scripts][0] ?? '', undefined, plain)
+  expect(headers.get('content-encoding')).toBe(null)
+})
+
+it('where it has not been built, the page has links', async () => {
+  const bare = await startLedgerNode()
+  const { status, text } = await bare.send('GET', '/', undefined, basic)
+  expect([status, text.includes('href="/doc"')]).toEqual([200, true])
+  await bare.close()
+})

@@ -1,0 +1,185 @@
+// The verifier that runs in browsers and the one of Node hold the same vectors, and refuse the same.
+import { generateKeyPairSync, sign } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { canonicalJson } from '../../src/base/canonical-json.ts'
+import type { Json, JsonObject } from '../../src/base/json.ts'
+import {
+  checkpointText,
+  type Head,
+  headerOf,
+  headerText,
+  headOf,
+  leafHash,
+  logOrigin,
+  nodeSha256,
+  provenBlockJson,
+  rawPublicKey,
+  sealBlock,
+  serverIdOf,
+  signedNote,
+  verifierKeyText,
+} from '../../src/chain/index.ts'
+import { EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
+import { pageCrypto } from '../../src/dashboard/browser/verification/hashing.ts'
+import { verifyBlock } from '../../src/dashboard/browser/verification/verify-block.ts'
+import {
+  type ChainSource,
+  UnreadableReply,
+  verifyChain,
+} from '../../src/dashboard/browser/verification/verify-chain.ts'
+
+const vectors = new URL('../vectors/', import.meta.url)
+const read = (name: string) => JSON.parse(readFileSync(new URL(name, vectors), 'utf8'))
+const cases: JsonObject[] = read('chain-v1-cases.json')
+const expected = read('chain-v1.json')
+
+it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
+  'format version 1 holds in the browser: %s',
+  (name, { serverid, previous, entries, timestamps, blinds }) => {
+    const { height, prev_id, nonce, root, id, commitments } = expected[name]
+    const block: Json = {
+      prev_id,
+      body: entries ?? [],
+      timestamps: timestamps ?? [],
+      nonce,
+      id,
+      proof: { height, root, blinds: blinds ?? [], commitments },
+    }
+    const before = {
+      serverId: Number(serverid),
+      height: Number(height),
+      prevId: previous === null ? null : expected[String(previous)].id,
+      timestamp: 0,
+    }
+    const verified = verifyBlock(pageCrypto, block, before)
+    expect(verified).toMatchObject({ id, entries: commitments.length, erased: 0 })
+    expect(verified).toHaveProperty(
+      'leaf',
+      Uint8Array.from(leafHash(nodeSha256, new TextEncoder().encode(expected[name].header))),
+    )
+  },
+)
+
+/** A chain of four blocks as a node gives it, with a log that it signs. */
+function chain(): { source: ChainSource; blocks: JsonObject[] } {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const serverId = serverIdOf(publicKey)
+  const blocks: JsonObject[] = []
+  let head: Head | null = null
+  let log = EMPTY_FRONTIER
+  for (let height = 0; height < 4; height += 1) {
+    const entries = [0, 1].map((index) =>
+      canonicalJson({
+        serverid: serverId,
+        method: 'create_item',
+        db: 'fruit',
+        item: { id: `${height}.${index}`, ü: [1e-7, '🍎', null] },
+      }),
+    )
+    const timestamps = [height * 10, height * 10 + 1]
+    const blinds = new Uint8Array(64).fill(height + 1)
+    const block = sealBlock(head, { serverId, entries, timestamps, blinds })
+    head = headOf(block)
+    const leaf = leafHash(nodeSha256, new TextEncoder().encode(headerText(headerOf(block))))
+    log = grown(nodeSha256, log, leaf).frontier
+    blocks.push(JSON.parse(provenBlockJson(block)))
+  }
+  const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
+  const text = checkpointText({ origin: key.name, size: 4, root: rootOf(nodeSha256, log) })
+  const source = {
+    serverId,
+    verifierKey: `${verifierKeyText(nodeSha256, key)}\n`,
+    checkpoint: signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey)),
+    remembered: null,
+    blocks: async (from: number, limit: number) => blocks.slice(from, from + limit),
+  }
+  return { source, blocks }
+}
+
+const verify = (source: ChainSource) => verifyChain(pageCrypto, source, () => {})
+
+it('a sound chain holds, is remembered, and holds again', async () => {
+  const { source } = chain()
+  const { fault, remember, ...figures } = await verify(source)
+  expect([fault, figures]).toEqual([null, { blocks: 4, size: 4, entries: 8, erased: 0 }])
+  expect(remember).toMatchObject({ size: 4, verifierKey: source.verifierKey.trim() })
+  expect((await verify({ ...source, remembered: remember })).fault).toBe(null)
+})
+
+const at = (value: Json | undefined, ...path: string[]): JsonObject =>
+  path.reduce((object, name) => Object(object)[name], Object(value))
+
+it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
+  ['commitment', 'an item', 1, (b) => Object.assign(at(b[2], 'body', '1', 'item'), { a: 1 })],
+  ['commitment', 'a time', 1, (b) => Object.assign(at(b[2], 'timestamps'), { 1: 25 })],
+  [
+    'commitment',
+    'a blind',
+    0,
+    (b) => Object.assign(at(b[2], 'proof', 'blinds'), { 0: '00'.repeat(32) }),
+  ],
+  [
+    'commitment',
+    'a commitment',
+    0,
+    (b) => Object.assign(at(b[2], 'proof', 'commitments'), { 0: '00'.repeat(32) }),
+  ],
+  ['time', 'times that go back', 0, (b) => Object.assign(at(b[2], 'timestamps'), { 0: 0 })],
+  ['root', 'a root', null, (b) => Object.assign(at(b[2], 'proof'), { root: '00'.repeat(32) })],
+  ['id', 'a nonce', null, (b) => Object.assign(at(b[2]), { nonce: 1 })],
+  ['id', 'an id', null, (b) => Object.assign(at(b[2]), { id: '00'.repeat(64) })],
+  ['link', 'a link', null, (b) => Object.assign(at(b[2]), { prev_id: '00'.repeat(64) })],
+  ['link', 'a block that was left out', null, (b) => b.splice(2, 1)],
+  ['counts', 'a time too many', null, (b) => Object.assign(at(b[2]), { timestamps: [20, 21, 22] })],
+  ['serverid', 'another node', 0, (b) => Object.assign(at(b[2], 'body', '0'), { serverid: 1 })],
+  ['shape', 'no proof', null, (b) => Reflect.deleteProperty(at(b[2]), 'proof')],
+])('finds "%s" of block 2: %s', async (code, _, index, change) => {
+  const { source, blocks } = chain()
+  change(blocks)
+  const { fault, remember } = await verify(source)
+  expect(fault).toEqual({ code, height: 2, index })
+  expect(remember).toBe(null)
+})
+
+it('an erased entry has no blind; its commitment is taken as it is', async () => {
+  const { source, blocks } = chain()
+  Object.assign(at(blocks[1], 'proof', 'blinds'), { 0: null })
+  Object.assign(at(blocks[1], 'body', '0'), { item: { id: '1.0' } })
+  expect(await verify(source)).toMatchObject({ fault: null, erased: 1 })
+})
+
+it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSource>]>([
+  ['key', (_, { verifierKey }) => ({ verifierKey })],
+  ['key', () => ({ verifierKey: 'none' })],
+  ['signature', ({ checkpoint }) => ({ checkpoint: String(checkpoint).replace('\n4\n', '\n3\n') })],
+  ['checkpoint', () => ({ checkpoint: '' })],
+  ['checkpoint', ({ checkpoint }) => ({ checkpoint: `${checkpoint}x` })],
+  ['unsigned', () => ({ checkpoint: null })],
+  [
+    'missing',
+    ({ blocks }) => ({ blocks: async (f, l) => (await blocks(f, l)).slice(0, Math.max(0, 3 - f)) }),
+  ],
+  ['rolledBack', (s) => ({ remembered: { size: 5, root: '', verifierKey: s.verifierKey.trim() } })],
+  ['forked', (s) => ({ remembered: { size: 3, root: '', verifierKey: s.verifierKey.trim() } })],
+  [
+    'keyChanged',
+    (_, o) => ({ remembered: { size: 1, root: '', verifierKey: o.verifierKey.trim() } }),
+  ],
+])('finds "%s"', async (code, change) => {
+  const [{ source }, { source: other }] = [chain(), chain()]
+  expect((await verify({ ...source, ...change(source, other) })).fault?.code).toBe(code)
+})
+
+it('a block that cannot be read is found among those that can', async () => {
+  const { source } = chain()
+  const blocks = async (from: number, limit: number) => {
+    if (from + limit > 2) throw new UnreadableReply()
+    return source.blocks(from, limit)
+  }
+  expect((await verify({ ...source, blocks })).fault).toEqual({
+    code: 'unreadable',
+    height: 2,
+    index: null,
+  })
+})
