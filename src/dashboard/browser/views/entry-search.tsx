@@ -5,12 +5,17 @@ import { useChanges } from '../node/feed.ts'
 import { blocksFrom, chainSize, type ListedEntry } from '../node/ledger.ts'
 import { Failure } from '../parts/failure.tsx'
 import { BlockCard, type PlacedBlock } from './block-card.tsx'
-import type { EntryWish } from './ledger.tsx'
 
 /** Blocks of one request, of one search, and that are shown before a person asks for more. */
 const REQUEST = 200
 const SEARCH = 2_000
 const SHOWN = 20
+
+/** Which entries are looked for; empty is all. */
+export interface EntryWish {
+  readonly db: string
+  readonly method: string
+}
 
 interface Found {
   readonly blocks: readonly PlacedBlock[]

@@ -7,17 +7,11 @@ import { Waiting } from '../parts/failure.tsx'
 import { useLoaded } from '../parts/loaded.ts'
 import { goTo } from '../routes.ts'
 import { BlockCard, type PlacedBlock } from './block-card.tsx'
-import { EntrySearch } from './entry-search.tsx'
+import { EntrySearch, type EntryWish } from './entry-search.tsx'
 
 /** Blocks of a page, and entries after which there are no more. */
 const PAGE = 20
 const ENTRIES_MAX = 1_000
-
-/** Which entries are looked for; empty is all. */
-export interface EntryWish {
-  readonly db: string
-  readonly method: string
-}
 
 /** The blocks of the chain, newest first; from `height` downwards when it is not null. */
 export function Ledger({ height }: { height: number | null }): JSX.Element {
