@@ -1,14 +1,15 @@
 // Builds the page of the dashboard into `src/dashboard/built/` when its sources have changed since the
 // last time: `npm start`, `npm run build` and the browser tests all call this.
 import { createHash } from 'node:crypto'
-import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = join(root, 'src/dashboard/built')
 /** The hash of the sources that the page was built of. */
-const mark = join(built, '.sources')
+const MARK = '.sources'
+const mark = join(built, MARK)
 /** Everything that may go into the page. */
 const SOURCES = [
   'src/{dashboard/browser,client,chain,base}/**/*.*',
@@ -22,6 +23,8 @@ export async function buildDashboard(): Promise<void> {
   if (existsSync(mark) && readFileSync(mark, 'utf8') === sources) return
   console.error('daicho: building the dashboard, once …')
   const { build } = await import('vite')
+  // Beside it first: whoever reads while somebody else builds sees a whole page, the old or the new.
+  const making = `${built}.${process.pid}`
   await build({
     configFile: false,
     root: join(root, 'src/dashboard/browser'),
@@ -30,7 +33,7 @@ export async function buildDashboard(): Promise<void> {
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
     worker: { format: 'es' },
     build: {
-      outDir: built,
+      outDir: making,
       emptyOutDir: true,
       target: 'es2023',
       // Nothing inline: the policy of the page forbids it.
@@ -38,7 +41,9 @@ export async function buildDashboard(): Promise<void> {
       modulePreload: { polyfill: false },
     },
   })
-  writeFileSync(mark, sources)
+  writeFileSync(join(making, MARK), sources)
+  rmSync(built, { recursive: true, force: true })
+  renameSync(making, built)
 }
 
 function hashOfSources(): string {

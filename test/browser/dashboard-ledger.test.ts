@@ -116,10 +116,10 @@ it('the verification recomputes all of it, and compares with what it verified be
 
   // Another key than the one it remembers.
   await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
-    .replace(/"root":"./, '"root":"!'))`)
+    .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()
   await page.locator('.verdict.bad').waitFor({ timeout: 30_000 })
-  await shown(page, 'The chain does not continue what this browser verified before.')
+  await shown(page, 'The node shows another key than when this browser verified it before.')
   expect(complaints).toEqual([])
   await opened.close()
 })

@@ -10,7 +10,6 @@ export const english = {
   ledger: 'Ledger',
   verification: 'Verification',
   node: 'Node',
-  documentation: 'API documentation',
   language: 'Language',
   live: 'Live',
   liveMeans: 'New entries appear by themselves',
@@ -49,8 +48,6 @@ export const english = {
   databaseCreated: (db: string) => `Database ${db} was created.`,
   databaseDeleted: (db: string) => `Database ${db} was deleted.`,
   // Items
-  items: 'Items',
-  item: 'Item',
   id: 'Id',
   content: 'Content',
   actions: 'Actions',
@@ -132,8 +129,6 @@ export const english = {
   database: 'Database',
   method: 'Method',
   all: 'all',
-  time: 'Time',
-  change: 'Change',
   searched: (n: number) => `${count(n, 'block', 'blocks')} searched.`,
   searchFurther: 'Search further back',
   noEntries: 'No entry found so far.',
@@ -211,8 +206,6 @@ export const english = {
   verifierKeyIs: 'Note it down once; checkpoints and proofs are verified with it.',
   copy: 'Copy',
   copied: 'Copied',
-  peers: 'Peers',
-  noPeers: 'This node has no peers.',
 }
 
 /** What a language must have. */
