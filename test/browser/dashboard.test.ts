@@ -175,7 +175,7 @@ describe('databases and items', () => {
     await page.keyboard.type('veg')
     await page.keyboard.press('Enter')
     await heading(page, 'veg')
-    expect(await page.evaluate('document.activeElement.localName')).toBe('main')
+    await page.waitForFunction("document.activeElement.localName === 'main'")
     expect(complaints).toEqual([])
   })
 })
