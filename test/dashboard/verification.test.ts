@@ -1,4 +1,4 @@
-// The verifier that runs in browsers and the one of Node hold the same vectors, and refuse the same.
+// The verifier that runs in browsers holds the frozen vectors, as that of Node does, and refuses damage.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
