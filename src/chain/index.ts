@@ -64,6 +64,7 @@ export {
   TILE_WIDTH,
   type Tile,
   tileOf,
+  tilePath,
 } from './log/tiles.ts'
 export {
   type Frontier,

@@ -18,6 +18,7 @@ import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { keeperCheck } from './keeper.ts'
 import { logRoutes } from './log/routes.ts'
+import { peerRoutes } from './peers/routes.ts'
 import { indexRoutes } from './queries/routes.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
@@ -100,7 +101,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       attachmentRoutes(app, ledger)
       indexRoutes(app, ledger.queries)
       erasureRoutes(app, ledger)
-      logRoutes(app, ledger.log)
+      logRoutes(app, ledger)
+      peerRoutes(app, ledger.mirrors)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)
       homePage(app, check, deps.page ?? null)

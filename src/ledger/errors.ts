@@ -1,6 +1,7 @@
 import { CodedError } from '../base/coded-error.ts'
 import { statusOfStrictJson } from '../base/strict-json.ts'
 import { statusOfFilter } from '../filter/index.ts'
+import { statusOfPeers } from './peers/errors.ts'
 
 /** Every way the ledger refuses. A new code does not compile until `statusOf` answers for it. */
 export type LedgerErrorCode =
@@ -40,6 +41,7 @@ export type LedgerErrorCode =
   | 'INDEX_EXISTS'
   | 'INDEX_NOT_FOUND'
   | 'INDEXES_TOO_MANY' // of one database
+  | 'CHAIN_DOUBTED' // peers have more of the node's own chain than the node, or another one
   | 'WRITER_BUSY' // the queue is full
   | 'WRITER_STOPPED' // the store failed, or the node is closing
   | 'STORE_FULL'
@@ -66,9 +68,11 @@ const statusOfSearch = { SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 } as con
 export const statusOf: Record<LedgerErrorCode, number> &
   typeof statusOfStrictJson &
   typeof statusOfFilter &
+  typeof statusOfPeers &
   typeof statusOfSearch = {
   ...statusOfStrictJson,
   ...statusOfFilter,
+  ...statusOfPeers,
   ...statusOfSearch,
   DATABASE_NAME_INVALID: 400,
   DATABASE_NAME_RESERVED: 400,
@@ -106,6 +110,7 @@ export const statusOf: Record<LedgerErrorCode, number> &
   INDEX_EXISTS: 409,
   INDEX_NOT_FOUND: 404,
   INDEXES_TOO_MANY: 422,
+  CHAIN_DOUBTED: 503,
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,

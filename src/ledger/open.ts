@@ -11,7 +11,12 @@ import {
 } from '../storage/index.ts'
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments/service.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
+import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
+import type { LedgerLog } from './log/service.ts'
+import { Mirrors } from './peers/mirrors.ts'
+import type { Peer } from './peers/peer.ts'
+import { PeerList } from './peers/peer-list.ts'
 import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
@@ -29,7 +34,21 @@ export interface OpenLedgerOptions {
   readonly feedBounds?: Partial<FeedBounds>
   /** The most bytes of one attachment; 1 GiB when absent. */
   readonly attachmentBytesMax?: number
+  /** The other nodes whose chains are mirrored here; none when absent. */
+  readonly peers?: PeersOptions
 }
+
+/** How other nodes' chains are mirrored. */
+export interface PeersOptions {
+  /** Peers that stay, whatever is added or removed at run time. */
+  readonly fixed?: readonly Peer[]
+  /** Whether peers may be on private networks; default false. */
+  readonly allowPrivate?: boolean
+  /** Between two rounds with a peer, milliseconds; default 500. */
+  readonly intervalMs?: number
+}
+
+const PEERS_INTERVAL_MS = 500
 
 /** An open ledger: this process alone holds its folder. */
 export interface OpenLedger {
@@ -63,7 +82,11 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     clock,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
-  const { log, signing } = await openLog(folder, reader, key).catch(async (error: unknown) => {
+  const opened = async () => ({
+    ...(await openLog(folder, reader, key)),
+    list: new PeerList(folder.lasting ? folder.path : null, options.peers?.fixed ?? [], serverId),
+  })
+  const { log, signing, list } = await opened().catch(async (error: unknown) => {
     await reader.close()
     await writer.close()
     throw error
@@ -80,12 +103,14 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
+  const mirrors = await openMirrors(folder, list, log, writer, options.peers ?? {})
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
-    service: new LedgerService(reader, writer, clock, { feed, attachments, log }),
+    service: new LedgerService(reader, writer, clock, { feed, attachments, log, mirrors }),
     async close() {
       feed.close()
+      await mirrors.close()
       await signing.close()
       await contents.close()
       // The writer last: who closes last folds the engine's log into the file.
@@ -94,6 +119,23 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       folder.release()
     },
   }
+}
+
+/** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
+async function openMirrors(
+  { path, lasting }: Folder,
+  list: PeerList,
+  log: LedgerLog,
+  writer: LedgerWriter,
+  { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
+): Promise<Mirrors> {
+  const ownKey = log.verifierKey
+  const mirrors = new Mirrors({ folder: path, lasting, ownKey, allowPrivate, intervalMs }, list)
+  mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))
+  const { ownEvidence } = mirrors
+  if (ownEvidence !== null) mirrors.onDoubt({ kind: 'other', message: ownEvidence.what })
+  await mirrors.begin()
+  return mirrors
 }
 
 /** The packed position of the last entry of the own chain, or null while there is none. */

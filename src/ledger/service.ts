@@ -16,6 +16,7 @@ import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { type ListRange, mapPages, pagesOf } from './pages.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
+import type { Mirrors } from './peers/mirrors.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
 import type { Terms } from './terms/terms.ts'
 import { ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
@@ -65,6 +66,7 @@ export interface LedgerParts {
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
   readonly log: LedgerLog
+  readonly mirrors: Mirrors
 }
 
 /**
@@ -84,6 +86,8 @@ export class LedgerService {
   readonly erasure: Erasure
   /** What proves the chain to others. */
   readonly log: LedgerLog
+  /** Chains of other nodes that are kept here. */
+  readonly mirrors: Mirrors
   /** What items were. */
   readonly history: ItemHistory
   /** Declared indexes. */
@@ -99,6 +103,7 @@ export class LedgerService {
     this.attachments = parts.attachments
     this.erasure = new Erasure(store, writer)
     this.log = parts.log
+    this.mirrors = parts.mirrors
     this.history = new ItemHistory(store)
     this.#store = store
     this.#writer = writer
@@ -276,10 +281,17 @@ export class LedgerService {
 
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
-    if (serverId !== this.serverId && (await this.#store.head(serverId)) === null) {
-      throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
-    }
-    return this.#blockPages(serverId, range)
+    const store = serverId === this.serverId ? this.#store : this.mirrors.readerOf(serverId)
+    if (store !== null) return this.#blockPages(store, range)
+    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
+  }
+
+  /** The log of the chain of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
+  logOf(serverId: string): LedgerLog {
+    const log =
+      serverId === `${this.serverId}` ? this.log : this.mirrors.logOf(Number(serverId))
+    if (log !== null) return log
+    throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
   }
 
   /** The feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
@@ -302,11 +314,11 @@ export class LedgerService {
     return entries
   }
 
-  async *#blockPages(serverId: number, range: ListRange): AsyncGenerator<Block[]> {
+  async *#blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
     let from = range.offset
     let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
     while (left > 0) {
-      const blocks = await this.#store.blocks(serverId, from, Math.min(left, BLOCKS_PER_PAGE))
+      const blocks = await store.blocks(store.serverId, from, Math.min(left, BLOCKS_PER_PAGE))
       if (blocks.length === 0) return
       yield blocks
       from += blocks.length

@@ -78,6 +78,7 @@ export interface LedgerNodeOptions {
   readonly schedule?: OpenLedgerOptions['schedule']
   readonly feedBounds?: OpenLedgerOptions['feedBounds']
   readonly attachmentBytesMax?: number
+  readonly peers?: OpenLedgerOptions['peers']
   /** Absent: no tokens are required. */
   readonly tokens?: TokenService
   /** Takes every line of the log, from `debug` on. */
@@ -110,6 +111,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     clock,
     ...(options.schedule === undefined ? {} : { schedule: options.schedule }),
     ...(options.feedBounds === undefined ? {} : { feedBounds: options.feedBounds }),
+    ...(options.peers === undefined ? {} : { peers: options.peers }),
     ...(attachmentBytesMax === undefined ? {} : { attachmentBytesMax }),
   })
   const component = ledgerComponent({

@@ -1,18 +1,7 @@
 import type { Json } from '../../base/json.ts'
-import {
-  type Block,
-  entryOf,
-  erasedIn,
-  type Head,
-  headOf,
-  packPosition,
-  provenBlockJson,
-  provenBlockParts,
-  verifyBlock,
-} from '../../chain/index.ts'
-import { type Effect, ErasureTally, effectOf, entryTextOf } from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
-import { checkDatabaseName, checkItemId } from '../names.ts'
+import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
+import { ErasureTally } from '../../storage/index.ts'
+import { type PlayedBlock, playedBlock } from '../played-block.ts'
 import { damagedExport, ExportError } from './errors.ts'
 import {
   EXPORT_VERSION,
@@ -26,9 +15,7 @@ import {
 import { linesOf } from './lines.ts'
 
 /** A block that holds, with what its entries do. */
-export interface ReadBlock {
-  readonly block: Block
-  readonly effects: readonly Effect[]
+export interface ReadBlock extends PlayedBlock {
   /** The number of its line, from 1. */
   readonly line: number
 }
@@ -168,32 +155,11 @@ class Reading {
     return { blocks, entries: this.entries, headId: head?.id ?? null }
   }
 
-  #blockOf(value: Json): { block: Block; effects: Effect[] } {
-    const parts = provenBlockParts(value)
-    if (typeof parts === 'string') throw this.#found(parts)
-    const { body, ...sealed } = parts
-    const { serverId } = this.#header
-    const effects = body.map((entry, index) => this.#effectOf(entry, sealed.height, index))
-    const entries = effects.map((effect) => entryTextOf(effect, serverId))
-    return { block: { ...sealed, serverId, entries }, effects }
-  }
-
-  #effectOf(value: Json, height: number, index: number): Effect {
-    const entry = entryOf(value)
-    if (entry === null) throw this.#found('it is not an entry', index)
-    if (entry.serverid !== this.#header.serverId) {
-      throw this.#found('the entry names another server id', index)
-    }
-    try {
-      const effect = effectOf(entry, packPosition(height, index))
-      checkDatabaseName(effect.db)
-      if ('id' in effect) checkItemId(effect.id)
-      return effect
-    } catch (error) {
-      // A name that no request could have made, or a value that canonical JSON cannot hold.
-      const why = error instanceof LedgerError ? error.message : 'it has no canonical form'
-      throw this.#found(why, index)
-    }
+  #blockOf(value: Json): PlayedBlock {
+    const height = this.#head === null ? 0 : this.#head.height + 1
+    const played = playedBlock(value, this.#header.serverId, height)
+    if ('what' in played) throw this.#found(played.what, played.index)
+    return played
   }
 
   #found(what: string, index: number | null = null): ExportError {

@@ -12,6 +12,15 @@ import {
 } from './schemas.ts'
 import type { EntryPlace, LedgerLog } from './service.ts'
 
+/** The logs that are kept here. */
+export interface Logs {
+  /** The node's own. */
+  readonly log: LedgerLog
+  /** That of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
+  logOf(serverId: string): LedgerLog
+}
+
+
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const TEXT = ['text/plain']
 const BYTES_TYPE = 'application/octet-stream'
@@ -25,13 +34,13 @@ const failures = { '4xx': Failure, '5xx': Failure }
 const tags = ['log']
 
 /** Mounts what proves the ledger to others on `app`. */
-export function logRoutes(app: HttpApp, log: LedgerLog): void {
-  headRoutes(app, log)
-  tileRoute(app, log)
-  proofRoutes(app, log)
+export function logRoutes(app: HttpApp, logs: Logs): void {
+  headRoutes(app, logs)
+  tileRoute(app, logs)
+  proofRoutes(app, logs)
 }
 
-function headRoutes(app: HttpApp, log: LedgerLog): void {
+function headRoutes(app: HttpApp, logs: Logs): void {
   const text = { params: LogParams, querystring: TokenQuery, produces: TEXT }
   app.get(
     '/api/ledgers/:serverid/checkpoint',
@@ -45,7 +54,7 @@ function headRoutes(app: HttpApp, log: LedgerLog): void {
       },
     },
     async ({ params }, reply) => {
-      log.expectServerId(params.serverid)
+      const log = logs.logOf(params.serverid)
       const note = await log.checkpoint()
       return reply.header('cache-control', SHORTLY).header('vary', VARY).type(TEXT_TYPE).send(note)
     },
@@ -63,13 +72,13 @@ function headRoutes(app: HttpApp, log: LedgerLog): void {
       },
     },
     async ({ params }, reply) => {
-      log.expectServerId(params.serverid)
+      const log = logs.logOf(params.serverid)
       return reply.type(TEXT_TYPE).send(`${log.verifierKey}\n`)
     },
   )
 }
 
-function tileRoute(app: HttpApp, log: LedgerLog): void {
+function tileRoute(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/tile/*',
     {
@@ -84,7 +93,7 @@ function tileRoute(app: HttpApp, log: LedgerLog): void {
       },
     },
     async ({ params }, reply) => {
-      log.expectServerId(params.serverid)
+      const log = logs.logOf(params.serverid)
       const tile = await log.tile(params['*'])
       return reply
         .header('cache-control', FOR_EVER)
@@ -95,7 +104,7 @@ function tileRoute(app: HttpApp, log: LedgerLog): void {
   )
 }
 
-function proofRoutes(app: HttpApp, log: LedgerLog): void {
+function proofRoutes(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/consistency',
     {
@@ -109,7 +118,7 @@ function proofRoutes(app: HttpApp, log: LedgerLog): void {
       },
     },
     async ({ params, query }) => {
-      log.expectServerId(params.serverid)
+      const log = logs.logOf(params.serverid)
       const { from, to, proof } = await log.consistency(query.from, query.to ?? null)
       return { status: true as const, from, to, proof: proof.map(toBase64) }
     },
@@ -130,7 +139,7 @@ function proofRoutes(app: HttpApp, log: LedgerLog): void {
       },
     },
     async ({ params: { db, id }, query: { position } }, reply) => {
-      const file = await log.proof(db, id, position === undefined ? null : placeIn(position))
+      const file = await logs.log.proof(db, id, position === undefined ? null : placeIn(position))
       return reply
         .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
         .header('cache-control', 'no-cache')

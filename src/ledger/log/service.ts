@@ -24,7 +24,14 @@ import {
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Signed } from './signer.ts'
-import type { LogSigning } from './signing.ts'
+
+/** The signed heads of a log. */
+export interface SignedHeads {
+  /** The newest one, `committed` blocks being there. */
+  newest(committed: number): Promise<Signed>
+  /** One of `size` blocks or more. */
+  covering(size: number): Promise<Signed>
+}
 
 /** The place of an entry in the chain. */
 export interface EntryPlace {
@@ -39,24 +46,18 @@ export interface Consistency {
   readonly proof: readonly Uint8Array[]
 }
 
-/** The node's own log: what shows others that it keeps one history, and only adds to it. */
+/** The log of a chain: what shows others that its node keeps one history, and only adds to it. */
 export class LedgerLog {
   readonly #store: StoreReader
-  readonly #signing: LogSigning
+  readonly #signing: SignedHeads
   readonly #verifier: VerifierKey
   readonly #readNodes: ReadNodes
 
-  constructor(store: StoreReader, signing: LogSigning, verifier: VerifierKey) {
+  constructor(store: StoreReader, signing: SignedHeads, verifier: VerifierKey) {
     this.#store = store
     this.#signing = signing
     this.#verifier = verifier
     this.#readNodes = (nodes) => store.treeNodes(store.serverId, nodes)
-  }
-
-  /** Whether the log of `serverId`, as a path spells it, is kept here. Errors: SERVERID_UNKNOWN. */
-  expectServerId(serverId: string): void {
-    if (serverId === `${this.#store.serverId}`) return
-    throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
   }
 
   /** The key that checkpoints are verified with, as C2SP writes it. */

@@ -80,6 +80,8 @@ export class LedgerWriter {
   #waitingBytes = 0
   #scheduled = false
   #stopped: LedgerError | null = null
+  /** Why nothing shall be written although it could. */
+  #heldBack: LedgerError | null = null
   /** Why the last block could not be stored, while there is no room. */
   #full: LedgerError | null = null
   #closing = false
@@ -133,7 +135,12 @@ export class LedgerWriter {
 
   /** Why nothing can be written any more, or could be the last time, or null. */
   get refuses(): LedgerError | null {
-    return this.#stopped ?? this.#full
+    return this.#stopped ?? this.#heldBack ?? this.#full
+  }
+
+  /** Refuses every change from now on with `error`; what waits is written. */
+  holdBack(error: LedgerError): void {
+    this.#heldBack ??= error
   }
 
   /** Units of work that wait or are being written. */
@@ -157,6 +164,7 @@ export class LedgerWriter {
   record(unit: UnitOfWork, terms?: Terms, byOwner = false): Promise<Recorded | Earlier> {
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
+      if (this.#heldBack !== null) throw this.#heldBack
       if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
       checkUnit(unit)
       if (!byOwner && this.owned.size > 0) refuseOwned(unit, this.owned)

@@ -1,0 +1,108 @@
+import { fromBase64 } from '../../base/base64.ts'
+import { isJsonObject, type Json } from '../../base/json.ts'
+import { HASH_BYTES, tilePath } from '../../chain/index.ts'
+import { OutboundError, outboundGet } from '../../http/index.ts'
+import { PeerError } from './errors.ts'
+import type { BlockPage, ChainSource } from './pull.ts'
+
+/** Where a chain is asked for. */
+export interface SourceOptions {
+  /** The root of a ledger's listener. */
+  readonly url: string
+  /** Whose chain. */
+  readonly serverId: number
+  /** Whether addresses of private networks may be called. */
+  readonly allowPrivate: boolean
+}
+
+const TIMEOUT_MS = 30_000
+const SMALL_BYTES_MAX = 65_536
+/** A page of several blocks. */
+const PAGE_BYTES_MAX = 16 * 1024 * 1024
+/** One block: 64 MiB of entries, and what proves them. */
+const BLOCK_BYTES_MAX = 80 * 1024 * 1024
+
+/** A chain as another node serves it. Each request is bounded in time, bytes and reach. */
+export class HttpSource implements ChainSource {
+  readonly #options: SourceOptions
+
+  constructor(options: SourceOptions) {
+    this.#options = options
+  }
+
+  async checkpoint(): Promise<string> {
+    return (await this.#get(this.#path('checkpoint'), SMALL_BYTES_MAX)).toString()
+  }
+
+  async consistency(from: number, to: number): Promise<Uint8Array[]> {
+    const path = this.#path(`consistency?from=${from}&to=${to}`)
+    const reply = jsonOf(await this.#get(path, SMALL_BYTES_MAX))
+    const proof = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
+    return proof.map((hash) => {
+      const bytes = typeof hash === 'string' ? fromBase64(hash) : null
+      if (bytes?.length === HASH_BYTES) return bytes
+      throw malformed('this is not a consistency proof')
+    })
+  }
+
+  async leaves(index: number, width: number): Promise<Uint8Array> {
+    const tile = await this.#get(
+      this.#path(`tile/${tilePath({ level: 0, index, width })}`),
+      SMALL_BYTES_MAX,
+    )
+    if (tile.length === width * HASH_BYTES) return tile
+    throw malformed('this is not a tile of the log')
+  }
+
+  async blocks(from: number, limit: number): Promise<BlockPage> {
+    const { serverId } = this.#options
+    const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
+    try {
+      const body = await this.#get(path, limit === 1 ? BLOCK_BYTES_MAX : PAGE_BYTES_MAX)
+      const reply = jsonOf(body)
+      const values = isJsonObject(reply) ? reply.ledgers : null
+      if (Array.isArray(values) && values.length > 0 && values.length <= limit) {
+        return { values, bytes: body.length }
+      }
+      throw malformed(`these are not up to ${limit} blocks from ${from} on`)
+    } catch (error) {
+      const isTooLong = error instanceof OutboundError && error.code === 'BODY_TOO_LARGE'
+      if (!isTooLong || limit === 1) throw error
+      return this.blocks(from, Math.ceil(limit / 8))
+    }
+  }
+
+  #path(part: string): string {
+    return `/api/ledgers/${this.#options.serverId}/${part}`
+  }
+
+  async #get(path: string, bodyBytesMax: number): Promise<Buffer> {
+    const { url, allowPrivate } = this.#options
+    const { status, body } = await outboundGet(
+      new URL(path, url),
+      {},
+      { schemes: ['https:', 'http:'], allowPrivate, timeoutMs: TIMEOUT_MS, bodyBytesMax },
+    )
+    if (status === 200) return body
+    const what = jsonCode(body)
+    throw new PeerError('REPLY_REFUSED', `${new URL(url).host} answered ${status}${what}`)
+  }
+}
+
+function malformed(what: string): PeerError {
+  return new PeerError('REPLY_MALFORMED', what)
+}
+
+function jsonOf(body: Buffer): Json {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    throw malformed('the reply is not JSON')
+  }
+}
+
+/** The code that a refusal names, when it looks like one. */
+function jsonCode(body: Buffer): string {
+  const [code] = /"code":"[A-Z_]{1,40}"/.exec(body.subarray(0, 1_000).toString()) ?? []
+  return code === undefined ? '' : ` with ${code.slice(8, -1)}`
+}

@@ -1,0 +1,48 @@
+import type { Peer } from './peer.ts'
+
+/** What the thread of the mirrors is started with. */
+export interface MirrorsStart {
+  /** The node's data folder. */
+  readonly folder: string
+  /** Whether the folder outlives the process. */
+  readonly lasting: boolean
+  /** The verifier key of the node itself. */
+  readonly ownKey: string
+  /** Whether peers may be on private networks. */
+  readonly allowPrivate: boolean
+  /** Between two rounds with a peer. */
+  readonly intervalMs: number
+}
+
+/** How it stands with a peer. */
+export interface PeerState {
+  readonly serverId: number
+  readonly url: string
+  /** Blocks that are stored here. */
+  readonly blocks: number
+  /** Blocks that the chain's node has signed, as far as is known. */
+  readonly ofBlocks: number
+  /** When the last round ended without an error, milliseconds since the Unix epoch, or null. */
+  readonly currentMs: number | null
+  /** Why the last round did not, or null. */
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+/** What peers know of the node's own chain that the node does not. */
+export interface OwnDoubt {
+  readonly kind: 'longer' | 'other'
+  readonly message: string
+}
+
+/** To the thread. */
+export type ToMirrors = { readonly peers: readonly Peer[] } | { readonly close: true }
+
+/** From it. */
+export type FromMirrors =
+  | { readonly state: PeerState }
+  /** Blocks were stored in this mirror, or its head was. */
+  | { readonly stored: number }
+  | { readonly doubt: OwnDoubt }
+  /** Every peer of the first list was asked for the node's own head. */
+  | { readonly asked: true }
+  | { readonly closed: true }

@@ -1,0 +1,259 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Json } from '../../base/json.ts'
+import {
+  type Checkpoint,
+  equalBytes,
+  erasedIn,
+  type Frontier,
+  frontierAt,
+  grown,
+  type Head,
+  headerOf,
+  headerText,
+  headOf,
+  leafHash,
+  nodeCrypto,
+  nodeSha256,
+  openCheckpoint,
+  rootOf,
+  type VerifierKey,
+  verifyBlock,
+  verifyConsistency,
+} from '../../chain/index.ts'
+import { EffectError, openStore, type Store } from '../../storage/index.ts'
+import { writeDurably } from '../durable-file.ts'
+import { type PlayedBlock, playedBlock } from '../played-block.ts'
+import { PeerError } from './errors.ts'
+import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
+
+/** The newest signed head that the mirror reaches. */
+const CHECKPOINT_FILE = 'checkpoint'
+/** The newest signed head that was ever believed; the mirror may still be on its way there. */
+const SEEN_FILE = 'seen'
+
+/** A signed head, and the note that says it. */
+export interface SignedHead extends Checkpoint {
+  readonly note: string
+}
+
+/** Proves that the log of `to` blocks begins with the one of `from`. */
+export type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
+
+/** How a mirror is opened. */
+export interface MirrorOptions {
+  /** Its own folder; made when it is missing. */
+  readonly folder: string
+  readonly serverId: number
+  readonly key: VerifierKey
+  /** False where the folder goes with the process. */
+  readonly durable: boolean
+}
+
+/**
+ * The chain of another node, kept here. A block is stored when it was recomputed, follows the one
+ * before it, and is proven to be in the log that the node's key has signed; else not.
+ *
+ * What a crash leaves, at each point: the store has whole pages of blocks (one transaction each), and
+ * its head is where the next round goes on. `seen` is written before the first block of a round, so it
+ * is never behind what was stored; `checkpoint` after the last, so it is never ahead.
+ */
+export class Mirror {
+  readonly #options: MirrorOptions
+  readonly #store: Store
+  #head: Head | null
+  #frontier: Frontier
+  #seen: SignedHead | null
+
+  private constructor(
+    options: MirrorOptions,
+    store: Store,
+    state: { head: Head | null; frontier: Frontier; seen: SignedHead | null },
+  ) {
+    this.#options = options
+    this.#store = store
+    this.#head = state.head
+    this.#frontier = state.frontier
+    this.#seen = state.seen
+  }
+
+  /** Errors: StoreError; ProofError when a file of it was changed. */
+  static async open(options: MirrorOptions): Promise<Mirror> {
+    const { folder, serverId, durable } = options
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const store = openStore({ folder, serverId, durable })
+    try {
+      const head = await store.head(serverId)
+      const size = head === null ? 0 : head.height + 1
+      const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
+      const seen = await keptHead(folder, SEEN_FILE, options.key)
+      return new Mirror(options, store, { head, frontier, seen })
+    } catch (error) {
+      await store.close()
+      throw error
+    }
+  }
+
+  /** How many blocks are stored. */
+  get size(): number {
+    return this.#frontier.size
+  }
+
+  /** How many blocks the newest signed head has, stored or not. */
+  get seenSize(): number {
+    return Math.max(this.#seen?.size ?? 0, this.size)
+  }
+
+  /** What was found against the key of this chain, or null. */
+  get evidence(): Evidence | null {
+    return evidenceIn(this.#options.folder)
+  }
+
+  /** The head that `note` is, signed by the key of the chain. Errors: ProofError. */
+  async opened(note: string): Promise<SignedHead> {
+    return { ...(await openCheckpoint(nodeCrypto, this.#options.key, note)), note }
+  }
+
+  /**
+   * Believes `head` when it continues the ones before. A smaller one is old and no fault; what
+   * contradicts is kept as evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
+   */
+  async follow(head: SignedHead, prove: Prove): Promise<void> {
+    const seen = this.#seen
+    if (head.size <= this.size) {
+      if (equalBytes(await this.rootAt(head.size), head.root)) this.#refuseFrozen()
+      else throw this.contradicted(head, 'the blocks that are kept here give another root')
+      if (head.size === this.size) this.#keepCheckpoint(head)
+    } else if (seen !== null && head.size === seen.size) {
+      if (!equalBytes(seen.root, head.root)) throw this.contradicted(head, 'one size, two roots')
+    } else if (seen !== null && head.size > seen.size) {
+      const proof = await prove(seen.size, head.size)
+      if (!verifyConsistency(nodeSha256, seen, head, proof)) throw unproven(seen.size, head.size)
+    }
+    this.#refuseFrozen()
+    if (head.size > (seen?.size ?? -1)) {
+      this.#seen = head
+      writeDurably(join(this.#options.folder, SEEN_FILE), head.note)
+    }
+  }
+
+  /**
+   * Stores the blocks that `values` stand for, which follow the last one, when all of them are in the
+   * log of `head`, which was followed: all of them, or none.
+   * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
+   */
+  async take(values: readonly Json[], head: SignedHead, prove: Prove): Promise<number> {
+    this.#refuseFrozen()
+    const { played, last, frontier } = this.#recomputed(values)
+    const { size } = frontier
+    if (last === null || size > head.size) {
+      throw new PeerError('BLOCK_REFUSED', 'there are no blocks, or more than are signed')
+    }
+    const proof = size === head.size ? [] : await prove(size, head.size)
+    const grownTo = { size, root: rootOf(nodeSha256, frontier) }
+    if (!verifyConsistency(nodeSha256, grownTo, head, proof)) throw unproven(size, head.size)
+    await this.#append(played)
+    this.#head = last
+    this.#frontier = frontier
+    if (size === head.size) this.#keepCheckpoint(head)
+    while (await this.#store.tidy());
+    return played.reduce((sum, { block }) => sum + block.entries.length, 0)
+  }
+
+  /**
+   * Keeps `head` as evidence beside the newest one that was seen: both are signed, and not both can be
+   * true. From then on nothing is added. The result is to be thrown.
+   */
+  contradicted(head: SignedHead, what: string): PeerError {
+    if (this.#seen !== null) {
+      keepEvidence(this.#options.folder, { what, notes: [this.#seen.note, head.note] })
+    }
+    return new PeerError(
+      'MIRROR_FROZEN',
+      `the key of ${head.origin} has signed two histories: ${what}`,
+    )
+  }
+
+  /** The root of the log of the first `size` blocks, which are stored. */
+  async rootAt(size: number): Promise<Uint8Array> {
+    const { serverId } = this.#options
+    const read = (nodes: Parameters<Store['treeNodes']>[1]) => this.#store.treeNodes(serverId, nodes)
+    return rootOf(nodeSha256, await frontierAt(size, read))
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close()
+  }
+
+  #refuseFrozen(): void {
+    const { evidence } = this
+    if (evidence === null) return
+    throw new PeerError('MIRROR_FROZEN', `the key has signed two histories: ${evidence.what}`)
+  }
+
+  #keepCheckpoint({ note }: SignedHead): void {
+    writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
+  }
+
+  #recomputed(values: readonly Json[]) {
+    const { serverId } = this.#options
+    const played: PlayedBlock[] = []
+    let last = this.#head
+    let frontier = this.#frontier
+    for (const value of values) {
+      const height = frontier.size
+      const one = playedBlock(value, serverId, height)
+      if ('what' in one) throw refused(height, one)
+      const { block } = one
+      const fault = verifyBlock(block, last, erasedIn(block))
+      if (fault !== null) throw refused(height, fault)
+      const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
+      frontier = grown(nodeSha256, frontier, leaf).frontier
+      last = headOf(block)
+      played.push(one)
+    }
+    return { played, last: played.length === 0 ? null : last, frontier }
+  }
+
+  async #append(played: readonly PlayedBlock[]): Promise<void> {
+    await this.#store.together(async () => {
+      for (const { block, effects } of played) {
+        try {
+          await this.#store.append(block, effects)
+        } catch (error) {
+          if (!(error instanceof EffectError)) throw error
+          const index = effects.findIndex(({ position }) => position === error.position)
+          throw refused(block.height, { index, what: error.message })
+        }
+      }
+    })
+  }
+}
+
+/** The head kept in a mirror's folder that the mirror reaches, or null. Errors: ProofError. */
+export function keptCheckpoint(folder: string, key: VerifierKey): Promise<SignedHead | null> {
+  return keptHead(folder, CHECKPOINT_FILE, key)
+}
+
+async function keptHead(
+  folder: string,
+  name: string,
+  key: VerifierKey,
+): Promise<SignedHead | null> {
+  const path = join(folder, name)
+  if (!existsSync(path)) return null
+  const note = readFileSync(path, 'utf8')
+  return { ...(await openCheckpoint(nodeCrypto, key, note)), note }
+}
+
+function refused(height: number, { index, what }: { index: number | null; what: string }) {
+  const where = index === null ? `block ${height}` : `block ${height}, entry ${index}`
+  return new PeerError('BLOCK_REFUSED', `${where}: ${what}`)
+}
+
+function unproven(from: number, to: number): PeerError {
+  return new PeerError(
+    'LOG_UNPROVEN',
+    `the log of ${to} blocks is not proven to continue the one of ${from}`,
+  )
+}

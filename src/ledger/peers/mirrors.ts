@@ -1,0 +1,220 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { CodedError } from '../../base/coded-error.ts'
+import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import { LedgerLog } from '../log/service.ts'
+import type { Signed } from '../log/signer.ts'
+import { type Evidence, evidenceIn } from './evidence.ts'
+import type { FromMirrors, MirrorsStart, OwnDoubt, PeerState, ToMirrors } from './messages.ts'
+import { keptCheckpoint } from './mirror.ts'
+import type { KnownPeer, Peer } from './peer.ts'
+import type { PeerList } from './peer-list.ts'
+import { MIRRORS_FOLDER, mirrorFolder, VKEY_FILE } from './places.ts'
+
+/** Longest wait at a start for what peers say about the node's own chain. */
+const ASK_MS = 3_000
+/** What peers send is parsed in here: it has memory of its own, and ends alone when that is full. */
+const OLD_MB = 512
+const YOUNG_MB = 16
+/** Rest before the thread is started anew. */
+const RESTART_MS = 30_000
+
+/** A peer with how it stands, and what was found against the key of its chain. */
+export interface ShownPeer extends PeerState {
+  readonly vkey: string
+  /** Whether the settings name it. */
+  readonly fixed: boolean
+  readonly evidence: Evidence | null
+}
+
+/** A chain of another node, for reading. */
+interface Kept {
+  readonly reader: StoreReader
+  readonly log: LedgerLog
+}
+
+/** The chains of other nodes that are kept here; a thread takes them from peers (`thread.ts`). */
+export class Mirrors {
+  readonly #start: MirrorsStart
+  readonly #list: PeerList
+  readonly #states = new Map<string, PeerState>()
+  readonly #kept = new Map<number, Kept>()
+  #worker: Worker | null = null
+  #restart: NodeJS.Timeout | null = null
+  #closing = false
+  #asked: () => void = () => {}
+
+  /** Called when peers know of the node's own chain what the node does not. */
+  onDoubt: (doubt: OwnDoubt) => void = () => {}
+
+  constructor(start: MirrorsStart, list: PeerList) {
+    this.#start = start
+    this.#list = list
+    const folder = join(start.folder, MIRRORS_FOLDER)
+    for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+      try {
+        this.#keep(Number(name))
+      } catch (error) {
+        // A mirror that is damaged is not served; the node's own service goes on.
+        if (!(error instanceof CodedError)) throw error
+      }
+    }
+  }
+
+  /** Begins. Resolves when the peers were asked for the node's own chain, or do not answer. */
+  async begin(): Promise<void> {
+    if (this.#list.all.length === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ASK_MS)
+      this.#asked = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      this.#tell()
+    })
+  }
+
+  /** The peers, and how it stands with each. */
+  peers(): ShownPeer[] {
+    return this.#list.all.map((peer) => {
+      const { serverId, url, vkey } = peer
+      const state = this.#states.get(nameOf(peer)) ?? {
+        ...{ serverId, url, blocks: 0, ofBlocks: 0, currentMs: null, error: null },
+      }
+      const evidence = evidenceIn(mirrorFolder(this.#start.folder, serverId))
+      return { ...state, vkey, fixed: this.#list.isFixed(peer), evidence }
+    })
+  }
+
+  /** Evidence that the node's own key has signed two histories, or null. */
+  get ownEvidence(): Evidence | null {
+    return evidenceIn(this.#start.folder)
+  }
+
+  /** Adds a peer. Errors: PEER_INVALID, PEERS_TOO_MANY. */
+  add(peer: Peer): void {
+    this.#list.add(peer)
+    this.#tell()
+  }
+
+  /** Takes out a peer; what was mirrored stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
+  remove(serverId: number): void {
+    this.#list.remove(serverId)
+    this.#tell()
+  }
+
+  /** Reads the chain of `serverId`, or null when none is kept here. */
+  readerOf(serverId: number): StoreReader | null {
+    return this.#kept.get(serverId)?.reader ?? null
+  }
+
+  /** Proves it to others, or null. */
+  logOf(serverId: number): LedgerLog | null {
+    return this.#kept.get(serverId)?.log ?? null
+  }
+
+  /** Ends the thread, which lets go of its stores. */
+  async close(): Promise<void> {
+    this.#closing = true
+    if (this.#restart !== null) clearTimeout(this.#restart)
+    for (const { reader } of this.#kept.values()) await reader.close()
+    const worker = this.#worker
+    if (worker === null) return
+    const ended = new Promise((resolve) => worker.once('exit', resolve))
+    this.#post({ close: true })
+    await ended
+  }
+
+  #tell(): void {
+    if (this.#closing) return
+    this.#worker ??= this.#startWorker()
+    this.#post({ peers: this.#list.all.map(({ vkey, url }) => ({ vkey, url })) })
+  }
+
+  #post(message: ToMirrors): void {
+    this.#worker?.postMessage(message)
+  }
+
+  #startWorker(): Worker {
+    // Sources run as they are, a build has only JavaScript.
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+      name: 'mirrors',
+      workerData: this.#start,
+      resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
+    })
+    worker.unref()
+    worker.on('message', (message: FromMirrors) => this.#receive(message))
+    worker.on('error', (error) => this.#failed(error))
+    return worker
+  }
+
+  /** It ends alone; what it had stored is whole, and the next one goes on from there. */
+  #failed({ message }: Error): void {
+    this.#worker = null
+    this.#asked()
+    for (const [name, state] of this.#states) {
+      this.#states.set(name, { ...state, error: { code: 'MIRROR_FAILED', message } })
+    }
+    if (this.#closing) return
+    this.#restart = setTimeout(() => this.#tell(), RESTART_MS)
+    this.#restart.unref()
+  }
+
+  #receive(message: FromMirrors): void {
+    if ('state' in message) this.#states.set(nameOf(message.state), message.state)
+    else if ('stored' in message) this.#stored(message.stored)
+    else if ('doubt' in message) this.onDoubt(message.doubt)
+    else if ('asked' in message) this.#asked()
+    else void this.#worker?.terminate()
+  }
+
+  #stored(serverId: number): void {
+    if (this.#closing) return
+    const kept = this.#kept.get(serverId)
+    if (kept === undefined) this.#keep(serverId)
+    else kept.reader.refresh()
+  }
+
+  /** Opens what is in the folder of a mirror, when it is one. Errors: StoreError. */
+  #keep(serverId: number): void {
+    const folder = mirrorFolder(this.#start.folder, serverId)
+    const keyPath = join(folder, VKEY_FILE)
+    if (!existsSync(keyPath) || !existsSync(storePathIn(folder))) return
+    const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
+    const reader = openStoreReader(folder, { frozen: false })
+    this.#kept.set(serverId, { reader, log: new LedgerLog(reader, new KeptHeads(folder, key), key) })
+  }
+}
+
+function nameOf({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string {
+  return `${serverId} ${url}`
+}
+
+/** The signed heads of a chain whose key is elsewhere: the newest one that the mirror reaches. */
+class KeptHeads {
+  readonly #folder: string
+  readonly #key: VerifierKey
+
+  constructor(folder: string, key: VerifierKey) {
+    this.#folder = folder
+    this.#key = key
+  }
+
+  /** Errors: LOG_BEHIND while the mirror has reached none. */
+  async newest(): Promise<Signed> {
+    const head = await keptCheckpoint(this.#folder, this.#key)
+    if (head !== null) return { size: head.size, note: head.note, isBehind: false }
+    throw new LedgerError('LOG_BEHIND', 'the mirror has not reached a signed head yet; ask again')
+  }
+
+  /** Errors: LOG_BEHIND. */
+  async covering(size: number): Promise<Signed> {
+    const signed = await this.newest()
+    if (signed.size >= size) return signed
+    throw new LedgerError('LOG_BEHIND', 'the mirror has not reached a signed head yet; ask again')
+  }
+}

@@ -1,0 +1,59 @@
+import { logOrigin, nodeSha256, ProofError, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { serverIdOfHex } from '../export/format.ts'
+import { PeerError } from './errors.ts'
+
+/** A chain that is mirrored here, and where it is fetched. */
+export interface Peer {
+  /** The C2SP verifier key of the node whose chain it is; nobody else can sign for it. */
+  readonly vkey: string
+  /** Of a node that has the chain: its own, or one that mirrors it. */
+  readonly url: string
+}
+
+/** A peer as it is used. */
+export interface KnownPeer extends Peer {
+  readonly key: VerifierKey
+  readonly serverId: number
+}
+
+const URL_LENGTH_MAX = 2_000
+
+/**
+ * The peer that a key and an address give. The address is the root of a ledger's listener, without
+ * credentials, query and path. Errors: PEER_INVALID.
+ */
+export function knownPeer({ vkey, url }: Peer): KnownPeer {
+  const { key, serverId } = nodeOfKey(vkey)
+  return { vkey, url: rootUrl(url), key, serverId }
+}
+
+/** The node that a verifier key is of. Errors: PEER_INVALID. */
+export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } {
+  try {
+    const key = verifierKeyOf(nodeSha256, vkey)
+    const serverId = serverIdOfHex(Buffer.from(key.publicKey).toString('hex'))
+    if (serverId !== null && key.name === logOrigin(serverId)) return { key, serverId }
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+  }
+  throw new PeerError('PEER_INVALID', 'vkey is not the verifier key of a node: its …/vkey shows it')
+}
+
+/** `url` as the root of a listener, without the last slash. Errors: PEER_INVALID. */
+export function rootUrl(url: string): string {
+  const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
+  const isRoot =
+    parsed !== null &&
+    (parsed.protocol === 'http:' || parsed.protocol === 'https:') &&
+    parsed.pathname === '/' &&
+    parsed.search + parsed.hash + parsed.username + parsed.password === ''
+  if (isRoot) return parsed.origin
+  throw new PeerError('PEER_INVALID', 'url is the root of a listener, like https://b.example:4126')
+}
+
+/** `<vkey> <url>`, as the setting has it. Errors: PEER_INVALID. */
+export function peerOfText(text: string): KnownPeer {
+  const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
+  if (more.length === 0) return knownPeer({ vkey, url })
+  throw new PeerError('PEER_INVALID', 'a peer is a verifier key and an address, with a space between')
+}

@@ -1,0 +1,110 @@
+import type { Json } from '../../base/json.ts'
+import {
+  equalBytes,
+  type Frontier,
+  grown,
+  HASH_BYTES,
+  nodeSha256,
+  rootOf,
+  TILE_WIDTH,
+} from '../../chain/index.ts'
+import { PeerError } from './errors.ts'
+import type { Mirror, SignedHead } from './mirror.ts'
+
+/** A page of blocks, and how long it was. */
+export interface BlockPage {
+  readonly values: readonly Json[]
+  readonly bytes: number
+}
+
+/** Where a chain is fetched. Everything it says is verified. */
+export interface ChainSource {
+  /** The newest signed head, as a note. */
+  checkpoint(): Promise<string>
+  /** At most `limit` blocks from height `from` on; fewer where they are too long together. */
+  blocks(from: number, limit: number): Promise<BlockPage>
+  consistency(from: number, to: number): Promise<readonly Uint8Array[]>
+  /** A tile of leaf hashes, `width` of them. */
+  leaves(index: number, width: number): Promise<Uint8Array>
+}
+
+/** Called after each page; `entries` counts those of this round. */
+export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
+
+const BLOCKS_AT_FIRST = 32
+const BLOCKS_MAX = 1_024
+/** Pages are asked for in such numbers of blocks that they have about this many bytes. */
+const PAGE_BYTES = 2 * 1024 * 1024
+/** A longer log is not looked through for where it parts; what it sends is refused all the same. */
+const FORK_BLOCKS_MAX = 2 ** 24
+
+/**
+ * Takes from `source` what is missing in `mirror`, up to the head that it has signed now, page by page.
+ * Errors: PeerError, ProofError, OutboundError, StoreError; what was stored before stays.
+ */
+export async function pull(
+  mirror: Mirror,
+  source: ChainSource,
+  progress: PullProgress = () => {},
+): Promise<void> {
+  const prove = (from: number, to: number) => source.consistency(from, to)
+  const head = await mirror.opened(await source.checkpoint())
+  try {
+    await mirror.follow(head, prove)
+    await takeAll(mirror, source, head, progress)
+  } catch (error) {
+    const isDoubtful = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
+    if (!isDoubtful || !(await isFork(mirror, source, head))) throw error
+    throw mirror.contradicted(head, `not both begin with the same ${mirror.size} blocks`)
+  }
+}
+
+async function takeAll(
+  mirror: Mirror,
+  source: ChainSource,
+  head: SignedHead,
+  progress: PullProgress,
+): Promise<void> {
+  const prove = (from: number, to: number) => source.consistency(from, to)
+  let limit = BLOCKS_AT_FIRST
+  let entries = 0
+  while (mirror.size < head.size) {
+    const from = mirror.size
+    const page = await source.blocks(from, Math.min(limit, head.size - from))
+    entries += await mirror.take(page.values, head, prove)
+    const bytesEach = page.bytes / page.values.length
+    limit = Math.max(1, Math.min(BLOCKS_MAX, Math.floor(PAGE_BYTES / bytesEach)))
+    progress({ blocks: mirror.size, ofBlocks: head.size, entries })
+  }
+}
+
+/**
+ * Whether the log that `head` signs is one that does not begin with the blocks of the mirror: all its
+ * leaves, which give its root, give another one at the mirror's size. A source that only lies cannot
+ * show that. Errors: none; what is not shown is not so.
+ */
+export async function isFork(
+  mirror: Mirror,
+  source: ChainSource,
+  head: SignedHead,
+): Promise<boolean> {
+  const { size } = mirror
+  if (size === 0 || head.size < size || head.size > FORK_BLOCKS_MAX) return false
+  let frontier: Frontier = { size: 0, peaks: [] }
+  let differs = false
+  try {
+    while (frontier.size < head.size) {
+      const width = Math.min(TILE_WIDTH, head.size - frontier.size)
+      const tile = await source.leaves(frontier.size / TILE_WIDTH, width)
+      for (let at = 0; at < width; at += 1) {
+        const leaf = tile.slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
+        frontier = grown(nodeSha256, frontier, leaf).frontier
+        if (frontier.size !== size) continue
+        differs = !equalBytes(rootOf(nodeSha256, frontier), await mirror.rootAt(size))
+      }
+    }
+  } catch {
+    return false
+  }
+  return differs && equalBytes(rootOf(nodeSha256, frontier), head.root)
+}

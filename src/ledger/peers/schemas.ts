@@ -1,0 +1,51 @@
+import { Type } from 'typebox'
+
+const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
+const vkey = Type.String({
+  maxLength: 200,
+  description: 'Verifier key of the node whose chain is mirrored; its `…/vkey` shows it',
+})
+const url = Type.String({
+  maxLength: 2_000,
+  description: 'Root of the listener of a node that has the chain: its own, or another mirror',
+})
+
+/** `GET` and `POST /api/config/peers`. */
+export const PeersQuery = Type.Object({ token })
+/** `POST /api/config/peers`. */
+export const PeerBody = Type.Object({ vkey, url }, { additionalProperties: false })
+/** `DELETE /api/config/peers/{serverid}`. */
+export const PeerParams = Type.Object({ serverid: Type.String({ description: 'Whose chain' }) })
+
+const Evidence = Type.Union([
+  Type.Object({
+    what: Type.String(),
+    notes: Type.Array(Type.String(), { description: 'Signed, and not both true' }),
+  }),
+  Type.Null(),
+])
+
+/** The peers of the node, and how it stands with each. */
+export const PeersReply = Type.Object({
+  status: Type.Literal(true),
+  peers: Type.Array(
+    Type.Object({
+      serverid: Type.Integer(),
+      vkey,
+      url,
+      fixed: Type.Boolean({ description: 'Whether the settings name it' }),
+      state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
+      blocks: Type.Integer({ description: 'Stored here' }),
+      lag: Type.Integer({ description: 'Blocks that are signed and not stored here yet' }),
+      current: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'When the last round ended well, milliseconds since the Unix epoch',
+      }),
+      error: Type.Union([
+        Type.Object({ code: Type.String(), message: Type.String() }),
+        Type.Null(),
+      ]),
+      evidence: Evidence,
+    }),
+  ),
+  evidence: Evidence,
+})

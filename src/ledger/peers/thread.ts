@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { systemClock } from '../../base/clock.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { writeDurably } from '../durable-file.ts'
+import { PeerError } from './errors.ts'
+import { HttpSource } from './http-source.ts'
+import type { FromMirrors, MirrorsStart, PeerState, ToMirrors } from './messages.ts'
+import { Mirror } from './mirror.ts'
+import { doubtOf, type OwnChain } from './own-head.ts'
+import { type KnownPeer, knownPeer, nodeOfKey } from './peer.ts'
+import { mirrorFolder, VKEY_FILE } from './places.ts'
+import { pull } from './pull.ts'
+
+// The program of the thread that mirrors the chains of peers, so that neither recomputing what they
+// send nor waiting for the disk holds up the node, and what they send has memory of its own.
+
+/** Longest rest between two rounds with a peer that fails. */
+const REST_MS_MAX = 30_000
+
+/** A mirror that peers with the same chain share; they take turns. */
+interface Shared {
+  readonly mirror: Promise<Mirror>
+  turn: Promise<void>
+}
+
+class MirrorsThread {
+  readonly #start: MirrorsStart
+  readonly #port: MessagePort
+  readonly #own: OwnChain
+  readonly #mirrors = new Map<number, Shared>()
+  /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
+  #following = new Map<string, { stopped: boolean }>()
+  #closing = false
+
+  constructor(start: MirrorsStart, port: MessagePort) {
+    this.#start = start
+    this.#port = port
+    const { key } = nodeOfKey(start.ownKey)
+    const store = openStoreReader(start.folder, { frozen: false })
+    this.#own = { key, store, folder: start.folder }
+  }
+
+  /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
+  async follow(peers: readonly KnownPeer[]): Promise<void> {
+    const before = this.#following
+    this.#following = new Map()
+    const firsts: Promise<void>[] = []
+    for (const peer of peers) {
+      const name = `${peer.serverId} ${peer.url}`
+      const round = before.get(name) ?? { stopped: false }
+      if (!before.delete(name)) firsts.push(this.#rounds(peer, round))
+      this.#following.set(name, round)
+    }
+    for (const round of before.values()) round.stopped = true
+    await Promise.all(firsts)
+    this.#send({ asked: true })
+  }
+
+  /** Nothing comes after it. A round that goes on is broken off: what it has stored is whole. */
+  async close(): Promise<void> {
+    this.#closing = true
+    for (const round of this.#following.values()) round.stopped = true
+    await Promise.allSettled(
+      [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
+    )
+    await this.#own.store.close()
+    this.#send({ closed: true })
+  }
+
+  #send(message: FromMirrors): void {
+    this.#port.postMessage(message)
+  }
+
+  /** Asks the peer for the node's own head, then goes from round to round until it is stopped. */
+  async #rounds(peer: KnownPeer, round: { stopped: boolean }): Promise<void> {
+    const { intervalMs } = this.#start
+    await this.#askOwn(peer)
+    let restMs = intervalMs
+    let currentMs: number | null = null
+    const next = async (): Promise<void> => {
+      if (round.stopped) return
+      const error = await this.#round(peer, currentMs)
+      if (round.stopped) return
+      if (error === null) currentMs = systemClock.now()
+      restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
+      await this.#report(peer, currentMs, error)
+      await this.#askOwn(peer)
+      setTimeout(() => void next(), restMs)
+    }
+    void next()
+  }
+
+  /** One round; its error, or null. */
+  async #round(peer: KnownPeer, currentMs: number | null): Promise<PeerState['error']> {
+    const { serverId } = peer
+    try {
+      const shared = this.#shared(peer)
+      const mirror = await shared.mirror
+      const done = shared.turn.then(() =>
+        pull(mirror, this.#source(peer, serverId), () => {
+          this.#send({ stored: serverId })
+          void this.#report(peer, currentMs, null)
+        }),
+      )
+      shared.turn = done.catch(() => {})
+      await done
+      this.#send({ stored: serverId })
+      return null
+    } catch (error) {
+      return shown(error)
+    }
+  }
+
+  async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
+    const { serverId, url } = peer
+    const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
+    const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
+    this.#send({ state: { serverId, url, blocks, ofBlocks, currentMs, error } })
+  }
+
+  async #askOwn(peer: KnownPeer): Promise<void> {
+    try {
+      const doubt = await doubtOf(this.#source(peer, this.#own.store.serverId), this.#own)
+      if (doubt !== null) this.#send({ doubt })
+    } catch {
+      // A peer that does not answer, or has nothing of this chain, says nothing about it.
+    }
+  }
+
+  #source({ url }: KnownPeer, serverId: number): HttpSource {
+    return new HttpSource({ url, serverId, allowPrivate: this.#start.allowPrivate })
+  }
+
+  #shared({ serverId, key, vkey }: KnownPeer): Shared {
+    if (this.#closing) throw new PeerError('MIRROR_FAILED', 'the node is closing')
+    const known = this.#mirrors.get(serverId)
+    if (known !== undefined) return known
+    const folder = mirrorFolder(this.#start.folder, serverId)
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
+    const mirror = Mirror.open({ folder, serverId, key, durable: this.#start.lasting })
+    const shared = { mirror, turn: Promise.resolve() }
+    this.#mirrors.set(serverId, shared)
+    // A disk that was full may have room the next time.
+    mirror.catch(() => this.#mirrors.delete(serverId))
+    return shared
+  }
+}
+
+/** Longest message of an error that is shown; peers have a say in some. */
+const MESSAGE_LENGTH_MAX = 300
+
+function shown(error: unknown): { code: string; message: string } {
+  const code = error instanceof CodedError ? String(error.code) : 'MIRROR_FAILED'
+  const message = error instanceof Error ? error.message : String(error)
+  return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
+}
+
+function run(start: MirrorsStart, port: MessagePort): void {
+  const thread = new MirrorsThread(start, port)
+  port.on('message', (message: ToMirrors) => {
+    if ('close' in message) void thread.close()
+    else void thread.follow(message.peers.map(knownPeer))
+  })
+}
+
+assert(parentPort !== null)
+run(workerData as MirrorsStart, parentPort)

@@ -1,0 +1,56 @@
+import type { Json } from '../base/json.ts'
+import { type Block, entryOf, packPosition, provenBlockParts } from '../chain/index.ts'
+import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
+import { LedgerError } from './errors.ts'
+import { checkDatabaseName, checkItemId } from './names.ts'
+
+/** A block that came from elsewhere, with what its entries do. */
+export interface PlayedBlock {
+  readonly block: Block
+  readonly effects: readonly Effect[]
+}
+
+/** Why a value is no block of the chain that is read; `index` is the entry's. */
+export interface UnplayedBlock {
+  readonly index: number | null
+  readonly what: string
+}
+
+/**
+ * The block of node `serverId` that `value`, the value of what `provenBlockJson` writes, stands for:
+ * each entry has a known form and names that a request could have made. Whether the block holds and
+ * follows the one before it is for `verifyBlock` to say.
+ */
+export function playedBlock(
+  value: Json,
+  serverId: number,
+  height: number,
+): PlayedBlock | UnplayedBlock {
+  const parts = provenBlockParts(value)
+  if (typeof parts === 'string') return { index: null, what: parts }
+  const { body, ...sealed } = parts
+  const effects: Effect[] = []
+  for (const [index, entry] of body.entries()) {
+    const effect = effectIn(entry, serverId, packPosition(height, index))
+    if (typeof effect === 'string') return { index, what: effect }
+    effects.push(effect)
+  }
+  const entries = effects.map((effect) => entryTextOf(effect, serverId))
+  return { block: { ...sealed, serverId, entries }, effects }
+}
+
+/** What the entry does, or a sentence about what is wrong with it. */
+function effectIn(value: Json, serverId: number, position: number): Effect | string {
+  const entry = entryOf(value)
+  if (entry === null) return 'it is not an entry'
+  if (entry.serverid !== serverId) return 'the entry names another server id'
+  try {
+    const effect = effectOf(entry, position)
+    checkDatabaseName(effect.db)
+    if ('id' in effect) checkItemId(effect.id)
+    return effect
+  } catch (error) {
+    // A name that no request could have made, or a value that canonical JSON cannot hold.
+    return error instanceof LedgerError ? error.message : 'it has no canonical form'
+  }
+}
