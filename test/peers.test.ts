@@ -1,8 +1,9 @@
 // Nodes that mirror each other's chains, over real HTTP.
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
+import { HttpSource, restoreChain } from '../src/ledger/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 
 const PEERS = { allowPrivate: true, intervalMs: 20 }
@@ -13,7 +14,7 @@ async function vkeyOf(node: LedgerNode, serverId = node.service.serverId): Promi
 }
 
 async function mirror(at: LedgerNode, of: LedgerNode, via = of): Promise<void> {
-  const peer = { vkey: await vkeyOf(of), url: via.url }
+  const peer = { vkey: of.service.log.verifierKey, url: via.url }
   expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
 }
 
@@ -62,4 +63,133 @@ it('three nodes that write at once end with the same three chains; databases are
     expect(peer).toMatchObject({ state: 'current', blocks: 61, lag: 0, error: null, fixed: false })
   }
   await Promise.all(nodes.map((node) => node.close()))
+})
+
+/** Copies what a backup has of the folder of a node that has stopped. */
+function backupOf(folder: string): string {
+  const copy = temporaryFolder()
+  for (const name of ['node.key', 'ledger.db']) copyFileSync(join(folder, name), join(copy, name))
+  return copy
+}
+
+it('a chain is mirrored along a line of nodes; the last one never meets the first', async () => {
+  const [first, middle, last] = [
+    await startLedgerNode({ peers: PEERS }),
+    await startLedgerNode({ peers: PEERS }),
+    await startLedgerNode({ peers: PEERS }),
+  ]
+  const { serverId } = first.service
+  await first.send('POST', '/api/fruit')
+  await mirror(middle, first)
+  await mirror(last, first, middle)
+  await until('the last one has it', async () => {
+    return (await chainAt(last, serverId)) === (await chainAt(first, serverId))
+  })
+  await Promise.all([first, middle, last].map((node) => node.close()))
+})
+
+it('mirrors and added peers are there after a restart, also while the peer is away', async () => {
+  const folder = temporaryFolder()
+  const origin = await startLedgerNode({ folder: temporaryFolder(), peers: PEERS })
+  const { serverId } = origin.service
+  await origin.send('POST', '/api/fruit')
+  const node = await startLedgerNode({ folder, peers: PEERS })
+  await mirror(node, origin)
+  const chain = await chainAt(origin, serverId)
+  await until('it is mirrored', async () => (await chainAt(node, serverId)) === chain)
+  await until('its head is kept', async () => {
+    return (await node.send('GET', `/api/ledgers/${serverId}/checkpoint`)).status === 200
+  })
+  await node.close()
+  await origin.close()
+
+  const again = await startLedgerNode({ folder, peers: PEERS })
+  expect(await chainAt(again, serverId)).toBe(chain)
+  expect((await again.send('GET', `/api/ledgers/${serverId}/checkpoint`)).status).toBe(200)
+  await until('the failure is shown', async () => {
+    const { json } = await again.send('GET', '/api/config/peers')
+    return json.peers[0].state === 'failing' && json.peers[0].error.code === 'UNREACHABLE'
+  })
+  // Taken out, it is not asked any more; what was mirrored stays.
+  expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(200)
+  expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(404)
+  expect((await again.send('GET', '/api/config/peers')).json.peers).toEqual([])
+  expect(await chainAt(again, serverId)).toBe(chain)
+  await again.close()
+})
+
+it('peers that cannot be ones are refused', async () => {
+  const node = await startLedgerNode({ peers: PEERS })
+  const other = await startLedgerNode()
+  const own = await vkeyOf(node)
+  const vkey = await vkeyOf(other)
+  for (const peer of [
+    { vkey: own, url: other.url },
+    { vkey: vkey.replace('+', '+0'), url: other.url },
+    { vkey: vkey.replace(/\d/, '0'), url: other.url },
+    { vkey, url: 'ftp://b.example' },
+    { vkey, url: `${other.url}/api` },
+    { vkey, url: 'http://user:pass@b.example' },
+    { vkey, url: `${other.url}?a=1` },
+    { vkey, url: 'http://' },
+    { vkey },
+    { vkey, url: other.url, more: 1 },
+  ]) {
+    const reply = await node.send('POST', '/api/config/peers', peer)
+    expect([peer, reply.status, reply.json.status]).toEqual([peer, 400, false])
+  }
+  expect((await node.send('GET', '/api/config/peers')).json.peers).toEqual([])
+  await Promise.all([node.close(), other.close()])
+})
+
+it('a node that was put back to an old state refuses to write, and restore heals it', async () => {
+  const folder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.close()
+  const old = backupOf(folder)
+
+  const keeper = await startLedgerNode({ peers: PEERS })
+  const node = await startLedgerNode({ folder, peers: PEERS })
+  const { serverId } = node.service
+  await node.send('POST', '/api/fruit', { id: 'fig', ripe: true })
+  await node.send('POST', '/api/fruit', { id: 'plum' })
+  await mirror(keeper, node)
+  const chain = await chainAt(node, serverId)
+  await until('it is mirrored', async () => (await chainAt(keeper, serverId)) === chain)
+  await until('its head is kept', async () => {
+    return (await keeper.send('GET', `/api/ledgers/${serverId}/checkpoint`)).status === 200
+  })
+  await node.close()
+
+  const fixed = [{ vkey: await vkeyOf(keeper), url: keeper.url }]
+  const options = { folder: old, peers: { ...PEERS, fixed } }
+  const returned = await startLedgerNode(options)
+  const refused = await returned.send('POST', '/api/fruit', { id: 'other' })
+  expect([refused.status, refused.json.code]).toEqual([503, 'CHAIN_DOUBTED'])
+  expect(refused.json.message).toContain('a peer has 3 blocks of this node')
+  expect((await returned.send('GET', '/readyz')).status).toBe(503)
+  expect((await returned.send('GET', '/api/fruit')).json.items).toEqual([])
+  await returned.close()
+
+  // The key is what is kept of the folder.
+  rmSync(join(old, 'ledger.db'))
+  const source = new HttpSource({ url: keeper.url, serverId, allowPrivate: true })
+  const progress = () => {}
+  const restore = () => restoreChain({ folder: old, serverId, source, progress, threads: 1 })
+  expect(await restore()).toMatchObject({ blocks: 3, items: 2, finding: null })
+  // Again, it finds that nothing is left to be done.
+  expect(await restore()).toMatchObject({ blocks: 3, finding: null })
+  const healed = await startLedgerNode(options)
+  expect(await chainAt(healed, serverId)).toBe(chain)
+  expect((await healed.send('GET', '/api/fruit/fig')).text).toBe(
+    '{"status":true,"item":{"id":"fig","ripe":true}}',
+  )
+  expect((await healed.send('POST', '/api/fruit', { id: 'other' })).status).toBe(200)
+  await mirror(keeper, node, healed)
+  await until('it goes on with its chain', async () => {
+    return (await chainAt(keeper, serverId)) === (await chainAt(healed, serverId))
+  })
+  await healed.close()
+  await keeper.close()
 })

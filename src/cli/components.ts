@@ -10,7 +10,7 @@ import {
   PRESET_PAIR,
 } from '../guarded-path/index.ts'
 import { type Credentials, type HttpApp, type HttpComponent, readPageFiles } from '../http/index.ts'
-import { ledgerComponent, type OpenLedger, openLedger } from '../ledger/index.ts'
+import { ledgerComponent, type OpenLedger, openLedger, peerOfText } from '../ledger/index.ts'
 import { ownNetworkDatabases } from '../network/index.ts'
 import { rateFeedComponent } from '../rate-feed/index.ts'
 import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
@@ -80,6 +80,11 @@ async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
     folder: settings.SYSTEM_FOLDER,
     difficulty: settings.LEDGER_DIFFICULTY,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
+    peers: {
+      fixed: settings.PEERS.map(peerOfText),
+      allowPrivate: settings.PEERS_ALLOW_PRIVATE,
+      intervalMs: settings.PEERS_INTERVAL_MS,
+    },
     clock,
   })
   around.ledger = opened

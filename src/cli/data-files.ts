@@ -13,6 +13,7 @@ export const DATA_FILES: readonly DataFile[] = [
   { name: 'node.key', isKey: true },
   { name: 'token-keys.json', isKey: true },
   { name: 'token-revocations.json', isKey: false },
+  { name: 'peers.json', isKey: false },
   { name: 'users.json', isKey: false },
   { name: 'rates.json', isKey: false },
 ]

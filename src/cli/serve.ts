@@ -162,7 +162,9 @@ async function closeAll(listeners: readonly Listener[]): Promise<void> {
 function startFailure(error: unknown, host: string): unknown {
   if (error instanceof CodedError) {
     // Every folder is the one that this variable names.
-    const where = /^(FOLDER|STORE)_/.test(String(error.code)) ? 'SYSTEM_FOLDER: ' : ''
+    const isOfPeers = error.code === 'PEER_INVALID' || error.code === 'PEERS_TOO_MANY'
+    const isOfFolder = /^(FOLDER|STORE)_/.test(String(error.code))
+    const where = isOfFolder ? 'SYSTEM_FOLDER: ' : isOfPeers ? 'PEERS: ' : ''
     return new Exit(EXIT.configuration, `${where}${error.message}`, { cause: error })
   }
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error

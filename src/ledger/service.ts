@@ -15,8 +15,8 @@ import { ItemHistory } from './history/item-history.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { type ListRange, mapPages, pagesOf } from './pages.ts'
-import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import type { Mirrors } from './peers/mirrors.ts'
+import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
 import type { Terms } from './terms/terms.ts'
 import { ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
@@ -288,8 +288,7 @@ export class LedgerService {
 
   /** The log of the chain of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
   logOf(serverId: string): LedgerLog {
-    const log =
-      serverId === `${this.serverId}` ? this.log : this.mirrors.logOf(Number(serverId))
+    const log = serverId === `${this.serverId}` ? this.log : this.mirrors.logOf(Number(serverId))
     if (log !== null) return log
     throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
   }

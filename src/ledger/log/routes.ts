@@ -20,7 +20,6 @@ export interface Logs {
   logOf(serverId: string): LedgerLog
 }
 
-
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const TEXT = ['text/plain']
 const BYTES_TYPE = 'application/octet-stream'

@@ -11,6 +11,9 @@ export type PeerErrorCode =
   | 'PEER_INVALID' // neither a key with an address, nor a key alone
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
+  | 'RESTORE_OVER_STORE' // the folder has a store, and not the one of the peer
+  | 'RESTORE_WITHOUT_KEY' // the folder has not the key of the chain
+  | 'RESTORE_REFUSED' // what came does not hold as a whole
 
 /** Thrown while chains are taken from peers. */
 export class PeerError extends CodedError<PeerErrorCode> {

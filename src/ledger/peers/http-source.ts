@@ -13,6 +13,8 @@ export interface SourceOptions {
   readonly serverId: number
   /** Whether addresses of private networks may be called. */
   readonly allowPrivate: boolean
+  /** For one reply, milliseconds; 30 s when absent. */
+  readonly timeoutMs?: number
 }
 
 const TIMEOUT_MS = 30_000
@@ -77,11 +79,11 @@ export class HttpSource implements ChainSource {
   }
 
   async #get(path: string, bodyBytesMax: number): Promise<Buffer> {
-    const { url, allowPrivate } = this.#options
+    const { url, allowPrivate, timeoutMs = TIMEOUT_MS } = this.#options
     const { status, body } = await outboundGet(
       new URL(path, url),
       {},
-      { schemes: ['https:', 'http:'], allowPrivate, timeoutMs: TIMEOUT_MS, bodyBytesMax },
+      { schemes: ['https:', 'http:'], allowPrivate, timeoutMs, bodyBytesMax },
     )
     if (status === 200) return body
     const what = jsonCode(body)

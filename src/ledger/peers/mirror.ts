@@ -177,7 +177,8 @@ export class Mirror {
   /** The root of the log of the first `size` blocks, which are stored. */
   async rootAt(size: number): Promise<Uint8Array> {
     const { serverId } = this.#options
-    const read = (nodes: Parameters<Store['treeNodes']>[1]) => this.#store.treeNodes(serverId, nodes)
+    const read = (nodes: Parameters<Store['treeNodes']>[1]) =>
+      this.#store.treeNodes(serverId, nodes)
     return rootOf(nodeSha256, await frontierAt(size, read))
   }
 

@@ -186,7 +186,10 @@ export class Mirrors {
     if (!existsSync(keyPath) || !existsSync(storePathIn(folder))) return
     const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
     const reader = openStoreReader(folder, { frozen: false })
-    this.#kept.set(serverId, { reader, log: new LedgerLog(reader, new KeptHeads(folder, key), key) })
+    this.#kept.set(serverId, {
+      reader,
+      log: new LedgerLog(reader, new KeptHeads(folder, key), key),
+    })
   }
 }
 

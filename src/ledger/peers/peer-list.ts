@@ -53,7 +53,10 @@ export class PeerList {
       throw new PeerError('PEER_INVALID', 'this peer is named by the settings: take it out there')
     }
     if (rest.length === this.#added.length) {
-      throw new PeerError('PEER_UNKNOWN', `there is no peer with the chain of server id ${serverId}`)
+      throw new PeerError(
+        'PEER_UNKNOWN',
+        `there is no peer with the chain of server id ${serverId}`,
+      )
     }
     this.#keep(rest)
   }

@@ -1,4 +1,10 @@
-import { logOrigin, nodeSha256, ProofError, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import {
+  logOrigin,
+  nodeSha256,
+  ProofError,
+  type VerifierKey,
+  verifierKeyOf,
+} from '../../chain/index.ts'
 import { serverIdOfHex } from '../export/format.ts'
 import { PeerError } from './errors.ts'
 
@@ -55,5 +61,8 @@ export function rootUrl(url: string): string {
 export function peerOfText(text: string): KnownPeer {
   const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
   if (more.length === 0) return knownPeer({ vkey, url })
-  throw new PeerError('PEER_INVALID', 'a peer is a verifier key and an address, with a space between')
+  throw new PeerError(
+    'PEER_INVALID',
+    'a peer is a verifier key and an address, with a space between',
+  )
 }

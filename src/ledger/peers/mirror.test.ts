@@ -1,0 +1,272 @@
+// What a peer may send, and what becomes of it: a real node, a source that spoils its replies.
+import { cpSync, rmSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+import type { Json } from '../../base/json.ts'
+import { HttpSource } from './http-source.ts'
+import { Mirror } from './mirror.ts'
+import { nodeOfKey } from './peer.ts'
+import { type ChainSource, pull } from './pull.ts'
+
+/** Waits until the node has signed all of its chain: heads are signed with rests between them. */
+async function signed({ service }: LedgerNode): Promise<void> {
+  const { blocks } = await service.chainSize()
+  await service.log.consistency(0, blocks)
+}
+
+/** A spoiled reply. */
+type Spoil = Partial<ChainSource>
+
+function sourceOf({ url, service }: LedgerNode, serverId = service.serverId): HttpSource {
+  return new HttpSource({ url, serverId, allowPrivate: true })
+}
+
+function spoiled(source: ChainSource, spoil: Spoil): ChainSource {
+  return {
+    checkpoint: () => source.checkpoint(),
+    blocks: (from, limit) => source.blocks(from, limit),
+    consistency: (from, to) => source.consistency(from, to),
+    leaves: (index, width) => source.leaves(index, width),
+    ...spoil,
+  }
+}
+
+async function mirrorOf({ service }: LedgerNode, folder = temporaryFolder()): Promise<Mirror> {
+  const { serverId } = service
+  const { key } = nodeOfKey(service.log.verifierKey)
+  return Mirror.open({ folder, serverId, key, durable: false })
+}
+
+async function nodeWith(blocks: number, folder: string | null = null): Promise<LedgerNode> {
+  const node = await startLedgerNode({ folder })
+  onTestFinished(() => node.close())
+  await node.send('POST', '/api/fruit')
+  for (let n = 1; n < blocks; n += 1) await node.send('POST', '/api/fruit', { id: `${n}`, n })
+  await signed(node)
+  return node
+}
+
+const copy = (value: Json) => JSON.parse(JSON.stringify(value))
+
+it('a block that was changed in any way, or is of another chain, is refused and not stored', async () => {
+  const node = await nodeWith(8)
+  const other = await nodeWith(8)
+  const source = sourceOf(node)
+  const honest = (await source.blocks(0, 8)).values
+  const foreign = (await sourceOf(other).blocks(0, 8)).values
+  const changes: [string, (blocks: ReturnType<typeof copy>) => Json[] | void][] = [
+    ['entry', (blocks) => void (blocks[3].body[0].item.n = 99)],
+    ['timestamp', (blocks) => void (blocks[3].timestamps[0] += 1)],
+    ['blind', (blocks) => void (blocks[3].proof.blinds[0] = 'ab'.repeat(32))],
+    ['commitment', (blocks) => void (blocks[3].proof.commitments[0] = 'ab'.repeat(32))],
+    ['root', (blocks) => void (blocks[3].proof.root = 'ab'.repeat(32))],
+    ['link', (blocks) => void (blocks[3].prev_id = blocks[1].id)],
+    ['nonce', (blocks) => void (blocks[3].nonce = 1)],
+    ['one left out', (blocks) => blocks.toSpliced(3, 1)],
+    ['one twice', (blocks) => blocks.toSpliced(3, 0, blocks[3])],
+    ['order', (blocks) => blocks.reverse()],
+    ['method', (blocks) => void (blocks[3].body[0].method = 'drop_everything')],
+    ['server id', (blocks) => void (blocks[3].body[0].serverid = 7)],
+    ['a name with a line break', (blocks) => void (blocks[0].body[0].db = 'a\nb')],
+    ['no object', (blocks) => blocks.with(3, null)],
+    ['deep', (blocks) => blocks.with(3, JSON.parse('['.repeat(5_000) + ']'.repeat(5_000)))],
+    ['another chain', () => [...foreign]],
+  ]
+  for (const [what, change] of changes) {
+    const mirror = await mirrorOf(node)
+    const values = copy([...honest])
+    const sent = change(values) ?? values
+    const blocks = async () => ({ values: sent, bytes: 1 })
+    await expect(pull(mirror, spoiled(source, { blocks })), what).rejects.toMatchObject({
+      code: 'BLOCK_REFUSED',
+    })
+    expect([what, mirror.size, mirror.evidence]).toEqual([what, 0, null])
+    // It was the source, not the chain: an honest one is heard.
+    await pull(mirror, source)
+    expect(mirror.size).toBe(8)
+    await mirror.close()
+  }
+})
+
+it('whole blocks that were computed anew are refused: the key has not signed them', async () => {
+  const node = await nodeWith(3)
+  const other = await nodeWith(12)
+  const source = sourceOf(node)
+  const mirror = await mirrorOf(node)
+  for (const [spoil, code] of [
+    [{ checkpoint: () => sourceOf(other).checkpoint() }, 'NOTE_UNSIGNED'],
+    [
+      { checkpoint: async () => (await source.checkpoint()).replace('\n3\n', '\n2\n') },
+      'NOTE_FORGED',
+    ],
+    [{ checkpoint: async () => 'x'.repeat(65_000) }, 'NOTE_MALFORMED'],
+  ] as const) {
+    await expect(pull(mirror, spoiled(source, spoil))).rejects.toMatchObject({ code })
+  }
+  expect(mirror.size).toBe(0)
+  await mirror.close()
+})
+
+it('a page whose place in the signed log is not proven is refused', async () => {
+  const node = await nodeWith(40)
+  const source = sourceOf(node)
+  const mirror = await mirrorOf(node)
+  for (const consistency of [async () => [], async () => [Buffer.alloc(32)]]) {
+    await expect(pull(mirror, spoiled(source, { consistency }))).rejects.toMatchObject({
+      code: 'LOG_UNPROVEN',
+    })
+  }
+  expect(mirror.size).toBe(0)
+  await pull(mirror, source)
+  expect(mirror.size).toBe(40)
+  await mirror.close()
+})
+
+it('it goes on where it was, also after it was opened anew; what it holds verifies', async () => {
+  const node = await nodeWith(40)
+  const source = sourceOf(node)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  let pages = 0
+  const blocks: ChainSource['blocks'] = (from, limit) => {
+    pages += 1
+    if (pages === 2) throw new Error('cut')
+    return source.blocks(from, limit)
+  }
+  await expect(pull(mirror, spoiled(source, { blocks }))).rejects.toThrow('cut')
+  const { size } = mirror
+  expect(size).toBeGreaterThan(0)
+  expect(size).toBeLessThan(40)
+  await mirror.close()
+
+  const again = await mirrorOf(node, folder)
+  const asked: number[] = []
+  await pull(
+    again,
+    spoiled(source, {
+      blocks(from, limit) {
+        asked.push(from)
+        return source.blocks(from, limit)
+      },
+    }),
+  )
+  expect([asked[0], again.size]).toEqual([size, 40])
+  await again.close()
+  expect(await verifyFolder(folder)).toMatchObject({ blocks: 40, items: 39, finding: null })
+})
+
+it('an erasure reaches the mirror: the content goes, and everything still verifies', async () => {
+  const node = await nodeWith(3)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  await pull(mirror, sourceOf(node))
+  await node.send('POST', '/api/fruit/1', { n: 'changed' })
+  expect((await node.send('POST', '/api/fruit/1/erase', {})).json.status).toBe(true)
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  const late = temporaryFolder()
+  const second = await mirrorOf(node, late)
+  await pull(second, sourceOf(node))
+  await Promise.all([mirror.close(), second.close()])
+  for (const kept of [folder, late]) {
+    expect(await verifyFolder(kept)).toMatchObject({ blocks: 5, erased: 1, finding: null })
+  }
+})
+
+it('two histories under one key are found, kept as evidence, and nothing is added any more', async () => {
+  const folder = temporaryFolder()
+  const twinFolder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.send('POST', '/api/fruit', { id: 'shared' })
+  await before.close()
+  cpSync(folder, twinFolder, { recursive: true })
+  rmSync(join(twinFolder, 'signed-head'), { force: true })
+
+  const node = await startLedgerNode({ folder })
+  const twin = await startLedgerNode({ folder: twinFolder })
+  onTestFinished(async () => void (await Promise.all([node.close(), twin.close()])))
+  for (let n = 0; n < 3; n += 1) await node.send('POST', '/api/fruit', { n })
+  await signed(node)
+  for (const twinBlocks of [1, 3, 9]) {
+    const mirror = await mirrorOf(node)
+    await pull(mirror, sourceOf(node))
+    const { blocks } = await twin.service.chainSize()
+    for (let n = blocks; n < 2 + twinBlocks; n += 1) await twin.send('POST', `/api/twin${n}`)
+    await signed(twin)
+    await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
+    const notes = mirror.evidence?.notes ?? []
+    expect(notes).toEqual([await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()])
+    // Served, never extended: also not by the one that was first.
+    await expect(pull(mirror, sourceOf(node))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
+    expect(mirror.size).toBe(5)
+    await mirror.close()
+  }
+})
+
+it('a source that contradicts a signed head without showing another one is no evidence', async () => {
+  const node = await nodeWith(8)
+  const mirror = await mirrorOf(node)
+  const source = sourceOf(node)
+  await pull(mirror, source)
+  await node.send('POST', '/api/later')
+  await signed(node)
+  const lies = {
+    consistency: async () => [Buffer.alloc(32)],
+    leaves: async (_: number, width: number) => Buffer.alloc(width * 32),
+  }
+  await expect(pull(mirror, spoiled(source, lies))).rejects.toMatchObject({ code: 'LOG_UNPROVEN' })
+  expect([mirror.size, mirror.evidence]).toEqual([8, null])
+  await pull(mirror, source)
+  expect(mirror.size).toBe(9)
+  await mirror.close()
+})
+
+async function served(listener: RequestListener): Promise<string> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+it('replies without end, without pause, in drips, elsewhere or of nonsense are cut off', async () => {
+  const chunk = Buffer.alloc(1_048_576, 0x20)
+  const endless: RequestListener = (_request, response) => {
+    const more = () => {
+      while (response.write(chunk));
+    }
+    response.on('drain', more)
+    more()
+  }
+  const cases: [RequestListener, string][] = [
+    [endless, 'BODY_TOO_LARGE'],
+    [(_, response) => void response.writeHead(200).write('{"status"'), 'TIMEOUT'],
+    [() => {}, 'TIMEOUT'],
+    [
+      (_, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+      'REDIRECTED',
+    ],
+    [(request) => void request.socket.destroy(), 'UNREACHABLE'],
+    [(_, response) => void response.end('<html>'), 'REPLY_MALFORMED'],
+    [(_, response) => void response.end('{"status":true,"ledgers":[]}'), 'REPLY_MALFORMED'],
+    [(_, response) => void response.writeHead(500).end('x'), 'REPLY_REFUSED'],
+  ]
+  for (const [listener, code] of cases) {
+    const url = await served(listener)
+    const source = new HttpSource({ url, serverId: 7, allowPrivate: true, timeoutMs: 2_000 })
+    await expect(source.blocks(0, 64), code).rejects.toMatchObject({ code })
+  }
+  const hidden = new HttpSource({ url: 'http://127.0.0.1:1', serverId: 7, allowPrivate: false })
+  await expect(hidden.checkpoint()).rejects.toMatchObject({ code: 'ADDRESS_REFUSED' })
+})
