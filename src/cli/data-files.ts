@@ -14,6 +14,7 @@ export const DATA_FILES: readonly DataFile[] = [
   { name: 'token-keys.json', isKey: true },
   { name: 'token-revocations.json', isKey: false },
   { name: 'peers.json', isKey: false },
+  { name: 'evidence.json', isKey: false },
   { name: 'users.json', isKey: false },
   { name: 'rates.json', isKey: false },
 ]

@@ -4,6 +4,7 @@ import { systemClock } from '../base/clock.ts'
 import { type OpenLedger, openLedger } from '../ledger/index.ts'
 import { openStoreReader, StoreError } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { callNode, type NodeReply } from './node-call.ts'
 import { exitingWith, nodeFolder } from './node-folder.ts'
 import { ProgressLine } from './progress.ts'
 import { readSettings, type Settings } from './settings.ts'
@@ -24,8 +25,6 @@ const EXITS = {
 
 /** How often a node is asked how far it is. */
 const POLL_MS = 200
-/** How long a node may take to answer. */
-const ANSWER_MS = 30_000
 
 interface IndexState {
   readonly db: string
@@ -178,48 +177,17 @@ function stateOf(index: {
 }
 
 function remoteIndexes(url: string, token: string | undefined): Indexes {
-  if (!URL.canParse('api/config/indexes', url)) {
-    throw new Exit(EXIT.usage, `--url: ${url} is not a URL like http://127.0.0.1:4126`)
-  }
-  const address = new URL('/api/config/indexes', url)
-  const call = async (method: string, body?: object): Promise<{ indexes?: IndexState[] }> => {
-    const headers = {
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(token === undefined ? {} : { 'x-access-token': token }),
-    }
-    const reply = await answered(address, {
-      method,
-      headers,
-      signal: AbortSignal.timeout(ANSWER_MS),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    if (reply.status !== true) {
-      throw new Exit(EXIT.finding, `the node refused: ${String(reply.message ?? reply.code)}`)
-    }
-    return reply
-  }
+  const path = '/api/config/indexes'
+  const node = { url, token }
   return {
-    list: async () => (await call('GET')).indexes ?? [],
-    change: async (action, db, path) => {
-      await call(action === 'add' ? 'POST' : 'DELETE', { db, path })
+    list: async () => (await callNode<IndexesReply>(node, path, 'GET')).indexes ?? [],
+    change: async (action, db, member) => {
+      await callNode(node, path, action === 'add' ? 'POST' : 'DELETE', { db, path: member })
     },
     close: async () => {},
   }
 }
 
-/** What a node answers is taken at its word: it is the operator's own. */
-interface NodeReply {
-  readonly status?: boolean
-  readonly code?: string
-  readonly message?: string
+interface IndexesReply extends NodeReply {
   readonly indexes?: IndexState[]
-}
-
-async function answered(address: URL, request: RequestInit): Promise<NodeReply> {
-  try {
-    const response = await fetch(address, request)
-    return JSON.parse(await response.text())
-  } catch (error) {
-    throw new Exit(EXIT.finding, `no node answers at ${address.origin}`, { cause: error })
-  }
 }

@@ -15,6 +15,7 @@ const COMMANDS = new Map<string, () => Promise<Command>>([
   ['backup', async () => (await import('./backup.ts')).backupCommand()],
   ['export', async () => (await import('./export.ts')).exportCommand()],
   ['import', async () => (await import('./import.ts')).importCommand()],
+  ['peers', async () => (await import('./peers.ts')).peersCommand()],
   ['restore', async () => (await import('./restore.ts')).restoreCommand()],
   ['user', async () => (await import('./user.ts')).userCommand()],
   ['token', async () => (await import('./token.ts')).tokenCommand()],

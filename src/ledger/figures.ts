@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client'
 import { figure, type HttpApp, registerMetrics } from '../http/index.ts'
+import type { ShownPeer } from './peers/mirrors.ts'
 import type { LedgerService } from './service.ts'
 
 /** Counts the requests to `app`, and serves these and the ledger's own figures at `GET /metrics`. */
@@ -8,6 +9,7 @@ export function ledgerFigures(app: HttpApp, ledger: LedgerService): void {
   writerFigures(registry, ledger)
   storeFigures(registry, ledger)
   feedFigures(registry, ledger)
+  peerFigures(registry, ledger)
 }
 
 /** Adds a figure without labels. */
@@ -84,4 +86,40 @@ function feedFigures(registry: Registry, { feed }: LedgerService): void {
       for (const [why, count] of Object.entries(feed.leavings)) this.set({ why }, count)
     },
   })
+}
+
+function peerFigures(registry: Registry, { mirrors }: LedgerService): void {
+  const labelNames = ['serverid', 'url'] as const
+  const perPeer = (name: string, help: string, value: (peer: ShownPeer) => number) =>
+    figure(registry, {
+      name,
+      help,
+      labelNames,
+      collect() {
+        this.reset()
+        for (const peer of mirrors.peers()) {
+          this.set({ serverid: `${peer.serverId}`, url: peer.url }, value(peer))
+        }
+      },
+    })
+  perPeer('daicho_peer_blocks', 'Blocks that the mirror has', ({ blocks }) => blocks)
+  perPeer(
+    'daicho_peer_lag_blocks',
+    'Blocks that are signed and not mirrored yet',
+    ({ blocks, ofBlocks }) => ofBlocks - blocks,
+  )
+  perPeer('daicho_peer_failing', 'Whether the last round with the peer failed (1)', ({ error }) =>
+    error === null ? 0 : 1,
+  )
+  perPeer(
+    'daicho_peer_frozen',
+    'Whether the key of the chain has signed two histories (1)',
+    ({ evidence }) => (evidence === null ? 0 : 1),
+  )
+  single(
+    registry,
+    'daicho_own_evidence',
+    "Whether the node's own key has signed two histories (1)",
+    () => (mirrors.ownEvidence === null ? 0 : 1),
+  )
 }

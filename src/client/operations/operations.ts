@@ -44,6 +44,57 @@ export interface OperationsCalls {
     }
     reply: { status: true }
   }
+  /** List the peers whose chains are mirrored here, and how it stands with each */
+  'GET /api/config/peers': {
+    input: object
+    reply: {
+      status: true
+      peers: readonly {
+        serverid: number
+        /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
+        vkey: string
+        /** Root of the listener of a node that has the chain: its own, or another mirror */
+        url: string
+        /** Whether the settings name it */
+        fixed: boolean
+        state: 'current' | 'behind' | 'failing' | 'frozen'
+        /** Stored here */
+        blocks: number
+        /** Blocks that are signed and not stored here yet */
+        lag: number
+        /** When the last round ended well, milliseconds since the Unix epoch */
+        current: number | null
+        error: { code: string; message: string } | null
+        evidence: {
+          what: string
+          /** Signed, and not both true */
+          notes: readonly string[]
+        } | null
+      }[]
+      evidence: {
+        what: string
+        /** Signed, and not both true */
+        notes: readonly string[]
+      } | null
+    }
+  }
+  /** Mirror the chain of a node; again changes nothing */
+  'POST /api/config/peers': {
+    input: {
+      body: {
+        /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
+        vkey: string
+        /** Root of the listener of a node that has the chain: its own, or another mirror */
+        url: string
+      }
+    }
+    reply: { status: true }
+  }
+  /** Stop mirroring a chain; what was mirrored stays and is served */
+  'DELETE /api/config/peers/{serverid}': {
+    input: { path: { serverid: string } }
+    reply: { status: true }
+  }
   /** The process answers */
   'GET /healthz': { input: object; reply: { status: true } }
   /** Changes can be written */

@@ -1,0 +1,51 @@
+import { EXIT, Exit } from './exit.ts'
+
+/** How long a node may take to answer. */
+const ANSWER_MS = 30_000
+
+/** A running node, as the flags name it. */
+export interface NodeAddress {
+  /** Like http://127.0.0.1:4126. */
+  readonly url: string
+  /** Where the node asks for one. */
+  readonly token: string | undefined
+}
+
+/** What a node answers is taken at its word: it is the operator's own. */
+export interface NodeReply {
+  readonly status?: boolean
+  readonly code?: string
+  readonly message?: string
+}
+
+/** The reply of a node to a request that it grants. Errors: Exit (usage, finding). */
+export async function callNode<Reply extends NodeReply>(
+  { url, token }: NodeAddress,
+  path: string,
+  method: 'GET' | 'POST' | 'DELETE',
+  body?: object,
+): Promise<Reply> {
+  if (!URL.canParse(path, url)) {
+    throw new Exit(EXIT.usage, `--url: ${url} is not a URL like http://127.0.0.1:4126`)
+  }
+  const reply: Reply = await answered(new URL(path, url), {
+    method,
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(token === undefined ? {} : { 'x-access-token': token }),
+    },
+    signal: AbortSignal.timeout(ANSWER_MS),
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  if (reply.status === true) return reply
+  throw new Exit(EXIT.finding, `the node refused: ${String(reply.message ?? reply.code)}`)
+}
+
+async function answered<Reply>(address: URL, request: RequestInit): Promise<Reply> {
+  try {
+    const response = await fetch(address, request)
+    return JSON.parse(await response.text())
+  } catch (error) {
+    throw new Exit(EXIT.finding, `no node answers at ${address.origin}`, { cause: error })
+  }
+}
