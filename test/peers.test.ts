@@ -3,6 +3,7 @@ import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
+import { systemClock } from '../src/base/clock.ts'
 import { HttpSource, restoreChain } from '../src/ledger/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 
@@ -132,7 +133,7 @@ it('peers that cannot be ones are refused', async () => {
     { vkey, url: 'http://user:pass@b.example' },
     { vkey, url: `${other.url}?a=1` },
     { vkey, url: 'http://' },
-    { vkey },
+    { vkey, push: true },
     { vkey, url: other.url, more: 1 },
   ]) {
     const reply = await node.send('POST', '/api/config/peers', peer)
@@ -192,4 +193,33 @@ it('a node that was put back to an old state refuses to write, and restore heals
   })
   await healed.close()
   await keeper.close()
+})
+
+it('a node that cannot be reached pushes its chain, and reads that of the other', async () => {
+  const options = { peers: PEERS, clock: systemClock }
+  const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const { serverId } = hidden.service
+  const vkey = hidden.service.log.verifierKey
+  await open.send('POST', '/api/open')
+  await hidden.send('POST', '/api/hidden')
+  for (let n = 0; n < 40; n += 1) await hidden.send('POST', '/api/hidden', { n })
+  expect((await open.send('POST', '/api/config/peers', { vkey })).status).toBe(200)
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
+  const isMirrored = async () =>
+    (await chainAt(open, serverId)) === (await chainAt(hidden, serverId))
+  await until('it is pushed', isMirrored)
+  for (let n = 0; n < 20; n += 1) await hidden.send('POST', '/api/hidden', { n })
+  await until('what came later too', isMirrored)
+  await until('the other way', async () => {
+    const { serverId: other } = open.service
+    return (await chainAt(hidden, other)) === (await chainAt(open, other))
+  })
+  await until('its signed head is there', async () => {
+    const path = `/api/ledgers/${serverId}/checkpoint`
+    return (await open.send('GET', path)).text.startsWith(`daicho/${serverId}\n61\n`)
+  })
+  const { json } = await open.send('GET', '/api/config/peers')
+  expect(json.peers).toMatchObject([{ url: null, blocks: 61, lag: 0, state: 'current' }])
+  await Promise.all([open.close(), hidden.close()])
 })

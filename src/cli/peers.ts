@@ -8,12 +8,13 @@ interface Flags {
   readonly url: string
   readonly token?: string
   readonly json?: boolean
+  readonly push?: boolean
 }
 
 interface Peers extends NodeReply {
   readonly peers: readonly {
     readonly serverid: number
-    readonly url: string
+    readonly url: string | null
     readonly state: 'current' | 'behind' | 'failing' | 'frozen'
     readonly blocks: number
     readonly lag: number
@@ -42,8 +43,9 @@ export function peersCommand(): Command {
   sub('list', 'show the peers: blocks, lag, last error', true).action((flags: Flags) => list(flags))
   sub('add', 'mirror the chain of a node')
     .argument('<vkey>', 'verifier key of that node')
-    .argument('<address>', 'root of its listener, or of a node that mirrors it')
-    .action((vkey: string, url: string, flags: Flags) => add(vkey, url, flags))
+    .argument('[address]', 'root of its listener, or of a node that mirrors it; else it pushes')
+    .option('--push', 'push the own chain to that address')
+    .action((vkey: string, url: string | undefined, flags: Flags) => add(vkey, url, flags))
   sub('remove', 'stop mirroring a chain; what was mirrored stays')
     .argument('<serverid>', 'whose chain')
     .action((serverId: string, flags: Flags) => remove(serverId, flags))
@@ -63,15 +65,16 @@ async function list(flags: Flags): Promise<void> {
     const why = found?.what ?? error?.message
     const behind = lag === 0 ? '' : `, ${lag} behind`
     process.stdout.write(
-      `${serverid}  ${url}  ${state}, ${blocks} blocks${behind}${why === undefined ? '' : `: ${why}`}\n`,
+      `${serverid}  ${url ?? '(pushes)'}  ${state}, ${blocks} blocks${behind}${why === undefined ? '' : `: ${why}`}\n`,
     )
   }
   if (peers.length === 0) process.stdout.write('there are no peers\n')
   if (evidence !== null) process.stdout.write(`THIS NODE  frozen: ${evidence.what}\n`)
 }
 
-async function add(vkey: string, url: string, flags: Flags): Promise<void> {
-  await callNode(node(flags), PATH, 'POST', { vkey, url })
+async function add(vkey: string, url: string | undefined, flags: Flags): Promise<void> {
+  const { push } = flags
+  await callNode(node(flags), PATH, 'POST', { vkey, url, push })
   say(flags, 'added')
 }
 

@@ -146,7 +146,7 @@ const SETTINGS = {
     1024 ** 4,
     'The most bytes of one attachment',
   ),
-  PEERS: list('Peers whose chains are mirrored, with commas: verifier key, space, address'),
+  PEERS: list('Peers whose chains are mirrored, with commas: verifier key, address, push'),
   PEERS_ALLOW_PRIVATE: flag('1 lets peers be on a private network'),
   PEERS_INTERVAL_MS: integer(500, 10, 3_600_000, 'Milliseconds between two looks at a peer'),
   TOKENS: choice('off', ['off', 'required'], 'Whether calls of the ledger need a token'),

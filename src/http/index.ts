@@ -14,6 +14,7 @@ export {
   type OutboundErrorCode,
   type OutboundReply,
   outboundGet,
+  outboundPost,
 } from './outbound.ts'
 export { type PageFile, readPageFiles, servePageFiles } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'

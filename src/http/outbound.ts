@@ -17,7 +17,7 @@ export type OutboundErrorCode =
   | 'BODY_TOO_LARGE' // more bytes than allowed, before or after decompression
   | 'ENCODING_REFUSED' // a Content-Encoding that was not asked for, or not what it says
 
-/** Thrown by `outboundGet`. The message names the host, never the path, query or credentials. */
+/** Thrown by `outboundGet` and `outboundPost`. The message names the host, never the path, query or credentials. */
 export class OutboundError extends CodedError<OutboundErrorCode> {
   override readonly name = 'OutboundError'
 }
@@ -54,9 +54,33 @@ export interface OutboundReply {
  *
  * Errors: OutboundError.
  */
-export async function outboundGet(
+export function outboundGet(
   url: URL,
   headers: Readonly<Record<string, string>>,
+  policy: OutboundPolicy,
+): Promise<OutboundReply> {
+  return exchange(url, { method: 'GET', headers, body: null }, policy)
+}
+
+/** One POST of `body`, bounded likewise. Errors: OutboundError. */
+export function outboundPost(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  body: Uint8Array,
+  policy: OutboundPolicy,
+): Promise<OutboundReply> {
+  return exchange(url, { method: 'POST', headers, body }, policy)
+}
+
+interface OutboundRequest {
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array | null
+}
+
+async function exchange(
+  url: URL,
+  sent: OutboundRequest,
   policy: OutboundPolicy,
 ): Promise<OutboundReply> {
   refuseByUrl(url, policy)
@@ -66,7 +90,7 @@ export async function outboundGet(
     policy.timeoutMs,
   )
   try {
-    const response = await send(url, headers, policy, ended.signal)
+    const response = await send(url, sent, policy, ended.signal)
     return await receive(url, response, policy, ended.signal)
   } catch (error) {
     throw ended.signal.aborted ? ended.signal.reason : asOutboundError(url, error)
@@ -94,13 +118,18 @@ function refuseByAddress(host: string, address: string, policy: OutboundPolicy):
 
 function send(
   url: URL,
-  headers: Readonly<Record<string, string>>,
+  { method, headers, body }: OutboundRequest,
   policy: OutboundPolicy,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const options: RequestOptions = {
-    method: 'GET',
-    headers: { ...headers, 'accept-encoding': 'gzip', connection: 'close' },
+    method,
+    headers: {
+      ...(body === null ? {} : { 'content-length': `${body.length}` }),
+      ...headers,
+      'accept-encoding': 'gzip',
+      connection: 'close',
+    },
     agent: false,
     signal,
     lookup: judgedLookup(policy),
@@ -112,7 +141,7 @@ function send(
     request.once('response', resolve)
     // `on`, not `once`: a reset after the reply emits again, and must not be uncaught.
     request.on('error', reject)
-    request.end()
+    request.end(body ?? undefined)
   })
 }
 

@@ -18,6 +18,7 @@ import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { keeperCheck } from './keeper.ts'
 import { logRoutes } from './log/routes.ts'
+import { pushRoute } from './peers/push-route.ts'
 import { peerRoutes } from './peers/routes.ts'
 import { indexRoutes } from './queries/routes.ts'
 import { healthRoutes, ledgerRoutes } from './routes.ts'
@@ -103,6 +104,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
       peerRoutes(app, ledger.mirrors)
+      pushRoute(app, ledger.mirrors, deps.clock)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)
       homePage(app, check, deps.page ?? null)

@@ -98,7 +98,7 @@ function peerFigures(registry: Registry, { mirrors }: LedgerService): void {
       collect() {
         this.reset()
         for (const peer of mirrors.peers()) {
-          this.set({ serverid: `${peer.serverId}`, url: peer.url }, value(peer))
+          this.set({ serverid: `${peer.serverId}`, url: peer.url ?? '' }, value(peer))
         }
       },
     })

@@ -14,7 +14,7 @@ import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
-import { nodeKeyIn, temporaryNodeKey } from './node-key.ts'
+import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { Mirrors } from './peers/mirrors.ts'
 import type { Peer } from './peers/peer.ts'
 import { PeerList } from './peers/peer-list.ts'
@@ -103,7 +103,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
-  const mirrors = await openMirrors(folder, list, log, writer, options.peers ?? {})
+  const mirrors = await openMirrors(folder, { list, log, key, writer }, options.peers ?? {})
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
@@ -121,16 +121,26 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
 }
 
+interface MirrorsParts {
+  readonly list: PeerList
+  readonly log: LedgerLog
+  readonly key: NodeKey
+  readonly writer: LedgerWriter
+}
+
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  list: PeerList,
-  log: LedgerLog,
-  writer: LedgerWriter,
+  { list, log, key, writer }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
-  const mirrors = new Mirrors({ folder: path, lasting, ownKey, allowPrivate, intervalMs }, list)
+  const { privateKey } = key
+  const mirrors = new Mirrors(
+    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs },
+    list,
+  )
+  mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))
   const { ownEvidence } = mirrors
   if (ownEvidence !== null) mirrors.onDoubt({ kind: 'other', message: ownEvidence.what })

@@ -28,7 +28,7 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
   for (let n = 0; n < KILLS; n += 1) {
     const restore = startDaicho(args, env)
     let hasEnded = false
-    restore.ended.then(() => {
+    void restore.ended.then(() => {
       hasEnded = true
     })
     while (!hasEnded && !existsSync(join(target, 'restore.partial'))) await delay(5)

@@ -9,6 +9,9 @@ export type PeerErrorCode =
   | 'MIRROR_FROZEN' // two signed heads contradict each other: nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed
   | 'PEER_INVALID' // neither a key with an address, nor a key alone
+  | 'SIGNATURE_REFUSED' // a request that is not, or no longer, signed by the key of a peer
+  | 'PUSH_INVALID' // what is pushed is not of the form
+  | 'PUSH_GAP' // what is pushed does not begin where the mirror ends
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
   | 'RESTORE_OVER_STORE' // the folder has a store, and not the one of the peer
@@ -21,4 +24,15 @@ export class PeerError extends CodedError<PeerErrorCode> {
 }
 
 /** The HTTP status of those that a request meets. */
-export const statusOfPeers = { PEER_INVALID: 400, PEER_UNKNOWN: 404, PEERS_TOO_MANY: 422 } as const
+export const statusOfPeers = {
+  SIGNATURE_REFUSED: 401,
+  PUSH_INVALID: 400,
+  PUSH_GAP: 409,
+  BLOCK_REFUSED: 422,
+  LOG_UNPROVEN: 422,
+  MIRROR_FROZEN: 409,
+  MIRROR_FAILED: 503,
+  PEER_INVALID: 400,
+  PEER_UNKNOWN: 404,
+  PEERS_TOO_MANY: 422,
+} as const

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import type { Peer } from './peer.ts'
 
 /** What the thread of the mirrors is started with. */
@@ -8,6 +9,8 @@ export interface MirrorsStart {
   readonly lasting: boolean
   /** The verifier key of the node itself. */
   readonly ownKey: string
+  /** Signs what is pushed to others. */
+  readonly privateKey: KeyObject
   /** Whether peers may be on private networks. */
   readonly allowPrivate: boolean
   /** Between two rounds with a peer. */
@@ -17,7 +20,7 @@ export interface MirrorsStart {
 /** How it stands with a peer. */
 export interface PeerState {
   readonly serverId: number
-  readonly url: string
+  readonly url: string | null
   /** Blocks that are stored here. */
   readonly blocks: number
   /** Blocks that the chain's node has signed, as far as is known. */
@@ -35,7 +38,19 @@ export interface OwnDoubt {
 }
 
 /** To the thread. */
-export type ToMirrors = { readonly peers: readonly Peer[] } | { readonly close: true }
+export type ToMirrors =
+  | { readonly peers: readonly Peer[] }
+  /** The answer to `wanted`; null when there is none now. */
+  | { readonly checkpoint: string | null }
+  /** A push that arrived from the node of this key; answered by `pushed` with the same number. */
+  | { readonly push: number; readonly vkey: string; readonly body: Uint8Array }
+  | { readonly close: true }
+
+/** How far a chain that is pushed is mirrored. */
+export interface PushedTo {
+  readonly size: number
+  readonly seen: number
+}
 
 /** From it. */
 export type FromMirrors =
@@ -43,6 +58,9 @@ export type FromMirrors =
   /** Blocks were stored in this mirror, or its head was. */
   | { readonly stored: number }
   | { readonly doubt: OwnDoubt }
+  /** A signed head of the node's own chain is needed. */
+  | { readonly wanted: 'checkpoint' }
+  | { readonly pushed: number; readonly to: PushedTo; readonly error: PeerState['error'] }
   /** Every peer of the first list was asked for the node's own head. */
   | { readonly asked: true }
   | { readonly closed: true }

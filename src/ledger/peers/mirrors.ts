@@ -7,6 +7,7 @@ import { openStoreReader, type StoreReader, storePathIn } from '../../storage/in
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
+import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn } from './evidence.ts'
 import type { FromMirrors, MirrorsStart, OwnDoubt, PeerState, ToMirrors } from './messages.ts'
 import { keptCheckpoint } from './mirror.ts'
@@ -19,16 +20,22 @@ const ASK_MS = 3_000
 /** What peers send is parsed in here: it has memory of its own, and ends alone when that is full. */
 const OLD_MB = 512
 const YOUNG_MB = 16
+/** Pushes that are taken at once. */
+const PUSHES_MAX = 8
 /** Rest before the thread is started anew. */
 const RESTART_MS = 30_000
 
 /** A peer with how it stands, and what was found against the key of its chain. */
 export interface ShownPeer extends PeerState {
   readonly vkey: string
+  readonly push: boolean
   /** Whether the settings name it. */
   readonly fixed: boolean
   readonly evidence: Evidence | null
 }
+
+/** What became of a push. */
+export type PushAnswer = Pick<Extract<FromMirrors, { pushed: number }>, 'to' | 'error'>
 
 /** A chain of another node, for reading. */
 interface Kept {
@@ -42,6 +49,9 @@ export class Mirrors {
   readonly #list: PeerList
   readonly #states = new Map<string, PeerState>()
   readonly #kept = new Map<number, Kept>()
+  /** Pushes that the thread has, by number. */
+  readonly #pushes = new Map<number, (answer: PushAnswer) => void>()
+  #pushCount = 0
   #worker: Worker | null = null
   #restart: NodeJS.Timeout | null = null
   #closing = false
@@ -49,6 +59,8 @@ export class Mirrors {
 
   /** Called when peers know of the node's own chain what the node does not. */
   onDoubt: (doubt: OwnDoubt) => void = () => {}
+  /** A signed head of the node's own chain. */
+  ownCheckpoint: () => Promise<string> = () => Promise.reject(new Error('there is no log'))
 
   constructor(start: MirrorsStart, list: PeerList) {
     this.#start = start
@@ -80,12 +92,12 @@ export class Mirrors {
   /** The peers, and how it stands with each. */
   peers(): ShownPeer[] {
     return this.#list.all.map((peer) => {
-      const { serverId, url, vkey } = peer
+      const { serverId, url, vkey, push } = peer
       const state = this.#states.get(nameOf(peer)) ?? {
         ...{ serverId, url, blocks: 0, ofBlocks: 0, currentMs: null, error: null },
       }
       const evidence = evidenceIn(mirrorFolder(this.#start.folder, serverId))
-      return { ...state, vkey, fixed: this.#list.isFixed(peer), evidence }
+      return { ...state, vkey, push, fixed: this.#list.isFixed(peer), evidence }
     })
   }
 
@@ -116,6 +128,24 @@ export class Mirrors {
     return this.#kept.get(serverId)?.log ?? null
   }
 
+  /** The peer whose key has this name, or null. */
+  peerOfKey(name: string): KnownPeer | null {
+    return this.#list.all.find(({ key }) => key.name === name) ?? null
+  }
+
+  /** Takes what the node of `vkey`, a peer, has pushed of its chain. Errors: MIRROR_FAILED. */
+  push(vkey: string, body: Uint8Array): Promise<PushAnswer> {
+    return new Promise((resolve) => {
+      if (this.#closing || this.#pushes.size >= PUSHES_MAX) {
+        throw new PeerError('MIRROR_FAILED', 'too much is pushed at once; try again shortly')
+      }
+      this.#worker ??= this.#startWorker()
+      this.#pushCount += 1
+      this.#pushes.set(this.#pushCount, resolve)
+      this.#post({ push: this.#pushCount, vkey, body })
+    })
+  }
+
   /** Ends the thread, which lets go of its stores. */
   async close(): Promise<void> {
     this.#closing = true
@@ -131,7 +161,7 @@ export class Mirrors {
   #tell(): void {
     if (this.#closing) return
     this.#worker ??= this.#startWorker()
-    this.#post({ peers: this.#list.all.map(({ vkey, url }) => ({ vkey, url })) })
+    this.#post({ peers: this.#list.all.map(({ vkey, url, push }) => ({ vkey, url, push })) })
   }
 
   #post(message: ToMirrors): void {
@@ -156,8 +186,11 @@ export class Mirrors {
   #failed({ message }: Error): void {
     this.#worker = null
     this.#asked()
+    const error = { code: 'MIRROR_FAILED', message }
+    for (const answer of this.#pushes.values()) answer({ to: { size: 0, seen: 0 }, error })
+    this.#pushes.clear()
     for (const [name, state] of this.#states) {
-      this.#states.set(name, { ...state, error: { code: 'MIRROR_FAILED', message } })
+      this.#states.set(name, { ...state, error })
     }
     if (this.#closing) return
     this.#restart = setTimeout(() => this.#tell(), RESTART_MS)
@@ -165,7 +198,15 @@ export class Mirrors {
   }
 
   #receive(message: FromMirrors): void {
-    if ('state' in message) this.#states.set(nameOf(message.state), message.state)
+    if ('pushed' in message) {
+      this.#pushes.get(message.pushed)?.(message)
+      this.#pushes.delete(message.pushed)
+    } else if ('wanted' in message) {
+      this.ownCheckpoint().then(
+        (checkpoint) => this.#post({ checkpoint }),
+        () => this.#post({ checkpoint: null }),
+      )
+    } else if ('state' in message) this.#states.set(nameOf(message.state), message.state)
     else if ('stored' in message) this.#stored(message.stored)
     else if ('doubt' in message) this.onDoubt(message.doubt)
     else if ('asked' in message) this.#asked()

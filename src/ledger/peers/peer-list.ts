@@ -62,14 +62,14 @@ export class PeerList {
   }
 
   #keep(added: KnownPeer[]): void {
-    const shown = added.map(({ vkey, url }) => ({ vkey, url }))
+    const shown = added.map(({ vkey, url, push }) => ({ vkey, url, push }))
     if (this.#path !== null) writeDurably(this.#path, `${JSON.stringify({ peers: shown })}\n`)
     this.#added = added
   }
 }
 
 function isSame(one: KnownPeer, other: KnownPeer): boolean {
-  return one.vkey === other.vkey && one.url === other.url
+  return one.vkey === other.vkey && one.url === other.url && one.push === other.push
 }
 
 function expectOther({ serverId }: KnownPeer, ownServerId: number): void {
@@ -86,10 +86,11 @@ function peersIn(path: string): KnownPeer[] {
   const value = parsed(readFileSync(path, 'utf8'))
   const list = isJsonObject(value) && Array.isArray(value.peers) ? value.peers : [null]
   return list.map((peer) => {
-    if (!isJsonObject(peer) || typeof peer.vkey !== 'string' || typeof peer.url !== 'string') {
-      throw new PeerError('PEER_INVALID', `${path} does not hold a list of peers`)
+    const { vkey, url, push } = isJsonObject(peer) ? peer : {}
+    if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
+      return knownPeer({ vkey, url, push: push === true })
     }
-    return knownPeer({ vkey: peer.vkey, url: peer.url })
+    throw new PeerError('PEER_INVALID', `${path} does not hold a list of peers`)
   })
 }
 

@@ -12,14 +12,17 @@ import { PeerError } from './errors.ts'
 export interface Peer {
   /** The C2SP verifier key of the node whose chain it is; nobody else can sign for it. */
   readonly vkey: string
-  /** Of a node that has the chain: its own, or one that mirrors it. */
-  readonly url: string
+  /** Of a node that has the chain: its own, or one that mirrors it. Null where its node pushes it. */
+  readonly url: string | null
+  /** Whether the node's own chain is pushed to `url`; absent for no. */
+  readonly push?: boolean
 }
 
 /** A peer as it is used. */
 export interface KnownPeer extends Peer {
   readonly key: VerifierKey
   readonly serverId: number
+  readonly push: boolean
 }
 
 const URL_LENGTH_MAX = 2_000
@@ -28,9 +31,11 @@ const URL_LENGTH_MAX = 2_000
  * The peer that a key and an address give. The address is the root of a ledger's listener, without
  * credentials, query and path. Errors: PEER_INVALID.
  */
-export function knownPeer({ vkey, url }: Peer): KnownPeer {
+export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
   const { key, serverId } = nodeOfKey(vkey)
-  return { vkey, url: rootUrl(url), key, serverId }
+  if (url !== null) return { vkey, url: rootUrl(url), push, key, serverId }
+  if (!push) return { vkey, url, push, key, serverId }
+  throw new PeerError('PEER_INVALID', 'pushing needs the address to push to')
 }
 
 /** The node that a verifier key is of. Errors: PEER_INVALID. */
@@ -57,12 +62,11 @@ export function rootUrl(url: string): string {
   throw new PeerError('PEER_INVALID', 'url is the root of a listener, like https://b.example:4126')
 }
 
-/** `<vkey> <url>`, as the setting has it. Errors: PEER_INVALID. */
+/** `<vkey>`, `<vkey> <url>` or `<vkey> <url> push`, as the setting has it. Errors: PEER_INVALID. */
 export function peerOfText(text: string): KnownPeer {
-  const [vkey = '', url = '', ...more] = text.trim().split(/\s+/)
-  if (more.length === 0) return knownPeer({ vkey, url })
-  throw new PeerError(
-    'PEER_INVALID',
-    'a peer is a verifier key and an address, with a space between',
-  )
+  const [vkey = '', url = null, push, ...more] = text.trim().split(/\s+/)
+  if (more.length === 0 && (push === undefined || push === 'push')) {
+    return knownPeer({ vkey, url, push: push === 'push' })
+  }
+  throw new PeerError('PEER_INVALID', 'a peer is a verifier key, an address and the word push')
 }

@@ -41,7 +41,7 @@ export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
       config: { scope: 'node:admin' },
     },
     async ({ body }) => {
-      mirrors.add(body)
+      mirrors.add({ ...body, url: body.url ?? null })
       return { status: true as const }
     },
   )
@@ -66,11 +66,23 @@ export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
 }
 
 function shown(peer: ShownPeer) {
-  const { serverId: serverid, vkey, url, fixed, blocks, ofBlocks, currentMs, error } = peer
+  const { serverId: serverid, vkey, url, push, fixed, blocks, ofBlocks, currentMs, error } = peer
   const lag = ofBlocks - blocks
   const evidence = withList(peer.evidence)
   const state = stateOf(peer)
-  return { serverid, vkey, url, fixed, state, blocks, lag, current: currentMs, error, evidence }
+  return {
+    serverid,
+    vkey,
+    url,
+    push,
+    fixed,
+    state,
+    blocks,
+    lag,
+    current: currentMs,
+    error,
+    evidence,
+  }
 }
 
 /** In words for people and programs. */

@@ -13,7 +13,16 @@ const url = Type.String({
 /** `GET` and `POST /api/config/peers`. */
 export const PeersQuery = Type.Object({ token })
 /** `POST /api/config/peers`. */
-export const PeerBody = Type.Object({ vkey, url }, { additionalProperties: false })
+export const PeerBody = Type.Object(
+  {
+    vkey,
+    url: Type.Optional(url),
+    push: Type.Optional(
+      Type.Boolean({ description: "Whether the node's own chain is pushed to `url`" }),
+    ),
+  },
+  { additionalProperties: false },
+)
 /** `DELETE /api/config/peers/{serverid}`. */
 export const PeerParams = Type.Object({ serverid: Type.String({ description: 'Whose chain' }) })
 
@@ -32,7 +41,8 @@ export const PeersReply = Type.Object({
     Type.Object({
       serverid: Type.Integer(),
       vkey,
-      url,
+      url: Type.Union([url, Type.Null()]),
+      push: Type.Boolean(),
       fixed: Type.Boolean({ description: 'Whether the settings name it' }),
       state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
       blocks: Type.Integer({ description: 'Stored here' }),
@@ -48,4 +58,11 @@ export const PeersReply = Type.Object({
     }),
   ),
   evidence: Evidence,
+})
+
+/** `POST /api/ledgers/{serverid}`: how far the chain of the caller is mirrored. */
+export const PushReply = Type.Object({
+  status: Type.Literal(true),
+  size: Type.Integer({ description: 'Blocks that are stored' }),
+  seen: Type.Integer({ description: 'Blocks of the newest head that was believed' }),
 })

@@ -14,6 +14,8 @@ import { doubtOf, type OwnChain } from './own-head.ts'
 import { type KnownPeer, knownPeer, nodeOfKey } from './peer.ts'
 import { mirrorFolder, VKEY_FILE } from './places.ts'
 import { pull } from './pull.ts'
+import { takePush } from './push.ts'
+import { Pusher } from './pusher.ts'
 
 // The program of the thread that mirrors the chains of peers, so that neither recomputing what they
 // send nor waiting for the disk holds up the node, and what they send has memory of its own.
@@ -35,6 +37,8 @@ class MirrorsThread {
   /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
   #following = new Map<string, { stopped: boolean }>()
   #closing = false
+  /** Whoever waits for a signed head of the own chain. */
+  #wanting: ((note: string | null) => void)[] = []
 
   constructor(start: MirrorsStart, port: MessagePort) {
     this.#start = start
@@ -50,7 +54,9 @@ class MirrorsThread {
     this.#following = new Map()
     const firsts: Promise<void>[] = []
     for (const peer of peers) {
-      const name = `${peer.serverId} ${peer.url}`
+      // Its node pushes it.
+      if (peer.url === null) continue
+      const name = `${peer.serverId} ${peer.url} ${peer.push}`
       const round = before.get(name) ?? { stopped: false }
       if (!before.delete(name)) firsts.push(this.#rounds(peer, round))
       this.#following.set(name, round)
@@ -58,6 +64,27 @@ class MirrorsThread {
     for (const round of before.values()) round.stopped = true
     await Promise.all(firsts)
     this.#send({ asked: true })
+  }
+
+  /** The signed head that was wanted. */
+  answer(note: string | null): void {
+    for (const resolve of this.#wanting) resolve(note)
+    this.#wanting = []
+  }
+
+  /** Takes what the node of `vkey` has pushed of its chain. */
+  async takePush(push: number, vkey: string, body: Uint8Array): Promise<void> {
+    const peer = knownPeer({ vkey, url: null })
+    let error: PeerState['error'] = null
+    try {
+      await this.#inTurn(peer, (mirror) => takePush(mirror, body))
+      this.#send({ stored: peer.serverId })
+    } catch (thrown) {
+      error = shown(thrown)
+    }
+    const currentMs = error === null ? systemClock.now() : null
+    const { blocks: size, ofBlocks: seen } = await this.#report(peer, currentMs, error)
+    this.#send({ pushed: push, to: { size, seen }, error })
   }
 
   /** Nothing comes after it. A round that goes on is broken off: what it has stored is whole. */
@@ -79,11 +106,12 @@ class MirrorsThread {
   async #rounds(peer: KnownPeer, round: { stopped: boolean }): Promise<void> {
     const { intervalMs } = this.#start
     await this.#askOwn(peer)
+    const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
     let restMs = intervalMs
     let currentMs: number | null = null
     const next = async (): Promise<void> => {
       if (round.stopped) return
-      const error = await this.#round(peer, currentMs)
+      const error = await this.#round(peer, pusher, currentMs)
       if (round.stopped) return
       if (error === null) currentMs = systemClock.now()
       restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
@@ -95,19 +123,21 @@ class MirrorsThread {
   }
 
   /** One round; its error, or null. */
-  async #round(peer: KnownPeer, currentMs: number | null): Promise<PeerState['error']> {
+  async #round(
+    peer: KnownPeer,
+    pusher: Pusher | null,
+    currentMs: number | null,
+  ): Promise<PeerState['error']> {
     const { serverId } = peer
     try {
-      const shared = this.#shared(peer)
-      const mirror = await shared.mirror
-      const done = shared.turn.then(() =>
+      // First: the other side may be the one that cannot be heard.
+      await pusher?.push()
+      await this.#inTurn(peer, (mirror) =>
         pull(mirror, this.#source(peer, serverId), () => {
           this.#send({ stored: serverId })
           void this.#report(peer, currentMs, null)
         }),
       )
-      shared.turn = done.catch(() => {})
-      await done
       this.#send({ stored: serverId })
       return null
     } catch (error) {
@@ -115,11 +145,33 @@ class MirrorsThread {
     }
   }
 
+  /** Those who add to one mirror take turns. */
+  async #inTurn(peer: KnownPeer, work: (mirror: Mirror) => Promise<void>): Promise<void> {
+    const shared = this.#shared(peer)
+    const mirror = await shared.mirror
+    const done = shared.turn.then(() => work(mirror))
+    shared.turn = done.catch(() => {})
+    await done
+  }
+
+  #pusher(url: string): Pusher {
+    const { privateKey, allowPrivate } = this.#start
+    const checkpoint = () =>
+      new Promise<string | null>((resolve) => {
+        this.#wanting.push(resolve)
+        if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
+      })
+    const { store } = this.#own
+    return new Pusher({ url, store, privateKey, allowPrivate, checkpoint, clock: systemClock })
+  }
+
   async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
     const { serverId, url } = peer
     const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
     const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
-    this.#send({ state: { serverId, url, blocks, ofBlocks, currentMs, error } })
+    const state = { serverId, url, blocks, ofBlocks, currentMs, error }
+    this.#send({ state })
+    return state
   }
 
   async #askOwn(peer: KnownPeer): Promise<void> {
@@ -132,7 +184,7 @@ class MirrorsThread {
   }
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
-    return new HttpSource({ url, serverId, allowPrivate: this.#start.allowPrivate })
+    return new HttpSource({ url: url ?? '', serverId, allowPrivate: this.#start.allowPrivate })
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): Shared {
@@ -164,6 +216,8 @@ function run(start: MirrorsStart, port: MessagePort): void {
   const thread = new MirrorsThread(start, port)
   port.on('message', (message: ToMirrors) => {
     if ('close' in message) void thread.close()
+    else if ('push' in message) void thread.takePush(message.push, message.vkey, message.body)
+    else if ('checkpoint' in message) thread.answer(message.checkpoint)
     else void thread.follow(message.peers.map(knownPeer))
   })
 }

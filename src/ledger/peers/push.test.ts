@@ -1,0 +1,134 @@
+// What is pushed is taken from the key of the chain only, once, and as it was signed.
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+import { logOrigin } from '../../chain/index.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { existingNodeKey } from '../node-key.ts'
+import { nextPush } from './push.ts'
+import { type Signer, signatureHeaders } from './signed-request.ts'
+
+/** A node with some blocks, and another one that takes its pushes. */
+async function pair() {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  const clock = new HandClock()
+  const target = await startLedgerNode({ clock })
+  onTestFinished(async () => void (await Promise.all([node.close(), target.close()])))
+  await node.send('POST', '/api/fruit')
+  for (let n = 1; n < 6; n += 1) await node.send('POST', '/api/fruit', { n })
+  await node.service.log.consistency(0, 6)
+  const key = existingNodeKey(folder)
+  if (key === null) throw new Error('there is no key')
+  const { serverId } = key
+  const store = openStoreReader(folder, { frozen: false })
+  onTestFinished(() => store.close())
+  const signer = (change: Partial<Signer> = {}): Signer => ({
+    keyId: logOrigin(serverId),
+    privateKey: key.privateKey,
+    nowMs: clock.now(),
+    nonce: randomBytes(16).toString('base64url'),
+    ...change,
+  })
+  const push = async (to = { size: 0, seen: 0 }) =>
+    (await nextPush(store, await node.service.log.checkpoint(), to)).body
+  const vkey = node.service.log.verifierKey
+  await target.send('POST', '/api/config/peers', { vkey })
+  return { node, target, clock, signer, push, serverId }
+}
+
+function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Signer) {
+  const authority = new URL(url).host
+  return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
+}
+
+it('a push is taken, the same again changes nothing, and a gap is told with the size', async () => {
+  const { target, signer, push, serverId } = await pair()
+  const path = `/api/ledgers/${serverId}`
+  const body = await push()
+  for (const _ of [1, 2]) {
+    const headers = signedFor(target, path, body, signer())
+    const reply = await target.send('POST', path, body, headers)
+    expect([reply.status, reply.json]).toEqual([200, { status: true, size: 6, seen: 6 }])
+  }
+  const other = await pair()
+  const late = Buffer.from(
+    JSON.stringify({ ...JSON.parse((await other.push()).toString()), from: 3, blocks: [{}] }),
+  )
+  const otherPath = `/api/ledgers/${other.serverId}`
+  const headers = signedFor(other.target, otherPath, late, other.signer())
+  const gap = await other.target.send('POST', otherPath, late, headers)
+  expect([gap.status, gap.json]).toMatchObject([409, { status: false, code: 'PUSH_GAP', size: 0 }])
+})
+
+it('what is not signed by the key of the chain, for this node, now and once, is refused', async () => {
+  const { target, clock, signer, push, serverId } = await pair()
+  const path = `/api/ledgers/${serverId}`
+  const body = await push()
+  const stranger = generateKeyPairSync('ed25519').privateKey
+  const good = signer()
+  const refusals: [string, Record<string, string>, Buffer, string][] = [
+    ['no signature', {}, body, path],
+    ['another key', signedFor(target, path, body, signer({ privateKey: stranger })), body, path],
+    ['no peer', signedFor(target, path, body, signer({ keyId: 'daicho/7' })), body, path],
+    ['another chain', signedFor(target, '/api/ledgers/7', body, signer()), body, '/api/ledgers/7'],
+    ['another path', signedFor(target, '/api/ledgers/7', body, signer()), body, path],
+    ['another body', signedFor(target, path, body, signer()), Buffer.from('{}'), path],
+    [
+      'another digest',
+      {
+        ...signedFor(target, path, body, signer()),
+        'content-digest':
+          signedFor(target, path, Buffer.from('{}'), signer())['content-digest'] ?? '',
+      },
+      Buffer.from('{}'),
+      path,
+    ],
+    [
+      'another node',
+      signatureHeaders(
+        { method: 'POST', authority: 'b.example', path, query: '?' },
+        body,
+        signer(),
+      ),
+      body,
+      path,
+    ],
+    ['old', signedFor(target, path, body, signer({ nowMs: clock.now() - 90_000 })), body, path],
+    ['to come', signedFor(target, path, body, signer({ nowMs: clock.now() + 90_000 })), body, path],
+  ]
+  for (const [what, headers, sent, at] of refusals) {
+    const reply = await target.send('POST', at, sent, headers)
+    expect([what, reply.status, reply.json?.code]).toEqual([what, 401, 'SIGNATURE_REFUSED'])
+  }
+  const headers = signedFor(target, path, body, good)
+  expect((await target.send('POST', path, body, headers)).status).toBe(200)
+  const replayed = await target.send('POST', path, body, headers)
+  expect([replayed.status, replayed.json.message]).toEqual([401, 'the request was made before'])
+})
+
+it('what is signed and does not hold is refused with its reason, and nothing of it is stored', async () => {
+  const { target, signer, push, serverId } = await pair()
+  const path = `/api/ledgers/${serverId}`
+  const honest = JSON.parse((await push()).toString())
+  const changed = structuredClone(honest)
+  changed.blocks[2].body[0].item.n = 99
+  const cases: [unknown, number, string][] = [
+    [changed, 422, 'BLOCK_REFUSED'],
+    [{ ...honest, blocks: honest.blocks.slice(0, 3), proofs: {} }, 422, 'LOG_UNPROVEN'],
+    [{ ...honest, checkpoint: 'x' }, 422, 'NOTE_MALFORMED'],
+    [{ ...honest, from: -1 }, 400, 'PUSH_INVALID'],
+    [[], 400, 'PUSH_INVALID'],
+    ['nonsense', 400, 'PUSH_INVALID'],
+  ]
+  for (const [value, status, code] of cases) {
+    const body = Buffer.from(JSON.stringify(value))
+    const reply = await target.send('POST', path, body, signedFor(target, path, body, signer()))
+    expect([reply.status, reply.json.code, reply.json.size]).toEqual([status, code, 0])
+  }
+})

@@ -1,0 +1,127 @@
+import { fromBase64, toBase64 } from '../../base/base64.ts'
+import { isJsonObject, type Json } from '../../base/json.ts'
+import { checkpointOf, nodeSha256, proveConsistency, provenBlockJson } from '../../chain/index.ts'
+import type { StoreReader } from '../../storage/index.ts'
+import { PeerError } from './errors.ts'
+import type { PushedTo } from './messages.ts'
+import type { Mirror, Prove } from './mirror.ts'
+
+/** Longest body of a push; a block that is longer alone goes alone. */
+const PUSH_BYTES = 4 * 1024 * 1024
+/** The longest body that is taken: one block with 64 MiB of entries, and what proves them. */
+export const PUSH_BYTES_MAX = 80 * 1024 * 1024
+/** Blocks of one push; a page of the store also has a bound of its own. */
+const BLOCKS_MAX = 1_024
+
+/** A push as it is sent. */
+export interface Push {
+  readonly body: Buffer
+  /** How many blocks the other side has when it takes this. */
+  readonly end: number
+}
+
+/**
+ * The next push of the own chain to a node that has `to` of it: as many blocks as fit, up to those
+ * that `note` signs, with the proofs that their place in the log needs. Without blocks it asks how far
+ * the other side is; so does a push to null.
+ */
+export async function nextPush(
+  store: StoreReader,
+  note: string,
+  to: PushedTo | null,
+): Promise<Push> {
+  const { serverId } = store
+  if (to === null) return pushText({ from: 0, texts: [], note, proofs: {} }, 0)
+  // The node has just signed it.
+  const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
+  const texts: string[] = []
+  let bytes = 0
+  let end = Math.min(to.size, size)
+  const blocks = await store.blocks(serverId, end, Math.min(BLOCKS_MAX, size - end))
+  for (const block of blocks) {
+    const text = provenBlockJson(block)
+    bytes += Buffer.byteLength(text)
+    if (texts.length > 0 && bytes > PUSH_BYTES) break
+    texts.push(text)
+    end += 1
+  }
+  const proofs: Record<string, string[]> = {}
+  for (const from of new Set([to.size, to.seen, end])) {
+    if (from >= size) continue
+    const proof = await proveConsistency(nodeSha256, from, size, (nodes) =>
+      store.treeNodes(serverId, nodes),
+    )
+    proofs[from] = proof.map(toBase64)
+  }
+  return pushText({ from: to.size, texts, note, proofs }, end)
+}
+
+interface PushParts {
+  readonly from: number
+  readonly texts: readonly string[]
+  readonly note: string
+  readonly proofs: Readonly<Record<string, readonly string[]>>
+}
+
+function pushText({ from, texts, note, proofs }: PushParts, end: number): Push {
+  const text =
+    `{"from":${from},"blocks":[${texts.join(',')}],"checkpoint":${JSON.stringify(note)},` +
+    `"proofs":${JSON.stringify(proofs)}}`
+  return { body: Buffer.from(text), end }
+}
+
+/**
+ * Takes what a node has pushed of its chain. The same again changes nothing.
+ * Errors: PUSH_INVALID, PUSH_GAP; those of `Mirror`.
+ */
+export async function takePush(mirror: Mirror, body: Uint8Array): Promise<void> {
+  const { from, blocks, checkpoint, proofs } = pushOf(body)
+  const prove: Prove = async (size) => proofIn(proofs, size)
+  const head = await mirror.opened(checkpoint)
+  if (blocks.length === 0) return
+  if (from > mirror.size) {
+    throw new PeerError(
+      'PUSH_GAP',
+      `${mirror.size} blocks are here, and the first pushed is ${from}`,
+    )
+  }
+  await mirror.follow(head, prove)
+  const fresh = blocks.slice(mirror.size - from)
+  if (fresh.length > 0) await mirror.take(fresh, head, prove)
+}
+
+function pushOf(body: Uint8Array) {
+  const value = parsed(body)
+  if (isJsonObject(value)) {
+    const { from, blocks, checkpoint, proofs } = value
+    const isPush =
+      typeof from === 'number' &&
+      Number.isSafeInteger(from) &&
+      from >= 0 &&
+      Array.isArray(blocks) &&
+      typeof checkpoint === 'string' &&
+      isJsonObject(proofs)
+    if (isPush) return { from, blocks, checkpoint, proofs }
+  }
+  throw new PeerError('PUSH_INVALID', 'a push is {from, blocks, checkpoint, proofs}')
+}
+
+function proofIn(proofs: { [from: string]: Json }, from: number): Uint8Array[] {
+  const list = proofs[from]
+  if (!Array.isArray(list)) {
+    throw new PeerError('LOG_UNPROVEN', `there is no proof from size ${from} on`)
+  }
+  return list.map((hash) => {
+    const bytes = typeof hash === 'string' ? fromBase64(hash) : null
+    if (bytes !== null) return bytes
+    throw new PeerError('PUSH_INVALID', 'a proof is a list of hashes')
+  })
+}
+
+function parsed(body: Uint8Array): Json {
+  try {
+    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
+  } catch {
+    return null
+  }
+}
