@@ -33,7 +33,9 @@ function start({ name, port }: { name: string; port: number }): Promise<string> 
 
 /** What the key of the node at `url` is called; pin it from a source that you trust. */
 async function verifierKey(url: string): Promise<string> {
-  const { serverid } = await (await fetch(`${url}/api/serverid`)).json()
+  const { serverid }: { serverid: number } = JSON.parse(
+    await (await fetch(`${url}/api/serverid`)).text(),
+  )
   return (await (await fetch(`${url}/api/ledgers/${serverid}/vkey`)).text()).trim()
 }
 

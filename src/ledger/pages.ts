@@ -1,3 +1,9 @@
+import type { Block } from '../chain/index.ts'
+import type { StoreReader } from '../storage/index.ts'
+
+/** Blocks read from a store at a time while a list is sent. */
+const BLOCKS_PER_PAGE = 64
+
 /** Part of a list: `limit` 0 stands for no limit. */
 export interface ListRange {
   readonly limit: number
@@ -29,4 +35,17 @@ export async function* mapPages<Row, Value>(
   map: (row: Row) => Value,
 ): AsyncGenerator<Value[]> {
   for await (const page of pages) yield page.map(map)
+}
+
+/** The blocks of the chain of a store from height `offset` on, page by page. */
+export async function* blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
+  let from = range.offset
+  let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
+  while (left > 0) {
+    const blocks = await store.blocks(store.serverId, from, Math.min(left, BLOCKS_PER_PAGE))
+    if (blocks.length === 0) return
+    yield blocks
+    from += blocks.length
+    left -= blocks.length
+  }
 }

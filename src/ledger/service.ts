@@ -14,7 +14,7 @@ import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
-import { type ListRange, mapPages, pagesOf } from './pages.ts'
+import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
@@ -59,7 +59,6 @@ export interface ChangesRange {
 /** Ids, or items, read from the store at a time while a list is sent. */
 const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
-const BLOCKS_PER_PAGE = 64
 
 /** What a ledger has beside its items. */
 export interface LedgerParts {
@@ -282,7 +281,7 @@ export class LedgerService {
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
     const store = serverId === this.serverId ? this.#store : this.mirrors.readerOf(serverId)
-    if (store !== null) return this.#blockPages(store, range)
+    if (store !== null) return blockPages(store, range)
     throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
   }
 
@@ -311,18 +310,6 @@ export class LedgerService {
     const entries = new EntryIterator(databaseFilter(range.db ?? []))
     entries.open(await this.feed.join(entries, range.after ?? 'now'), range.signal)
     return entries
-  }
-
-  async *#blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
-    let from = range.offset
-    let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
-    while (left > 0) {
-      const blocks = await store.blocks(store.serverId, from, Math.min(left, BLOCKS_PER_PAGE))
-      if (blocks.length === 0) return
-      yield blocks
-      from += blocks.length
-      left -= blocks.length
-    }
   }
 
   async #startOf(db: string, { after }: Pick<ItemListRange, 'after'>) {

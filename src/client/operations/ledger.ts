@@ -76,4 +76,15 @@ export interface LedgerCalls {
     input: { path: { serverid: string }; query?: { db?: readonly string[]; since?: string } }
     reply: unknown
   }
+  /** Bring blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
+  'POST /api/ledgers/{serverid}': {
+    input: { path: { serverid: string } }
+    reply: {
+      status: true
+      /** Blocks that are stored */
+      size: number
+      /** Blocks of the newest head that was believed */
+      seen: number
+    }
+  }
 }

@@ -53,8 +53,8 @@ export interface OperationsCalls {
         serverid: number
         /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
         vkey: string
-        /** Root of the listener of a node that has the chain: its own, or another mirror */
-        url: string
+        url: string | null
+        push: boolean
         /** Whether the settings name it */
         fixed: boolean
         state: 'current' | 'behind' | 'failing' | 'frozen'
@@ -85,7 +85,9 @@ export interface OperationsCalls {
         /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
         vkey: string
         /** Root of the listener of a node that has the chain: its own, or another mirror */
-        url: string
+        url?: string
+        /** Whether the node's own chain is pushed to `url` */
+        push?: boolean
       }
     }
     reply: { status: true }

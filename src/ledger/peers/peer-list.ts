@@ -7,7 +7,7 @@ import { type KnownPeer, knownPeer, type Peer } from './peer.ts'
 
 const FILE = 'peers.json'
 /** Peers of one node. */
-export const PEERS_MAX = 64
+const PEERS_MAX = 64
 
 /** The peers of a node: those of its settings, which stay, and those that were added at run time. */
 export class PeerList {

@@ -83,11 +83,7 @@ async function takeAll(
  * leaves, which give its root, give another one at the mirror's size. A source that only lies cannot
  * show that. Errors: none; what is not shown is not so.
  */
-export async function isFork(
-  mirror: Mirror,
-  source: ChainSource,
-  head: SignedHead,
-): Promise<boolean> {
+async function isFork(mirror: Mirror, source: ChainSource, head: SignedHead): Promise<boolean> {
   const { size } = mirror
   if (size === 0 || head.size < size || head.size > FORK_BLOCKS_MAX) return false
   let frontier: Frontier = { size: 0, peaks: [] }

@@ -86,7 +86,7 @@ function shown(peer: ShownPeer) {
 }
 
 /** In words for people and programs. */
-export function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: ShownPeer) {
+function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: ShownPeer) {
   if (evidence !== null) return 'frozen' as const
   if (error !== null) return 'failing' as const
   return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
