@@ -31,7 +31,7 @@ export interface ChainSource {
 /** Called after each page; `entries` counts those of this round. */
 export type PullProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
-const BLOCKS_AT_FIRST = 32
+const BLOCKS_AT_FIRST = 8
 const BLOCKS_MAX = 1_024
 /** Pages are asked for in such numbers of blocks that they have about this many bytes. */
 const PAGE_BYTES = 2 * 1024 * 1024
