@@ -63,4 +63,3 @@ export type FromMirrors =
   | { readonly pushed: number; readonly to: PushedTo; readonly error: PeerState['error'] }
   /** Every peer of the first list was asked for the node's own head. */
   | { readonly asked: true }
-  | { readonly closed: true }

@@ -209,8 +209,7 @@ export class Mirrors {
     } else if ('state' in message) this.#states.set(nameOf(message.state), message.state)
     else if ('stored' in message) this.#stored(message.stored)
     else if ('doubt' in message) this.onDoubt(message.doubt)
-    else if ('asked' in message) this.#asked()
-    else void this.#worker?.terminate()
+    else this.#asked()
   }
 
   #stored(serverId: number): void {

@@ -95,7 +95,8 @@ class MirrorsThread {
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
     await this.#own.store.close()
-    this.#send({ closed: true })
+    // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
+    process.exit()
   }
 
   #send(message: FromMirrors): void {
