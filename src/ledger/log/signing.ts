@@ -85,6 +85,7 @@ export class LogSigning {
     if (this.#idle !== null) clearTimeout(this.#idle)
     if (this.#resting !== null) clearTimeout(this.#resting)
     if (this.#worker === null || this.#worker.threadId === ENDED) return
+    this.#worker.ref()
     const message: ToSigner = 'close'
     this.#worker.postMessage(message)
     await once(this.#worker, 'exit')

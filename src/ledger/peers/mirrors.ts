@@ -154,6 +154,7 @@ export class Mirrors {
     const worker = this.#worker
     if (worker === null) return
     const ended = new Promise((resolve) => worker.once('exit', resolve))
+    worker.ref()
     this.#post({ close: true })
     await ended
   }

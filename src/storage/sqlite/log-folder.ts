@@ -33,6 +33,8 @@ export class LogFolder {
   /** Ends the thread, after the fold that it is at. */
   async close(): Promise<void> {
     if (this.#worker === null || this.#worker.threadId === ENDED) return
+    // A program that waits for nothing else must not end before it.
+    this.#worker.ref()
     this.#worker.postMessage('close')
     await once(this.#worker, 'exit')
   }
