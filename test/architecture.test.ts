@@ -141,7 +141,8 @@ it('what runs in browsers needs nothing of Node', () => {
       return specifier.startsWith('.') ? walk(resolve(dirname(path), specifier)) : []
     })
   }
-  const browser = join(src, 'dashboard', 'browser')
-  expect(files.filter((path) => path.startsWith(browser)).flatMap(walk)).toEqual([])
+  const starts = [join(src, 'dashboard', 'browser'), join(src, 'client')]
+  const own = files.filter((path) => starts.some((start) => path.startsWith(start)))
+  expect(own.flatMap(walk)).toEqual([])
   expect(seen.has(join(src, 'chain', 'portable.ts'))).toBe(true)
 })

@@ -76,7 +76,6 @@ export {
   rootOf,
   type TreeNode,
 } from './log/tree.ts'
-export { type Fetch, VerifyingReader } from './log/verifying-reader.ts'
 export { commitmentPath } from './merkle-tree.ts'
 export {
   heightOf,

@@ -1,9 +1,8 @@
 import { AttachmentsClient } from './attachments.ts'
-import { ClientError } from './error.ts'
-import { jsonOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
-
-/** An item as it is read: with its id. */
-export type Stored<Item> = Item & { readonly id: string }
+import { ClientError, unverifiable } from './error.ts'
+import type { Revision, Stored } from './revision.ts'
+import { type Call, jsonOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import type { ProvenRevision, Verification } from './verification.ts'
 
 /** Where a change was recorded. */
 export interface Written {
@@ -47,16 +46,6 @@ export interface QueryOptions extends RequestOptions {
   readonly pageSize?: number | undefined
 }
 
-/** A revision of an item. */
-export interface Revision<Item> {
-  readonly position: string
-  /** Milliseconds since the Unix epoch. */
-  readonly timestamp: number
-  readonly method: string
-  /** Absent where the item was deleted. */
-  readonly item?: Stored<Item>
-}
-
 const PAGE = 500
 const PAGE_MAX = 10_000
 const DATABASE = '/api/{db}'
@@ -71,10 +60,13 @@ interface Page<Item> {
 export class DatabaseClient<Item extends object> {
   readonly name: string
   readonly #transport: Transport
+  /** Null: the node is believed. */
+  readonly #verification: Verification | null
 
-  constructor(transport: Transport, name: string) {
+  constructor(transport: Transport, verification: Verification | null, name: string) {
     this.name = name
     this.#transport = transport
+    this.#verification = verification
   }
 
   /** Creates an item; it is given an id where it has none. */
@@ -83,10 +75,12 @@ export class DatabaseClient<Item extends object> {
     options: RequestOptions = {},
   ): Promise<Written> {
     const call = { method: 'POST', path: this.#path(), body: item, ...options }
-    return this.#transport.write(call, async (reply) => {
+    const written = await this.#transport.write(call, async (reply) => {
       const { id } = await jsonOf<{ id: string }>(reply)
       return writtenIn(reply, id)
     })
+    await this.#verification?.written(this.name, written.id, written.position, false)
+    return written
   }
 
   /** Creates all `items`, or none of them; resolves to their ids. */
@@ -100,20 +94,26 @@ export class DatabaseClient<Item extends object> {
 
   /**
    * The item, or null when there is none; with `at`, as it was when the block of this height was the
-   * last one.
+   * last one. Where the client verifies: as the node has proven it.
    */
   async read(
     id: string,
     options: RequestOptions & { readonly at?: number | undefined } = {},
   ): Promise<Read<Item> | null> {
     const { at, ...rest } = options
-    const call = { method: 'GET', path: this.#path(id), query: { at }, ...rest }
+    const path = this.#path(id)
+    if (this.#verification !== null && at === undefined) {
+      return readOf(await this.#verification.read(this.name, id, rest))
+    }
+    const call = { method: 'GET', path, query: { at }, isProven: true, ...rest }
     try {
-      return await this.#transport.read(call, async (reply) => {
+      const told = await this.#transport.read(call, async (reply) => {
         const { item } = await jsonOf<{ item: Stored<Item> }>(reply)
         const { position, etag } = writtenIn(reply, id)
         return { item, position, etag }
       })
+      if (this.#verification === null || at === undefined) return told
+      return readOf(await this.#verification.readAt(this.name, id, at, told.position, rest))
     } catch (error) {
       if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return null
       throw error
@@ -150,7 +150,18 @@ export class DatabaseClient<Item extends object> {
    * of the filter's own, what is changed during the loop may be met twice or not at all.
    */
   async *query(options: QueryOptions = {}): AsyncGenerator<Stored<Item>> {
-    for await (const { docs } of this.#pages(options, true)) yield* docs
+    if (this.#verification === null) {
+      for await (const { docs } of this.#pages(options, true)) yield* docs
+      return
+    }
+    // The node chooses; what it has chosen is read whole, with its proof.
+    if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
+    for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
+      for (const id of items) {
+        const read = await this.read(id, { signal: options.signal })
+        if (read !== null) yield read.item
+      }
+    }
   }
 
   /** The ids alone. */
@@ -160,10 +171,17 @@ export class DatabaseClient<Item extends object> {
 
   /** What became of the item, the oldest revision first; also of a deleted one. */
   async *history(id: string, options: RequestOptions = {}): AsyncGenerator<Revision<Item>> {
+    const told = this.#history(id, options)
+    if (this.#verification === null) yield* told
+    else yield* this.#verification.history(this.name, id, told, options)
+  }
+
+  async *#history(id: string, options: RequestOptions): AsyncGenerator<Revision<Item>> {
     let cursor: string | undefined
     do {
       const query = { limit: PAGE, cursor }
-      const call = { method: 'GET', path: `${this.#path(id)}/history`, query, ...options }
+      const path = `${this.#path(id)}/history`
+      const call = { method: 'GET', path, query, isProven: true, ...options }
       const page = await this.#transport.read(
         call,
         jsonOf<{ history: readonly Revision<Item>[]; cursor: string | null }>,
@@ -178,7 +196,10 @@ export class DatabaseClient<Item extends object> {
     return new AttachmentsClient(this.#transport, this.name, id)
   }
 
-  async *#pages(options: QueryOptions, docs: boolean): AsyncGenerator<Page<Stored<Item>>> {
+  async *#pages(
+    options: QueryOptions & Pick<Call, 'isProven'>,
+    docs: boolean,
+  ): AsyncGenerator<Page<Stored<Item>>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
     const pageMax = Math.min(Math.max(pageSize, 1), PAGE_MAX)
     // An order of its own has no place after an item, only after a number of them.
@@ -233,10 +254,12 @@ export class DatabaseClient<Item extends object> {
   ): Promise<Written> {
     if (ifMatch !== undefined) headers['if-match'] = ifMatch
     const call = { method, path: this.#path(id), body, headers, ...rest }
-    return this.#transport.write(call, async (reply) => {
+    const written = await this.#transport.write(call, async (reply) => {
       await jsonOf(reply)
       return writtenIn(reply, id)
     })
+    await this.#verification?.written(this.name, id, written.position, method === 'DELETE')
+    return written
   }
 
   #path(id?: string): string {
@@ -248,6 +271,13 @@ export class DatabaseClient<Item extends object> {
 /** No other members: a limit or an offset in there would not be that of a page. */
 function filterText({ where, order, fields }: QueryFilter): string {
   return JSON.stringify({ where, order, fields })
+}
+
+/** Its type is the statement of the caller, as for any read. */
+function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
+  if (read === null) return null
+  const { item, position } = read
+  return { item: item as Stored<Item>, position, etag: `"${position}"` }
 }
 
 function writtenIn({ headers }: Response, id: string): Written {

@@ -7,11 +7,11 @@ export type {
   QueryFilter,
   QueryOptions,
   Read,
-  Revision,
-  Stored,
   Written,
 } from './database.ts'
-export { ClientError } from './error.ts'
+export { ClientError, VerificationError } from './error.ts'
 export { type ChangeRequest, LedgerClient, type Recorded } from './ledger.ts'
 export type { Operations } from './operations/all.ts'
+export type { Revision, Stored } from './revision.ts'
 export type { ClientOptions, Content, RequestOptions } from './transport.ts'
+export type { CheckpointPlace, VerifyOptions } from './verify-options.ts'

@@ -9,6 +9,7 @@ import {
   type RequestOptions,
   Transport,
 } from './transport.ts'
+import { Verification } from './verification.ts'
 
 /** A change in a list that is made as a whole: `method` is that of its entry. */
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
@@ -19,15 +20,19 @@ export type Recorded = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
 /** A ledger database, by its address. All methods fail with ClientError. */
 export class LedgerClient {
   readonly #transport: Transport
+  readonly #verification: Verification | null
   #serverId: number | null = null
 
-  /** `url` is where the node listens. Errors: TypeError when it is no URL. */
+  /** `url` is where the node listens. Errors: TypeError when it is no URL, or the key to verify with is none. */
   constructor(url: string | URL, options: ClientOptions = {}) {
     this.#transport = new Transport(url, options)
+    const { verify } = options
+    this.#verification = verify === undefined ? null : new Verification(this.#transport, verify)
   }
 
-  /** The server id of the node. */
+  /** The server id of the node; where it is verified, that of its key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
+    if (this.#verification !== null) return this.#verification.serverId
     this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
     return this.#serverId
   }
@@ -39,7 +44,7 @@ export class LedgerClient {
 
   /** A database by its name, with the type that its items have; asks the node nothing. */
   database<Item extends object = Record<string, unknown>>(name: string): DatabaseClient<Item> {
-    return new DatabaseClient(this.#transport, name)
+    return new DatabaseClient(this.#transport, this.#verification, name)
   }
 
   /** Creates a database. */
@@ -50,12 +55,16 @@ export class LedgerClient {
   /** Deletes a database with its items; the ledger keeps every entry. */
   async deleteDatabase(name: string, options: RequestOptions = {}): Promise<void> {
     await this.request('DELETE /api/{db}', { path: { db: name } }, options)
+    await this.#verification?.databaseDeleted(name)
   }
 
   /** Makes all `changes`, of any databases, in one block, or none of them. */
   async record(changes: readonly ChangeRequest[], options: RequestOptions = {}): Promise<Recorded> {
     const body = { entries: changes }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
+    for (const { method, db } of changes) {
+      if (method === 'delete_db') await this.#verification?.databaseDeleted(db)
+    }
     return { block, results }
   }
 

@@ -1,5 +1,6 @@
 import { backOffMs, MACHINE_TIMING, type Timing } from './back-off.ts'
-import { ClientError, isPassing } from './error.ts'
+import { ClientError, isPassing, unverifiable } from './error.ts'
+import type { VerifyOptions } from './verify-options.ts'
 
 /** How a node is reached. */
 export interface ClientOptions {
@@ -11,6 +12,8 @@ export interface ClientOptions {
   readonly retries?: number | undefined
   readonly fetch?: typeof globalThis.fetch
   readonly timing?: Timing
+  /** Believe only what the node proves; what cannot be proven is not read at all. */
+  readonly verify?: VerifyOptions | undefined
 }
 
 /** What a request may say of itself. */
@@ -42,6 +45,8 @@ export interface Call extends RequestOptions {
   readonly content?: Content
   /** What may take as long as it takes: sending the content, or reading the reply once it has begun. */
   readonly lasts?: 'content' | 'reply'
+  /** The caller proves what it takes from the reply; else a verifying client does not read it. */
+  readonly isProven?: boolean
 }
 
 const TIMEOUT_MS = 30_000
@@ -62,6 +67,7 @@ export class Transport {
   readonly #timeoutMs: number
   readonly #retries: number
   readonly #fetch: typeof globalThis.fetch
+  readonly #verifies: boolean
 
   /** Errors: TypeError when `url` is none. */
   constructor(url: string | URL, options: ClientOptions) {
@@ -72,11 +78,18 @@ export class Transport {
     this.#retries = Math.min(options.retries ?? RETRIES, RETRIES_MAX)
     // Browsers want it to be called as their own.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+    this.#verifies = options.verify !== undefined
     this.timing = options.timing ?? MACHINE_TIMING
   }
 
-  /** The reply to a read, taken by `take`. Every read of the client goes through here. */
-  read<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
+  /**
+   * The reply to a read, taken by `take`. Every read of the client goes through here, so that none is
+   * believed by a client that verifies unless it is proven. Errors: UNVERIFIABLE for such a read.
+   */
+  async read<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
+    if (this.#verifies && call.isProven !== true) {
+      throw unverifiable(`GET ${call.path}`)
+    }
     return this.#repeated(call, call.headers ?? {}, take)
   }
 

@@ -10,12 +10,25 @@ import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 const EVENT =
   'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
 
+/** A proof file of another item than the one that was proven. */
+function withOtherItem(file: string): string {
+  return file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
+    const extra = Buffer.from(encoded, 'base64').toString().replace('"n":2', '"n":3')
+    return `extra ${Buffer.from(extra).toString('base64')}`
+  })
+}
+
 /** Serves a page, the client as modules, a feed of one event, and the node behind them. */
-async function answer(node: LedgerNode, request: IncomingMessage, response: ServerResponse) {
+async function answer(
+  node: LedgerNode,
+  request: IncomingMessage,
+  response: ServerResponse,
+  lies: boolean,
+) {
   const path = request.url ?? ''
   if (path === '/page') {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>x</title>')
-  } else if (path.startsWith('/client/')) {
+  } else if (/^\/(client|chain|base)\//.test(path)) {
     const source = readFileSync(new URL(`../../src${path}`, import.meta.url), 'utf8')
     response.writeHead(200, { 'content-type': 'text/javascript' })
     response.end(stripTypeScriptTypes(source))
@@ -36,13 +49,18 @@ async function answer(node: LedgerNode, request: IncomingMessage, response: Serv
         }),
       ),
     )
-    response.end(reply.text)
+    response.end(lies ? withOtherItem(reply.text) : reply.text)
   }
 }
 
 it('the client works in a browser as it does in Node', async () => {
   const node = await startLedgerNode()
-  const server = createServer((request, response) => void answer(node, request, response))
+  // From `/lie` on, proofs are of what was not recorded.
+  let lies = false
+  const server = createServer((request, response) => {
+    lies ||= request.url === '/lie'
+    void answer(node, request, response, lies)
+  })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   const browser = await launchBrowser()
   onTestFinished(async () => {
@@ -67,12 +85,26 @@ it('the client works in a browser as it does in Node', async () => {
     const refused = await fruit.create({ id: '台' }).catch((error) => [error instanceof ClientError, error.code])
     const changes = []
     for await (const change of ledger.changes()) { changes.push(change.entry.db); break }
-    return { position: written.position, items, refused, changes }
+    const verify = {
+      key: (await (await fetch('/api/ledgers/' + (await ledger.serverId()) + '/vkey')).text()).trim(),
+      checkpoint: {
+        get: () => localStorage.getItem('checkpoint'),
+        set: (note) => localStorage.setItem('checkpoint', note),
+      },
+    }
+    const read = async () =>
+      (await new LedgerClient(location.origin, { verify }).database('fruit').read('台'))?.item
+    const proven = await read()
+    await fetch('/lie')
+    const caught = await read().catch((error) => [error.name, error.code])
+    return { position: written.position, items, refused, changes, proven, caught }
   })()`)
   expect(seen).toEqual({
     position: '1.0',
     items: [{ id: '台', n: 2 }],
     refused: [true, 'ITEM_EXISTS'],
     changes: ['台'],
+    proven: { id: '台', n: 2 },
+    caught: ['VerificationError', 'PROOF_WRONG'],
   })
 })

@@ -6,35 +6,22 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { operationFiles } from '../../scripts/make-client-types.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
 interface Example {
   readonly code: string
   /** What stands under it as its output. */
   readonly output: string
-  /** An operation that a node must have; null for those that every node has. */
-  readonly needs: string | null
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const CLIENT = join(ROOT, 'src/client/index.ts')
 const run = promisify(execFile)
-const operations = [...(await operationFiles()).values()].join('\n')
-/** Whether a node of this version has what an example is about. */
-function isThere(needs: string): boolean {
-  // No operation of their own: a parameter, and a header.
-  if (needs === 'GET /api/{db}?filter') return /^ +filter\?: /m.test(operations)
-  if (needs === 'IF-MATCH') return operations.includes('/history')
-  return operations.includes(`'${needs}'`)
-}
 
 function examplesOf(page: string): Example[] {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
-  const blocks = text.matchAll(
-    /^```ts(?: needs="([^"]+)")?\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms,
-  )
-  return [...blocks].map(([, needs = null, code = '', output = '']) => ({ code, output, needs }))
+  const blocks = text.matchAll(/^```ts\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)
+  return [...blocks].map(([, code = '', output = '']) => ({ code, output }))
 }
 
 function programOf(examples: readonly Example[]): string {
@@ -43,9 +30,8 @@ function programOf(examples: readonly Example[]): string {
 }
 
 describe.each(['docs/reference/client.md', 'README.md'])('%s', (page) => {
-  const all = examplesOf(page)
-  const examples = all.filter(({ needs }) => needs === null || isThere(needs))
-  it.skipIf(all.length === 0)('prints what it says', async () => {
+  const examples = examplesOf(page)
+  it.skipIf(examples.length === 0)('prints what it says', async () => {
     const node = await startLedgerNode()
     const program = join(temporaryFolder(), 'example.mts')
     writeFileSync(program, programOf(examples).replaceAll('http://127.0.0.1:4126', node.url))
@@ -55,10 +41,10 @@ describe.each(['docs/reference/client.md', 'README.md'])('%s', (page) => {
     await node.close()
     expect(stdout).toBe(examples.map(({ output }) => output).join(''))
   })
-  it.skipIf(all.length === 0)('has the types that it is written for', async () => {
+  it.skipIf(examples.length === 0)('has the types that it is written for', async () => {
     const folder = temporaryFolder()
     const program = join(folder, 'example.mts')
-    writeFileSync(program, programOf(all))
+    writeFileSync(program, programOf(examples))
     const options = { extends: join(ROOT, 'tsconfig.json'), include: [program] }
     const types = { typeRoots: [join(ROOT, 'node_modules/@types')] }
     writeFileSync(
@@ -71,10 +57,4 @@ describe.each(['docs/reference/client.md', 'README.md'])('%s', (page) => {
     )
     expect(stdout).toBe('')
   })
-  for (const { needs } of all) {
-    if (needs === null) continue
-    it.skipIf(!isThere(needs))(`shows what needs ${needs}`, () => {
-      expect(examples.map((example) => example.needs)).toContain(needs)
-    })
-  }
 })

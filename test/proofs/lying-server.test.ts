@@ -4,13 +4,12 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
-  type Fetch,
   nodeCrypto,
   nodeSha256,
   type ProofErrorCode,
-  VerifyingReader,
   verifierKeyOf,
 } from '../../src/chain/index.ts'
+import { type Fetch, VerifyingReader } from '../../src/chain/portable.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
 const asking =
@@ -71,18 +70,17 @@ it('believes a server that tells the truth, over changes, and keeps its newest h
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1), ...fillers(5)])
   const { reader } = await readerOf(node)
-  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(1))
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
   expect(await reader.readItem('fruit', 'none')).toBeNull()
   for (let price = 2; price < 8; price += 1) {
     await node.send('POST', '/api/fruit/plum', plum(price))
-    expect(await reader.readItem('fruit', 'plum')).toEqual(plum(price))
+    expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(price))
   }
   expect(await Promise.all([reader.readItem('fruit', 'plum'), reader.refresh()])).toHaveLength(2)
   expect(reader.checkpoint?.size).toBe(13)
   const next = await readerOf(node, reader.checkpoint)
-  expect(await next.reader.readItem('fruit', 'plum')).toEqual(plum(7))
+  expect((await next.reader.readItem('fruit', 'plum'))?.item).toEqual(plum(7))
   await node.send('DELETE', '/api/fruit/plum')
-  reader.forget('fruit', 'plum')
   expect(await reader.readItem('fruit', 'plum')).toBeNull()
   await node.close()
 })
@@ -134,7 +132,7 @@ it('catches a changed old block, a dropped one, a fork, a roll-back and another 
   await record(forked, [plum(1), ...fillers(6)])
   await record(other, [plum(1), ...fillers(9)])
   const { reader, asked } = await readerOf(truth)
-  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(1))
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(1))
   const seen = reader.checkpoint
   const saidBy = (node: LedgerNode) => {
     asked.fetch = asking(node)
@@ -153,7 +151,7 @@ it('catches a changed old block, a dropped one, a fork, a roll-back and another 
   )
   await record(truth, [filler(77)])
   // A proof of it needs a head that covers it; the head alone may be a little older.
-  expect(await reader.readItem('fruit', 'filler-77')).toEqual(filler(77))
+  expect((await reader.readItem('fruit', 'filler-77'))?.item).toEqual(filler(77))
   asked.fetch = async () => rolledBack
   expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
   for (const node of [truth, changed, dropped, forked, other]) await node.close()
@@ -166,7 +164,7 @@ it('catches a stale proof: one from before, and an older revision under the newe
   const before = await asking(node)('/api/fruit/plum/proof')
   await node.send('POST', '/api/fruit/plum', plum(2))
   const { reader, asked } = await readerOf(node)
-  expect(await reader.readItem('fruit', 'plum')).toEqual(plum(2))
+  expect((await reader.readItem('fruit', 'plum'))?.item).toEqual(plum(2))
   asked.fetch = async () => before
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('LOG_ROLLED_BACK')
   await record(node, [filler(1)])

@@ -14,6 +14,7 @@ export type ProofErrorCode =
   | 'LOG_BROKEN' // entries, hashes and head of a log do not fit each other
   | 'ITEM_OTHER' // a proof of something else than was asked for
   | 'ITEM_STALE' // an older revision than one that was seen
+  | 'ITEM_ERASED' // what was asked for was erased: its content can be neither shown nor proven
   | 'SERVER_FAILED' // no answer that could be verified
 
 /** Thrown by whatever verifies; the message says what does not hold. */

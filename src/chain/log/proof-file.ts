@@ -117,6 +117,11 @@ export async function verifyProofFile(
   return { serverId, height, index, entry, timestamp, checkpoint }
 }
 
+/** The signed note at the end of a proof file. */
+export function noteOf(file: string): string {
+  return file.slice(file.indexOf('\n\n') + 2)
+}
+
 function parseFile(file: string): { extra: string; height: number; path: Hashes; note: string } {
   const end = file.indexOf('\n\n')
   const lines = file.slice(0, end).split('\n')
@@ -138,7 +143,7 @@ function parseFile(file: string): { extra: string; height: number; path: Hashes;
     extra: fromUtf8(extra),
     height: Number(index),
     path: path.filter((hash) => hash !== null),
-    note: file.slice(end + 2),
+    note: noteOf(file),
   }
 }
 

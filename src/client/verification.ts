@@ -1,0 +1,202 @@
+import {
+  type Crypto,
+  isBefore,
+  openCheckpoint,
+  type Place,
+  ProofError,
+  type ProvenEntry,
+  portableSha256,
+  VerifyingReader,
+  type VerifySignature,
+  verifierKeyOf,
+  webVerifySignature,
+} from '../chain/portable.ts'
+import { ClientError, VerificationError } from './error.ts'
+import type { Revision, Stored } from './revision.ts'
+import type { RequestOptions, Transport } from './transport.ts'
+import type { VerifyOptions } from './verify-options.ts'
+
+/** A revision of an item that the node has proven. */
+export interface ProvenRevision {
+  readonly item: Readonly<Record<string, unknown>>
+  readonly position: string
+}
+
+const DENIALS: ReadonlySet<string> = new Set([
+  ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
+  ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
+])
+
+/** Reads by proofs. Everything that does not hold is a VerificationError. */
+export class Verification {
+  readonly serverId: number
+  readonly #transport: Transport
+  readonly #options: VerifyOptions
+  readonly #crypto: Crypto
+  #reader: Promise<VerifyingReader> | null = null
+
+  /** Errors: TypeError when the key is none of a node. */
+  constructor(transport: Transport, options: VerifyOptions) {
+    this.#transport = transport
+    this.#options = options
+    this.#crypto = { sha256: portableSha256, verifySignature: checking(options.verifySignature) }
+    this.serverId = serverIdIn(options.key)
+  }
+
+  /** The current revision, or null: see `VerifyingReader.readItem`. */
+  async read(db: string, id: string, { signal }: RequestOptions): Promise<ProvenRevision | null> {
+    return this.#proving(async (reader) => {
+      const read = await reader.readItem(db, id, signal)
+      return read && { item: read.item, position: `${read.height}.${read.index}` }
+    })
+  }
+
+  /** The revision that the node says was current at a height. */
+  async readAt(
+    db: string,
+    id: string,
+    at: number,
+    position: string,
+    { signal }: RequestOptions,
+  ): Promise<ProvenRevision> {
+    return this.#proving(async (reader) => {
+      const seen = reader.seen(db, id)
+      const { height, index, entry } = await reader.readEntry(db, id, position, signal)
+      if (height > at) throw new ProofError('ITEM_OTHER', `${position} is later than block ${at}`)
+      if (seen !== null && seen.height <= at && isBefore({ height, index }, seen)) {
+        throw new ProofError('ITEM_STALE', `a later revision than ${position} was seen`)
+      }
+      return { item: itemIn(entry, position), position }
+    })
+  }
+
+  /**
+   * The revisions that the node tells of, each as its proof shows it, in the order of the chain and up
+   * to the last one that was seen. One that was left out in between is not missed.
+   */
+  async *history<Item>(
+    db: string,
+    id: string,
+    told: AsyncIterable<Revision<Item>>,
+    { signal }: RequestOptions,
+  ): AsyncGenerator<Revision<Item>> {
+    const seen = (await this.#opened()).seen(db, id)
+    let last: Place = { height: -1, index: 0 }
+    for await (const { position, timestamp, method } of told) {
+      const proven = await this.#proving((reader) => reader.readEntry(db, id, position, signal))
+      if (!isBefore(last, proven)) {
+        throw new VerificationError('ITEM_STALE', `the history goes back to ${position}`)
+      }
+      last = proven
+      yield proven.entry === null
+        ? { position, timestamp, method, erased: true }
+        : revisionOf(proven.entry, position, proven.timestamp ?? timestamp)
+    }
+    if (seen === null || !isBefore(last, seen)) return
+    throw new VerificationError('ITEM_STALE', 'the history ends before a revision that was seen')
+  }
+
+  /** What was recorded for this client: no older revision is believed from now on. */
+  async written(db: string, id: string, position: string, isDeleted: boolean): Promise<void> {
+    const [height = Number.NaN, index = Number.NaN] = position.split('.').map(Number)
+    if (!Number.isSafeInteger(height) || !Number.isSafeInteger(index)) return
+    const reader = await this.#opened()
+    reader.note(db, id, { height, index }, isDeleted)
+  }
+
+  /** Its items may be gone. */
+  async databaseDeleted(db: string): Promise<void> {
+    const reader = await this.#opened()
+    reader.forgetDatabase(db)
+  }
+
+  async #proving<Result>(read: (reader: VerifyingReader) => Promise<Result>): Promise<Result> {
+    try {
+      return await read(await this.#opened())
+    } catch (error) {
+      if (!(error instanceof ProofError)) throw error
+      throw new VerificationError(error.code, error.message, { cause: error })
+    }
+  }
+
+  /** Begins with the head that was kept; what cannot be opened with the key is not passed over. */
+  #opened(): Promise<VerifyingReader> {
+    this.#reader ??= this.#open().catch((error) => {
+      this.#reader = null
+      if (!(error instanceof ProofError)) throw error
+      throw new VerificationError(error.code, `the kept checkpoint: ${error.message}`, {
+        cause: error,
+      })
+    })
+    return this.#reader
+  }
+
+  async #open(): Promise<VerifyingReader> {
+    const { key: text, checkpoint: place } = this.#options
+    const key = verifierKeyOf(portableSha256, text)
+    const kept = (await place.get()) ?? null
+    return new VerifyingReader({
+      crypto: this.#crypto,
+      key,
+      checkpoint: kept === null ? null : await openCheckpoint(this.#crypto, key, kept),
+      keep: async (note) => place.set(note),
+      fetch: (path, signal) => this.#fetch(path, signal),
+    })
+  }
+
+  async #fetch(path: string, signal: AbortSignal | undefined) {
+    try {
+      return await this.#transport.read(
+        { method: 'GET', path, signal, isProven: true },
+        async (reply) => ({ status: reply.status, text: await reply.text() }),
+      )
+    } catch (error) {
+      // Refusals that say something about what is asked for, which the reader holds against what it knows.
+      if (!(error instanceof ClientError) || !DENIALS.has(error.code)) throw error
+      return { status: error.status, text: '' }
+    }
+  }
+}
+
+/** Its type is the statement of the caller, as for any read. */
+function revisionOf<Item>(
+  { method, item }: NonNullable<ProvenEntry['entry']>,
+  position: string,
+  timestamp: number,
+): Revision<Item> {
+  const told = { position, timestamp, method: String(method) }
+  return item === undefined ? told : { ...told, item: item as unknown as Stored<Item> }
+}
+
+/** The item of an entry that sets one. Errors: ProofError. */
+function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
+  if (entry === null) throw new ProofError('ITEM_ERASED', `the revision ${position} was erased`)
+  const { item, method } = entry
+  const isSet = method === 'create_item' || method === 'update_item'
+  if (isSet && typeof item === 'object' && item !== null && !Array.isArray(item)) return item
+  throw new ProofError('ITEM_OTHER', `the entry ${position} sets no item`)
+}
+
+function serverIdIn(key: string): number {
+  try {
+    const { name } = verifierKeyOf(portableSha256, key)
+    const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
+    if (serverId !== '') return Number(serverId)
+  } catch (error) {
+    throw new TypeError('verify.key is no verifier key', { cause: error })
+  }
+  throw new TypeError('verify.key is not the key of a node')
+}
+
+/** A check that cannot be made is an error of its own: nobody has lied. */
+function checking(verify: VerifySignature = webVerifySignature): VerifySignature {
+  return async (publicKey, message, signature) => {
+    try {
+      return await verify(publicKey, message, signature)
+    } catch (error) {
+      throw new ClientError('SIGNATURES_UNSUPPORTED', 0, 'Ed25519 cannot be verified here', {
+        cause: error,
+      })
+    }
+  }
+}

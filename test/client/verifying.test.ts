@@ -1,0 +1,382 @@
+// The client in its verifying mode, before a server that lies: what it answers is proven, or it throws.
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { ClientError, LedgerClient, VerificationError } from '../../src/client/index.ts'
+import {
+  type LedgerNode,
+  type Reply,
+  startLedgerNode,
+  temporaryFolder,
+} from '../support/ledger-node.ts'
+import { collected, noted } from './fake-node.ts'
+
+type Said = Pick<Reply, 'status' | 'text'> & { headers?: Headers }
+type Lie = (path: string, honest: (path: string) => Promise<Said>) => Promise<Said>
+
+const plum = (price: number) => ({ id: 'plum', price })
+const truth: Lie = (path, honest) => honest(path)
+
+/** Stands before `node` and says what `lie` makes of its answers to reads. */
+async function lyingProxy(node: LedgerNode) {
+  const proxy = { url: '', lie: truth, paths: [] as string[], node }
+  const server = createServer(async (request, response) => {
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part)
+    const body = parts.length === 0 ? undefined : Buffer.concat(parts).toString()
+    const { method = '', url = '' } = request
+    proxy.paths.push(url)
+    const type: Record<string, string> =
+      body === undefined ? {} : { 'content-type': 'application/json' }
+    const honest = (path: string): Promise<Said> => proxy.node.send(method, path, body, type)
+    const said = await (method === 'GET' ? proxy.lie(url, honest) : honest(url))
+    for (const name of ['ledger-position', 'etag', 'content-type']) {
+      const value = said.headers?.get(name)
+      if (value) response.setHeader(name, value)
+    }
+    response.writeHead(said.status).end(said.text)
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  proxy.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return proxy
+}
+
+async function keyOf({ send, service }: LedgerNode): Promise<string> {
+  return (await send('GET', `/api/ledgers/${service.serverId}/vkey`)).text.trim()
+}
+
+/** A place to keep the head, as a browser or a file would be. */
+function memory(first: string | null = null) {
+  const place = {
+    note: first,
+    get: () => place.note,
+    set: (note: string) => {
+      place.note = note
+    },
+  }
+  return place
+}
+
+async function verifying(node: LedgerNode, place = memory()) {
+  const proxy = await lyingProxy(node)
+  const key = await keyOf(node)
+  const make = () =>
+    new LedgerClient(proxy.url, { timing: noted(), verify: { key, checkpoint: place } })
+  const ledger = make()
+  return { proxy, place, make, ledger, fruit: ledger.database<{ price: number }>('fruit') }
+}
+
+async function record(node: LedgerNode, items: readonly object[]): Promise<void> {
+  await node.send('POST', '/api/fruit')
+  for (const item of items) expect((await node.send('POST', '/api/fruit', item)).status).toBe(200)
+}
+
+async function startWith(items: readonly object[]): Promise<LedgerNode> {
+  const node = await startLedgerNode()
+  onTestFinished(() => node.close())
+  await record(node, items)
+  return node
+}
+
+/** Nodes that share one key, each with its own folder. */
+async function sameKeyNodes(histories: readonly (readonly object[])[]): Promise<LedgerNode[]> {
+  const first = temporaryFolder()
+  const nodes: LedgerNode[] = []
+  for (const items of histories) {
+    const folder = nodes.length === 0 ? first : join(temporaryFolder(), 'data')
+    if (nodes.length > 0) {
+      mkdirSync(folder)
+      copyFileSync(join(first, 'node.key'), join(folder, 'node.key'))
+    }
+    const node = await startLedgerNode({ folder })
+    onTestFinished(() => node.close())
+    await record(node, items)
+    nodes.push(node)
+  }
+  return nodes
+}
+
+async function outcome(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => 'believed',
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(VerificationError)
+      return error instanceof ClientError ? error.code : null
+    },
+  )
+}
+
+const fillers = (count: number) => Array.from({ length: count }, (_, n) => ({ id: `filler-${n}` }))
+
+it('answers as it does without verifying while the node tells the truth', async () => {
+  const node = await startWith([])
+  const { ledger, fruit, proxy } = await verifying(node)
+  expect(await ledger.serverId()).toBe(node.service.serverId)
+  expect(await fruit.read('plum')).toBeNull()
+  const { position } = await fruit.create(plum(1))
+  const first = await fruit.read('plum')
+  expect(first).toEqual({ item: plum(1), position, etag: `"${position}"` })
+  await fruit.patch('plum', { price: 2 }, { ifMatch: first?.etag })
+  proxy.paths.length = 0
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+  expect(proxy.paths.length).toBe(2)
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+  expect(proxy.paths.length).toBe(3)
+  expect((await fruit.read('plum', { at: 1 }))?.item).toEqual(plum(1))
+  expect(await fruit.read('plum', { at: 0 })).toBeNull()
+  await fruit.create({ id: 'fig', price: 9 })
+  expect(await collected(fruit.query())).toEqual([plum(2), { id: 'fig', price: 9 }])
+  const filter = { where: { price: 9 }, order: 'price ASC' }
+  expect(await collected(fruit.query({ filter }))).toEqual([{ id: 'fig', price: 9 }])
+  await fruit.delete('plum')
+  expect(await fruit.read('plum')).toBeNull()
+  await fruit.create(plum(5))
+  expect((await fruit.read('plum'))?.item).toEqual(plum(5))
+  expect(await collected(fruit.history('plum'))).toEqual(
+    (await node.send('GET', '/api/fruit/plum/history')).json.history,
+  )
+  await ledger.deleteDatabase('fruit')
+  expect(await fruit.read('plum')).toBeNull()
+})
+
+it('believes that an item which others have deleted is gone, by the proof of its deletion', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, proxy } = await verifying(node)
+  expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+  const current = await node.send('GET', '/api/fruit/plum/proof')
+  const denied: Said = { status: 404, text: '{"status":false}' }
+  proxy.lie = async (path, honest) => (path.endsWith('/proof') ? denied : honest(path))
+  expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+  // An entry that is no deletion, told to be one.
+  proxy.lie = async (path, honest) => {
+    if (path.endsWith('/proof')) return denied
+    const said = await honest(path)
+    return { ...said, text: said.text.replace('create_item', 'delete_item') }
+  }
+  expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+  proxy.lie = truth
+  await node.send('DELETE', '/api/fruit/plum')
+  expect(await fruit.read('plum')).toBeNull()
+  expect(await fruit.read('plum')).toBeNull()
+  await node.send('POST', '/api/fruit', { id: 'other' })
+  expect((await fruit.read('other'))?.item).toEqual({ id: 'other' })
+  proxy.lie = async () => current
+  expect(await outcome(fruit.read('plum'))).toBe('LOG_ROLLED_BACK')
+  proxy.lie = (path, honest) => honest(path.endsWith('/proof') ? `${path}?position=1.0` : path)
+  expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+})
+
+it('catches a changed item', async () => {
+  const node = await startWith([plum(1), { id: 'fig', price: 1 }])
+  const { fruit, proxy } = await verifying(node)
+  const inExtra =
+    (from: string, to: string): Lie =>
+    async (path, honest) => {
+      const said = await honest(path)
+      const text = said.text.replace(/^extra (\S+)$/m, (_, encoded: string) => {
+        const extra = Buffer.from(encoded, 'base64').toString().replace(from, to)
+        return `extra ${Buffer.from(extra).toString('base64')}`
+      })
+      return { ...said, text }
+    }
+  proxy.lie = inExtra('"price":1', '"price":2')
+  expect(await outcome(fruit.read('plum'))).toBe('PROOF_WRONG')
+  proxy.lie = (_, honest) => honest('/api/fruit/fig/proof')
+  expect(await outcome(fruit.read('plum'))).toBe('ITEM_OTHER')
+  for (const text of ['', '{"status":true}', 'c2sp.org/tlog-proof@v1\n\n\n']) {
+    proxy.lie = async () => ({ status: 200, text })
+    expect(await outcome(fruit.read('plum'))).toBe('PROOF_MALFORMED')
+  }
+  proxy.lie = truth
+  expect(await outcome(fruit.read('plum'))).toBe('believed')
+})
+
+it('catches a changed old block, a dropped block, a forked chain and another key', async () => {
+  const [node, changed, dropped, forked] = await sameKeyNodes([
+    [plum(1), ...fillers(6)],
+    [plum(2), ...fillers(9)],
+    [plum(1), ...fillers(9).slice(1)],
+    [plum(1), ...fillers(6)],
+  ])
+  if (!node || !changed || !dropped || !forked) throw new Error('too few nodes')
+  const other = await startWith([plum(1), ...fillers(9)])
+  const { fruit, proxy, place, make } = await verifying(node)
+  expect((await fruit.read('plum'))?.item).toEqual(plum(1))
+  const kept = place.note
+  const cases = [
+    [changed, 'LOG_FORKED'],
+    [dropped, 'LOG_FORKED'],
+    [forked, 'LOG_FORKED'],
+    [other, 'NOTE_UNSIGNED'],
+    [node, 'believed'],
+  ] as const
+  for (const [liar, code] of cases) {
+    proxy.node = liar
+    expect(await outcome(fruit.read('plum'))).toBe(code)
+    // Also the next program sees it, by nothing but what was kept.
+    expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
+    expect(place.note).toBe(kept)
+  }
+})
+
+it('catches a checkpoint that is rolled back, also after a restart, and a stale proof', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, proxy, make } = await verifying(node)
+  const before = await node.send('GET', '/api/fruit/plum/proof')
+  await node.send('POST', '/api/fruit/plum', { price: 2 })
+  expect((await fruit.read('plum'))?.item).toEqual(plum(2))
+  proxy.lie = async () => before
+  expect(await outcome(fruit.read('plum'))).toBe('LOG_ROLLED_BACK')
+  expect(await outcome(make().database('fruit').read('plum'))).toBe('LOG_ROLLED_BACK')
+  proxy.lie = (path, honest) => honest(path.endsWith('/proof') ? `${path}?position=1.0` : path)
+  expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
+  // What this client has recorded itself is not taken back either, read or not.
+  await fruit.create({ id: 'fig', price: 1 })
+  await fruit.replace('fig', { price: 2 })
+  proxy.lie = async (path, honest) => {
+    const { json } = await node.send('GET', '/api/fruit/fig/history')
+    return honest(path.endsWith('/proof') ? `${path}?position=${json.history[0].position}` : path)
+  }
+  expect(await outcome(fruit.read('fig'))).toBe('ITEM_STALE')
+  proxy.lie = (path, honest) => honest(path.replace('at=4', 'at=3'))
+  expect(await outcome(fruit.read('fig', { at: 4 }))).toBe('ITEM_STALE')
+  proxy.lie = (path, honest) => honest(path.replace('at=3', 'at=4'))
+  expect(await outcome(fruit.read('fig', { at: 3 }))).toBe('ITEM_OTHER')
+})
+
+it('wants every longer log to be shown to continue the one before', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, proxy } = await verifying(node)
+  await fruit.read('plum')
+  await record(node, fillers(3))
+  const answers: [Said, string][] = [
+    [{ status: 200, text: '{"status":true,"proof":[]}' }, 'LOG_FORKED'],
+    [{ status: 200, text: 'no' }, 'PROOF_MALFORMED'],
+    [{ status: 404, text: '{"status":false,"code":"SIZE_UNKNOWN"}' }, 'SERVER_FAILED'],
+  ]
+  for (const [said, code] of answers) {
+    proxy.lie = async (path, honest) => (path.includes('consistency') ? said : honest(path))
+    expect(await outcome(fruit.read('filler-1'))).toBe(code)
+  }
+  // A node that is busy has not lied.
+  proxy.lie = async () => ({ status: 503, text: '{"status":false,"code":"LOG_BEHIND"}' })
+  await expect(fruit.read('plum')).rejects.toMatchObject({
+    name: 'ClientError',
+    code: 'LOG_BEHIND',
+  })
+})
+
+it('reads that run beside each other see the same log, whatever comes first', async () => {
+  const node = await startWith([plum(1)])
+  const { fruit, proxy, place } = await verifying(node)
+  await fruit.read('plum')
+  // The first answer is held back until a longer log has been seen.
+  const held = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  proxy.lie = async (path, honest) => {
+    const said = await honest(path)
+    if (path === '/api/fruit/plum/proof') {
+      asked.resolve()
+      await held.promise
+    }
+    return said
+  }
+  await record(node, fillers(1))
+  const late = fruit.read('plum')
+  await asked.promise
+  await record(node, [{ id: 'fig', price: 1 }])
+  expect((await fruit.read('fig'))?.item).toEqual({ id: 'fig', price: 1 })
+  const kept = place.note
+  held.resolve()
+  expect((await late)?.item).toEqual(plum(1))
+  expect(place.note).toBe(kept)
+  const all = await Promise.all(['plum', 'fig', 'filler-0', 'plum'].map((id) => fruit.read(id)))
+  expect(all.map((read) => read?.position)).toEqual(['1.0', '3.0', '2.0', '1.0'])
+})
+
+it('shows every revision of a history as it is proven, and says which are erased', async () => {
+  const node = await startWith([plum(1)])
+  for (const price of [2, 3]) await node.send('POST', '/api/fruit/plum', { price })
+  const { fruit, proxy } = await verifying(node)
+  const lying = async (lie: Lie) => {
+    proxy.lie = lie
+    return outcome(collected(fruit.history('plum')))
+  }
+  const replaced =
+    (from: string | RegExp, to: string): Lie =>
+    async (path, honest) => {
+      const said = await honest(path)
+      return path.includes('/history') ? { ...said, text: said.text.replace(from, to) } : said
+    }
+  // What is told beside the position does not matter: the proof is believed.
+  proxy.lie = replaced(/"price":2/, '"price":7')
+  const items = (await collected(fruit.history('plum'))).map(({ item }) => item?.price)
+  expect(items).toEqual([1, 2, 3])
+  expect(await lying(replaced('"2.0"', '"1.0"'))).toBe('ITEM_STALE')
+  expect(await lying(replaced('"2.0"', '"0.0"'))).toBe('SERVER_FAILED')
+  proxy.lie = truth
+  await fruit.read('plum')
+  expect(await lying(replaced(/,\{"position":"3.0".*\]/, ']'))).toBe('ITEM_STALE')
+  expect(await lying((path, honest) => honest(path.replace('position=2.0', 'position=1.0')))).toBe(
+    'ITEM_OTHER',
+  )
+  proxy.lie = truth
+  await node.send('POST', '/api/fruit/plum/erase', { positions: ['1.0'] })
+  const [first, second] = await collected(fruit.history('plum'))
+  expect(first).toMatchObject({ position: '1.0', erased: true })
+  expect(first).not.toHaveProperty('item')
+  expect(second).toMatchObject({ position: '2.0', item: plum(2) })
+  expect(await outcome(fruit.read('plum', { at: 1 }))).toBe('ITEM_ERASED')
+})
+
+it('reads nothing that cannot be proven', async () => {
+  const node = await startWith([plum(1)])
+  const { ledger, fruit, proxy } = await verifying(node)
+  proxy.paths.length = 0
+  const works = [
+    ledger.databases(),
+    collected(ledger.changes()),
+    ledger.request('GET /api/ledgers', { query: { serverid: '1' } }),
+    collected(fruit.ids()),
+    collected(fruit.query({ filter: { fields: ['price'] } })),
+    collected(fruit.attachments('plum').list()),
+    fruit.attachments('plum').get('a'),
+  ]
+  for (const work of works) expect(await outcome(work)).toBe('UNVERIFIABLE')
+  expect(proxy.paths).toEqual([])
+})
+
+it('wants the key of a node, a kept checkpoint that this key has signed, and Ed25519', async () => {
+  const node = await startWith([plum(1)])
+  const other = await startWith([plum(1)])
+  const key = await keyOf(node)
+  const clientOf = (options: {
+    key?: string
+    note?: string | null
+    verifySignature?: () => never
+  }) => {
+    const { note = null, ...rest } = options
+    return new LedgerClient(node.url, { verify: { key, checkpoint: memory(note), ...rest } })
+  }
+  for (const wrong of ['', 'x', key.slice(1), `${key}A`]) {
+    expect(() => clientOf({ key: wrong })).toThrow(TypeError)
+  }
+  const { text } = await other.send('GET', `/api/ledgers/${other.service.serverId}/checkpoint`)
+  const read = (client: LedgerClient) => outcome(client.database('fruit').read('plum'))
+  expect(await read(clientOf({ note: text }))).toBe('NOTE_UNSIGNED')
+  expect(await read(clientOf({ note: 'torn' }))).toBe('NOTE_MALFORMED')
+  const unable = () => {
+    throw new Error('none')
+  }
+  const failed = clientOf({ verifySignature: unable }).database('fruit').read('plum')
+  await expect(failed).rejects.toMatchObject({
+    name: 'ClientError',
+    code: 'SIGNATURES_UNSUPPORTED',
+  })
+})
