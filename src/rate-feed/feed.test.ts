@@ -97,7 +97,7 @@ describe('each source, played by a local server', () => {
   it.each(cases)(
     '$name: after $what the old good vector is kept',
     async ({ name, answer, code }) => {
-      const feed = await opened(name, {}, { get: loopbackGet(60) })
+      const feed = await opened(name, {}, { get: loopbackGet(code === 'TIMEOUT' ? 400 : 5_000) })
       stage.answer = send(PLAYED[name] ?? '')
       await feed.refresh()
       const before = await feed.detail()
