@@ -4,7 +4,7 @@ import { parseOnce } from './idempotency-key.ts'
 import { parsePrecondition } from './precondition.ts'
 import type { Once, Precondition, Terms } from './terms.ts'
 
-type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body'>
+type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw'>
 
 /**
  * The terms of a request that changes one item, or undefined when it has none, as most.
@@ -20,8 +20,22 @@ export function termsOfChange(request: Request, subject: string): Terms | undefi
 }
 
 /** The precondition of a request, or null when it has none. Errors: PRECONDITION_INVALID. */
-export function preconditionOf({ headers }: Pick<Request, 'headers'>): Precondition | null {
+export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Precondition | null {
+  if (!hasConditions(request.raw.rawHeaders)) return null
+  const { headers } = request
   return parsePrecondition(headers['if-match'], headers['if-none-match'])
+}
+
+/**
+ * Whether a header is called `If-…`. The headers are looked at as they came, because Node makes its
+ * object of them when it is first asked for one, which costs more than reading an item.
+ */
+function hasConditions(rawHeaders: readonly string[]): boolean {
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]
+    if (name?.charAt(2) === '-' && name.slice(0, 2).toLowerCase() === 'if') return true
+  }
+  return false
 }
 
 function termsOf(precondition: Precondition | null, once: Once | null): Terms | undefined {
