@@ -109,12 +109,14 @@ it(
     )
     await ledger.service.createDatabase('a')
     await ledger.service.createItems('a', [{ id: 'x' }, { id: 'y', list: [1] }])
+    let sent = 0
     let succeeded = 0
     await fc.assert(
       fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
         clock.time += 1
         // Together, so that they share blocks and are decided on each other.
         const replies = await Promise.all(list.map((request) => inject(app, request)))
+        sent += replies.length
         for (const [at, reply] of replies.entries()) {
           const { method = '', path = '', body } = list[at] ?? {}
           expectSound(`${method} ${path} ${body}`, reply, method)
@@ -123,7 +125,9 @@ it(
       }),
       amount(1_000, 12),
     )
-    expect(succeeded).toBeGreaterThan(100)
+    console.log(`${succeeded} of ${sent} requests were done`)
+    // How many there is time for depends on the machine; of those, some must reach the ledger.
+    expect(succeeded).toBeGreaterThan(sent / 20)
     expect(
       (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
         .status,
