@@ -45,7 +45,12 @@ const child = spawn(
   ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, join(root, program), ...rest],
   {
     stdio: 'inherit',
-    env: { ...process.env, PATH: bin + delimiter + process.env.PATH },
+    // Threads and child processes read the sources as they were compiled once: half the time of a start.
+    env: {
+      NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
+      ...process.env,
+      PATH: bin + delimiter + process.env.PATH,
+    },
   },
 )
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
