@@ -38,6 +38,8 @@ export interface RefusalReply {
 export interface HttpLimits {
   /** Longest request body in bytes; a longer one is refused with 413. */
   readonly bodyBytesMax: number
+  /** Bytes of long bodies that are held at a time, more are refused with 503; 256 MiB when absent. */
+  readonly bodiesBytesMax?: number
   /** Longest time from the first byte of a request to its last, milliseconds. */
   readonly requestTimeoutMs: number
   /** Connections held open at most, more are closed at once; 1,000 when absent. */

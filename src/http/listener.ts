@@ -4,6 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import { isUnhurried } from './arriving-body.ts'
+import { BodyRoom } from './body-room.ts'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
 import { CountedResponse } from './counted-response.ts'
@@ -93,6 +94,7 @@ export async function buildApp(
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const inFlight = new InFlight(app.server)
+  const room = new BodyRoom(component.limits.bodyBytesMax, component.limits.bodiesBytesMax)
   answerBareRequests(component, app.server)
   answerUpgrades(component, app.server, options.publicHosts)
   let closing = false
@@ -111,7 +113,10 @@ export async function buildApp(
       (component.sameOriginOnly
         ? crossOriginRefusal(raw.url ?? '', headers, options.publicHosts)
         : null) ??
-      encodingRefusal(headers)
+      encodingRefusal(headers) ??
+      (room.isCounted(headers) && request.routeOptions.config.streamsBody !== true
+        ? room.take(headers, reply.raw)
+        : null)
     if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)
   })

@@ -11,6 +11,10 @@ export interface FormHeaders {
   readonly origin: string | undefined
   /** `Content-Encoding`. */
   readonly encoding: string | undefined
+  /** `Content-Length`. */
+  readonly length: string | undefined
+  /** `Transfer-Encoding`. */
+  readonly transfer: string | undefined
 }
 
 const HOST_NOT_ONE: Refusal = {
@@ -34,6 +38,8 @@ export function formHeadersOf({ rawHeaders }: IncomingMessage): FormHeaders {
   let site: string | undefined
   let origin: string | undefined
   let encoding: string | undefined
+  let length: string | undefined
+  let transfer: string | undefined
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
@@ -42,13 +48,15 @@ export function formHeadersOf({ rawHeaders }: IncomingMessage): FormHeaders {
       hosts += 1
       host = joined(host, value)
     } else if (name.length === 6 && name.toLowerCase() === 'origin') origin = joined(origin, value)
-    else if (name.length === 14 && name.toLowerCase() === 'sec-fetch-site')
-      site = joined(site, value)
-    else if (name.length === 16 && name.toLowerCase() === 'content-encoding') {
+    else if (name.length === 14) {
+      const lower = name.toLowerCase()
+      if (lower === 'content-length') length = value
+      else if (lower === 'sec-fetch-site') site = joined(site, value)
+    } else if (name.length === 16 && name.toLowerCase() === 'content-encoding') {
       encoding = joined(encoding, value)
-    }
+    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') transfer = value
   }
-  return { hosts, host, site, origin, encoding }
+  return { hosts, host, site, origin, encoding, length, transfer }
 }
 
 function joined(before: string | undefined, value: string): string {

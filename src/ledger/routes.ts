@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { canonicalString } from '../base/canonical-json.ts'
-import { isJsonObject } from '../base/json.ts'
 import { positionText } from '../chain/index.ts'
 import { filterOf } from '../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
@@ -12,6 +11,7 @@ import { ItemQuery } from './history/schemas.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
 import type { ListRange } from './pages.ts'
 import { filteredReply } from './queries/filtered-reply.ts'
+import { create, isAbsent, objectOf, takenBody } from './request-body.ts'
 import {
   ChangesBody,
   ChangesReply,
@@ -32,10 +32,9 @@ import {
   TokenQuery,
   WrittenReply,
 } from './schemas.ts'
-import type { LedgerService, Written } from './service.ts'
+import type { LedgerService } from './service.ts'
 import { isNotModified } from './terms/precondition.ts'
 import { itemTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
-import type { Terms } from './terms/terms.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
@@ -110,10 +109,10 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:write' },
     },
     async (request, reply) => {
-      const { params, body, caller } = request
-      if (isAbsent(body)) demand(caller, { db: params.db, level: 'admin' })
+      const { params, caller } = request
+      if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
       const terms = termsOfChange(request, subjectOf(request))
-      const { written, text } = await create(ledger, params.db, body, terms)
+      const { written, text } = await create(ledger, params.db, takenBody(request), terms)
       return placed(reply, ledger, written).send(text)
     },
   )
@@ -136,33 +135,6 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       return placed(reply, ledger, written).send('{"status":true}')
     },
   )
-}
-
-/** Where a body is optional, its absence is shown as null; the bytes `null` were refused. */
-function isAbsent(body: unknown): body is undefined | null {
-  return body === undefined || body === null
-}
-
-/** The three meanings of `POST /api/{db}`, with the text of the reply. */
-async function create(
-  ledger: LedgerService,
-  db: string,
-  body: unknown,
-  terms: Terms | undefined,
-): Promise<{ written: Written; text: string }> {
-  if (isAbsent(body)) {
-    return { written: await ledger.createDatabase(db, terms), text: '{"status":true}' }
-  }
-  if (Array.isArray(body)) {
-    const written = await ledger.createItems(db, body, terms)
-    return {
-      written,
-      text: `{"status":true,"ids":[${written.ids.map(canonicalString).join(',')}]}`,
-    }
-  }
-  if (!isJsonObject(body)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
-  const written = await ledger.createItem(db, body, terms)
-  return { written, text: `{"status":true,"id":${canonicalString(written.id)}}` }
 }
 
 function itemRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -236,7 +208,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const terms = itemTermsOf(request, subjectOf(request))
-      const written = await ledger.updateItem(db, id, objectOf(request.body), terms)
+      const written = await ledger.updateItem(db, id, objectOf(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -250,7 +222,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const terms = itemTermsOf(request, subjectOf(request))
-      const written = await ledger.patchItem(db, id, objectOf(request.body), terms)
+      const written = await ledger.patchItem(db, id, objectOf(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -280,11 +252,6 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'at is the height of a block')
-}
-
-function objectOf(body: unknown) {
-  if (isJsonObject(body)) return body
-  throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
 }
 
 function chainRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -336,12 +303,11 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'token' },
     },
     async (request, reply) => {
-      const { body, caller } = request
-      for (const { method, db } of body.entries) {
-        demand(caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
+      for (const { method, db } of request.body.entries) {
+        demand(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
       const terms = termsOfChange(request, subjectOf(request))
-      const recorded = await ledger.recordChanges(body.entries, terms)
+      const recorded = await ledger.recordChanges(takenBody(request).entries, terms)
       const { height, blockId, position, ids } = recorded
       placed(reply, ledger, { position })
       return {

@@ -40,6 +40,11 @@ export interface Written {
   readonly blockId: string
 }
 
+/** Where changes were recorded, and the id of each one's item; null for a database. */
+interface Recorded<Id = string | null> extends Written {
+  readonly ids: readonly Id[]
+}
+
 /** Part of a database. */
 export interface ItemListRange extends ListRange {
   /** Only what was created after the item with this id. */
@@ -160,22 +165,21 @@ export class LedgerService {
    * Creates an item; `item` may be given an `id` here, which is returned.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  async createItem(db: string, item: JsonObject, terms?: Terms): Promise<Written & { id: string }> {
-    const operation = this.#creation(db, item)
-    const recorded = await this.#record([operation], terms)
-    return { ...recorded, id: recorded.ids[0] ?? operation.id }
+  createItem(db: string, item: JsonObject, terms?: Terms): Promise<Recorded<string>> {
+    return this.#create([this.#creation(db, item)], terms)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  async createItems(
-    db: string,
-    items: readonly Json[],
-    terms?: Terms,
-  ): Promise<Written & { ids: string[] }> {
+  createItems(db: string, items: readonly Json[], terms?: Terms): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
-    const recorded = await this.#record(operations, terms)
-    return { ...recorded, ids: recorded.ids.map(String) }
+    return this.#create(operations, terms)
+  }
+
+  /** Apart from what makes the operations, so that waiting does not hold the items as well. */
+  async #create(operations: UnitOfWork, terms?: Terms): Promise<Recorded<string>> {
+    const { ids, ...written } = await this.#record(operations, terms)
+    return { ...written, ids: ids.map(String) }
   }
 
   /**
@@ -208,19 +212,14 @@ export class LedgerService {
   }
 
   /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
-  async recordChanges(
-    changes: readonly Change[],
-    terms?: Terms,
-  ): Promise<Written & { ids: (string | null)[] }> {
+  recordChanges(changes: readonly Change[], terms?: Terms): Promise<Recorded> {
     refuseTooMany(changes)
-    return this.#record(
-      changes.map((change) => this.#operationOf(change)),
-      terms,
-    )
+    const unit = changes.map((change) => this.#operationOf(change))
+    return this.#record(unit, terms)
   }
 
   /** Records `unit`; `ids` has one for each operation, null for a database. */
-  async #record(unit: UnitOfWork, terms?: Terms): Promise<Written & { ids: (string | null)[] }> {
+  async #record(unit: UnitOfWork, terms?: Terms): Promise<Recorded> {
     const recorded = await this.#writer.record(unit, terms)
     if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
     const { height, index, blockId } = recorded

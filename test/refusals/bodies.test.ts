@@ -1,5 +1,7 @@
 // What a body can be that is not taken: each gets a refusal in the ledger's shape with its status,
 // the chain does not move, and the next request is answered.
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
@@ -233,6 +235,43 @@ it('a slow body is refused when its time is over, and what is quicker is not', a
   }
   expect((await impatient.send('GET', '/api/a')).json.items).toEqual([])
   await impatient.close()
+})
+
+it('long bodies are held up to a limit of all together, and more are asked to come again', async () => {
+  const bounded = await startLedgerNode({ limits: { bodiesBytesMax: BODY_BYTES_MAX } })
+  await bounded.send('POST', '/api/a')
+  const long = Buffer.from(JSON.stringify({ text: 'x'.repeat(6 * 1024 * 1024) }))
+  const json = 'Content-Type: application/json'
+  const lines = [json, `Content-Length: ${long.length}`]
+  const half = long.subarray(0, long.length / 2)
+  const { port } = new URL(bounded.url)
+  const first = connect(Number(port), '127.0.0.1')
+  first.write(head('POST', '/api/a', lines))
+  first.write(half)
+  // Its room is taken when its head has been read; until then another one is let in.
+  for (;;) {
+    const { replies } = await exchange(bounded.url, [head('POST', '/api/a', lines), long], {
+      replies: 1,
+    })
+    if (replies[0]?.status === 200) continue
+    expectRefusal(replies[0], 503, 'BODIES_BUSY')
+    break
+  }
+  const attached = await fetch(`${bounded.url}/api/a/none/attachments/long`, {
+    method: 'PUT',
+    body: long,
+  })
+  expect(attached.status).toBe(404)
+  expect((await bounded.send('POST', '/api/a', { id: 'short' })).status).toBe(200)
+  const answered = once(first, 'data')
+  first.write(long.subarray(half.length))
+  expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+  first.destroy()
+  // What is over, in whichever way, holds nothing: as many as before find room again.
+  expect((await bounded.send('POST', '/api/a', { text: 'x'.repeat(6 * 1024 * 1024) })).status).toBe(
+    200,
+  )
+  await bounded.close()
 })
 
 it('a body that breaks off, that is longer than it says, or whose chunks are none', async () => {

@@ -74,7 +74,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         body: AnyBytes('The content of the attachment'),
         response: { 200: AttachmentReply, ...failures },
       },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', streamsBody: true },
     },
     async ({ params: { db, id, name }, headers, raw }, reply) => {
       if (headers['content-range'] !== undefined) {
