@@ -98,7 +98,7 @@ async function run(node: Node, step: Step): Promise<string> {
     case 'delete':
       return codeOf(service.deleteItem(DB, step.id))
     case 'remove':
-      return codeOf(service.attachments.delete(DB, step.id, step.name, {}))
+      return codeOf(service.attachments.delete(DB, step.id, step.name, undefined))
     case 'put': {
       const chunks = async function* () {
         yield Buffer.from(step.text)
@@ -107,7 +107,7 @@ async function run(node: Node, step: Step): Promise<string> {
         contentType: step.type,
         lengthSaid: null,
         digests: [],
-        conditions: {},
+        terms: { precondition: null, keyed: null },
         chunks: chunks(),
       }
       return codeOf(service.attachments.put(DB, step.id, step.name, upload))

@@ -306,6 +306,14 @@ describe('parts and conditions', () => {
     expect((await node.send('DELETE', `${ITEM}/attachments/n`, undefined, last)).status).toBe(200)
   })
 
+  it('what is not there is told before a precondition is: deleting it, or attaching to no item', async () => {
+    const seen = { 'if-match': etag }
+    const missing = await node.send('DELETE', `${ITEM}/attachments/x`, undefined, seen)
+    expect([missing.status, missing.json.code]).toEqual([404, 'ATTACHMENT_NOT_FOUND'])
+    const nowhere = await node.send('PUT', '/api/fruit/x/attachments/n', 'new', seen)
+    expect([nowhere.status, nowhere.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
+  })
+
   it('requests one behind the other on one connection are answered in order', async () => {
     const line = (method: string, range: string) =>
       `${method} ${ITEM}/attachments/n HTTP/1.1\r\nHost: localhost\r\nRange: ${range}\r\n\r\n`
@@ -313,6 +321,70 @@ describe('parts and conditions', () => {
     const { replies } = await exchange(node.url, pieces, { replies: 3 })
     expect(replies.map(({ status }) => status)).toEqual([206, 416, 206])
     expect([replies[0]?.body, replies[2]?.body]).toEqual(['01', '89'])
+  })
+})
+
+describe('an upload with an Idempotency-Key', () => {
+  const KEY = { 'idempotency-key': 'k' }
+  const said = ({ status, text, headers }: Awaited<ReturnType<typeof put>>) => [
+    status,
+    text,
+    headers.get('etag'),
+    headers.get('ledger-position'),
+  ]
+
+  it('is one entry however often and however many times at once it is sent, with one answer', async () => {
+    const send = () => put('n', TEXT, KEY)
+    const together = await Promise.all(Array.from({ length: 8 }, send))
+    const answers = new Set([...together, await send()].map((reply) => JSON.stringify(said(reply))))
+    expect(answers.size).toBe(1)
+    expect(together[0]?.status).toBe(200)
+    expect(await entries()).toHaveLength(1)
+    expect(filesOf()).toEqual([fileOf(TEXT)])
+  })
+
+  it('is another request with other bytes, another type, name or item: 422, and nothing is left of it', async () => {
+    await node.send('POST', '/api/fruit', { id: 'b' })
+    await put('n', TEXT, KEY)
+    const others = [
+      put('n', 'other bytes', KEY),
+      put('n', TEXT, { ...KEY, 'content-type': 'text/plain' }),
+      put('m', TEXT, KEY),
+      node.send('PUT', '/api/fruit/b/attachments/n', TEXT, { ...BYTES, ...KEY }),
+      node.send('DELETE', `${ITEM}/attachments/n`, undefined, KEY),
+    ]
+    for (const reply of await Promise.all(others)) {
+      expect([reply.status, reply.json.code]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED'])
+    }
+    expect(await entries()).toHaveLength(2)
+    expect(filesOf()).toEqual([fileOf(TEXT)])
+  })
+
+  it('is answered as the first time when its precondition or its item has gone since', async () => {
+    const send = () => put('n', TEXT, { ...KEY, 'if-none-match': '*' })
+    const first = said(await send())
+    expect(first[0]).toBe(200)
+    expect(said(await send())).toEqual(first)
+    await put('n', 'newer')
+    expect(said(await send())).toEqual(first)
+    expect((await get('n')).text).toBe('newer')
+    await node.send('DELETE', ITEM)
+    expect(said(await send())).toEqual(first)
+    await node.send('DELETE', '/api/fruit')
+    expect(said(await send())).toEqual(first)
+    const bare = await put('n', TEXT, { 'if-none-match': '*' })
+    expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
+  })
+
+  it('is refused before its body when the key cannot be read, and a refusal is not kept', async () => {
+    const odd = await put('n', TEXT, { 'idempotency-key': 'a b' })
+    expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
+    const send = () => put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
+    expect((await send()).status).toBe(412)
+    await put('n', 'old')
+    const done = said(await send())
+    expect(done[0]).toBe(200)
+    expect(said(await send())).toEqual(done)
   })
 })
 

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { canonicalString } from '../base/canonical-json.ts'
 import { positionText } from '../chain/index.ts'
 import { filterOf } from '../filter/index.ts'
@@ -33,8 +33,8 @@ import {
   WrittenReply,
 } from './schemas.ts'
 import type { LedgerService } from './service.ts'
-import { isNotModified } from './terms/precondition.ts'
-import { itemTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
+import { readStatus } from './terms/precondition.ts'
+import { conditionalTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
@@ -49,9 +49,6 @@ export function ledgerRoutes(app: HttpApp, ledger: LedgerService): void {
   historyRoutes(app, ledger.history)
   chainRoutes(app, ledger)
 }
-
-/** Whose idempotency keys a request uses. */
-const subjectOf = ({ caller }: Pick<FastifyRequest, 'caller'>) => caller?.subject ?? ''
 
 /** Says where the change was recorded, beside the documented body. */
 function placed(reply: FastifyReply, ledger: LedgerService, { position }: { position: number }) {
@@ -111,7 +108,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { params, caller } = request
       if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
-      const terms = termsOfChange(request, subjectOf(request))
+      const terms = termsOfChange(request)
       const { written, text } = await create(ledger, params.db, takenBody(request), terms)
       return placed(reply, ledger, written).send(text)
     },
@@ -130,7 +127,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:admin' },
     },
     async (request, reply) => {
-      const terms = termsOfChange(request, subjectOf(request))
+      const terms = termsOfChange(request)
       const written = await ledger.deleteDatabase(request.params.db, terms)
       return placed(reply, ledger, written).send('{"status":true}')
     },
@@ -186,9 +183,11 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
           : await ledger.history.itemAt(db, id, heightFrom(query.at))
       if (item === null) return sendText(reply.code(404), NO_ITEM)
       const { revision: position, text } = item
-      const isKnown = precondition !== null && isNotModified(precondition, position)
+      const at = positionText(position)
+      const status = precondition === null ? 200 : readStatus(precondition, at)
+      if (status === 412) throw new LedgerError('PRECONDITION_FAILED', `the item is at ${at}`)
       const answer = placed(reply, ledger, { position })
-      if (isKnown) return answer.code(304).removeHeader('content-type').send()
+      if (status === 304) return answer.code(304).removeHeader('content-type').send()
       return answer.send(`{"status":true,"item":${text}}`)
     },
   )
@@ -207,7 +206,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id } = request.params
-      const terms = itemTermsOf(request, subjectOf(request))
+      const terms = conditionalTermsOf(request)
       const written = await ledger.updateItem(db, id, objectOf(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
@@ -221,7 +220,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id } = request.params
-      const terms = itemTermsOf(request, subjectOf(request))
+      const terms = conditionalTermsOf(request)
       const written = await ledger.patchItem(db, id, objectOf(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
@@ -241,7 +240,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id } = request.params
-      const terms = itemTermsOf(request, subjectOf(request))
+      const terms = conditionalTermsOf(request)
       const written = await ledger.deleteItem(db, id, terms)
       return placed(reply, ledger, written).send('{"status":true}')
     },
@@ -306,7 +305,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
       for (const { method, db } of request.body.entries) {
         demand(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
-      const terms = termsOfChange(request, subjectOf(request))
+      const terms = termsOfChange(request)
       const recorded = await ledger.recordChanges(takenBody(request).entries, terms)
       const { height, blockId, position, ids } = recorded
       placed(reply, ledger, { position })

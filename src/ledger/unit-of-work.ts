@@ -31,15 +31,12 @@ export type Operation =
       readonly id: string
       /** The attachment as canonical JSON; its bytes are on the disk already. */
       readonly text: string
-      /** What must hold of what has the name: `attachments/conditions.ts`. */
-      readonly onlyIf: string
     }
   | {
       readonly kind: 'delete_attachment'
       readonly db: string
       readonly id: string
       readonly name: string
-      readonly onlyIf: string
     }
   | {
       readonly kind: 'erase_item'

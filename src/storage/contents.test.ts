@@ -26,7 +26,7 @@ let store: Store
 let reader: StoreReader
 let contents: Contents
 
-const sure = () => false
+const sure = { isRecorded: () => true, mayBeRecorded: () => false }
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -165,12 +165,25 @@ it('a refused upload does not take away what another one has recorded or is abou
   expect(readFileSync(pathOf('shared'), 'utf8')).toBe('shared')
 })
 
+it('a content for which nothing was recorded goes again, unless others name it', async () => {
+  await put('one', 'named')
+  const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
+  for (const text of ['named', 'named by nobody']) {
+    expect(await contents.take(chunksOf(text), async () => 'answered before', nothing)).toBe(
+      'answered before',
+    )
+  }
+  expect(existsSync(pathOf('named'))).toBe(true)
+  expect(existsSync(pathOf('named by nobody'))).toBe(false)
+  await contents.close()
+  expect(await findingIn()).toBeNull()
+})
+
 it('where nobody knows whether the entry was recorded, the content stays for the next start to judge', async () => {
-  const unknown = contents.take(
-    chunksOf('who knows'),
-    () => Promise.reject(new Error('unknown')),
-    () => true,
-  )
+  const unknown = contents.take(chunksOf('who knows'), () => Promise.reject(new Error('unknown')), {
+    isRecorded: () => true,
+    mayBeRecorded: () => true,
+  })
   await expect(unknown).rejects.toThrow('unknown')
   await contents.close()
   expect(existsSync(pathOf('who knows'))).toBe(true)

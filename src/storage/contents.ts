@@ -3,6 +3,14 @@ import type { FileHandle } from 'node:fs/promises'
 import type { AttachmentReader, StoredContent } from './attachments.ts'
 import { ContentFiles, onDisk } from './content-files.ts'
 
+/** What became of a content that was to be recorded. */
+interface Judgement<Result> {
+  /** Whether there is an entry now that names it. */
+  isRecorded(result: Result): boolean
+  /** Whether there may be one, though recording failed. */
+  mayBeRecorded(error: unknown): boolean
+}
+
 /** Bytes that are gathered before they are written. */
 const BLOCK_BYTES = 256 * 1024
 /** Brought to the disk after as many, so that the last wait, and everyone else's, stays short. */
@@ -55,14 +63,14 @@ export class Contents {
 
   /**
    * Takes a content as it arrives: when `record` is called it is on the disk in its place, and when
-   * `record` fails it goes again, unless others name it. Where `mayBeRecorded` says of an error that
-   * nobody knows, it stays until the next start, which does.
+   * `record` fails, or has recorded nothing, it goes again, unless others name it. When nobody knows,
+   * it stays until the next start, which does.
    * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. Nothing is left then.
    */
   take<Result>(
     chunks: AsyncIterable<Uint8Array>,
     record: (content: StoredContent) => Promise<Result>,
-    mayBeRecorded: (error: unknown) => boolean,
+    { mayBeRecorded, isRecorded }: Judgement<Result>,
   ): Promise<Result> {
     return this.#tracked(async () => {
       await this.#begin()
@@ -77,6 +85,7 @@ export class Contents {
         })
         const result = await record(content)
         this.#hold(sha256, -1)
+        if (!isRecorded(result)) await this.#giveUp(number, sha256)
         return result
       } catch (error) {
         this.#hold(sha256, -1)

@@ -1,12 +1,15 @@
 import type { Attachment } from '../../chain/index.ts'
-import { type Conditions, namesTag, tagOf } from './conditions.ts'
+import { readStatus } from '../terms/precondition.ts'
+import type { Precondition } from '../terms/terms.ts'
+import { tagOf } from './conditions.ts'
 import { digestHeader } from './digest.ts'
 import { dispositionOf } from './disposition.ts'
 import { type ByteRange, rangesOf } from './ranges.ts'
 import type { Piece } from './send-pieces.ts'
 
 /** What a request for an attachment says beside its path. */
-export interface Asked extends Conditions {
+export interface Asked {
+  readonly precondition: Precondition | null
   readonly 'if-range'?: string | undefined
   readonly range?: string | undefined
 }
@@ -36,10 +39,9 @@ const HARMLESS = {
 export function answerOf(asked: Asked, attachment: Attachment): Answer {
   const tag = tagOf(attachment)
   const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
-  const unmatched = asked['if-match'] !== undefined && !namesTag(asked['if-match'], tag, false)
-  if (unmatched) return { status: 412, headers, pieces: [] }
-  const known = asked['if-none-match'] !== undefined && namesTag(asked['if-none-match'], tag, true)
-  if (known) return { status: 304, headers, pieces: [] }
+  const { precondition } = asked
+  const status = precondition === null ? 200 : readStatus(precondition, attachment.sha256)
+  if (status !== 200) return { status, headers, pieces: [] }
 
   const { length, name, content_type: type } = attachment
   const own = {

@@ -4,7 +4,6 @@ import { type Attachment, attachmentOf } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Operation } from '../unit-of-work.ts'
-import { checkConditions } from './conditions.ts'
 
 /** An operation on an attachment. */
 type AttachmentOperation = Extract<
@@ -13,29 +12,31 @@ type AttachmentOperation = Extract<
 >
 
 /**
- * The attachment that `operation` creates or deletes, after the `effects` that its batch has already.
- * Errors: ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED.
+ * What has the name that `operation` is about, after the `effects` that its batch has already; null
+ * when nothing has.
+ */
+export async function attachmentBefore(
+  store: StoreReader,
+  effects: readonly Effect[],
+  operation: AttachmentOperation,
+): Promise<Attachment | null> {
+  const { db, id } = operation
+  const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
+  const earlier = inBatch(effects, db, id, name)
+  return earlier === 'untouched' ? store.attachments.current(db, id, name) : earlier
+}
+
+/**
+ * The attachment that `operation` creates or deletes, likewise. Errors: ATTACHMENT_NOT_FOUND.
  */
 export async function attachmentMeant(
   store: StoreReader,
   effects: readonly Effect[],
   operation: AttachmentOperation,
 ): Promise<Attachment> {
-  const { db, id, onlyIf } = operation
-  const current = async (name: string): Promise<Attachment | null> => {
-    const earlier = inBatch(effects, db, id, name)
-    return earlier === 'untouched' ? store.attachments.current(db, id, name) : earlier
-  }
-  if (operation.kind === 'create_attachment') {
-    const value: Json = JSON.parse(operation.text)
-    const attachment = attachmentOf(value)
-    assert(attachment !== null)
-    if (onlyIf !== '') checkConditions(onlyIf, await current(attachment.name))
-    return attachment
-  }
-  const { name } = operation
-  const attachment = await current(name)
-  checkConditions(onlyIf, attachment)
+  if (operation.kind === 'create_attachment') return attachmentIn(operation.text)
+  const attachment = await attachmentBefore(store, effects, operation)
+  const { db, id, name } = operation
   if (attachment === null) {
     throw new LedgerError(
       'ATTACHMENT_NOT_FOUND',
@@ -44,6 +45,12 @@ export async function attachmentMeant(
   }
   const { content_type, length, sha256 } = attachment
   return { content_type, length, name, sha256 }
+}
+
+function attachmentIn(text: string): Attachment {
+  const attachment = attachmentOf(JSON.parse(text) as Json)
+  assert(attachment !== null)
+  return attachment
 }
 
 /**

@@ -1,10 +1,11 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { attachmentText, positionText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { attachmentListReply } from '../list-reply.ts'
 import { failures, rangeOf, sendText } from '../routes.ts'
 import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
+import { conditionalTermsOf, preconditionOf, uploadTermsOf } from '../terms/request-terms.ts'
 import { type Asked, answerOf } from './answer.ts'
 import { tagOf } from './conditions.ts'
 import { type Digest, digestOf } from './digest.ts'
@@ -51,8 +52,14 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
       },
       config: { scope: 'db:{db}:write' },
     },
-    async ({ params: { db, id, name }, headers }, reply) => {
-      const { position } = await ledger.attachments.delete(db, id, name, askedIn(headers))
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      const { position } = await ledger.attachments.delete(
+        db,
+        id,
+        name,
+        conditionalTermsOf(request),
+      )
       return at(reply, ledger, position).send({ status: true as const })
     },
   )
@@ -76,7 +83,9 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
       },
       config: { scope: 'db:{db}:write', streamsBody: true },
     },
-    async ({ params: { db, id, name }, headers, raw }, reply) => {
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      const { headers, raw } = request
       if (headers['content-range'] !== undefined) {
         throw new HttpRefusal(400, 'CONTENT_RANGE_REFUSED', 'an attachment is sent whole')
       }
@@ -86,7 +95,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         contentType: headers['content-type'] ?? 'application/octet-stream',
         lengthSaid: said === undefined ? null : Number(said),
         digests: digestsIn(headers),
-        conditions: askedIn(headers),
+        terms: uploadTermsOf(request),
         chunks: arrivingBody(raw, pace),
       })
       at(reply, ledger, position).header('etag', tagOf(attachment))
@@ -118,13 +127,12 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: { ...schema, summary: 'What GET would say of an attachment' },
       config: { scope: 'db:{db}:read' },
     },
-    async ({ params: { db, id, name }, headers }, reply) => {
-      const attachment = await ledger.attachments.read(db, id, name)
+    async (request, reply) => {
+      const { db, id, name } = request.params
       // A Range is for GET only: RFC 9110 section 14.2.
-      const { status, headers: own } = answerOf(
-        { ...askedIn(headers), range: undefined },
-        attachment,
-      )
+      const asked = { ...askedIn(request), range: undefined }
+      const attachment = await ledger.attachments.read(db, id, name)
+      const { status, headers: own } = answerOf(asked, attachment)
       return at(reply.code(status).headers(own), ledger, attachment.position).send()
     },
   )
@@ -134,10 +142,12 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' },
       config: { scope: 'db:{db}:read' },
     },
-    async ({ params: { db, id, name }, headers }, reply) => {
-      refuseToRun(headers['sec-fetch-dest'])
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      refuseToRun(request.headers['sec-fetch-dest'])
+      const asked = askedIn(request)
       const { attachment, file } = await ledger.attachments.open(db, id, name)
-      const { status, headers: own, pieces } = answerOf(askedIn(headers), attachment)
+      const { status, headers: own, pieces } = answerOf(asked, attachment)
       at(reply.code(status).headers(own), ledger, attachment.position)
       if (pieces.length > 0) {
         reply.hijack()
@@ -164,16 +174,13 @@ const NO_SUCH_RANGE = new HttpRefusal(
   'the attachment has no byte in this range',
 )
 
-function askedIn(headers: Readonly<Record<string, unknown>>): Asked {
-  const text = (name: string) => {
-    const value = headers[name]
-    return typeof value === 'string' ? value : undefined
-  }
+function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
+  const { 'if-range': ifRange, range } = request.headers
+  const precondition = preconditionOf(request)
   return {
-    'if-match': text('if-match'),
-    'if-none-match': text('if-none-match'),
-    'if-range': text('if-range'),
-    range: text('range'),
+    precondition,
+    'if-range': typeof ifRange === 'string' ? ifRange : undefined,
+    range,
   }
 }
 

@@ -1,10 +1,12 @@
 import type { FileHandle } from 'node:fs/promises'
-import { type Attachment, attachmentText, packPosition } from '../../chain/index.ts'
+import { type Attachment, attachmentText } from '../../chain/index.ts'
 import type { Contents, StoredAttachment, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
-import type { LedgerWriter, Recorded } from '../writer/writer.ts'
-import { type Conditions, checkConditions, conditionsLine } from './conditions.ts'
+import type { UploadTerms } from '../terms/request-terms.ts'
+import type { Terms } from '../terms/terms.ts'
+import { type LedgerWriter, positionOf } from '../writer/writer.ts'
+import { checkAttachment } from './conditions.ts'
 import type { Digest } from './digest.ts'
 import { checkMediaType } from './media-type.ts'
 
@@ -24,7 +26,7 @@ export interface Upload {
   readonly lengthSaid: number | null
   /** Digests that it says the bytes have. */
   readonly digests: readonly Digest[]
-  readonly conditions: Conditions
+  readonly terms: UploadTerms
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
@@ -63,10 +65,8 @@ export class AttachmentService {
   ): Promise<Placed & { attachment: Attachment }> {
     checkPath(db, id, name)
     checkMediaType(upload.contentType)
-    // Before a gigabyte arrives for nothing; the writer decides again when it has.
-    if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
-    const onlyIf = conditionsLine(upload.conditions)
-    if (onlyIf !== '') checkConditions(onlyIf, await this.#store.attachments.current(db, id, name))
+    const { precondition, keyed } = upload.terms
+    await this.#refuseEarly(db, id, name, upload.terms)
     if (upload.lengthSaid !== null) this.#checkLength(upload.lengthSaid)
     if (this.#uploads >= UPLOADS_MAX) {
       throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
@@ -79,11 +79,15 @@ export class AttachmentService {
           for (const digest of upload.digests) digest.check(sha256)
           const attachment = { content_type: upload.contentType, length, name, sha256 }
           const text = attachmentText(attachment)
-          const operation = { kind: 'create_attachment', db, id, text, onlyIf } as const
-          const recorded = await this.#writer.record([operation])
-          return { ...placed(recorded), attachment }
+          const operation = { kind: 'create_attachment', db, id, text } as const
+          const once = keyed?.with(attachment) ?? null
+          const recorded = await this.#writer.record([operation], { precondition, once })
+          return { position: positionOf(recorded), attachment, isNew: !('entries' in recorded) }
         },
-        (error) => error instanceof LedgerError && error.code === 'WRITER_STOPPED',
+        {
+          isRecorded: ({ isNew }) => isNew,
+          mayBeRecorded: (error) => error instanceof LedgerError && error.code === 'WRITER_STOPPED',
+        },
       )
     } finally {
       this.#uploads -= 1
@@ -121,10 +125,10 @@ export class AttachmentService {
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
-  async delete(db: string, id: string, name: string, conditions: Conditions): Promise<Placed> {
+  async delete(db: string, id: string, name: string, terms: Terms | undefined): Promise<Placed> {
     checkPath(db, id, name)
-    const onlyIf = conditionsLine(conditions)
-    return placed(await this.#writer.record([{ kind: 'delete_attachment', db, id, name, onlyIf }]))
+    const operation = { kind: 'delete_attachment', db, id, name } as const
+    return { position: positionOf(await this.#writer.record([operation], terms)) }
   }
 
   /**
@@ -180,6 +184,22 @@ export class AttachmentService {
     throw new LedgerError('ATTACHMENT_TOO_LARGE', `an attachment may have ${this.#bytesMax} bytes`)
   }
 
+  /**
+   * Refuses before a gigabyte arrives for nothing; the writer decides again when it has. What was
+   * done before under the same key is refused by nothing that has happened since.
+   */
+  async #refuseEarly(db: string, id: string, name: string, terms: UploadTerms): Promise<void> {
+    const { precondition, keyed } = terms
+    try {
+      if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
+      if (precondition === null) return
+      checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
+    } catch (error) {
+      // Looked for last: answers are kept in the commit of what may have been in the way just now.
+      if (keyed === null || (await this.#store.keptAnswer(keyed.key)) === null) throw error
+    }
+  }
+
   async #noItem(db: string, id: string): Promise<LedgerError> {
     return (await this.#store.database(db)) === null
       ? new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
@@ -191,8 +211,4 @@ function checkPath(db: string, id: string, name: string): void {
   checkDatabaseName(db)
   checkItemId(id)
   checkAttachmentName(name)
-}
-
-function placed({ height, index }: Recorded): Placed {
-  return { position: packPosition(height, index) }
 }

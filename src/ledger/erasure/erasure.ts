@@ -1,8 +1,9 @@
-import { ENTRIES_MAX, entryOf, packPosition, parsePosition } from '../../chain/index.ts'
+import { ENTRIES_MAX, entryOf, parsePosition, unpackPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { checkDatabaseName, checkItemId } from '../names.ts'
-import type { LedgerWriter } from '../writer/writer.ts'
+import type { Terms } from '../terms/terms.ts'
+import { type LedgerWriter, positionOf } from '../writer/writer.ts'
 
 /** What was erased, and where that is recorded. */
 export interface Erased {
@@ -24,26 +25,28 @@ export class Erasure {
 
   /**
    * Erases the revisions of an item at `positions` (`<height>.<index>`), or all former ones when that
-   * is null.
-   * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
+   * is null. With `terms` it may have been done before, and is answered as it was then.
+   * Errors: IDEMPOTENCY_KEY_REUSED, DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
    */
-  async erase(db: string, id: string, positions: readonly string[] | null): Promise<Erased> {
+  async erase(
+    db: string,
+    id: string,
+    positions: readonly string[] | null,
+    terms: Terms | undefined,
+  ): Promise<Erased> {
     checkDatabaseName(db)
     checkItemId(id)
     if (positions !== null && positions.length > ENTRIES_MAX) {
       throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
     }
     const packed = positions?.map(packedPosition) ?? null
-    const recorded = await this.#writer.record([
-      { kind: 'erase_item', db, of: id, positions: packed },
-    ])
-    // Without an idempotency key nothing was recorded before.
-    if ('entries' in recorded) throw new TypeError('an erasure was answered before')
-    const { height, index } = recorded
+    const operation = { kind: 'erase_item', db, of: id, positions: packed } as const
+    const position = positionOf(await this.#writer.record([operation], terms))
+    const { height, index } = unpackPosition(position)
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const entry = entryOf(JSON.parse(block?.entries[index] ?? '{}'))
     const erased = entry?.method === 'erase_item' ? entry.positions : []
-    return { position: packPosition(height, index), positions: erased }
+    return { position, positions: erased }
   }
 }
 

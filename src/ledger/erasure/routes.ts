@@ -3,6 +3,7 @@ import { positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { Failure, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
+import { termsOfChange } from '../terms/request-terms.ts'
 
 const position = Type.String({
   pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
@@ -36,11 +37,13 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: ErasedReply, '4xx': Failure, '5xx': Failure },
       },
     },
-    async ({ params: { db, id }, body }, reply) => {
+    async (request, reply) => {
+      const { db, id } = request.params
       const { position: at, positions } = await ledger.erasure.erase(
         db,
         id,
-        body?.positions ?? null,
+        request.body?.positions ?? null,
+        termsOfChange(request),
       )
       reply.header('ledger-position', `${ledger.serverId}/${positionText(at)}`)
       return { status: true as const, positions: [...positions] }

@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest'
 import type { Json } from '../../base/json.ts'
-import { parseOnce } from './idempotency-key.ts'
+import { parseKey } from './idempotency-key.ts'
 
 const asked = { method: 'POST', url: '/api/fruit', body: { a: 1 } as Json | undefined }
-const once = (header: string, subject = '', what = asked) => parseOnce(header, subject, what)
+const once = (header: string, subject = '', what = asked) =>
+  parseKey(header, subject, what).with(what.body)
 
 it.each([
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'],

@@ -11,13 +11,19 @@ const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
 /** The same without its quotes, for keys that need none. */
 const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 
-/** A request as far as it matters whether two are the same. */
+/** A request as far as it matters whether two are the same, but for its body. */
 export interface AskedFor {
   readonly method: string
   /** Path and query as they were sent. */
   readonly url: string
-  /** Undefined when there is none. */
-  readonly body: Json | undefined
+}
+
+/** A request with a key, of which the body may still be on its way. */
+export interface KeyedRequest {
+  /** As in `Once`. */
+  readonly key: string
+  /** What the request names once its body is known; undefined or null when there is none. */
+  with(body: Json | undefined): Once
 }
 
 /**
@@ -27,21 +33,22 @@ export interface AskedFor {
  * Errors: IDEMPOTENCY_KEY_INVALID.
  * Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
  */
-export function parseOnce(header: string, subject: string, asked: AskedFor): Once {
+export function parseKey(header: string, subject: string, asked: AskedFor): KeyedRequest {
   const text = header.trim()
   const quoted = QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1')
-  const key = quoted ?? (BARE.test(text) ? text : '')
-  if (key === '' || key.length > KEY_LENGTH_MAX) {
+  const chosen = quoted ?? (BARE.test(text) ? text : '')
+  if (chosen === '' || chosen.length > KEY_LENGTH_MAX) {
     throw new LedgerError(
       'IDEMPOTENCY_KEY_INVALID',
       `Idempotency-Key is a text of 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
     )
   }
-  return { key: digest(subject, key), fingerprint: fingerprintOf(asked) }
+  const key = digest(subject, chosen)
+  return { key, with: (body) => ({ key, fingerprint: fingerprintOf(asked, body) }) }
 }
 
 /** The same for requests that ask for the same; a token is not part of what is asked for. */
-function fingerprintOf({ method, url, body }: AskedFor): string {
+function fingerprintOf({ method, url }: AskedFor, body: Json | undefined): string {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.delete('token')

@@ -1,4 +1,3 @@
-import { positionText } from '../../chain/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { EntityTags, Precondition } from './terms.ts'
 
@@ -47,28 +46,20 @@ function invalid(name: string): LedgerError {
   )
 }
 
-/** Whether `precondition` holds for an item of `revision`, a packed position; null when there is none. */
-export function holds({ match, noneMatch }: Precondition, revision: number | null): boolean {
-  return (match === null || names(match, revision)) && !matches(noneMatch, revision)
+/** Whether `precondition` holds for what has the entity tag `tag`; null when there is nothing. */
+export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
+  return (match === null || names(match, tag)) && !(noneMatch !== null && names(noneMatch, tag))
 }
 
 /**
- * Whether a read with `precondition` of what is at `revision` needs no body: the client has it (304).
- * Errors: PRECONDITION_FAILED when If-Match does not hold.
+ * The status of a read with `precondition` of what has the entity tag `tag`: 304 when the client has
+ * it already, 412 when it is another than If-Match names. Source: RFC 9110 section 13.2.2.
  */
-export function isNotModified(precondition: Precondition, revision: number): boolean {
-  const { match, noneMatch } = precondition
-  if (match !== null && !names(match, revision)) {
-    throw new LedgerError('PRECONDITION_FAILED', `the item is at ${positionText(revision)}`)
-  }
-  return matches(noneMatch, revision)
+export function readStatus({ match, noneMatch }: Precondition, tag: string): 200 | 304 | 412 {
+  if (match !== null && !names(match, tag)) return 412
+  return noneMatch !== null && names(noneMatch, tag) ? 304 : 200
 }
 
-function matches(tags: EntityTags | null, revision: number | null): boolean {
-  return tags !== null && names(tags, revision)
-}
-
-function names(tags: EntityTags, revision: number | null): boolean {
-  if (revision === null) return false
-  return tags === '*' || tags.includes(positionText(revision))
+function names(tags: EntityTags, tag: string | null): boolean {
+  return tag !== null && (tags === '*' || tags.includes(tag))
 }

@@ -1,22 +1,35 @@
 import type { FastifyRequest } from 'fastify'
 import type { Json } from '../../base/json.ts'
-import { parseOnce } from './idempotency-key.ts'
+import { type KeyedRequest, parseKey } from './idempotency-key.ts'
 import { parsePrecondition } from './precondition.ts'
-import type { Once, Precondition, Terms } from './terms.ts'
+import type { Precondition, Terms } from './terms.ts'
 
-type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw'>
+type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
 
-/**
- * The terms of a request that changes one item, or undefined when it has none, as most.
- * `subject` is whom its token belongs to. Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
- */
-export function itemTermsOf(request: Request, subject: string): Terms | undefined {
-  return termsOf(preconditionOf(request), onceOf(request, subject))
+/** The terms of an upload: what it asks for is known when its body has arrived. */
+export interface UploadTerms {
+  readonly precondition: Precondition | null
+  /** Null without an idempotency key. */
+  readonly keyed: KeyedRequest | null
 }
 
-/** The same for other changes: nothing but items has a state that a precondition could name. */
-export function termsOfChange(request: Request, subject: string): Terms | undefined {
-  return termsOf(null, onceOf(request, subject))
+/**
+ * The terms of a request that changes one item or attachment, or undefined when it has none, as most.
+ * Idempotency keys are those of the subject of its token.
+ * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
+ */
+export function conditionalTermsOf(request: Request): Terms | undefined {
+  return termsOf(preconditionOf(request), request)
+}
+
+/** The same for other changes: they have no one state that a precondition could name. */
+export function termsOfChange(request: Request): Terms | undefined {
+  return termsOf(null, request)
+}
+
+/** The same for an upload, before its body arrives. */
+export function uploadTermsOf(request: Request): UploadTerms {
+  return { precondition: preconditionOf(request), keyed: keyedRequest(request) }
 }
 
 /** The precondition of a request, or null when it has none. Errors: PRECONDITION_INVALID. */
@@ -38,13 +51,15 @@ function hasConditions(rawHeaders: readonly string[]): boolean {
   return false
 }
 
-function termsOf(precondition: Precondition | null, once: Once | null): Terms | undefined {
-  return precondition === null && once === null ? undefined : { precondition, once }
+function termsOf(precondition: Precondition | null, request: Request): Terms | undefined {
+  const keyed = keyedRequest(request)
+  if (precondition === null && keyed === null) return undefined
+  // The body parser gives JSON or nothing.
+  return { precondition, once: keyed?.with(request.body as Json | undefined) ?? null }
 }
 
-function onceOf({ method, url, headers, body }: Request, subject: string): Once | null {
+function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {
   const header = headers['idempotency-key']
   if (header === undefined) return null
-  // The body parser gives JSON or nothing.
-  return parseOnce(String(header), subject, { method, url, body: body as Json | undefined })
+  return parseKey(String(header), caller?.subject ?? '', { method, url })
 }

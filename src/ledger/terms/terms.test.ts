@@ -125,10 +125,13 @@ describe('preconditions', () => {
 
   it('a header that cannot be read is refused, and nothing is done', async () => {
     for (const name of ['if-match', 'if-none-match']) {
-      for (const method of ['GET', 'POST', 'PATCH', 'DELETE']) {
-        const body = method === 'POST' || method === 'PATCH' ? {} : undefined
-        const reply = await node.send(method, FIG, body, { [name]: '1.0' })
-        expect(code(reply)).toEqual([400, 'PRECONDITION_INVALID'])
+      for (const [method, path] of [
+        ...['GET', 'POST', 'PATCH', 'DELETE'].map((method) => [method, FIG] as const),
+        ...['GET', 'PUT', 'DELETE'].map((method) => [method, `${FIG}/attachments/a`] as const),
+      ]) {
+        const body = ['POST', 'PATCH', 'PUT'].includes(method) ? {} : undefined
+        const reply = await node.send(method, path, body, { [name]: '1.0' })
+        expect([method, path, ...code(reply)]).toEqual([method, path, 400, 'PRECONDITION_INVALID'])
       }
     }
     expect(await blocks()).toBe(2)
@@ -148,6 +151,9 @@ describe('Idempotency-Key', () => {
     ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
     ['POST', FIG, { n: 7 }],
     ['PATCH', FIG, { ripe: true }],
+    ['POST', `${FIG}/erase`, {}],
+    ['PUT', `${FIG}/attachments/a.json`, '{'],
+    ['DELETE', `${FIG}/attachments/a.json`],
     ['DELETE', FIG],
     [
       'POST',
@@ -197,6 +203,7 @@ describe('Idempotency-Key', () => {
       ['POST', `${FRUIT}?x=1`, { id: 'x', n: 1 }],
       ['PATCH', FIG, { id: 'fig' }],
       ['DELETE', FIG],
+      ['PUT', `${FIG}/attachments/x`, '{"id":"x","n":1}'],
       ['POST', FRUIT],
     ]
     for (const [method, path, body] of others) {

@@ -1,7 +1,7 @@
 /** Entity tags that a request names: any (`*`), or these, without their quotes. */
 export type EntityTags = '*' | readonly string[]
 
-/** The state that an item must be in; both must hold where both are named. RFC 9110 section 13.1. */
+/** The state that an item or attachment must be in; both must hold where both are named. RFC 9110 section 13.1. */
 export interface Precondition {
   /** One of these must be current. */
   readonly match: EntityTags | null

@@ -31,14 +31,12 @@ it('carries any units of work to the thread and back unchanged', () => {
       db: name,
       id: name,
       text,
-      onlyIf: fc.oneof(fc.constant(''), text),
     }),
     fc.record({
       kind: fc.constant('delete_attachment' as const),
       db: name,
       id: name,
       name,
-      onlyIf: fc.oneof(fc.constant(''), text),
     }),
   )
   fc.assert(

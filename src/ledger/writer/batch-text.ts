@@ -41,13 +41,12 @@ function encode(operation: Operation): string {
       return `${operation.assigned ? ASSIGNED : CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n`
     case 'update_item':
     case 'patch_item':
+    case 'create_attachment':
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n`
     case 'delete_item':
       return `${CODE_OF[kind]}\n${db}\n${operation.id}\n`
-    case 'create_attachment':
-      return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.text}\n${operation.onlyIf}\n`
     case 'delete_attachment':
-      return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.name}\n${operation.onlyIf}\n`
+      return `${CODE_OF[kind]}\n${db}\n${operation.id}\n${operation.name}\n`
     case 'erase_item':
       return `${CODE_OF[kind]}\n${db}\n${operation.of}\n${operation.positions?.join() ?? ''}\n`
   }
@@ -92,9 +91,9 @@ function decode(next: () => string): Operation {
     case CODE_OF.delete_item:
       return { kind: 'delete_item', db, id: next() }
     case CODE_OF.create_attachment:
-      return { kind: 'create_attachment', db, id: next(), text: next(), onlyIf: next() }
+      return { kind: 'create_attachment', db, id: next(), text: next() }
     case CODE_OF.delete_attachment:
-      return { kind: 'delete_attachment', db, id: next(), name: next(), onlyIf: next() }
+      return { kind: 'delete_attachment', db, id: next(), name: next() }
     case CODE_OF.erase_item: {
       const of = next()
       const positions = next()

@@ -2,7 +2,8 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { entryText, packPosition, positionText } from '../../chain/index.ts'
 import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
-import { attachmentMeant } from '../attachments/planned.ts'
+import { checkAttachment } from '../attachments/conditions.ts'
+import { attachmentBefore, attachmentMeant } from '../attachments/planned.ts'
 import { erasablePositions } from '../erasure/plan.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
@@ -115,16 +116,25 @@ class Planner {
     }
   }
 
-  /** Of an item that is not there nothing is expected: what changes it is refused as ever. */
+  /** Of what is not there nothing is expected: what changes it is refused as ever. */
   async #expect(precondition: Precondition, unit: UnitOfWork): Promise<void> {
     for (const operation of unit) {
       if (!('id' in operation)) continue
       const { kind, db, id } = operation
       const view = this.#views.get(db) ?? (await this.#open(db))
-      const revision = view.exists ? await this.#revision(view, db, id) : null
-      if (revision === null && (kind !== 'create_item' || !view.exists)) continue
-      if (holds(precondition, revision)) continue
-      const is = revision === null ? 'not there' : `at ${positionText(revision)}`
+      if (!view.exists) continue
+      if (kind === 'create_attachment' || kind === 'delete_attachment') {
+        if ((await this.#find(view, db, id)) === null) continue
+        const current = await attachmentBefore(this.#store, this.effects, operation)
+        if (current === null && kind === 'delete_attachment') continue
+        checkAttachment(precondition, current)
+        continue
+      }
+      const revision = await this.#revision(view, db, id)
+      if (revision === null && kind !== 'create_item') continue
+      const at = revision === null ? null : positionText(revision)
+      if (holds(precondition, at)) continue
+      const is = at === null ? 'not there' : `at ${at}`
       throw new LedgerError('PRECONDITION_FAILED', `item ${id} of ${db} is ${is}`)
     }
   }

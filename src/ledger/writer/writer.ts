@@ -39,6 +39,11 @@ export interface Recorded {
   readonly blockId: string
 }
 
+/** The packed position of the first entry. */
+export function positionOf(recorded: Recorded | Earlier): number {
+  return 'entries' in recorded ? recorded.position : packPosition(recorded.height, recorded.index)
+}
+
 interface Waiting {
   readonly unit: UnitOfWork
   readonly terms: Terms | undefined
