@@ -2,6 +2,16 @@ import fastifySwagger from '@fastify/swagger'
 import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { HttpApp } from './component.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * Headers of the request that the document shows, as a schema of an object. The handler reads
+     * them itself: a schema of the route would have every request's headers made into an object.
+     */
+    shownHeaders?: unknown
+  }
+}
+
 /** One way to show who calls, as OpenAPI names it. */
 type SecurityScheme =
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
@@ -51,6 +61,10 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
       ...(page.securitySchemes === undefined
         ? {}
         : { components: { securitySchemes: { ...page.securitySchemes } } }),
+    },
+    transform: ({ schema, url, route }) => {
+      const headers = route.config?.shownHeaders
+      return { schema: headers === undefined ? schema : { ...schema, headers }, url }
     },
   })
   await app.register(fastifySwaggerUi, {

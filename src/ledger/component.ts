@@ -59,8 +59,8 @@ const DESCRIPTION = `A database of JSON documents in which every change is recor
 hash-chained blocks.
 
 Every reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
-people. Every change takes an \`Idempotency-Key\`; items take \`If-Match\` and \`If-None-Match\` with the
-\`ETag\` of a reply. Calls made from this page work from the same host only.`
+people. Every change takes an \`Idempotency-Key\`; items and attachments take \`If-Match\` and
+\`If-None-Match\` with the \`ETag\` of a reply. Calls made from this page work from the same host only.`
 
 /** Component L: the ledger database on its listener. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {

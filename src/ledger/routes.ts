@@ -35,6 +35,7 @@ import {
 import type { LedgerService } from './service.ts'
 import { readStatus } from './terms/precondition.ts'
 import { conditionalTermsOf, preconditionOf, termsOfChange } from './terms/request-terms.ts'
+import { ConditionalHeaders, ConditionHeaders, OnceHeaders } from './terms/schemas.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
@@ -103,7 +104,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders },
     },
     async (request, reply) => {
       const { params, caller } = request
@@ -124,7 +125,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:admin' },
+      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
     },
     async (request, reply) => {
       const terms = termsOfChange(request)
@@ -171,7 +172,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
       },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { params, query } = request
@@ -202,7 +203,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Replace one item', ...change },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -216,7 +217,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -236,7 +237,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -299,7 +300,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },
       },
-      config: { scope: 'token' },
+      config: { scope: 'token', shownHeaders: OnceHeaders },
     },
     async (request, reply) => {
       for (const { method, db } of request.body.entries) {

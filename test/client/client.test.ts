@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
-import { collected } from './fake-node.ts'
+import { collected, noted } from './fake-node.ts'
 
 interface Fruit {
   name: string
@@ -155,4 +155,33 @@ it('sends its token in a header, or what a function gives for each request', asy
 it('a request ends with its signal, with the reason that was given', async () => {
   const reason = new Error('enough')
   await expect(ledger.databases({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+})
+
+it('an attachment whose answer was lost is attached, replaced or deleted once', async () => {
+  await ledger.createDatabase('papers')
+  await ledger.database('papers').create({ id: 'a' })
+  let lost = 0
+  const forgetful = new LedgerClient(node.url, {
+    timing: noted(),
+    async fetch(input, init) {
+      const reply = await fetch(input, init)
+      // Every other answer gets lost on its way.
+      lost += 1
+      if (lost % 2 === 1) throw new TypeError('the connection broke')
+      return reply
+    },
+  })
+  const attachments = forgetful.database('papers').attachments('a')
+  const put = await attachments.put('n', () => new Blob(['hello']).stream())
+  expect(put).toMatchObject({ name: 'n', length: 5 })
+  await attachments.put('n', 'hello')
+  await attachments.delete('n')
+  expect(lost).toBe(6)
+  const ledgers = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
+  const methods = ledgers.json.ledgers.flatMap(({ body }: { body: { method: string }[] }) =>
+    body.map(({ method }) => method),
+  )
+  expect(methods.filter((method: string) => method.endsWith('attachment'))).toEqual([
+    ...['create_attachment', 'create_attachment', 'delete_attachment'],
+  ])
 })

@@ -14,17 +14,28 @@ const KILLS = 6
 const CLIENTS = 16
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** The answer, or null when the connection broke. */
-async function create(url: string, key: string): Promise<{ id: string; etag: string } | null> {
+/** Keys of uploads begin so; those of items do not. */
+const UPLOAD = 'upload-'
+
+/** What a request made, `null` when the connection broke: its body and where it was recorded. */
+async function once(url: string, key: string): Promise<{ text: string; at: string } | null> {
+  const header = { 'idempotency-key': `"${key}"` }
+  const upload = key.startsWith(UPLOAD)
   try {
-    const reply = await fetch(`${url}/api/fruit`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'idempotency-key': `"${key}"` },
-      body: JSON.stringify({ key }),
-    })
+    const reply = upload
+      ? await fetch(`${url}/api/fruit/plum/attachments/${key}`, {
+          method: 'PUT',
+          headers: { ...header, 'if-none-match': '*' },
+          body: key.repeat(1_000),
+        })
+      : await fetch(`${url}/api/fruit`, {
+          method: 'POST',
+          headers: { ...header, 'content-type': 'application/json' },
+          body: JSON.stringify({ key }),
+        })
     expect([reply.status, key]).toEqual([200, key])
-    const { id } = JSON.parse(await reply.text())
-    return { id, etag: reply.headers.get('etag') ?? '' }
+    const at = reply.headers.get('ledger-position')?.split('/')[1] ?? ''
+    return { text: await reply.text(), at }
   } catch (error) {
     // What fetch says of a connection that broke, or was never made.
     if (error instanceof TypeError) return null
@@ -37,42 +48,63 @@ async function kill(server: ServedLedger): Promise<void> {
   await server.ended
 }
 
-async function itemsIn(url: string): Promise<{ id: string; key: string }[]> {
-  return JSON.parse(await (await fetch(`${url}/api/fruit?docs=1`)).text()).docs
+async function prepare(url: string): Promise<void> {
+  await fetch(`${url}/api/fruit`, { method: 'POST' })
+  const headers = { 'content-type': 'application/json' }
+  await fetch(`${url}/api/fruit`, { method: 'POST', headers, body: '{"id":"plum"}' })
 }
 
-it('a request that was committed and never answered is answered when it is sent again, and applied once', async () => {
-  const folder = temporaryFolder()
-  let server = await serveLedger(folder)
-  await fetch(`${server.url}/api/fruit`, { method: 'POST' })
-  const store = openStoreReader(folder, { frozen: false })
-  // The reply may still reach the socket; the client is one that is gone by then.
-  const unheard = create(server.url, 'once')
-  let height = 0
-  while (height === 0) {
-    store.refresh()
-    height = (await store.head(store.serverId))?.height ?? 0
-    await pause(0)
+/** Where requests are recorded in the ledger, by their keys; fails when one is there twice. */
+async function recordedIn(url: string): Promise<Map<string, string>> {
+  const { serverid } = JSON.parse(await (await fetch(`${url}/api/serverid`)).text())
+  const reply = await fetch(`${url}/api/ledgers?serverid=${serverid}&offset=2`)
+  const found = new Map<string, string>()
+  for (const [height, { body }] of JSON.parse(await reply.text()).ledgers.entries()) {
+    for (const [index, { item, attachment }] of body.entries()) {
+      const key = item?.key ?? attachment.name
+      expect(found.has(key)).toBe(false)
+      found.set(key, `${height + 2}.${index}`)
+    }
   }
-  await kill(server)
-  await unheard
-  await store.close()
+  return found
+}
 
-  server = await serveLedger(folder)
-  const first = await create(server.url, 'once')
-  expect(first).toEqual({ id: expect.any(String), etag: '"1.0"' })
-  expect(await create(server.url, 'once')).toEqual(first)
-  expect(await itemsIn(server.url)).toEqual([{ id: first?.id, key: 'once' }])
-  await kill(server)
-  expect((await verifyFolder(folder)).finding).toBeNull()
-}, 60_000)
+it.each(['item', `${UPLOAD}1`])(
+  'a request (%s) that was committed and never answered is answered when it is sent again, and applied once',
+  async (key) => {
+    const folder = temporaryFolder()
+    let server = await serveLedger(folder)
+    await prepare(server.url)
+    const store = openStoreReader(folder, { frozen: false })
+    // The reply may still reach the socket; the client is one that is gone by then.
+    const unheard = once(server.url, key)
+    let height = 0
+    while (height < 2) {
+      store.refresh()
+      height = (await store.head(store.serverId))?.height ?? 0
+      await pause(0)
+    }
+    await kill(server)
+    await unheard
+    await store.close()
+
+    server = await serveLedger(folder)
+    const first = await once(server.url, key)
+    expect(first).toEqual({ text: expect.stringContaining('"status":true'), at: '2.0' })
+    expect(await once(server.url, key)).toEqual(first)
+    expect([...(await recordedIn(server.url))]).toEqual([[key, '2.0']])
+    await kill(server)
+    expect((await verifyFolder(folder)).finding).toBeNull()
+  },
+  60_000,
+)
 
 it(`${KILLS} kills under load, every request sent again until it is answered: each was applied once`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)
-  await fetch(`${server.url}/api/fruit`, { method: 'POST' })
-  const answers = new Map<string, { id: string; etag: string }>()
+  await prepare(server.url)
+  const answers = new Map<string, string>()
   const waiting: string[] = Array.from({ length: CLIENTS }, () => '')
   let made = 0
   let done = 0
@@ -84,12 +116,12 @@ it(`${KILLS} kills under load, every request sent again until it is answered: ea
       for (;;) {
         if (key === '') {
           made += 1
-          key = `${at}-${made}`
+          key = `${at % 4 === 0 ? UPLOAD : ''}${at}-${made}`
         }
         waiting[at] = key
-        const answer = await create(url, key)
+        const answer = await once(url, key)
         if (answer === null) return
-        answers.set(key, answer)
+        answers.set(key, answer.at)
         key = ''
       }
     })
@@ -98,23 +130,20 @@ it(`${KILLS} kills under load, every request sent again until it is answered: ea
     await Promise.all(clients)
     expect((await verifyFolder(folder)).finding).toBeNull()
     server = await serveLedger(folder)
-    const stored = new Set((await itemsIn(server.url)).map(({ key }) => key))
+    const stored = await recordedIn(server.url)
     done += waiting.filter((key) => stored.has(key)).length
   }
 
   for (const key of waiting) {
-    const answer = await create(server.url, key)
+    const answer = await once(server.url, key)
     expect(answer).not.toBeNull()
-    if (answer !== null) answers.set(key, answer)
+    if (answer !== null) answers.set(key, answer.at)
   }
-  const items = await itemsIn(server.url)
-  expect(new Map(items.map(({ key, id }) => [key, id]))).toEqual(
-    new Map([...answers].map(([key, { id }]) => [key, id])),
-  )
-  expect(items).toHaveLength(answers.size)
+  const recorded = await recordedIn(server.url)
+  expect(recorded).toEqual(answers)
   await kill(server)
   expect((await verifyFolder(folder)).finding).toBeNull()
   console.log(
-    `${KILLS} kills: ${items.length} requests, each once; ${done} were committed unanswered`,
+    `${KILLS} kills: ${recorded.size} requests, each once; ${done} were committed unanswered`,
   )
 }, 60_000)

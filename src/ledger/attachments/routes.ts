@@ -6,6 +6,7 @@ import { failures, rangeOf, sendText } from '../routes.ts'
 import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionalTermsOf, preconditionOf, uploadTermsOf } from '../terms/request-terms.ts'
+import { ConditionalHeaders, ConditionHeaders } from '../terms/schemas.ts'
 import { type Asked, answerOf } from './answer.ts'
 import { tagOf } from './conditions.ts'
 import { type Digest, digestOf } from './digest.ts'
@@ -50,7 +51,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:write' },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -81,7 +82,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         body: AnyBytes('The content of the attachment'),
         response: { 200: AttachmentReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', streamsBody: true },
+      config: { scope: 'db:{db}:write', streamsBody: true, shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -125,7 +126,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     PATH,
     {
       schema: { ...schema, summary: 'What GET would say of an attachment' },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -140,7 +141,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     PATH,
     {
       schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' },
-      config: { scope: 'db:{db}:read' },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params

@@ -4,6 +4,7 @@ import type { HttpApp } from '../../http/index.ts'
 import { Failure, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
 import { termsOfChange } from '../terms/request-terms.ts'
+import { OnceHeaders } from '../terms/schemas.ts'
 
 const position = Type.String({
   pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
@@ -24,7 +25,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id/erase',
     {
-      config: { scope: 'db:{db}:admin' },
+      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
       schema: {
         tags: ['items'],
         summary: 'Erase the content of revisions that are no longer current',

@@ -187,6 +187,28 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
+  it('the documentation shows it at every request that makes an entry, and at no other', async () => {
+    const { paths } = (await node.send('GET', '/doc/json')).json
+    const shown = Object.entries(paths).flatMap(([path, operations]) =>
+      Object.entries(operations as Record<string, { parameters?: { in: string; name: string }[] }>)
+        .filter(([, { parameters = [] }]) =>
+          parameters.some((each) => each.in === 'header' && each.name === 'idempotency-key'),
+        )
+        .map(([method]) => `${method} ${path}`),
+    )
+    expect(shown.toSorted()).toEqual([
+      'delete /api/{db}',
+      'delete /api/{db}/{id}',
+      'delete /api/{db}/{id}/attachments/{name}',
+      'patch /api/{db}/{id}',
+      'post /api/ledgers',
+      'post /api/{db}',
+      'post /api/{db}/{id}',
+      'post /api/{db}/{id}/erase',
+      'put /api/{db}/{id}/attachments/{name}',
+    ])
+  })
+
   it('requests with one key that are under way together are one change with one answer', async () => {
     const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
     const replies = await Promise.all(Array.from({ length: 30 }, send))
