@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import type { Seen } from './support/followers.ts'
 import { load, median, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
-import { type Server, startLedger } from './support/server.ts'
+import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
@@ -41,6 +41,10 @@ class Crowd {
     this.#child.stdin?.write('count\n')
     const { value } = await this.#lines.next()
     return JSON.parse(value)
+  }
+
+  cpuSeconds(): number {
+    return cpuSecondsOf(this.#child.pid)
   }
 
   end(): void {
@@ -82,6 +86,11 @@ const CASES: readonly Case[] = [
 interface Result {
   readonly alone: number
   readonly followed: number
+  /** Processor time of the node for one write, microseconds: alone, followed. */
+  readonly aloneUs: number
+  readonly followedUs: number
+  /** Processors that the followers' process took while the writers wrote. */
+  readonly followers: number
   readonly residentMb: number
   /** Entries that the last follower had when the writers stopped, as a part of all. */
   readonly atOnce: number
@@ -106,7 +115,10 @@ async function round(alone: Server, server: Server, what: Case): Promise<Result>
   const watch = setInterval(() => {
     residentMb = Math.max(residentMb, server.residentMb())
   }, 100)
+  const [serverBefore, crowdBefore] = [server.cpuSeconds(), crowd.cpuSeconds()]
   const followed = await write(server)
+  const followedS = server.cpuSeconds() - serverBefore
+  const followersS = crowd.cpuSeconds() - crowdBefore
   const stoppedAt = performance.now()
   // What was on the way when the clock stopped is written as well.
   while ((await figure(server, 'daicho_queue_units')) > 0);
@@ -127,8 +139,19 @@ async function round(alone: Server, server: Server, what: Case): Promise<Result>
   while ((await figure(server, 'daicho_feed_followers')) > 0) {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
+  const aloneBefore = alone.cpuSeconds()
   const unfollowed = await write(alone)
-  return { alone: unfollowed.perSecond, followed: followed.perSecond, residentMb, atOnce, lagS }
+  const aloneS = alone.cpuSeconds() - aloneBefore
+  return {
+    alone: unfollowed.perSecond,
+    followed: followed.perSecond,
+    aloneUs: (1e6 * aloneS) / (unfollowed.perSecond * SECONDS),
+    followedUs: (1e6 * followedS) / (followed.perSecond * SECONDS),
+    followers: followersS / SECONDS,
+    residentMb,
+    atOnce,
+    lagS,
+  }
 }
 
 /** All cases; `parts` chooses some by their numbers, from 1 on. */
@@ -140,7 +163,10 @@ export async function run(parts: readonly string[]): Promise<void> {
   )
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const rows = [
-    ['writers', 'alone/s', 'followed/s', 'ratio', 'memory MB', 'seen at once', 'all after s'],
+    [
+      ...['writers', 'alone/s', 'followed/s', 'ratio', 'node µs/write alone', 'followed'],
+      ...['followers’ processors', 'memory MB', 'seen at once', 'all after s'],
+    ],
   ]
   try {
     const alone = await startLedger(join(folder, 'alone'))
@@ -159,6 +185,9 @@ export async function run(parts: readonly string[]): Promise<void> {
         middle(({ alone }) => alone).toFixed(0),
         middle(({ followed }) => followed).toFixed(0),
         middle(({ alone, followed }) => followed / alone).toFixed(2),
+        middle(({ aloneUs }) => aloneUs).toFixed(0),
+        middle(({ followedUs }) => followedUs).toFixed(0),
+        middle(({ followers }) => followers).toFixed(2),
         Math.max(...results.map(({ residentMb }) => residentMb)).toFixed(0),
         what.sent ? `${(middle(({ atOnce }) => atOnce) * 100).toFixed(0)} %` : 'nothing to see',
         what.sent ? middle(({ lagS }) => lagS).toFixed(1) : '',

@@ -18,6 +18,12 @@ const path = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 /** Ticks of /proc/<pid>/stat in a second. */
 const TICKS = 100
 
+/** Seconds of processor time that a process has used, the system's on its behalf included. */
+export function cpuSecondsOf(pid: number | undefined): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')
+  return (Number(fields[13]) + Number(fields[14])) / TICKS
+}
+
 /** Starts a program that prints one line of JSON with its address under `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
   const { child, addresses } = await startListeners(args, env)
@@ -45,10 +51,7 @@ export function serverOf(child: ChildProcess, url: string): Server {
   return {
     url,
     residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(proc('status'))?.[1]) / 1024,
-    cpuSeconds: () => {
-      const fields = proc('stat').split(' ')
-      return (Number(fields[13]) + Number(fields[14])) / TICKS
-    },
+    cpuSeconds: () => cpuSecondsOf(child.pid),
     async stop(signal = 'SIGTERM') {
       const ended = once(child, 'exit')
       child.kill(signal)

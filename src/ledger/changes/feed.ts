@@ -4,6 +4,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { EntryPage, Slice } from './entry-page.ts'
 import { PageShelf } from './page-shelf.ts'
+import { restMs } from './rest.ts'
 
 /** Where a follower begins: before the first entry, behind the last one, or behind a packed position. */
 export type ChangesStart = 'start' | 'now' | number
@@ -29,13 +30,7 @@ export const FEED_BOUNDS: FeedBounds = {
 }
 
 /** A turn ends with the follower that reaches this time. */
-const TURN_MS = 15
-/** After a turn the feed rests this many times as long as it took, while changes are being written. */
-const REST_TIMES_BUSY = 9
-/** Likewise while none are. */
-const REST_TIMES = 1
-/** The longest rest. */
-const REST_MS_MAX = 1_000
+const TURN_MS = 10
 /** What a connection must take from one heartbeat to the next but one. */
 const BYTES_PER_BEAT = 262_144
 
@@ -89,8 +84,9 @@ export interface FeedDeps {
  * memory but one slice. What is read is read once for all followers at the same place, and with no
  * follower nothing is read at all.
  *
- * Writers go first: after each turn the feed rests, several times as long as the turn took while
- * changes are being written. What came meanwhile goes out together.
+ * Writers go first: after each turn the feed rests, many times as long as the turn took while changes
+ * are being written (`rest.ts`). What came meanwhile goes out together. What comes while it is idle
+ * goes out at once.
  */
 export class ChangeFeed {
   readonly #deps: FeedDeps
@@ -105,8 +101,10 @@ export class ChangeFeed {
   readonly #pages: PageShelf
   #heldBytes = 0
   #turning = false
-  /** Whether anything was written since the last turn. */
+  /** Whether anything was written since the last turn began, but for what woke the feed. */
   #written = false
+  /** The event loop's time when the last turn ended. */
+  #restedFrom = performance.eventLoopUtilization()
   #closed = false
   #forgetBeat: (() => void) | null = null
   readonly #leavings = { left: 0, stalled: 0, crowded: 0, failed: 0, closing: 0 }
@@ -138,7 +136,7 @@ export class ChangeFeed {
   committed(last: number): void {
     this.#last = last
     this.#end = packPosition(heightOf(last) + 1, 0)
-    this.#written = true
+    if (this.#turning) this.#written = true
     if (this.#idle.size === 0) return
     for (const place of this.#idle) this.#due.add(place)
     this.#idle.clear()
@@ -254,6 +252,7 @@ export class ChangeFeed {
   /** Serves followers until there are none to serve or the time is up; then rests. */
   async #turn(): Promise<void> {
     const startedAt = performance.now()
+    const loopShare = performance.eventLoopUtilization(this.#restedFrom).utilization
     for (const place of this.#due) {
       try {
         const height = heightOf(place.next)
@@ -269,10 +268,10 @@ export class ChangeFeed {
     }
     // All have all there is: what was read is young garbage as long as nothing keeps it.
     if (this.#due.size + this.#busy.size === 0) this.#pages.clear()
-    const times = this.#written ? REST_TIMES_BUSY : REST_TIMES
+    const rest = restMs(performance.now() - startedAt, { written: this.#written, loopShare })
     this.#written = false
-    const restMs = Math.min((performance.now() - startedAt) * times, REST_MS_MAX)
-    this.#deps.schedule.after(restMs, () => {
+    this.#restedFrom = performance.eventLoopUtilization()
+    this.#deps.schedule.after(rest, () => {
       this.#turning = this.#due.size > 0
       if (this.#turning) void this.#turn()
     })
