@@ -1,112 +1,62 @@
-// Random histories of one node, with restarts in between, against a model that is a few maps: what
-// the node lists, reads and records is what the model says, and the store verifies at the end.
+// Random histories of one node against a model that is a few maps (`model/state.ts`): a real folder, real
+// HTTP, restarts and days in between. Items, lists, filters, histories, items as of any block,
+// attachments, their files and the ledger are what the model says; each request that was sent with an
+// idempotency key was done once; and the store verifies at the end.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { canonicalJson } from '../src/base/canonical-json.ts'
-import type { Json, JsonObject } from '../src/base/json.ts'
-import { type Change, type OpenLedger, openLedger } from '../src/ledger/index.ts'
-import { HandClock, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { expectAll, expectDatabase, expectFound } from './model/agreement.ts'
+import { filters } from './model/filters.ts'
+import { askedIn, DATABASES, type Meant, requests, send } from './model/requests.ts'
+import {
+  type Answer,
+  type Asked,
+  compare,
+  EMPTY,
+  type Position,
+  requested,
+  type State,
+} from './model/state.ts'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from './support/ledger-node.ts'
 
-/** A node as simply as it can be said. */
+const seed = Number(process.env.MODEL_SEED ?? Date.now() % 1_000_000_000)
+console.log(`MODEL_SEED=${seed} repeats this run`)
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
 interface Model {
-  /** Databases and their items in the order of creation. */
-  dbs: Map<string, Map<string, JsonObject>>
-  /** Every entry that must be in the chain, without the server id. */
-  entries: JsonObject[]
-  blocks: number
+  state: State
 }
 
 /** The node that a history is played on. */
-class Node {
-  ledger: OpenLedger
+class Real {
+  node: LedgerNode
   readonly folder: string
-  readonly clock = new HandClock()
+  readonly clock: HandClock
 
-  constructor(ledger: OpenLedger, folder: string) {
-    this.ledger = ledger
+  constructor(node: LedgerNode, folder: string, clock: HandClock) {
+    this.node = node
     this.folder = folder
+    this.clock = clock
   }
 
-  async reopen(): Promise<void> {
-    await this.ledger.close()
-    this.ledger = await openLedger({ folder: this.folder, difficulty: 0, clock: this.clock })
+  async restart(): Promise<void> {
+    await this.node.close()
+    this.node = await startLedgerNode({ folder: this.folder, clock: this.clock })
   }
-}
-
-/** The codes of refusals, or what the call gave. */
-async function codeOf(call: () => Promise<unknown>): Promise<string> {
-  try {
-    await call()
-    return 'done'
-  } catch (error) {
-    return String((error as { code?: string }).code ?? error)
-  }
-}
-
-/** What the model says of one change: its refusal, or null when it was made. */
-function apply(model: Model, change: Change): string | null {
-  const { method, db } = change
-  const items = model.dbs.get(db)
-  if (method === 'create_db') {
-    if (items !== undefined) return 'DATABASE_EXISTS'
-    model.dbs.set(db, new Map())
-    model.entries.push({ method, db })
-    return null
-  }
-  if (items === undefined) return 'DATABASE_NOT_FOUND'
-  if (method === 'delete_db') {
-    model.dbs.delete(db)
-    model.entries.push({ method, db })
-    return null
-  }
-  if (change.method === 'delete_item') {
-    if (!items.delete(change.id)) return 'ITEM_NOT_FOUND'
-    model.entries.push({ method, db, id: change.id })
-    return null
-  }
-  if (change.method !== 'create_item' && change.method !== 'update_item') return 'unknown'
-  const { item } = change
-  const id = String(item.id)
-  if (method === 'create_item' && items.has(id)) return 'ITEM_EXISTS'
-  if (method === 'update_item' && !items.has(id)) return 'ITEM_NOT_FOUND'
-  items.set(id, item)
-  model.entries.push({ method, db, item })
-  return null
-}
-
-/** All of `changes` in one block, or the first refusal and nothing. */
-function applyUnit(model: Model, changes: readonly Change[]): string {
-  const copy: Model = {
-    dbs: new Map([...model.dbs].map(([name, items]) => [name, new Map(items)])),
-    entries: [...model.entries],
-    blocks: model.blocks + 1,
-  }
-  for (const change of changes) {
-    const refusal = apply(copy, change)
-    if (refusal !== null) return refusal
-  }
-  Object.assign(model, copy)
-  return 'done'
-}
-
-/** RFC 7396 as its own pseudo code has it. */
-function merged(target: Json | undefined, patch: Json): Json {
-  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch
-  const result: JsonObject =
-    typeof target === 'object' && target !== null && !Array.isArray(target) ? { ...target } : {}
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) delete result[name]
-    else result[name] = merged(result[name], value)
-  }
-  return result
 }
 
 /** One step of a history: what it does to the model, and to the node. */
-class Step implements fc.AsyncCommand<Model, Node> {
+class Step implements fc.AsyncCommand<Model, Real> {
   readonly #text: string
-  readonly #run: (model: Model, node: Node) => Promise<void>
+  readonly #run: (model: Model, real: Real) => Promise<void>
 
-  constructor(text: string, run: (model: Model, node: Node) => Promise<void>) {
+  constructor(text: string, run: (model: Model, real: Real) => Promise<void>) {
     this.#text = text
     this.#run = run
   }
@@ -115,9 +65,9 @@ class Step implements fc.AsyncCommand<Model, Node> {
     return true
   }
 
-  async run(model: Model, node: Node): Promise<void> {
-    node.clock.time += 1
-    await this.#run(model, node)
+  async run(model: Model, real: Real): Promise<void> {
+    real.clock.time += 1
+    await this.#run(model, real)
   }
 
   toString(): string {
@@ -125,170 +75,182 @@ class Step implements fc.AsyncCommand<Model, Node> {
   }
 }
 
-const dbName = fc.constantFrom('fruit', 'tools', '台帳', 'constructor', 'a b')
-const itemId = fc.constantFrom(
-  'fig',
-  'plum',
-  '🍎',
-  'toString',
-  '__proto__',
-  'x'.repeat(256),
-  '10',
-  '9',
-)
-const content: fc.Arbitrary<JsonObject> = fc.dictionary(
-  fc.constantFrom('a', 'b', 'valueOf', '', 'é'),
-  fc.oneof(
-    fc.integer(),
-    fc.string({ unit: 'grapheme', maxLength: 8 }),
-    fc.constant(null),
-    fc.array(fc.boolean(), { maxLength: 2 }),
-    fc.record({ deep: fc.oneof(fc.constant(null), fc.integer()) }),
-  ),
-  { maxKeys: 4, noNullPrototype: true },
-)
-const item = fc.tuple(itemId, content).map(([id, members]) => ({ ...members, id }))
-
-const change: fc.Arbitrary<Change> = fc.oneof(
-  fc.record({ method: fc.constantFrom('create_db' as const, 'delete_db' as const), db: dbName }),
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      method: fc.constantFrom('create_item' as const, 'update_item' as const),
-      db: dbName,
-      item,
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({ method: fc.constant('delete_item' as const), db: dbName, id: itemId }),
-  },
-)
-
-/** The same change through the call of its own. */
-function single(node: Node, change: Change): Promise<unknown> {
-  const { service } = node.ledger
-  switch (change.method) {
-    case 'create_db':
-      return service.createDatabase(change.db)
-    case 'delete_db':
-      return service.deleteDatabase(change.db)
-    case 'create_item':
-      return service.createItem(change.db, change.item)
-    case 'update_item':
-      return service.updateItem(change.db, String(change.item.id), change.item)
-    case 'delete_item':
-      return service.deleteItem(change.db, change.id)
-  }
-}
-
-const commands = [
-  change.map(
-    (one) =>
-      new Step(`single ${JSON.stringify(one)}`, async (model, node) => {
-        expect(await codeOf(() => single(node, one))).toBe(applyUnit(model, [one]))
-      }),
-  ),
-  fc.array(change, { minLength: 1, maxLength: 8 }).map(
-    (unit) =>
-      new Step(`unit ${JSON.stringify(unit)}`, async (model, node) => {
-        const code = await codeOf(() => node.ledger.service.recordChanges(unit))
-        expect(code).toBe(applyUnit(model, unit))
-      }),
-  ),
-  fc.tuple(dbName, fc.array(item, { minLength: 1, maxLength: 4 })).map(
-    ([db, items]) =>
-      new Step(`list ${db} ${JSON.stringify(items)}`, async (model, node) => {
-        const unit = items.map((one) => ({ method: 'create_item' as const, db, item: one }))
-        const code = await codeOf(() => node.ledger.service.createItems(db, items))
-        expect(code).toBe(applyUnit(model, unit))
-      }),
-  ),
-  fc.tuple(dbName, itemId, content).map(
-    ([db, id, patch]) =>
-      new Step(`patch ${db} ${id} ${JSON.stringify(patch)}`, async (model, node) => {
-        const target = model.dbs.get(db)?.get(id)
-        const after = { ...(merged(target, patch) as JsonObject), id }
-        const code = await codeOf(() => node.ledger.service.patchItem(db, id, patch))
-        expect(code).toBe(applyUnit(model, [{ method: 'update_item', db, item: after }]))
-      }),
-  ),
-  // Sent in one turn, so that they may share a block: each is decided on what the ones before left.
-  fc.array(change, { minLength: 2, maxLength: 12 }).map(
-    (crowd) =>
-      new Step(`crowd ${JSON.stringify(crowd)}`, async (model, node) => {
-        const answered = crowd.map((one) => codeOf(() => single(node, one)))
-        expect(await Promise.all(answered)).toEqual(crowd.map((one) => applyUnit(model, [one])))
-      }),
-  ),
-  dbName.map((db) => new Step(`look at ${db}`, (model, node) => expectDatabase(model, node, db))),
-  fc.constant(new Step('reopen', (_model, node) => node.reopen())),
-]
-
-async function all<Row>(pages: AsyncIterable<readonly Row[]>): Promise<Row[]> {
-  const rows: Row[] = []
-  for await (const page of pages) rows.push(...page)
-  return rows
-}
-
-async function expectDatabase(model: Model, node: Node, db: string): Promise<void> {
-  const { service } = node.ledger
-  const whole = { limit: 0, offset: 0, after: null }
-  const items = model.dbs.get(db)
-  if (items === undefined) {
-    expect(await codeOf(() => service.listIds(db, whole))).toBe('DATABASE_NOT_FOUND')
-    return
-  }
-  const ids = [...items.keys()]
-  expect(await all(await service.listIds(db, whole))).toEqual(ids)
-  const stored = await all(await service.listItems(db, whole))
-  expect(stored.map(({ text }) => text)).toEqual([...items.values()].map(canonicalJson))
-  // Page by page, by id and by number.
-  const paged: string[] = []
-  for (let after: string | null = null; ; ) {
-    const page: string[] = await all(await service.listIds(db, { limit: 2, offset: 0, after }))
-    if (page.length === 0) break
-    paged.push(...page)
-    after = page.at(-1) ?? null
-  }
-  expect(paged).toEqual(ids)
-  expect(await all(await service.listIds(db, { limit: 2, offset: 1, after: null }))).toEqual(
-    ids.slice(1, 3),
+const text = (value: unknown) =>
+  JSON.stringify(value, (_, each) =>
+    typeof each === 'string' && each.length > 40 ? `${each.slice(0, 5)}… ${each.length}` : each,
   )
-  for (const [id, member] of items) {
-    expect((await service.readItem(db, id))?.text).toBe(canonicalJson(member))
+
+/** The places that the next entry can have: in a block of its own, or behind the last one. */
+function nextIn({ entries }: State): { readonly own: Position; readonly same: Position | null } {
+  const last = entries.at(-1)?.at
+  if (last === undefined) return { own: { height: 0, index: 0 }, same: null }
+  return {
+    own: { height: last.height + 1, index: 0 },
+    same: { height: last.height, index: last.index + 1 },
   }
-  expect(await service.readItem(db, 'not there')).toBeNull()
 }
 
-it('any history leaves what the model says: ids in creation order, items, pages, entries, a store that verifies', async () => {
+function positionOf({ position }: Answer): Position {
+  const [height = -1, index = -1] = (position ?? '').split('.').map(Number)
+  return { height, index }
+}
+
+/**
+ * Sends requests together and holds their answers against the model: in the order of their places in
+ * the chain, each was done on what those before it left, and each refusal is right somewhere in between.
+ */
+async function ask(model: Model, real: Real, together: readonly Meant[]): Promise<void> {
+  const asked = together.map((meant) => askedIn(model.state, meant))
+  const sent = asked.map((one) => send(real.node, one))
+  const replies = (await Promise.all(sent)).map((answer, at) => ({ answer, asked: asked[at] }))
+  const nowMs = real.clock.time
+  const outcome = (state: State, one: Asked | undefined, at: Position, { json }: Answer) => {
+    if (one === undefined) throw new Error('nothing was asked')
+    return requested(state, one, at, nowMs, json.block?.id)
+  }
+  const done = replies
+    .filter(({ answer }) => answer.status === 200)
+    .toSorted((a, b) => compare(positionOf(a.answer), positionOf(b.answer)))
+  const { height } = nextIn(model.state).own
+  const states = [model.state]
+  for (const { answer, asked } of done) {
+    const state = states.at(-1) ?? EMPTY
+    const at = positionOf(answer)
+    const said = outcome(state, asked, at, answer)
+    if (typeof said === 'string') {
+      expect.fail(`${text(asked)} was done at ${answer.position}; the model says ${said}`)
+    }
+    if ('again' in said) {
+      expect(answer).toEqual(said.again)
+      continue
+    }
+    expect(answer).toEqual(said.answer)
+    // Nothing of an earlier turn shares a block with it, and no place is left out.
+    const { own, same } = nextIn(state)
+    expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
+      at,
+    )
+    states.push(said.state)
+  }
+  model.state = states.at(-1) ?? EMPTY
+  for (const { answer, asked } of replies) {
+    if (answer.status === 200) continue
+    expect([answer.json.status, answer.position]).toEqual([false, null])
+    const right = states.map((state) => outcome(state, asked, nextIn(state).own, answer))
+    expect(right, text(asked)).toContain(answer.json.code)
+  }
+}
+
+const database = fc.constantFrom(...DATABASES)
+const commands = fc.oneof(
+  {
+    weight: 48,
+    arbitrary: requests.map((one) => new Step(text(one), (model, real) => ask(model, real, [one]))),
+  },
+  {
+    weight: 16,
+    arbitrary: fc
+      .array(requests, { minLength: 2, maxLength: 8 })
+      .map((some) => new Step(`together ${text(some)}`, (model, real) => ask(model, real, some))),
+  },
+  {
+    // One request many times at once: without a key each is a request of its own.
+    weight: 4,
+    arbitrary: fc.tuple(requests, fc.integer({ min: 2, max: 4 })).map(
+      ([one, times]) =>
+        new Step(`${times} times ${text(one)}`, (model, real) =>
+          ask(
+            model,
+            real,
+            Array.from({ length: times }, () => one),
+          ),
+        ),
+    ),
+  },
+  {
+    weight: 16,
+    arbitrary: fc
+      .tuple(database, filters)
+      .map(
+        ([db, asking]) =>
+          new Step(`find in ${db} ${text(asking)}`, ({ state }, { node }) =>
+            expectFound(state, node, db, asking),
+          ),
+      ),
+  },
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(fc.constantFrom('POST', 'POST', 'DELETE'), database, fc.constantFrom('n', 'm'))
+      .map(
+        ([method, db, path]) =>
+          new Step(`${method} index ${db} ${path}`, async ({ state }, { node }) => {
+            const { status } = await node.send(method, '/api/config/indexes', { db, path })
+            // Whether it was there is not the model's: with it and without, the same is found.
+            expect(state.dbs.has(db) ? [200, 404, 409] : [404]).toContain(status)
+          }),
+      ),
+  },
+  {
+    weight: 1,
+    arbitrary: database.map(
+      (db) => new Step(`look at ${db}`, ({ state }, { node }) => expectDatabase(state, node, db)),
+    ),
+  },
+  // Starting a node takes longer than all the rest.
+  {
+    weight: 1,
+    arbitrary: fc.constant(new Step('restart', (_model, real) => real.restart())),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constant(
+      new Step('a day passes', async (_model, { clock }) => {
+        clock.time += DAY_MS
+      }),
+    ),
+  },
+)
+
+/** Most histories would be over before the first databases and items came by chance. */
+const BEGINNING: Meant[] = DATABASES.slice(0, 2).map((db) => ({
+  changes: [
+    { method: 'create_db', db },
+    { method: 'create_item', db, item: { id: 'fig', n: 1 } },
+    { method: 'create_item', db, item: { id: '🍎', n: null } },
+  ],
+  form: 'ledgers',
+  match: 'none',
+  noneMatch: 'none',
+  key: '',
+}))
+
+it('any history leaves what the model says, in items, lists, filters, histories, attachments and the ledger', async () => {
+  let histories = 0
+  let entries = 0
   await fc.assert(
-    fc.asyncProperty(fc.commands(commands, { maxCommands: 30 }), async (history) => {
-      const folder = temporaryFolder()
-      const node = new Node(
-        await openLedger({ folder, difficulty: 0, clock: new HandClock() }),
-        folder,
-      )
-      const model: Model = { dbs: new Map(), entries: [], blocks: 0 }
-      try {
-        await fc.asyncModelRun(() => ({ model, real: node }), history)
-        const { service } = node.ledger
-        expect(await service.databases()).toEqual([...model.dbs.keys()])
-        for (const db of model.dbs.keys()) await expectDatabase(model, node, db)
-        const blocks = await all(
-          await service.listBlocks(service.serverId, { limit: 0, offset: 0 }),
-        )
-        const entries = blocks.flatMap((block) => block.entries)
-        expect(entries).toEqual(
-          model.entries.map((entry) => canonicalJson({ ...entry, serverid: service.serverId })),
-        )
-        expect(blocks.map(({ height }) => height)).toEqual(blocks.map((_, at) => at))
-      } finally {
-        await node.ledger.close()
-      }
-      const { finding, entries, databases } = await verifyFolder(folder)
-      expect([finding, entries, databases]).toEqual([null, model.entries.length, model.dbs.size])
-    }),
-    { numRuns: 30, endOnFailure: true, interruptAfterTimeLimit: 12_000 },
+    fc.asyncProperty(
+      fc.commands([commands], { maxCommands: 400, size: 'max' }),
+      async (history) => {
+        const folder = temporaryFolder()
+        const clock = new HandClock()
+        const real = new Real(await startLedgerNode({ folder, clock }), folder, clock)
+        const model: Model = { state: EMPTY }
+        try {
+          for (const meant of BEGINNING) await ask(model, real, [meant])
+          await fc.asyncModelRun(() => ({ model, real }), history)
+          await expectAll(model.state, real.node, folder)
+        } finally {
+          await real.node.close()
+        }
+        const verified = await verifyFolder(folder)
+        expect([verified.finding, verified.entries]).toEqual([null, model.state.entries.length])
+        histories += 1
+        entries += model.state.entries.length
+      },
+    ),
+    { seed, numRuns: 200, endOnFailure: true, interruptAfterTimeLimit: 15_000 },
   )
-}, 60_000)
+  console.log(`${histories} histories of ${entries} entries`)
+  expect(histories).toBeGreaterThan(0)
+}, 120_000)

@@ -1,0 +1,213 @@
+// Requests at random: what they ask for, and how they go over the wire.
+import fc from 'fast-check'
+import type { Json, JsonObject } from '../../src/base/json.ts'
+import type { LedgerNode } from '../support/ledger-node.ts'
+import {
+  type Answer,
+  type Asked,
+  type Change,
+  idIn,
+  type State,
+  type Tags,
+  tagOf,
+} from './state.ts'
+
+/** Few names, so that requests meet. */
+export const DATABASES = ['fruit', '台帳', 'constructor'] as const
+const [fruit, ledger, odd] = DATABASES
+const db = fc.constantFrom(fruit, fruit, fruit, fruit, ledger, ledger, odd)
+const id = fc.constantFrom('fig', 'fig', '🍎', '🍎', '__proto__', 'x'.repeat(256), '10', '9')
+const name = fc.constantFrom('n', 'ü', '__proto__', 'a b')
+const type = fc.constantFrom('text/plain', 'application/octet-stream')
+const text = fc.constantFrom('', 'one', 'two', 'x'.repeat(300_000))
+const value: fc.Arbitrary<Json> = fc.oneof(
+  fc.integer({ min: -2, max: 3 }),
+  fc.constantFrom<Json>(null, true, false, 'a', 'b', 'é', [1, 'b'], [null, 2], { deep: 1 }),
+)
+const content: fc.Arbitrary<JsonObject> = fc
+  .tuple(
+    fc.dictionary(fc.constantFrom('n', 'm', 'valueOf', ''), value, {
+      maxKeys: 3,
+      noNullPrototype: true,
+    }),
+    fc.option(fc.string({ unit: 'grapheme', maxLength: 6 }), { nil: undefined }),
+  )
+  .map(([members, note]) => (note === undefined ? members : { ...members, note }))
+const item = fc.tuple(id, content).map(([own, members]) => ({ ...members, id: own }))
+
+const ofDatabase: fc.Arbitrary<Change> = fc.oneof(
+  // A database that is gone takes much with it: it is soon there again.
+  { weight: 5, arbitrary: fc.record({ method: fc.constant('create_db' as const), db }) },
+  fc.record({ method: fc.constant('delete_db' as const), db }),
+)
+const ofItem: fc.Arbitrary<Change> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      method: fc.constantFrom('create_item' as const, 'update_item' as const),
+      db,
+      item,
+    }),
+  },
+  fc.record({ method: fc.constant('delete_item' as const), db, id }),
+)
+const patch: fc.Arbitrary<Change> = fc.record({
+  method: fc.constant('patch_item' as const),
+  db,
+  id,
+  patch: content,
+})
+const ofAttachment: fc.Arbitrary<Change> = fc.oneof(
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      method: fc.constant('create_attachment' as const),
+      db,
+      id,
+      name,
+      type,
+      text,
+    }),
+  },
+  fc.record({ method: fc.constant('delete_attachment' as const), db, id, name }),
+)
+
+/** Which tags a condition names, before it is known what is there. */
+type Condition = 'none' | 'any' | 'current' | 'stale' | 'both'
+const condition = fc.constantFrom<Condition>(
+  ...Array.from({ length: 8 }, () => 'none' as const),
+  ...(['any', 'current', 'current', 'stale', 'both'] as const),
+)
+const key = fc.constantFrom(...Array.from({ length: 9 }, () => ''), 'k1', 'k2', 'k3')
+
+/** A request, but for the tags, which depend on what is there when it is sent. */
+export interface Meant extends Pick<Asked, 'changes' | 'form' | 'key'> {
+  readonly match: Condition
+  readonly noneMatch: Condition
+}
+
+const own = (change: fc.Arbitrary<Change>): fc.Arbitrary<Meant> =>
+  fc.record({
+    changes: change.map((one) => [one]),
+    form: fc.constant('own' as const),
+    match: condition,
+    noneMatch: condition,
+    key,
+  })
+const several = (form: 'array' | 'ledgers', changes: fc.Arbitrary<Change[]>): fc.Arbitrary<Meant> =>
+  fc.record({
+    changes,
+    form: fc.constant(form),
+    match: fc.constant('none' as const),
+    noneMatch: fc.constant('none' as const),
+    key,
+  })
+
+/** Any request that changes something. */
+export const requests: fc.Arbitrary<Meant> = fc.oneof(
+  { weight: 3, arbitrary: own(ofDatabase) },
+  { weight: 12, arbitrary: own(ofItem) },
+  { weight: 5, arbitrary: own(patch) },
+  { weight: 12, arbitrary: own(ofAttachment) },
+  {
+    weight: 1,
+    arbitrary: several(
+      'array',
+      fc
+        .tuple(db, fc.array(item, { minLength: 1, maxLength: 4 }))
+        .map(([of, items]) =>
+          items.map((one) => ({ method: 'create_item' as const, db: of, item: one })),
+        ),
+    ),
+  },
+  {
+    weight: 3,
+    arbitrary: several(
+      'ledgers',
+      fc.array(fc.oneof({ weight: 12, arbitrary: ofItem }, ofDatabase), {
+        minLength: 1,
+        maxLength: 5,
+      }),
+    ),
+  },
+)
+
+/** The request with the tags that it names when it is sent in `state`. */
+export function askedIn(state: State, meant: Meant): Asked {
+  const [change] = meant.changes
+  // Only items and attachments have tags, and a creation by `POST /api/{db}` has no path for them.
+  const isTagged = meant.form === 'own' && change?.method !== 'create_item' && !isDatabase(change)
+  const tag = tagOf(state, meant.changes)
+  const tags = (condition: Condition): Tags => {
+    if (condition === 'none' || !isTagged) return null
+    if (condition === 'any') return '*'
+    const named = condition === 'stale' ? [] : [tag ?? '0.0']
+    return condition === 'current' ? named : ['9999.0', ...named]
+  }
+  return { ...meant, match: tags(meant.match), noneMatch: tags(meant.noneMatch) }
+}
+
+function isDatabase(change: Change | undefined): boolean {
+  return change === undefined || change.method.endsWith('_db')
+}
+
+/** The path of an item, or of its attachment. */
+export function pathOf(database: string, of: string, attachment?: string): string {
+  const parts = attachment === undefined ? [of] : [of, 'attachments', attachment]
+  return ['/api', database, ...parts]
+    .map((part) => (part === '/api' ? part : encodeURIComponent(part)))
+    .join('/')
+}
+
+/** Sends the request and gives its answer. */
+export async function send(node: LedgerNode, asked: Asked): Promise<Answer> {
+  const [method, path, body, type] = wired(asked)
+  const { match, noneMatch } = asked
+  const reply = await node.send(method, path, body, {
+    ...(asked.key === '' ? {} : { 'idempotency-key': asked.key }),
+    ...(match === null ? {} : { 'if-match': header(match) }),
+    ...(noneMatch === null ? {} : { 'if-none-match': header(noneMatch) }),
+    ...(type === undefined ? {} : { 'content-type': type }),
+  })
+  const { status, headers, json } = reply
+  const [serverid, position = null] = headers.get('ledger-position')?.split('/') ?? []
+  if (serverid !== undefined && serverid !== String(node.service.serverId)) {
+    throw new Error(`${method} ${path} was recorded by another node, ${serverid}`)
+  }
+  if (json?.block !== undefined) delete json.block.serverid
+  return { status, json, etag: headers.get('etag'), position }
+}
+
+function header(tags: '*' | readonly string[]): string {
+  return tags === '*' ? '*' : tags.map((tag) => `"${tag}"`).join(', ')
+}
+
+function wired({ changes, form }: Asked): [string, string, unknown?, string?] {
+  const [change] = changes
+  if (form === 'ledgers' || change === undefined) {
+    return ['POST', '/api/ledgers', { entries: changes }]
+  }
+  const database = `/api/${encodeURIComponent(change.db)}`
+  if (form === 'array') {
+    return ['POST', database, changes.map((one) => ('item' in one ? one.item : null))]
+  }
+  const path = pathOf(change.db, idIn(change))
+  switch (change.method) {
+    case 'create_db':
+      return ['POST', database]
+    case 'delete_db':
+      return ['DELETE', database]
+    case 'create_item':
+      return ['POST', database, change.item]
+    case 'update_item':
+      return ['POST', path, change.item]
+    case 'patch_item':
+      return ['PATCH', path, change.patch]
+    case 'delete_item':
+      return ['DELETE', path]
+    case 'create_attachment':
+      return ['PUT', pathOf(change.db, change.id, change.name), change.text, change.type]
+    case 'delete_attachment':
+      return ['DELETE', pathOf(change.db, change.id, change.name)]
+  }
+}
