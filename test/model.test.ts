@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { expectAll, expectDatabase, expectFound } from './model/agreement.ts'
 import { filters } from './model/filters.ts'
-import { askedIn, DATABASES, type Meant, requests, send } from './model/requests.ts'
+import { askedIn, crowds, DATABASES, type Meant, requests, send } from './model/requests.ts'
 import {
   type Answer,
   type Asked,
@@ -149,9 +149,9 @@ const commands = fc.oneof(
   },
   {
     weight: 16,
-    arbitrary: fc
-      .array(requests, { minLength: 2, maxLength: 8 })
-      .map((some) => new Step(`together ${text(some)}`, (model, real) => ask(model, real, some))),
+    arbitrary: crowds.map(
+      (some) => new Step(`together ${text(some)}`, (model, real) => ask(model, real, some)),
+    ),
   },
   {
     // One request many times at once: without a key each is a request of its own.
@@ -249,7 +249,12 @@ it('any history leaves what the model says, in items, lists, filters, histories,
         entries += model.state.entries.length
       },
     ),
-    { seed, numRuns: 200, endOnFailure: true, interruptAfterTimeLimit: 15_000 },
+    {
+      seed,
+      numRuns: 200,
+      endOnFailure: true,
+      interruptAfterTimeLimit: 15_000,
+    },
   )
   console.log(`${histories} histories of ${entries} entries`)
   expect(histories).toBeGreaterThan(0)

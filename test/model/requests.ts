@@ -132,6 +132,31 @@ export const requests: fc.Arbitrary<Meant> = fc.oneof(
   },
 )
 
+/** Requests that are sent together: any, or some about one item and few of its attachments. */
+export const crowds: fc.Arbitrary<Meant[]> = fc.oneof(
+  fc.array(requests, { minLength: 2, maxLength: 8 }),
+  fc
+    .tuple(
+      db,
+      id,
+      fc.constantFrom('n', 'ü'),
+      fc.array(own(fc.oneof(ofItem, patch, ofAttachment, ofAttachment)), {
+        minLength: 2,
+        maxLength: 8,
+      }),
+    )
+    .map(([of, one, called, some]) =>
+      some.map((meant) => ({
+        ...meant,
+        changes: meant.changes.map((change): Change => {
+          if ('item' in change) return { ...change, db: of, item: { ...change.item, id: one } }
+          if ('name' in change) return { ...change, db: of, id: one, name: called }
+          return 'id' in change ? { ...change, db: of, id: one } : change
+        }),
+      })),
+    ),
+)
+
 /** The request with the tags that it names when it is sent in `state`. */
 export function askedIn(state: State, meant: Meant): Asked {
   const [change] = meant.changes
