@@ -1,15 +1,12 @@
 // The dashboard on a chain of 150,000 items, its verification of sound and broken chains, and how every
 // view looks: to eyes, to screen readers, and to the policy of the page.
-import { mkdirSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildDashboard } from '../../scripts/build-dashboard.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { openDashboard } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import { expectFineLooks } from '../support/looks.ts'
 import { tamper } from '../support/tampered.ts'
 
 const ITEMS = 150_000
@@ -170,53 +167,24 @@ const VIEWS: readonly (readonly [string, string, string])[] = [
 ]
 
 it('no view has a fault for axe, at 1280 and 360 pixels, light and dark', async () => {
-  const shots = join(tmpdir(), 'daicho-dashboard')
-  mkdirSync(shots, { recursive: true })
-  const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
-  const opened = await openDashboard(browser, node, { reducedMotion: 'reduce' })
+  const opened = await openDashboard(browser, node)
   const { page, complaints } = opened
-  const look = async (name: string) => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      for (const width of [1280, 360]) {
-        await page.setViewportSize({ width, height: 800 })
-        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-        await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`) })
-        const overflow = await page.evaluate<number>(
-          'document.documentElement.scrollWidth - innerWidth',
-        )
-        expect([name, width, overflow]).toEqual([name, width, 0])
-        await page.evaluate("typeof axe === 'undefined'").then(async (missing) => {
-          // As a debugger would: the policy of the page lets no script of others in.
-          if (missing === true) await page.evaluate(await axeText(axe))
-        })
-        const faults = await page.evaluate(
-          'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html).slice(0, 3)]))',
-        )
-        expect([name, width, colorScheme, faults]).toEqual([name, width, colorScheme, []])
-      }
-    }
-  }
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)
     await page.locator(wait).first().waitFor()
-    await look(name)
+    await expectFineLooks(page, name)
   }
   await page.goto(`${node.url}/#/db/places`)
   await button(page, 'Add item').click()
-  await look('add-item')
+  await expectFineLooks(page, 'add-item')
   await page.keyboard.press('Escape')
   await page.goto(`${node.url}/#/db/places/place-7`)
   await button(page, 'Edit').click()
   await page.getByLabel('JSON of the item').fill('{"a":')
-  await look('edit-item')
+  await expectFineLooks(page, 'edit-item')
   await page.goto(`${node.url}/#/`)
   await button(page, 'Delete: places').click()
-  await look('delete-database')
+  await expectFineLooks(page, 'delete-database')
   expect(complaints).toEqual([])
   await opened.close()
 })
-
-async function axeText(path: string): Promise<string> {
-  const { readFile } = await import('node:fs/promises')
-  return readFile(path, 'utf8')
-}

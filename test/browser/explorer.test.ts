@@ -1,40 +1,20 @@
 // The explorer in a real browser: “try it out” creates, lists and filters a Commodity.
-import { existsSync, mkdirSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Browser, chromium, type Locator, type Page } from 'playwright-core'
+import type { Browser, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { launchBrowser } from '../support/browser.ts'
 import { type GatewayNode, startGateway } from '../support/gateway.ts'
 
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
 const SCREENSHOTS = join(tmpdir(), 'daicho-screenshots')
-
-/** The browser to test with: the one named, the system's, or the one that npm installed. */
-async function browserPath(): Promise<string> {
-  const named = process.env.CHROMIUM
-  if (named !== undefined && named !== '') return named
-  if (existsSync('/usr/bin/chromium')) return '/usr/bin/chromium'
-  // Makes the package bring its own copies of libraries that the system may lack.
-  process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
-  const { default: packaged } = await import('@sparticuz/chromium')
-  return packaged.executablePath()
-}
 
 let browser: Browser
 let node: GatewayNode
 beforeAll(async () => {
   mkdirSync(SCREENSHOTS, { recursive: true })
   node = await startGateway()
-  browser = await chromium.launch({ executablePath: await browserPath(), args: FLAGS })
+  browser = await launchBrowser()
 })
 afterAll(async () => {
   await browser.close()

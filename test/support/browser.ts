@@ -1,4 +1,6 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 
 const FLAGS = [
@@ -16,11 +18,44 @@ const FLAGS = [
 async function browserPath(): Promise<string> {
   const named = process.env.CHROMIUM
   if (named !== undefined && named !== '') return named
-  if (existsSync('/usr/bin/chromium')) return '/usr/bin/chromium'
+  return existsSync('/usr/bin/chromium') ? '/usr/bin/chromium' : packagedBrowser()
+}
+
+/**
+ * The browser that npm installed, unpacked once for all. It is unpacked aside and then moved, itself
+ * last: several tests start at once, and none may start what another one is still writing.
+ */
+async function packagedBrowser(): Promise<string> {
   // Makes the package bring its own copies of libraries that the system may lack.
   process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
   const { default: packaged } = await import('@sparticuz/chromium')
-  return packaged.executablePath()
+  const home = tmpdir()
+  const path = join(home, 'chromium')
+  if (existsSync(path)) return path
+  const aside = mkdtempSync(join(home, 'daicho-browser-'))
+  const { TMPDIR } = process.env
+  process.env.TMPDIR = aside
+  try {
+    await packaged.executablePath()
+  } finally {
+    if (TMPDIR === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = TMPDIR
+  }
+  const names = readdirSync(aside).filter((name) => name !== 'chromium')
+  for (const name of [...names, 'chromium']) {
+    if (!existsSync(join(home, name))) moved(join(aside, name), join(home, name))
+  }
+  rmSync(aside, { recursive: true, force: true })
+  return path
+}
+
+function moved(from: string, to: string): void {
+  try {
+    renameSync(from, to)
+  } catch (error) {
+    // Another test was first; what it has moved is whole.
+    if (!existsSync(to)) throw error
+  }
 }
 
 /** Starts a browser without a window; the caller closes it. */

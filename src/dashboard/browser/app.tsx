@@ -5,6 +5,7 @@ import { isLive } from './node/feed.ts'
 import { sessionState } from './node/ledger.ts'
 import { Told } from './parts/told.tsx'
 import { hrefOf, type Place, place } from './routes.ts'
+import { Alerts } from './views/alerts.tsx'
 import { Databases } from './views/databases.tsx'
 import { Item } from './views/item.tsx'
 import { Items } from './views/items.tsx'
@@ -29,7 +30,7 @@ export function App(): JSX.Element {
     <>
       <PageHead now={now} skip={() => main.current?.focus()} />
       <main ref={main} class="container" tabIndex={-1}>
-        <Banner />
+        <Alerts />
         <Told />
         <View key={address} now={now} />
       </main>
@@ -133,25 +134,4 @@ function LanguageSwitch(): JSX.Element {
       ))}
     </select>
   )
-}
-
-function Banner(): JSX.Element | null {
-  if (sessionState.value === 'lost') {
-    return (
-      <p class="notice bad" role="alert">
-        {t().lost}
-      </p>
-    )
-  }
-  if (sessionState.value === 'ended') {
-    return (
-      <div class="notice bad" role="alert">
-        <p>{t().ended}</p>
-        <button type="button" class="small" onClick={() => location.reload()}>
-          {t().signIn}
-        </button>
-      </div>
-    )
-  }
-  return null
 }

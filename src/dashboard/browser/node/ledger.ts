@@ -59,6 +59,16 @@ export async function textOfChain(path: string, signal?: AbortSignal): Promise<s
   return reply.text()
 }
 
+/** Why the node takes no changes now, or null: it does, or does not answer. */
+export async function writesRefused(signal: AbortSignal): Promise<ClientError | null> {
+  try {
+    const reply = await session.fetch(`${base}readyz`, { cache: 'no-store', signal })
+    return reply.status === 503 ? await refusalIn(reply) : null
+  } catch {
+    return null
+  }
+}
+
 /** Characters in which the feed must have said how far the chain has come. */
 const GREETING_MAX = 1_000
 

@@ -1,4 +1,4 @@
-import type { ComponentChildren, JSX } from 'preact'
+import type { JSX } from 'preact'
 import { t, timeText } from '../language/language.ts'
 import { useChanges } from '../node/feed.ts'
 import { base, blocksFrom, chainSize, ledger, textOfChain } from '../node/ledger.ts'
@@ -6,6 +6,8 @@ import { Copied, LongText } from '../parts/code.tsx'
 import { failureText, Waiting } from '../parts/failure.tsx'
 import { useLoaded } from '../parts/loaded.ts'
 import { hrefOf } from '../routes.ts'
+import { Fact } from './fact.tsx'
+import { Peers } from './peers.tsx'
 
 interface NodeFacts {
   readonly serverId: number
@@ -31,7 +33,7 @@ async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
   return { serverId, verifierKey: verifierKey.trim(), checkpoint, head }
 }
 
-/** What names this node, and what others verify it by. */
+/** What names this node, what others verify it by, and how it stands with other nodes. */
 export function Node(): JSX.Element {
   const [loaded, reload] = useLoaded('node', nodeFacts)
   useChanges(() => true, reload)
@@ -82,18 +84,7 @@ export function Node(): JSX.Element {
           </dl>
         )}
       </Waiting>
+      <Peers />
     </>
-  )
-}
-
-function Fact(props: { name: string; hint?: string; children: ComponentChildren }): JSX.Element {
-  return (
-    <div class="fact">
-      <dt>
-        {props.name}
-        {props.hint !== undefined && <small>{props.hint}</small>}
-      </dt>
-      <dd>{props.children}</dd>
-    </div>
   )
 }

@@ -1,0 +1,58 @@
+import { mkdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+
+/** Where the pictures of all pages are left, to be looked at. */
+const SHOTS = join(tmpdir(), 'daicho-pages')
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const WIDTHS = [1280, 360]
+
+/** `page` has no fault for axe and needs no sideways scrolling, at 1280 and 360 pixels, light and dark. */
+export async function expectFineLooks(page: Page, name: string): Promise<void> {
+  mkdirSync(SHOTS, { recursive: true })
+  for (const colorScheme of ['light', 'dark'] as const) {
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 })
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      const path = join(SHOTS, `${name}-${width}-${colorScheme}.png`)
+      await page.screenshot({ path, fullPage: true })
+      const overflow = await page.evaluate<number>(
+        'document.documentElement.scrollWidth - innerWidth',
+      )
+      expect([name, width, overflow]).toEqual([name, width, 0])
+      const missing = await page.evaluate<boolean>("typeof axe === 'undefined'")
+      // As a debugger would: the policies of the pages let no script of others in.
+      if (missing) await page.evaluate(readFileSync(AXE, 'utf8'))
+      const faults = await page.evaluate(
+        'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html).slice(0, 3)]))',
+      )
+      expect([name, width, colorScheme, faults]).toEqual([name, width, colorScheme, []])
+    }
+  }
+}
+
+/** Names of what has the keyboard, by role and text, for each press of Tab until `until` or `max`. */
+export async function tabStops(page: Page, max: number): Promise<string[]> {
+  const stops: string[] = []
+  for (let press = 0; press < max; press += 1) {
+    await page.keyboard.press('Tab')
+    const stop = await page.evaluate<string>(`(() => {
+      const at = document.activeElement
+      if (at === document.body || at === null) return ''
+      const label = at.labels?.[0]?.firstChild?.textContent ?? at.getAttribute('aria-label')
+      const { x, y, width, height } = at.getBoundingClientRect()
+      const isSeen = width > 0 && height > 0 && x + width > 0 && y + height > 0
+      const outline = getComputedStyle(at)
+      const isMarked = at.matches(':focus-visible')
+        && (outline.outlineStyle !== 'none' || outline.boxShadow !== 'none')
+      return at.localName + ' ' + (label ?? at.textContent).trim().slice(0, 40)
+        + (isSeen && isMarked ? '' : ' (not seen)')
+    })()`)
+    if (stop === '') break
+    stops.push(stop)
+  }
+  return stops
+}
