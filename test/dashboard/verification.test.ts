@@ -1,7 +1,7 @@
 // The verifier that runs in browsers holds the frozen vectors, as that of Node does, and refuses damage.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 import {
@@ -169,6 +169,25 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
 ])('finds "%s"', async (code, change) => {
   const [{ source }, { source: other }] = [chain(), chain()]
   expect((await verify({ ...source, ...change(source, other) })).fault?.code).toBe(code)
+})
+
+it.each([
+  ['with the Ed25519 of the browser', crypto],
+  ['on a page without TLS, which has none', {}],
+])('a signature is believed only where it is one, %s', async (_, given) => {
+  vi.stubGlobal('crypto', given)
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const key = rawPublicKey(publicKey)
+  const message = Uint8Array.of(1, 2, 3)
+  const signature = Uint8Array.from(sign(null, message, privateKey))
+  const other = Uint8Array.from(signature, (byte, at) => (at === 0 ? byte ^ 1 : byte))
+  const verify = pageCrypto.verifySignature
+  expect(await verify(key, message, signature)).toBe(true)
+  expect(await verify(key, message, other)).toBe(false)
+  expect(await verify(key, Uint8Array.of(1, 2, 4), signature)).toBe(false)
+  expect(await verify(key, message, signature.subarray(1))).toBe(false)
+  expect(await verify(key.subarray(1), message, signature)).toBe(false)
+  vi.unstubAllGlobals()
 })
 
 it('a block that cannot be read is found among those that can', async () => {

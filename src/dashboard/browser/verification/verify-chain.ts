@@ -9,6 +9,7 @@ import {
   ProofError,
   rootOf,
   type VerifierKey,
+  type VerifySignature,
   verifierKeyOf,
 } from '../../../chain/portable.ts'
 import type { Fault, FaultCode } from './faults.ts'
@@ -37,11 +38,7 @@ export interface ChainSource {
 
 /** How the page computes. */
 export interface VerifierCrypto extends Hashing {
-  readonly verifySignature: (
-    publicKey: Uint8Array,
-    message: Uint8Array,
-    signature: Uint8Array,
-  ) => boolean
+  readonly verifySignature: VerifySignature
 }
 
 /** How far a verification has come. */
