@@ -12,7 +12,7 @@ const MARK = '.sources'
 const mark = join(built, MARK)
 /** Everything that may go into the page. */
 const SOURCES = [
-  'src/{dashboard/browser,client,chain,base}/**/*.*',
+  'src/{dashboard/browser,http/look,client,chain,base}/**/*.*',
   'package-lock.json',
   'scripts/build-dashboard.ts',
 ]
@@ -30,7 +30,9 @@ export async function buildDashboard(): Promise<void> {
     root: join(root, 'src/dashboard/browser'),
     base: './',
     logLevel: 'warn',
-    oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    mode: 'production',
+    // Also where tests build it: what is made for development has the paths of this machine in it.
+    oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {
       outDir: making,

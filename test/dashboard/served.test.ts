@@ -1,4 +1,5 @@
 // How the dashboard is served: behind the credentials, small, kept by browsers, and by its policy.
+import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildDashboard } from '../../scripts/build-dashboard.ts'
@@ -6,6 +7,7 @@ import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger
 
 const { name, password } = CREDENTIALS
 const basic = { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const KILOBYTE = 1_000
 
 let node: LedgerNode
@@ -65,6 +67,8 @@ it('all its JavaScript is at most 60 kB when compressed, and is sent compressed'
   for (const path of scripts) {
     const { text, headers } = await node.send('GET', path, undefined, basic)
     expect(headers.get('content-encoding')).toBe('gzip')
+    // Nor where it was built.
+    expect(text).not.toContain(ROOT)
     bytes += gzipSync(text).length
   }
   expect(bytes).toBeLessThan(60 * KILOBYTE)
