@@ -1,7 +1,11 @@
-import { type HttpComponent, registerOpenApiPage, statusFalseReply } from '../http/index.ts'
+import {
+  type HttpComponent,
+  registerOpenApiPage,
+  serveComponentPage,
+  statusFalseReply,
+} from '../http/index.ts'
 import { statusOf } from './errors.ts'
 import { type ConverterDefaults, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
-import { converterPage } from './page.ts'
 import { converterRoutes } from './routes.ts'
 import { ConverterService } from './service.ts'
 import { FORM_BYTES_MAX } from './upload.ts'
@@ -20,6 +24,12 @@ export interface ConverterDependencies {
   readonly defaults?: Partial<ConverterDefaults>
   readonly workerLimits?: WorkerLimits
 }
+
+/** The pages of the listener. */
+const LINKS = [
+  { href: '/page', text: 'Image to spreadsheet', japanese: '画像を表計算に' },
+  { href: '/', text: 'API' },
+]
 
 const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its colour.
 
@@ -42,15 +52,23 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
     statusOf,
     refusalReply: statusFalseReply,
     async register(app) {
-      await registerOpenApiPage(app, {
+      const look = await registerOpenApiPage(app, {
         path: '/',
         title: 'daicho: image to spreadsheet',
+        links: LINKS,
         description: DESCRIPTION,
         version: deps.version,
         tags: [{ name: 'images', description: 'An image becomes a sheet' }],
       })
       converterRoutes(app, converter)
-      await converterPage(app, defaults)
+      serveComponentPage(app, {
+        path: '/page',
+        title: 'Image to spreadsheet',
+        links: LINKS,
+        look,
+        folder: new URL('./page/', import.meta.url),
+        values: { px: String(defaults.px), width: String(defaults.width) },
+      })
     },
     close: () => converter.close(),
   }

@@ -65,7 +65,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
       })
       networkRoutes(app, { service, doors, serverId, underWay, version, randomSecret })
       await deploymentRoutes(app, { service, doors })
-      await explorerRoutes(app, service, namespaces)
+      explorerRoutes(app, service, namespaces)
     },
     async close() {
       // What the networks live on is not let go of under a list that is still being read.

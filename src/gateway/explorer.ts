@@ -1,55 +1,51 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import {
-  type HttpApp,
-  HttpRefusal,
-  SWAGGER_PAGE_POLICY,
-  swaggerFiles,
-  swaggerPage,
-} from '../http/index.ts'
+import { type HttpApp, SECURED, servePageFiles, swaggerFiles, swaggerPage } from '../http/index.ts'
 import type { NamespaceStyle } from './aliases.ts'
 import { detailed } from './errors.ts'
 import { openApiDocument } from './openapi.ts'
 import type { GatewayService } from './service.ts'
 
-/** Mounts `/explorer` and `/<network>/explorer`: the OpenAPI document of a network, and its page. */
-export async function explorerRoutes(
-  app: HttpApp,
-  service: GatewayService,
-  style: NamespaceStyle,
-): Promise<void> {
-  const files = await swaggerFiles()
+/** Where the files of all explorers are. */
+const FILES = '/explorer/static'
 
-  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    // The names of the two parameters below; a path without a network, or without a file, has none.
-    const { network: name, file = '' } = request.params as { network?: string; file?: string }
+/** Mounts `/explorer` and `/<network>/explorer`: the OpenAPI document of a network, and its page. */
+export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
+  servePageFiles(app, swaggerFiles(FILES))
+  const served = (request: FastifyRequest) => {
+    // A path without a network is that of the default one.
+    const { network: name } = request.params as { network?: string }
     try {
-      const served = service.serve(name ?? null)
-      const prefix = name === undefined ? '' : `/${encodeURIComponent(name)}`
-      const base = `${prefix}/explorer`
-      if (file === 'openapi.json') {
-        return reply.send(openApiDocument(served, `${prefix}/api`, style))
-      }
-      if (file === '') {
-        const title = `${served.network.definition.name}: explorer`
-        return reply
-          .header('content-security-policy', SWAGGER_PAGE_POLICY)
-          .type('text/html; charset=utf-8')
-          .send(swaggerPage(title, base))
-      }
+      return { served: service.serve(name ?? null), prefix: prefixOf(name) }
     } catch (error) {
       throw detailed(error)
     }
-    const asset = files.get(file)
-    if (asset === undefined)
-      throw new HttpRefusal(404, 'PATH_UNKNOWN', 'the explorer has no such file')
-    reply.header('etag', asset.etag).header('cache-control', 'no-cache')
-    if (request.headers['if-none-match'] === asset.etag) return reply.code(304).send()
-    return reply.type(asset.contentType).send(asset.content)
+  }
+
+  async function page(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { served: shown, prefix } = served(request)
+    const { name } = shown.network.definition
+    const path = `${prefix}/explorer`
+    const html = swaggerPage({
+      title: `${name}: explorer`,
+      path,
+      links: [{ href: path, text: name }],
+      base: FILES,
+      document: `${path}/openapi.json`,
+    })
+    return reply.headers(SECURED).type('text/html; charset=utf-8').send(html)
   }
 
   for (const prefix of ['', '/:network']) {
-    for (const path of ['/explorer', '/explorer/', '/explorer/:file']) {
-      app.get(`${prefix}${path}`, { schema: { hide: true } }, answer)
+    for (const path of ['/explorer', '/explorer/']) {
+      app.get(`${prefix}${path}`, { schema: { hide: true } }, page)
     }
+    app.get(`${prefix}/explorer/openapi.json`, { schema: { hide: true } }, async (request) => {
+      const { served: shown, prefix: before } = served(request)
+      return openApiDocument(shown, `${before}/api`, style)
+    })
   }
+}
+
+function prefixOf(network: string | undefined): string {
+  return network === undefined ? '' : `/${encodeURIComponent(network)}`
 }

@@ -5,6 +5,7 @@ export {
   parseBasic,
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
+export { serveComponentPage } from './component-page.ts'
 export { Histogram, histogramHead } from './histogram.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export { figure, registerMetrics } from './metrics.ts'
@@ -16,8 +17,8 @@ export {
   outboundGet,
   outboundPost,
 } from './outbound.ts'
-export { type PageFile, readPageFiles, servePageFiles } from './page-files.ts'
+export { type PageFile, pageFile, readPageFiles, SECURED, servePageFiles } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
-export { SWAGGER_PAGE_POLICY, swaggerFiles, swaggerPage } from './swagger-page.ts'
+export { swaggerFiles, swaggerPage } from './swagger-page.ts'
 export { FailureThrottle, type ThrottleLimits } from './throttle.ts'

@@ -1,6 +1,8 @@
 import fastifySwagger from '@fastify/swagger'
-import fastifySwaggerUi from '@fastify/swagger-ui'
 import type { HttpApp } from './component.ts'
+import type { PageLink } from './framed-page.ts'
+import { pageFile, servePageFiles } from './page-files.ts'
+import { swaggerFiles, swaggerPage } from './swagger-page.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -22,6 +24,8 @@ export interface OpenApiPage {
   /** Where the page is served, e.g. `/doc`; the document itself is at `<path>/json`. */
   readonly path: string
   readonly title: string
+  /** The pages of the listener, this one included. */
+  readonly links: readonly PageLink[]
   /** Markdown shown above the operations. */
   readonly description: string
   readonly version: string
@@ -32,26 +36,13 @@ export interface OpenApiPage {
 }
 
 /**
- * Everything comes from this address. The plugin's own policy lets other sites in, and its
- * `upgrade-insecure-requests` leaves the page blank on every plain address but loopback.
- */
-const CONTENT_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-  "font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; " +
-  "frame-ancestors 'none'"
-
-/** The name, in place of the plugin's own logo. */
-const LOGO = `<svg xmlns="http://www.w3.org/2000/svg" width="150" height="40" viewBox="0 0 150 40">
-<text x="0" y="28" font-family="system-ui, sans-serif" font-size="26" font-weight="600" fill="#fff">daicho</text>
-</svg>`
-
-/**
  * Serves an OpenAPI 3.1 document made of the route schemas, and Swagger UI for it, with every file
  * from this process: nothing is fetched from elsewhere, so the page works without a network.
  *
- * Call it before the routes are mounted: only later routes are listed.
+ * Call it before the routes are mounted: only later routes are listed. Resolves to where the files of the
+ * look are, for other pages of the listener.
  */
-export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<void> {
+export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
@@ -67,11 +58,19 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
       return { schema: headers === undefined ? schema : { ...schema, headers }, url }
     },
   })
-  await app.register(fastifySwaggerUi, {
-    routePrefix: page.path,
-    staticCSP: CONTENT_POLICY,
-    theme: { title: page.title },
-    logo: { type: 'image/svg+xml', content: Buffer.from(LOGO) },
-    uiConfig: { validatorUrl: null, docExpansion: 'list', displayRequestDuration: true },
-  })
+  const below = page.path === '/' ? '' : page.path
+  const base = `${below}/static`
+  const { title, path, links } = page
+  const html = swaggerPage({ title, path, links, base, document: `${below}/json` })
+  const paths = path === '/' ? ['/'] : [path, `${path}/`]
+  servePageFiles(app, [
+    ...swaggerFiles(base),
+    ...paths.map((each) => pageFile(each, 'page.html', html)),
+  ])
+  const open = { schema: { hide: true }, config: { scope: 'public' as const } }
+  app.get(`${below}/json`, open, async () => app.swagger())
+  app.get(`${below}/yaml`, open, async (_request, reply) =>
+    reply.type('application/x-yaml').send(app.swagger({ yaml: true })),
+  )
+  return base
 }

@@ -27,6 +27,20 @@ const TYPES: Readonly<Record<string, string>> = {
 const PAGE = 'index.html'
 /** Under this path names change when the content does. */
 const HASHED = '/assets/'
+/** What is larger is sent as it is: compressing it would be felt at every start. */
+const COMPRESSED_BYTES_MAX = 512 * 1024
+
+/** The file at `path` with `content`; what `name` ends in says its type. */
+export function pageFile(path: string, name: string, content: Buffer | string): PageFile {
+  const bytes = Buffer.from(content)
+  return {
+    path,
+    type: TYPES[extname(name)] ?? 'application/octet-stream',
+    bytes,
+    gzipped: bytes.length > COMPRESSED_BYTES_MAX ? null : gzipSync(bytes),
+    etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
+  }
+}
 
 /** The files of the page that was built into `folder`; null when none was. */
 export function readPageFiles(folder: URL): readonly PageFile[] | null {
@@ -35,36 +49,26 @@ export function readPageFiles(folder: URL): readonly PageFile[] | null {
   return globSync('**/*.{html,js,css,svg}', { cwd: root })
     .sort()
     .map((name) => {
-      const bytes = readFileSync(join(root, name))
-      return {
-        path: name === PAGE ? '/' : `/${name.replaceAll('\\', '/')}`,
-        type: TYPES[extname(name)] ?? 'application/octet-stream',
-        bytes,
-        gzipped: gzipSync(bytes),
-        etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
-      }
+      const path = name === PAGE ? '/' : `/${name.replaceAll('\\', '/')}`
+      return pageFile(path, name, readFileSync(join(root, name)))
     })
 }
 
-/**
- * Nothing from elsewhere, nothing inline, in no frame; and no answer that a page of another site may
- * use.
- */
-const SECURED = {
+/** What every page is sent with: nothing from elsewhere, nothing inline, in no frame. */
+export const SECURED = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
-  'cross-origin-resource-policy': 'same-origin',
-}
+} as const
 
 /** Serves `files` to whom `check` lets through; it throws what refuses the others. */
 export function servePageFiles(
   app: HttpApp,
   files: readonly PageFile[],
-  check: (request: FastifyRequest, reply: FastifyReply) => void,
+  check: (request: FastifyRequest, reply: FastifyReply) => void = () => {},
 ): void {
   for (const file of files) {
     const caching = file.path.startsWith(HASHED)

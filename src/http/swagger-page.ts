@@ -1,83 +1,50 @@
-import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
+import { escaped, framedHtml, lookFiles, type PageLink, swaggerLookFiles } from './framed-page.ts'
+import { type PageFile, pageFile } from './page-files.ts'
 
-/** A file of the page, ready to be sent. */
-export interface PageFile {
-  readonly contentType: string
-  readonly content: Buffer
-  readonly etag: string
+/** What a page that shows an OpenAPI document is made of. */
+export interface SwaggerPage {
+  readonly title: string
+  /** Where the page is. */
+  readonly path: string
+  readonly links: readonly PageLink[]
+  /** Where its files are: the `base` that `swaggerFiles` was given. */
+  readonly base: string
+  /** Where the document is. */
+  readonly document: string
 }
 
-/**
- * Everything comes from this address: the page works without a network and over plain HTTP. The
- * library makes styles in its elements, which is why they are let in.
- */
-export const SWAGGER_PAGE_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
-  "font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+const PACKAGE = ['swagger-ui.css', 'swagger-ui-bundle.js']
+/** The files of the package by name, read when the first listener of the process asks for them. */
+const read = new Map<string, Buffer>()
 
-const TYPES: Readonly<Record<string, string>> = {
-  css: 'text/css; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  png: 'image/png',
-}
-const ASSETS = ['swagger-ui.css', 'index.css', 'swagger-ui-bundle.js', 'favicon-32x32.png']
-const INITIALIZER = `window.ui = SwaggerUIBundle({
-  url: document.querySelector('meta[name=document]').content,
-  dom_id: '#swagger-ui',
-  validatorUrl: null,
-  docExpansion: 'list',
-  displayRequestDuration: true,
-  tryItOutEnabled: false,
-  presets: [SwaggerUIBundle.presets.apis],
-  layout: 'BaseLayout',
-})
-`
-
-/** The files that Swagger UI needs beside its page, by name. */
-export async function swaggerFiles(): Promise<ReadonlyMap<string, PageFile>> {
+/** Every file that such a page, and any page in the same frame, needs beside itself, below `base`. */
+export function swaggerFiles(base: string): readonly PageFile[] {
   const folder = join(createRequire(import.meta.url).resolve('@fastify/swagger-ui'), '../static')
-  const files = new Map<string, PageFile>()
-  for (const name of ASSETS) files.set(name, pageFile(name, await readFile(join(folder, name))))
-  const initializer = 'initializer.js'
-  files.set(initializer, pageFile(initializer, Buffer.from(INITIALIZER)))
-  return files
+  const own = PACKAGE.map((name) => {
+    const bytes = read.get(name) ?? readFileSync(join(folder, name))
+    read.set(name, bytes)
+    return pageFile(`${base}/${name}`, name, bytes)
+  })
+  return [...lookFiles(base), ...swaggerLookFiles(base), ...own]
 }
 
-function pageFile(name: string, content: Buffer): PageFile {
-  const contentType = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream'
-  const etag = `"${createHash('sha256').update(content).digest('hex').slice(0, 32)}"`
-  return { contentType, content, etag }
-}
-
-/** The page itself: its files are below `base`, and it shows the document at `<base>/openapi.json`. */
-export function swaggerPage(title: string, base: string): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="document" content="${escaped(base)}/openapi.json">
-<title>${escaped(title)}</title>
-<link rel="stylesheet" href="${escaped(base)}/swagger-ui.css">
-<link rel="stylesheet" href="${escaped(base)}/index.css">
-<link rel="icon" type="image/png" href="${escaped(base)}/favicon-32x32.png">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="${escaped(base)}/swagger-ui-bundle.js"></script>
-<script src="${escaped(base)}/initializer.js"></script>
-</body>
-</html>
-`
-}
-
-function escaped(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
+/** The HTML of `page`: Swagger UI in the frame of all pages, with every file from this address. */
+export function swaggerPage({ title, path, links, base, document }: SwaggerPage): string {
+  const at = (name: string) => `${escaped(base)}/${name}`
+  return framedHtml({
+    title,
+    links,
+    path,
+    look: base,
+    isTranslated: false,
+    head: `<meta name="document" content="${escaped(document)}">
+<link rel="stylesheet" href="${at('swagger-ui.css')}">
+<link rel="stylesheet" href="${at('swagger.css')}">`,
+    main: `<main id="content" tabindex="-1"><div id="swagger-ui"></div></main>
+<script src="${at('swagger-ui-bundle.js')}"></script>
+<script src="${at('swagger-start.js')}"></script>`,
+  })
 }

@@ -84,6 +84,10 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       await registerOpenApiPage(app, {
         path: DOC_PATH,
         title: 'daicho: ledger database',
+        links: [
+          { href: '/', text: 'Dashboard' },
+          { href: DOC_PATH, text: 'API' },
+        ],
         description: DESCRIPTION,
         version: deps.version,
         tags: [

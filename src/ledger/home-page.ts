@@ -1,4 +1,4 @@
-import { type HttpApp, type PageFile, servePageFiles } from '../http/index.ts'
+import { type HttpApp, type PageFile, pageFile, servePageFiles } from '../http/index.ts'
 import type { KeeperCheck } from './keeper.ts'
 
 /** What is served where the dashboard has not been built: the ways on, as links. */
@@ -22,15 +22,6 @@ const LINKS = `<!doctype html>
 </body>
 </html>
 `
-const LINK_BYTES = Buffer.from(LINKS)
-const LINK_PAGE: PageFile = {
-  path: '/',
-  type: 'text/html; charset=utf-8',
-  bytes: LINK_BYTES,
-  gzipped: null,
-  etag: '"links"',
-}
-
 /**
  * Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1): the dashboard of
  * `files`, or a page of links when it is null.
@@ -40,5 +31,9 @@ export function homePage(
   check: KeeperCheck,
   files: readonly PageFile[] | null,
 ): void {
-  servePageFiles(app, files ?? [LINK_PAGE], check)
+  servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
+    check(request, reply)
+    // Nor may a page of another site show any of it.
+    reply.header('cross-origin-resource-policy', 'same-origin')
+  })
 }

@@ -4,6 +4,7 @@ import {
   type HttpComponent,
   registerMetrics,
   registerOpenApiPage,
+  serveComponentPage,
   statusFalseReply,
 } from '../http/index.ts'
 import { statusOf } from './errors.ts'
@@ -16,6 +17,12 @@ const DEFAULT_PORT = 4128
 /** No path takes a body. */
 const BODY_BYTES_MAX = 1
 const REQUEST_TIMEOUT_MS = 30_000
+
+/** The pages of the listener. */
+const LINKS = [
+  { href: '/page', text: 'Exchange rates', japanese: '為替レート' },
+  { href: '/doc', text: 'API' },
+]
 
 /** What the component needs beside the feed's own. */
 export interface RateFeedComponentDeps extends RateFeedDeps {
@@ -37,9 +44,10 @@ export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
     statusOf,
     refusalReply: statusFalseReply,
     register: async (app: HttpApp) => {
-      await registerOpenApiPage(app, {
+      const look = await registerOpenApiPage(app, {
         path: '/doc',
         title: 'Exchange-rate feed',
+        links: LINKS,
         description:
           'The current rates of twenty currency pairs, and where they come from. ' +
           'Reference rates: source ECB statistics; crosses are computed.',
@@ -51,6 +59,13 @@ export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
       })
       addFigures(app, feed, deps)
       rateFeedRoutes(app, feed)
+      serveComponentPage(app, {
+        path: '/page',
+        title: 'Exchange rates',
+        links: LINKS,
+        look,
+        folder: new URL('./page/', import.meta.url),
+      })
       await feed.open()
     },
     close: () => feed.close(),

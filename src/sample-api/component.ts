@@ -38,6 +38,7 @@ export function sampleApiComponent({
       await registerOpenApiPage(app, {
         path: '/doc',
         title: 'daicho samples',
+        links: [{ href: '/doc', text: 'API' }],
         description: 'A token-gated sample API, and a path guarded by Basic credentials per id.',
         version,
         tags: [

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 /** A fresh page, and everything that it complained of or fetched from elsewhere. */
 async function open(): Promise<{ page: Page; complaints: string[] }> {
-  const page = await browser.newPage({ acceptDownloads: true })
+  const page = await browser.newPage({ acceptDownloads: true, locale: 'en' })
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))
   page.on('console', (line) => {
@@ -90,13 +90,12 @@ it('what is no image is refused in words, and the next image is taken', async ()
   await page.close()
 })
 
-it('the documentation at the root leads to the page', async () => {
-  const page = await browser.newPage()
+it('the documentation at the root leads to the page, and back', async () => {
+  const page = await browser.newPage({ locale: 'en' })
   await page.goto(converter.url)
-  const opening = page.waitForEvent('popup')
-  await page.click('a[href="/page"]')
-  const opened = await opening
-  await opened.locator('#drop').waitFor()
-  await opened.close()
+  await page.getByRole('link', { name: 'Image to spreadsheet', exact: true }).click()
+  await page.locator('#drop').waitFor()
+  await page.getByRole('link', { name: 'API', exact: true }).click()
+  await page.locator('.opblock-summary-path[data-path="/image"]').waitFor()
   await page.close()
 })

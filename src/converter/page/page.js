@@ -1,5 +1,6 @@
 // The upload page: asks the service for the cells as a picture whenever an option changes, and for
 // the workbook when the form is sent. Everything it shows of a file goes through textContent.
+import { language, t } from '{{look}}/language.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
 /** From this many colours on LibreOffice takes its time. */
@@ -11,7 +12,7 @@ const at = (id) => document.getElementById(id)
 const form = at('form')
 const fileInput = at('file')
 const canvas = at('canvas')
-const number = new Intl.NumberFormat('en')
+const number = new Intl.NumberFormat(language)
 
 /** @type {File | null} */
 let file = null
@@ -20,6 +21,8 @@ let preview = null
 /** @type {XMLHttpRequest | null} */
 let download = null
 let rest = 0
+/** Of the cells that are shown. */
+let colorsUsed = 10_000
 
 function say(text, kind = '') {
   const message = at('message')
@@ -47,10 +50,14 @@ function choose(chosen) {
   if (!chosen) return
   file = chosen
   at('file-name').textContent = chosen.name
-  at('file-facts').textContent = `${size(chosen.size)} · choose another`
+  at('file-facts').textContent = `${size(chosen.size)} · ${t('choose another', '別の画像を選択')}`
   if (chosen.size > FILE_BYTES_MAX) {
     clearPreview()
-    say(`This file has ${size(chosen.size)}; at most 10 MiB are taken.`, 'bad')
+    const has = size(chosen.size)
+    say(
+      t(`This file has ${has}; at most 10 MiB are taken.`, `${has} あります。10 MiB までです。`),
+      'bad',
+    )
     return
   }
   void showPreview()
@@ -71,7 +78,7 @@ async function reasonOf(response) {
     const { message } = await response.json()
     return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
   } catch {
-    return `The service answered ${response.status}.`
+    return t(`The service answered ${response.status}.`, `サービスの応答: ${response.status}`)
   }
 }
 
@@ -99,10 +106,10 @@ async function showPreview() {
     if (preview !== mine) return
     draw(picture, response.headers.get('x-daicho-colors') ?? '')
     at('stage').classList.remove('busy')
-  } catch (error) {
+  } catch {
     if (mine.signal.aborted) return
     clearPreview()
-    say(`The service cannot be reached: ${error.message}.`, 'bad')
+    say(t('The service cannot be reached.', 'サービスに接続できません。'), 'bad')
   }
 }
 
@@ -117,22 +124,22 @@ function draw(picture, counts) {
   at('empty').hidden = true
 
   const [, used = '0', distinct = '0'] = /^(\d+) of (\d+)$/.exec(counts) ?? []
+  colorsUsed = Number(used)
   at('grid').textContent = `${number.format(picture.width)} × ${number.format(picture.height)}`
   at('cells').textContent = number.format(picture.width * picture.height)
   at('colors').textContent =
     used === distinct
       ? number.format(Number(used))
-      : `${number.format(Number(used))} of ${number.format(Number(distinct))}`
+      : [used, distinct].map((count) => number.format(Number(count))).join(' / ')
   const screen = [picture.width * px, picture.height * px].map((side) => number.format(side))
   at('screen').textContent = `${screen.join(' × ')} px`
   at('facts').hidden = false
-  at('hint').hidden = Number(used) < COLORS_SLOW
+  at('hint').hidden = colorsUsed < COLORS_SLOW
 }
 
 /** A rough guess before the end is known: bytes per cell and per colour of the packed workbook. */
 function expectedBytes() {
-  const colors = Number((at('colors').textContent ?? '').replace(/\D.*$|,/g, '')) || 10_000
-  return canvas.width * canvas.height * 5.5 + colors * 12 + 3_000
+  return canvas.width * canvas.height * 5.5 + colorsUsed * 12 + 3_000
 }
 
 function sendForm(event) {
@@ -148,15 +155,22 @@ function sendForm(event) {
     at('bar').value = part
     at('progress-text').textContent = text
   }
-  step(0, 'Sending …')
+  step(0, t('Sending …', '送信中…'))
   request.upload.onprogress = ({ loaded, total }) =>
-    step((loaded / total) * 0.2, `Sending ${size(loaded)} of ${size(total)}`)
-  request.upload.onload = () => step(0.2, 'Converting …')
+    step((loaded / total) * 0.2, `${t('Sending', '送信中')} ${size(loaded)} / ${size(total)}`)
+  request.upload.onload = () => step(0.2, t('Converting …', '変換中…'))
   request.onprogress = ({ loaded }) =>
-    step(0.2 + 0.79 * (1 - Math.exp((-2 * loaded) / expected)), `${size(loaded)} received`)
+    step(
+      0.2 + 0.79 * (1 - Math.exp((-2 * loaded) / expected)),
+      `${t('Received', '受信')} ${size(loaded)}`,
+    )
   request.onload = () => void finished(request)
-  request.onerror = () => ended('The connection broke; nothing was saved.', 'bad')
-  request.onabort = () => ended('Cancelled.')
+  request.onerror = () =>
+    ended(
+      t('The connection broke; nothing was saved.', '接続が切れました。保存していません。'),
+      'bad',
+    )
+  request.onabort = () => ended(t('Cancelled.', '中止しました。'))
   request.open('POST', '/image')
   request.setRequestHeader('accept', 'application/vnd.ms-excel')
   request.responseType = 'blob'
@@ -175,7 +189,8 @@ async function finished(request) {
   link.download = `${name}.xlsx`
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
-  ended(`Saved ${link.download}, ${size(body.size)}.`, 'good')
+  const saved = `${link.download}, ${size(body.size)}`
+  ended(t(`Saved ${saved}.`, `保存しました: ${saved}`), 'good')
 }
 
 function ended(text, kind) {

@@ -70,7 +70,12 @@ function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element 
       </a>
       <div class="container">
         <a class="brand" href={hrefOf({ view: 'databases' })}>
-          <img src={new URL('../../http/look/icon.svg', import.meta.url).href} alt="" width="28" height="28" />{' '}
+          <img
+            src={new URL('../../http/look/icon.svg', import.meta.url).href}
+            alt=""
+            width="28"
+            height="28"
+          />{' '}
           <span>daicho</span>
         </a>
         <nav aria-label={t().areas}>

@@ -1,0 +1,137 @@
+// The page of the feed: asks for the rates and the record of the sources, and again while it is seen.
+// Everything it shows of a reply goes through textContent.
+import { language, t, timeText } from '{{look}}/language.js'
+
+/** Rates change a few times a day, what is known of the sources more often. */
+const LOOK_MS = 10_000
+const PAIR = /^(...)(...)$/
+
+const at = (id) => document.getElementById(id)
+const number = new Intl.NumberFormat(language, { maximumFractionDigits: 5 })
+const change = new Intl.NumberFormat(language, {
+  maximumFractionDigits: 5,
+  signDisplay: 'exceptZero',
+})
+
+/** The rates that were shown before these: what has changed is told against them. */
+let before = {}
+let shown = {}
+let timer = 0
+
+function made(tag, text, name = '') {
+  const element = document.createElement(tag)
+  element.textContent = text
+  element.className = name
+  return element
+}
+
+async function replyOf(path) {
+  const reply = await fetch(path, { cache: 'no-store' })
+  return reply.json()
+}
+
+async function look() {
+  try {
+    const [rates, health] = await Promise.all([replyOf('/?detail=1'), replyOf('/healthz')])
+    if (rates.status === true) showRates(rates)
+    at('failure').hidden = rates.status === true
+    at('failure').textContent = rates.status === true ? '' : failureOf(rates)
+    showSources(health.sources ?? [])
+  } catch {
+    at('failure').textContent = t('The service cannot be reached.', 'サービスに接続できません。')
+    at('failure').hidden = false
+  }
+  at('waiting').hidden = true
+}
+
+function failureOf({ message, code }) {
+  return `${t('There are no rates now:', '現在、レートはありません:')} ${message} (${code})`
+}
+
+function showRates({ result, meta }) {
+  const { rate, datetime } = result
+  if (Object.keys(rate).some((pair) => rate[pair] !== shown[pair])) {
+    before = shown
+    shown = rate
+  }
+  at('rates').hidden = false
+  at('rates').tBodies[0].replaceChildren(...Object.keys(rate).map(rowOf))
+  at('stale').hidden = !meta.stale
+  const asked = new Date(datetime.replace(' ', 'T').replace(/\+0$/, 'Z'))
+  at('asked').textContent = `${t('Asked', '取得')} ${timeText(asked)}`
+  const facts = [
+    [t('Source', '取得元'), meta.origin === null ? meta.source : `${meta.source} (${meta.origin})`],
+    [t('Date of the rates', 'レートの日付'), meta.asOf],
+    [
+      t('Confirmed by', '確認'),
+      meta.confirmedBy === null
+        ? t('nobody since the start', '起動後の確認なし')
+        : `${meta.confirmedBy}, ${timeText(meta.confirmedAt)}`,
+    ],
+    [
+      t('Next look', '次の確認'),
+      meta.nextRefresh === null ? t('none', 'なし') : timeText(meta.nextRefresh),
+    ],
+    ...meta.proxies.map((proxy) => [
+      t('Stand-in', '代用'),
+      proxy.replace('=', t(' is computed as ', ' の計算に使用: ')),
+    ]),
+  ]
+  at('from').replaceChildren(...facts.map(factOf))
+}
+
+function rowOf(pair) {
+  const row = document.createElement('tr')
+  const [, of, by] = PAIR.exec(pair) ?? []
+  const name = made('th', `${of} / ${by}`)
+  name.scope = 'row'
+  const moved = before[pair] === undefined ? 0 : shown[pair] - before[pair]
+  const kind = moved > 0 ? 'up' : 'down'
+  row.append(
+    name,
+    made('td', number.format(shown[pair]), 'number'),
+    moved === 0
+      ? made('td', '–', 'number soft')
+      : made('td', change.format(moved), `number ${kind}`),
+  )
+  return row
+}
+
+function factOf([name, text]) {
+  const fact = made('div', '', 'fact')
+  fact.append(made('dt', name), made('dd', text))
+  return fact
+}
+
+function showSources(sources) {
+  at('no-sources').hidden = sources.length > 0
+  at('sources').replaceChildren(...sources.map(sourceOf))
+}
+
+function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
+  const item = document.createElement('li')
+  const well =
+    lastSuccessAt === null
+      ? t('has not answered yet', 'まだ応答がありません')
+      : `${t('answered', '応答')} ${timeText(lastSuccessAt)}`
+  const title = made('p', '')
+  title.append(made('strong', name), made('span', ` · ${well}`, 'soft'))
+  item.append(title)
+  if (failures > 0) {
+    const count = t(`failed ${failures} times since: `, `以後 ${failures} 回失敗: `)
+    const again = backOffUntil === null ? '' : ` → ${timeText(backOffUntil)}`
+    item.append(made('p', `${count}${lastError ?? ''}${again}`, 'failed'))
+  }
+  return item
+}
+
+async function follow() {
+  clearTimeout(timer)
+  if (document.visibilityState === 'hidden') return
+  await look()
+  clearTimeout(timer)
+  timer = setTimeout(() => void follow(), LOOK_MS)
+}
+
+document.addEventListener('visibilitychange', () => void follow())
+void follow()

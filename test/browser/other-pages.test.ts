@@ -1,0 +1,184 @@
+// The pages of the other listeners: in one frame, by their policy, light and dark, wide and narrow, by
+// keyboard, in English and Japanese.
+import { pino } from 'pino'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import sharp from 'sharp'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Listener, startListener } from '../../src/http/index.ts'
+import { PAIRS, rateFeedComponent } from '../../src/rate-feed/index.ts'
+import { depsOn, ecbFile, Hands, loopbackGet, Stage } from '../../src/rate-feed/test-world.ts'
+import { startConverter } from '../converter/service.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { startGateway } from '../support/gateway.ts'
+import { startLedgerNode } from '../support/ledger-node.ts'
+import { expectFineLooks, tabStops } from '../support/looks.ts'
+import { startSamples } from '../support/samples-listener.ts'
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await launchBrowser()
+})
+afterAll(() => browser.close())
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close()
+})
+
+/** A page of a listener, and everything that it should not have done. */
+async function openPage(
+  url: string,
+  path: string,
+  options: BrowserContextOptions = {},
+): Promise<{ page: Page; complaints: string[] }> {
+  const context = await browser.newContext({ locale: 'en', timezoneId: 'UTC', ...options })
+  open.push(context)
+  const page = await context.newPage()
+  page.setDefaultTimeout(10_000)
+  const complaints: string[] = []
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('console', (line) => {
+    if (line.type() === 'error') complaints.push(line.text())
+  })
+  page.on('request', (request) => {
+    const asked = request.url()
+    if (!asked.startsWith(`${url}/`) && !/^(blob|data):/.test(asked)) complaints.push(asked)
+  })
+  await page.goto(`${url}${path}`)
+  return { page, complaints }
+}
+
+describe('the upload page of the converter', () => {
+  it('is fine to look at, empty, with a picture, and with what is no picture', async () => {
+    const converter = await startConverter()
+    open.push(converter)
+    const { page, complaints } = await openPage(converter.url, '/page')
+    await page.getByText('The cells will be shown here.').waitFor()
+    await expectFineLooks(page, 'converter')
+    const pixels = Buffer.from(Array.from({ length: 60 * 40 * 3 }, (_, at) => (at * 7) & 255))
+    const picture = await sharp(pixels, { raw: { width: 60, height: 40, channels: 3 } })
+      .png()
+      .toBuffer()
+    const name = 'a picture with a long name of many words.png'
+    await page.setInputFiles('#file', { name, mimeType: 'image/png', buffer: picture })
+    await page.locator('#facts').waitFor()
+    await page.locator('.stage:not(.busy)').waitFor()
+    await expectFineLooks(page, 'converter-picture')
+    expect(complaints).toEqual([])
+    const text = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('hello') }
+    await page.setInputFiles('#file', text)
+    await page.locator('#message.bad').waitFor()
+    await expectFineLooks(page, 'converter-refused')
+  })
+
+  it('is in Japanese where the browser is, and every field is reached by Tab', async () => {
+    const converter = await startConverter()
+    open.push(converter)
+    const { page, complaints } = await openPage(converter.url, '/page', { locale: 'ja-JP' })
+    await page.getByRole('heading', { level: 1, name: '画像を表計算に' }).waitFor()
+    expect(await page.getAttribute('html', 'lang')).toBe('ja')
+    await expectFineLooks(page, 'converter-ja')
+    await page.locator('select.language').selectOption('en')
+    await page.getByRole('heading', { level: 1, name: 'Image to spreadsheet' }).waitFor()
+    expect(await tabStops(page, 20)).toEqual([
+      'a Skip to the content',
+      'a daicho',
+      'a Image to spreadsheet',
+      'a API',
+      'select Language',
+      'input Drop an image here',
+      'input Across',
+      'input Down',
+      'input Side, pixels',
+      'select Resizing',
+      'input Opens at, %',
+      'select At most',
+      'input Paint what is transparent',
+      'input Shades of gray',
+      'button Download the workbook',
+    ])
+    expect(complaints).toEqual([])
+  })
+})
+
+describe('the page of the rates', () => {
+  async function startRates(sources: string): Promise<Listener & { stage: Stage; hands: Hands }> {
+    const stage = new Stage()
+    await stage.open()
+    open.push(stage)
+    const hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
+    const deps = depsOn(stage, hands, sources, {}, { get: loopbackGet(1_000) })
+    const component = rateFeedComponent({ ...deps, version: '0.0.0' })
+    const logger = pino({ level: 'silent' })
+    const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+    const listener = await startListener(component, where)
+    open.push(listener)
+    return { ...listener, stage, hands }
+  }
+
+  it('shows the twenty pairs as they are served, where they come from, and that they are stale', async () => {
+    const { url } = await startRates('ecb,snapshot')
+    const { page, complaints } = await openPage(url, '/page')
+    const rows = page.locator('#rates tbody tr')
+    await rows.first().waitFor()
+    const { result } = (await (await fetch(`${url}/`)).json()) as {
+      result: { rate: Record<string, number> }
+    }
+    const number = new Intl.NumberFormat('en', { maximumFractionDigits: 5 })
+    expect(await rows.evaluateAll((all) => all.map((row) => row.textContent))).toEqual(
+      PAIRS.map((pair) => {
+        const name = `${pair.slice(0, 3)} / ${pair.slice(3)}`
+        return `${name}${number.format(result.rate[pair] ?? 0)}–`
+      }),
+    )
+    await page.getByText('No live source stands by these rates now').waitFor()
+    await page.getByText('snapshot').first().waitFor()
+    await page.locator('.sources .failed').first().waitFor()
+    await expectFineLooks(page, 'rates-stale')
+    expect(complaints).toEqual([])
+  })
+
+  it('shows rates of a source that answers, and in Japanese', async () => {
+    const { url } = await startRates('ecb,snapshot')
+    const { page, complaints } = await openPage(url, '/page', { locale: 'ja-JP' })
+    await page.getByRole('heading', { level: 1, name: '為替レート' }).waitFor()
+    await page.locator('#rates tbody tr').first().waitFor()
+    await expectFineLooks(page, 'rates-ja')
+    expect(complaints).toEqual([])
+  })
+
+  it('says when there are none, and when the service is away', async () => {
+    const rates = await startRates('ecb')
+    const { page } = await openPage(rates.url, '/page')
+    await page.getByText('There are no rates now:').waitFor()
+    await expectFineLooks(page, 'rates-none')
+    await page.route('**/healthz', (route) => route.abort())
+    await page.reload()
+    await page.getByText('The service cannot be reached.').waitFor()
+  })
+})
+
+describe('the documentation of each listener', () => {
+  it.each([
+    ['ledger', '/doc', '/api/dbs', async () => startLedgerNode()],
+    ['converter', '/', '/image', async () => startConverter()],
+    ['samples', '/doc', '/api/users', async () => startSamples()],
+    ['gateway', '/explorer', '/Commodity', async () => startGateway()],
+  ] as const)(
+    'of the %s has the same frame and is fine to look at',
+    async (name, path, listed, start) => {
+      const listener = await start()
+      open.push(listener)
+      const url = 'url' in listener ? listener.url : `http://127.0.0.1:${listener.port}`
+      const { page, complaints } = await openPage(url, path)
+      const operation = page.locator(`.opblock-summary-path[data-path="${listed}"]`).first()
+      await operation.waitFor()
+      await page.getByRole('banner').getByText('daicho').waitFor()
+      await expectFineLooks(page, `doc-${name}`)
+      await operation.click()
+      await page.locator('.opblock-body').first().waitFor()
+      await expectFineLooks(page, `doc-${name}-open`)
+      expect(complaints).toEqual([])
+    },
+  )
+})
