@@ -43,7 +43,7 @@ export function swaggerPage({ title, path, links, base, document }: SwaggerPage)
     head: `<meta name="document" content="${escaped(document)}">
 <link rel="stylesheet" href="${at('swagger-ui.css')}">
 <link rel="stylesheet" href="${at('swagger.css')}">`,
-    main: `<main id="content" tabindex="-1"><div id="swagger-ui"></div></main>
+    main: `<div id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></div>
 <script src="${at('swagger-ui-bundle.js')}"></script>
 <script src="${at('swagger-start.js')}"></script>`,
   })

@@ -10,8 +10,16 @@ const SHOTS = join(tmpdir(), 'daicho-pages')
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const WIDTHS = [1280, 360]
 
-/** `page` has no fault for axe and needs no sideways scrolling, at 1280 and 360 pixels, light and dark. */
-export async function expectFineLooks(page: Page, name: string): Promise<void> {
+/**
+ * `page` has no fault for axe and needs no sideways scrolling, at 1280 and 360 pixels, light and dark.
+ * `rules` are those of axe that are looked at, for what is not of our making; else all.
+ */
+export async function expectFineLooks(
+  page: Page,
+  name: string,
+  rules: readonly string[] | null = null,
+): Promise<void> {
+  const options = rules === null ? {} : { runOnly: { type: 'rule', values: rules } }
   mkdirSync(SHOTS, { recursive: true })
   for (const colorScheme of ['light', 'dark'] as const) {
     for (const width of WIDTHS) {
@@ -27,7 +35,8 @@ export async function expectFineLooks(page: Page, name: string): Promise<void> {
       // As a debugger would: the policies of the pages let no script of others in.
       if (missing) await page.evaluate(readFileSync(AXE, 'utf8'))
       const faults = await page.evaluate(
-        'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html).slice(0, 3)]))',
+        `axe.run(${JSON.stringify(options)}).then(({ violations }) =>
+          violations.map(({ id, nodes }) => [id, nodes.map((n) => n.html).slice(0, 3)]))`,
       )
       expect([name, width, colorScheme, faults]).toEqual([name, width, colorScheme, []])
     }
@@ -42,7 +51,8 @@ export async function tabStops(page: Page, max: number): Promise<string[]> {
     const stop = await page.evaluate<string>(`(() => {
       const at = document.activeElement
       if (at === document.body || at === null) return ''
-      const label = at.labels?.[0]?.firstChild?.textContent ?? at.getAttribute('aria-label')
+      const labels = (at.labels?.[0]?.textContent ?? '').trim().split('\\n')
+      const label = labels[0] || at.getAttribute('aria-label')
       const { x, y, width, height } = at.getBoundingClientRect()
       const isSeen = width > 0 && height > 0 && x + width > 0 && y + height > 0
       const outline = getComputedStyle(at)

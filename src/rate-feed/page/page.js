@@ -7,15 +7,13 @@ const LOOK_MS = 10_000
 const PAIR = /^(...)(...)$/
 
 const at = (id) => document.getElementById(id)
-const number = new Intl.NumberFormat(language, { maximumFractionDigits: 5 })
-const change = new Intl.NumberFormat(language, {
-  maximumFractionDigits: 5,
-  signDisplay: 'exceptZero',
-})
-
-/** The rates that were shown before these: what has changed is told against them. */
-let before = {}
-let shown = {}
+/** As many digits as a pair is rounded to, so that points stand below each other. */
+const numberOf = (digits) =>
+  new Intl.NumberFormat(language, {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  })
+const [inYen, inOthers] = [numberOf(3), numberOf(5)]
 let timer = 0
 
 function made(tag, text, name = '') {
@@ -50,12 +48,8 @@ function failureOf({ message, code }) {
 
 function showRates({ result, meta }) {
   const { rate, datetime } = result
-  if (Object.keys(rate).some((pair) => rate[pair] !== shown[pair])) {
-    before = shown
-    shown = rate
-  }
-  at('rates').hidden = false
-  at('rates').tBodies[0].replaceChildren(...Object.keys(rate).map(rowOf))
+  at('given').hidden = false
+  at('rates').tBodies[0].replaceChildren(...Object.entries(rate).map(rowOf))
   at('stale').hidden = !meta.stale
   const asked = new Date(datetime.replace(' ', 'T').replace(/\+0$/, 'Z'))
   at('asked').textContent = `${t('Asked', '取得')} ${timeText(asked)}`
@@ -80,20 +74,13 @@ function showRates({ result, meta }) {
   at('from').replaceChildren(...facts.map(factOf))
 }
 
-function rowOf(pair) {
+function rowOf([pair, rate]) {
   const row = document.createElement('tr')
   const [, of, by] = PAIR.exec(pair) ?? []
   const name = made('th', `${of} / ${by}`)
   name.scope = 'row'
-  const moved = before[pair] === undefined ? 0 : shown[pair] - before[pair]
-  const kind = moved > 0 ? 'up' : 'down'
-  row.append(
-    name,
-    made('td', number.format(shown[pair]), 'number'),
-    moved === 0
-      ? made('td', '–', 'number soft')
-      : made('td', change.format(moved), `number ${kind}`),
-  )
+  const number = by === 'JPY' ? inYen : inOthers
+  row.append(name, made('td', number.format(rate), 'number'))
   return row
 }
 
@@ -118,9 +105,10 @@ function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
   title.append(made('strong', name), made('span', ` · ${well}`, 'soft'))
   item.append(title)
   if (failures > 0) {
-    const count = t(`failed ${failures} times since: `, `以後 ${failures} 回失敗: `)
-    const again = backOffUntil === null ? '' : ` → ${timeText(backOffUntil)}`
-    item.append(made('p', `${count}${lastError ?? ''}${again}`, 'failed'))
+    const count = t(`Failures since: ${failures}`, `以後の失敗: ${failures} 回`)
+    const again =
+      backOffUntil === null ? '' : `; ${t('next try', '次の試行')} ${timeText(backOffUntil)}`
+    item.append(made('p', `${count} (${lastError ?? ''})${again}`, 'failed'))
   }
   return item
 }
