@@ -26,7 +26,7 @@ export function serveComponentPage(app: HttpApp, page: ComponentPage): void {
       readFileSync(new URL(name, folder), 'utf8'),
     )
   const html = framedHtml({
-    title,
+    title: `${title} · daicho`,
     links,
     path,
     look,

@@ -57,7 +57,7 @@ export function framedHtml(page: FramedPage): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escaped(title)} · daicho</title>
+<title>${escaped(title)}</title>
 <link rel="icon" href="${escaped(base)}/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="${escaped(base)}/look.css">
 ${isTranslated ? `<script type="module" src="${escaped(base)}/language.js"></script>` : ''}

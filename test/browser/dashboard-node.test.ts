@@ -80,7 +80,7 @@ it('two histories under one key freeze a chain, and every page says so', async (
   const said = `Node ${going.service.serverId} has signed two histories.`
   await page.locator('.peer .state.frozen').first().waitFor()
   await page.locator('.peer').first().getByText(said).waitFor()
-  await page.locator('.peer').first().getByText('Evidence: what was signed').click()
+  await page.locator('.peer').first().getByText('What was signed').click()
   const notes = await page.locator('.peer').first().locator('pre').allTextContents()
   expect(notes).toHaveLength(2)
   for (const note of notes) expect(note).toContain(`${going.service.serverId}`)
@@ -117,7 +117,7 @@ it('a node that takes no changes, because peers have more of its chain, says why
   const options = { folder: old, peers: { ...PEERS, fixed }, dashboard: true }
   const returned = await startLedgerNode(options)
   const { page, close } = await openDashboard(browser, returned)
-  await page.getByRole('alert').getByText('This node takes no changes now.').waitFor()
+  await page.getByRole('alert').getByText('This node takes no changes now:').waitFor()
   await page.getByRole('alert').getByText('(CHAIN_DOUBTED)').waitFor()
   await expectFineLooks(page, 'doubted')
   await close()

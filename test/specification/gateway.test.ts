@@ -43,7 +43,7 @@ describe('What the service does, N', () => {
     const page = await node.send('GET', '/explorer')
     expect(page.status).toBe(200)
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
-    for (const [, file] of page.text.matchAll(/(?:src|href)="([^"]+)"/g)) {
+    for (const [, file] of page.text.matchAll(/(?:src|href)="([^"#]+)"/g)) {
       expect((await node.send('GET', file ?? '')).status, file).toBe(200)
     }
   })

@@ -49,7 +49,7 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
       {evidence !== null && (
         <EvidenceNotice title={t().twoHistories(`${serverid}`)} evidence={evidence} />
       )}
-      {error !== null && (
+      {error !== null && evidence === null && (
         <p class="notice bad">
           <span>
             <strong>{t().lastError}</strong> {error.message} ({error.code})
@@ -81,11 +81,13 @@ export function EvidenceNotice(props: { title: string; evidence: Evidence }): JS
   return (
     <div class="notice bad stacked">
       <p>
-        <strong>{title}</strong> {evidence.what}
+        <strong>{title}</strong> {t().frozenMeans}
       </p>
-      <p>{t().frozenMeans}</p>
+      <p>
+        {t().evidence} {evidence.what}
+      </p>
       <details>
-        <summary>{t().evidence}</summary>
+        <summary>{t().signedNotes}</summary>
         {evidence.notes.map((note) => (
           <LongText key={note} text={note} />
         ))}

@@ -1,0 +1,203 @@
+// How the views of the dashboard look and are reached by keyboard in states that are not the usual one:
+// empty, with one item, in Japanese, failing, loading, signed out, and where the chain does not hold.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { launchBrowser } from '../support/browser.ts'
+import { type DashboardPage, openDashboard } from '../support/dashboard-page.ts'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import { expectFineLooks, tabStops } from '../support/looks.ts'
+import { tamper } from '../support/tampered.ts'
+
+let browser: Browser
+beforeAll(async () => {
+  await buildDashboard()
+  browser = await launchBrowser()
+})
+afterAll(() => browser.close())
+
+const open: { close(): Promise<unknown> }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close()
+})
+
+async function started(folder: string | null = null): Promise<LedgerNode> {
+  const node = await startLedgerNode({ dashboard: true, folder })
+  open.push(node)
+  return node
+}
+
+async function opened(
+  node: LedgerNode,
+  options: Parameters<typeof openDashboard>[2] = {},
+): Promise<DashboardPage> {
+  const page = await openDashboard(browser, node, options)
+  open.push(page)
+  return page
+}
+
+async function withOneItem(node: LedgerNode): Promise<void> {
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', { id: 'plum', price: 90, grower: { town: 'Aomori' } })
+  await node.send('POST', '/api/fruit/plum', { price: 80, grower: { town: 'Nagano' } })
+}
+
+const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
+
+it('every view of an empty node says what is to be done, and is fine to look at', async () => {
+  const node = await started()
+  const { page, complaints } = await opened(node)
+  await shown(page, 'There is no database yet. Create the first one.')
+  await expectFineLooks(page, 'empty-databases')
+  await page.goto(`${node.url}/#/ledger`)
+  await shown(page, 'Nothing has been recorded yet.')
+  await expectFineLooks(page, 'empty-ledger')
+  await node.send('POST', '/api/fruit')
+  await page.goto(`${node.url}/#/db/fruit`)
+  await shown(page, 'This database is empty. Add the first item.')
+  await expectFineLooks(page, 'empty-items')
+  await page.goto(`${node.url}/#/db/fruit/never`)
+  await shown(page, 'There never was such an item.')
+  await expectFineLooks(page, 'empty-item')
+  expect(complaints).toEqual([])
+})
+
+it.each([
+  ['en', 'Verify the chain'],
+  ['ja', '台帳を検証'],
+])('every view with one item is fine to look at: %s', async (locale, verify) => {
+  const node = await started()
+  await withOneItem(node)
+  const { page, complaints } = await opened(node, { locale })
+  const views = [
+    ['databases', '#/', '.rows li'],
+    ['items', '#/db/fruit', '.items tbody tr'],
+    ['item', '#/db/fruit/plum', '.revisions li'],
+    ['ledger', '#/ledger', '.block'],
+    ['node', '#/node', '.fact'],
+    ['verification', '#/verify', '.checks li'],
+  ] as const
+  for (const [name, at, wait] of views) {
+    await page.goto(`${node.url}/${at}`)
+    await page.locator(wait).first().waitFor()
+    await expectFineLooks(page, `one-${locale}-${name}`)
+  }
+  await page.getByRole('button', { name: verify, exact: true }).click()
+  await page.locator('.verdict.good').waitFor()
+  await expectFineLooks(page, `one-${locale}-verified`)
+  expect(complaints).toEqual([])
+})
+
+it('a chain that does not hold is red in light and in dark, and its block is a link', async () => {
+  const folder = temporaryFolder()
+  const whole = await startLedgerNode({ folder })
+  await withOneItem(whole)
+  await whole.close()
+  tamper(folder, `UPDATE blocks SET body = replace(body, 'Aomori', 'Aomorj') WHERE height = 1`)
+  const { page } = await opened(await started(folder), { at: '#/verify' })
+  await page.getByRole('button', { name: 'Verify the chain' }).click()
+  await page.getByRole('link', { name: 'Entry 1.0 is wrong' }).waitFor()
+  await expectFineLooks(page, 'broken-chain')
+})
+
+it('failures, waiting, and the end of a session are fine to look at', async () => {
+  const node = await started()
+  await withOneItem(node)
+  const { page } = await opened(node)
+  await page.route('**/api/fruit?**', (route) =>
+    route.fulfill({ status: 500, json: { status: false, code: 'STORE_BROKEN', message: 'no' } }),
+  )
+  await page.goto(`${node.url}/#/db/fruit`)
+  await shown(page, 'That did not work:')
+  await expectFineLooks(page, 'failure')
+  await page.unroute('**/api/fruit?**')
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.locator('.items tbody tr').first().waitFor()
+
+  let letGo = () => {}
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  await page.route('**/api/fruit?**', async (route) => {
+    await held
+    await route.continue()
+  })
+  await page.goto(`${node.url}/#/`)
+  await page.getByRole('link', { name: 'fruit', exact: true }).click()
+  await shown(page, 'Loading …')
+  await expectFineLooks(page, 'loading')
+  letGo()
+  await page.locator('.items tbody tr').first().waitFor()
+
+  await page.route('**/api/**', (route) => route.fulfill({ status: 401, json: { status: false } }))
+  await page.route('**/session', (route) => route.fulfill({ status: 401, json: { status: false } }))
+  await page.getByRole('link', { name: 'Ledger', exact: true }).click()
+  await shown(page, 'That did not work:')
+  await page.getByRole('button', { name: 'Add item' }).waitFor({ state: 'detached' })
+  await expectFineLooks(page, 'refused')
+})
+
+const HEAD = [
+  'a Skip to the content',
+  'a daicho',
+  'a Databases',
+  'a Ledger',
+  'a Verification',
+  'a Node',
+  'a API',
+  'select Language',
+]
+
+it.each([
+  ['#/', '.rows li', ['button New database', 'a fruit', 'button Delete: fruit']],
+  [
+    '#/db/fruit',
+    '.items tbody tr',
+    ['a Databases', 'button Add item', 'summary Filter', 'a plum', 'button Delete: plum'],
+  ],
+  [
+    '#/db/fruit/plum',
+    '.revisions li',
+    [
+      'a Databases',
+      'a fruit',
+      'pre {',
+      'button Delete',
+      'button Edit',
+      'a Entry 2.0',
+      'summary Whole item',
+      'a Entry 1.0',
+      'summary Whole item',
+    ],
+  ],
+  [
+    '#/ledger/0',
+    '.block',
+    ['input Height', 'button Go to height', 'input Database', 'select Method'],
+  ],
+  ['#/verify', '.checks li', ['button Verify the chain']],
+  [
+    '#/node',
+    '.facts .fact',
+    [
+      'button Copy: Server id',
+      'a Block 2',
+      'button Copy: Id of the head',
+      'button Copy: Verifier key',
+    ],
+  ],
+])(
+  'Tab goes through %s in the order in which it is read, and shows where it is',
+  async (at, wait, stops) => {
+    const node = await started()
+    await withOneItem(node)
+    const { page } = await opened(node, { at })
+    await page.locator(wait).first().waitFor()
+    const found = await tabStops(page, 40)
+    expect(found.slice(0, HEAD.length + stops.length).map((stop) => stop.split('\n')[0])).toEqual([
+      ...HEAD,
+      ...stops,
+    ])
+    expect(found.filter((stop) => stop.endsWith('(not seen)'))).toEqual([])
+  },
+)
