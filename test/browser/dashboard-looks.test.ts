@@ -132,7 +132,7 @@ it('failures, waiting, and the end of a session are fine to look at', async () =
   await page.route('**/api/**', (route) => route.fulfill({ status: 401, json: { status: false } }))
   await page.route('**/session', (route) => route.fulfill({ status: 401, json: { status: false } }))
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
-  await shown(page, 'That did not work:')
+  await page.getByText('That did not work: Your session has ended.').waitFor()
   await page.getByRole('button', { name: 'Add item' }).waitFor({ state: 'detached' })
   await expectFineLooks(page, 'refused')
 })

@@ -76,7 +76,7 @@ export const japanese: Texts = {
   itemDeleted: (id) => `アイテム ${id} を削除しました。`,
   deleteItem: (id) => `アイテム ${id} を削除しますか？`,
   deleteItemMeans: 'データベースから削除されます。履歴と台帳には残ります。',
-  itemGone: 'このアイテムは現在ありません。過去の内容は履歴にあります。',
+  itemGone: 'このアイテムは現在ありません。',
   json: 'アイテムの JSON',
   jsonHint: 'オブジェクト。"id" がなければノードが割り当てます。',
   jsonHintEdit: 'オブジェクト。"id" は変更できません。',

@@ -1,10 +1,12 @@
 import type { JSX } from 'preact'
 import { ClientError } from '../../../client/index.ts'
 import { t } from '../language/language.ts'
+import { sessionState } from '../node/ledger.ts'
 import type { Loaded } from './loaded.ts'
 
 /** What went wrong, for a person; the node's own words where it has some. */
 export function failureText(error: unknown): string {
+  if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
   if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
   return `${error.message} (${error.code})`
