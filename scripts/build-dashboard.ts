@@ -20,7 +20,7 @@ const SOURCES = [
 /** Builds the page unless it is there already, made of the same sources. */
 export async function buildDashboard(): Promise<void> {
   const sources = hashOfSources()
-  if (existsSync(mark) && readFileSync(mark, 'utf8') === sources) return
+  if (isBuiltOf(sources)) return
   console.error('daicho: building the dashboard, once …')
   const { build } = await import('vite')
   // Beside it first: whoever reads while somebody else builds sees a whole page, the old or the new.
@@ -44,8 +44,17 @@ export async function buildDashboard(): Promise<void> {
     },
   })
   writeFileSync(join(making, MARK), sources)
+  if (isBuiltOf(sources)) {
+    // Somebody else was first, and may be reading it already.
+    rmSync(making, { recursive: true })
+    return
+  }
   rmSync(built, { recursive: true, force: true })
   renameSync(making, built)
+}
+
+function isBuiltOf(sources: string): boolean {
+  return existsSync(mark) && readFileSync(mark, 'utf8') === sources
 }
 
 function hashOfSources(): string {

@@ -11,8 +11,11 @@ export function Alerts(): JSX.Element {
   const { peers, evidence = null, refusal = null } = standing.value ?? {}
   // The view of the node shows them itself.
   const isElsewhere = place.value.view !== 'node'
-  const frozen =
-    Array.isArray(peers) && isElsewhere ? peers.filter(({ state }) => state === 'frozen') : []
+  const frozen = new Set(
+    Array.isArray(peers) && isElsewhere
+      ? peers.filter(({ state }) => state === 'frozen').map(({ serverid }) => serverid)
+      : [],
+  )
   return (
     <div role="alert">
       <SessionAlert />
@@ -24,8 +27,8 @@ export function Alerts(): JSX.Element {
         </p>
       )}
       {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
-      {frozen.map(({ serverid, vkey, url }) => (
-        <p key={`${vkey} ${url}`} class="notice bad">
+      {[...frozen].map((serverid) => (
+        <p key={serverid} class="notice bad">
           <strong>{t().twoHistories(`${serverid}`)}</strong>
           <a href={hrefOf({ view: 'node' })}>{t().look}</a>
         </p>
