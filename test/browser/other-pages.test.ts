@@ -1,12 +1,13 @@
 // The pages of the other listeners: in one frame, by their policy, light and dark, wide and narrow, by
 // keyboard, in English and Japanese.
+import type { RequestListener } from 'node:http'
 import { pino } from 'pino'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, rateFeedComponent } from '../../src/rate-feed/index.ts'
-import { depsOn, Hands, loopbackGet, Stage } from '../../src/rate-feed/test-world.ts'
+import { depsOn, ecbFile, Hands, loopbackGet, Stage } from '../../src/rate-feed/test-world.ts'
 import { startConverter } from '../converter/service.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -102,8 +103,10 @@ describe('the upload page of the converter', () => {
 })
 
 describe('the page of the rates', () => {
-  async function startRates(sources: string): Promise<Listener & { stage: Stage; hands: Hands }> {
+  /** A feed of `sources`, which answer with 503 unless it is said otherwise. */
+  async function startRates(sources: string, answer?: RequestListener): Promise<Listener> {
     const stage = new Stage()
+    if (answer !== undefined) stage.answer = answer
     await stage.open()
     open.push(stage)
     const hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
@@ -113,7 +116,7 @@ describe('the page of the rates', () => {
     const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
     const listener = await startListener(component, where)
     open.push(listener)
-    return { ...listener, stage, hands }
+    return listener
   }
 
   it('shows the twenty pairs as they are served, where they come from, and that they are stale', async () => {
@@ -138,10 +141,15 @@ describe('the page of the rates', () => {
   })
 
   it('shows rates of a source that answers, and in Japanese', async () => {
-    const { url } = await startRates('ecb,snapshot')
+    const { url } = await startRates('ecb,snapshot', (_request, reply) =>
+      reply.end(ecbFile('2026-10-08')),
+    )
     const { page, complaints } = await openPage(url, '/page', { locale: 'ja-JP' })
     await page.getByRole('heading', { level: 1, name: '為替レート' }).waitFor()
     await page.locator('#rates tbody tr').first().waitFor()
+    await page.locator('#from').getByText('2026-10-08', { exact: true }).waitFor()
+    expect(await page.locator('#stale').isHidden()).toBe(true)
+    expect(await page.locator('.sources .failed').count()).toBe(0)
     await expectFineLooks(page, 'rates-ja')
     expect(complaints).toEqual([])
   })
@@ -159,6 +167,11 @@ describe('the page of the rates', () => {
 
 /** What axe finds in the elements of Swagger UI is not ours; their colours are. */
 const OURS = ['color-contrast', 'page-has-heading-one', 'html-has-lang', 'link-name', 'image-alt']
+
+/** What every page of every listener is sent with. */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+  "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 describe('the documentation of each listener', () => {
   it.each([
@@ -181,6 +194,12 @@ describe('the documentation of each listener', () => {
       await page.locator('.opblock-body').first().waitFor()
       await expectFineLooks(page, `doc-${name}-open`, OURS)
       expect(complaints).toEqual([])
+      for (const shown of name === 'converter' ? [path, '/page'] : [path]) {
+        const reply = await fetch(`${url}${shown}`)
+        expect(reply.headers.get('content-security-policy')).toBe(POLICY)
+        const inline = /<script(?![^>]*src=)|<style|\s(?:on\w+|style)=|https?:/
+        expect(await reply.text()).not.toMatch(inline)
+      }
     },
   )
 })
