@@ -204,7 +204,7 @@ describe('the page', () => {
     expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
     const html = await reply.text()
     expect(html).toContain('placeholder="100"')
-    const names = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, name = '']) => name)
+    const names = [...html.matchAll(/(?:src|href)="([^"#]+)"/g)].map(([, name = '']) => name)
     expect(names).toContain('/page/page.js')
     for (const name of names) {
       expect(name).toMatch(/^\//)
