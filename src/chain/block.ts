@@ -176,18 +176,25 @@ export function verifyBlock(
 
 /**
  * The indexes of the entries of `block` that were erased: they have no blind, 32 zeros stand there, and
- * in the place of the entry stands what is left of it, with an item that has an `id` only.
+ * in the place of the entry stands what is left of it, with an item that has an `id` only or an
+ * attachment without members.
  */
-export function erasedIn({ blinds }: Block): ReadonlySet<number> {
+export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null
-  for (let at = 0; at < blinds.length; at += HASH_BYTES) {
-    // Nearly every blind has something else than zero in front.
-    if (blinds[at] !== 0 || blinds[at + 1] !== 0) continue
-    if (hashAt(blinds, at / HASH_BYTES).some((byte) => byte !== 0)) continue
+  for (let index = 0; index * HASH_BYTES < block.blinds.length; index += 1) {
+    if (!isErased(block, index)) continue
     erased ??= new Set()
-    erased.add(at / HASH_BYTES)
+    erased.add(index)
   }
   return erased ?? NONE_ERASED
+}
+
+/** Whether entry `index` of the block was erased: the same of one entry. */
+export function isErased({ blinds }: Pick<Block, 'blinds'>, index: number): boolean {
+  const at = index * HASH_BYTES
+  // Nearly every blind has something else than zero in front.
+  if (blinds[at] !== 0 || blinds[at + 1] !== 0) return false
+  return hashAt(blinds, index).every((byte) => byte === 0)
 }
 
 /** Hash `index` of hashes that stand back to back. */

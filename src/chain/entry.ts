@@ -15,18 +15,28 @@ export type Attachment = {
   readonly sha256: string
 }
 
+/** What is left of an attachment in an entry that was erased: an object without members. */
+export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
+
 /**
  * One recorded change, spelled as the specification spells it (“Ledger entry”).
  *
  * `serverid` is the node that made the change. `delete_db` is ours (docs/decisions/0002-methods.md), so
  * are the two of attachments (0053-attachments.md), where `delete_attachment` says what was deleted, and
- * `erase_item` (0068-erasure.md).
+ * `erase_item` (0068-erasure.md). An attachment without members stands only in entries that were erased
+ * (0100-erasing-attachments.md).
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
   | { serverid: number; method: 'create_item' | 'update_item'; db: string; item: Item }
   | { serverid: number; method: 'delete_item'; db: string; id: string }
-  | { serverid: number; method: AttachmentMethod; db: string; id: string; attachment: Attachment }
+  | {
+      serverid: number
+      method: AttachmentMethod
+      db: string
+      id: string
+      attachment: Attachment | ErasedAttachment
+    }
   | { serverid: number; method: 'erase_item'; db: string; id: string; positions: string[] }
 
 /** The methods of entries about attachments. */
@@ -59,15 +69,16 @@ export const entryText = {
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
-  /** A `create_attachment` or `delete_attachment` entry. */
+  /** A `create_attachment` or `delete_attachment` entry, or with null what is left of an erased one. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
     db: string,
     id: string,
-    attachment: Attachment,
+    attachment: Attachment | null,
   ): string {
-    return `{"attachment":${attachmentText(attachment)},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
+    const about = attachment === null ? '{}' : attachmentText(attachment)
+    return `{"attachment":${about},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
   },
   /** An `erase_item` entry; `positions` are packed, in ascending order. */
   eraseItem(serverId: number, db: string, id: string, positions: readonly number[]): string {
@@ -102,7 +113,7 @@ export function entryOf(value: Json): Entry | null {
       return members === 4 && typeof id === 'string' ? { serverid, method, db, id } : null
     case 'create_attachment':
     case 'delete_attachment': {
-      const about = attachmentOf(attachment)
+      const about = isEmpty(attachment) ? {} : attachmentOf(attachment)
       return members === 5 && typeof id === 'string' && about !== null
         ? { serverid, method, db, id, attachment: about }
         : null
@@ -118,6 +129,10 @@ export function entryOf(value: Json): Entry | null {
 
 function isItem(value: Json | undefined): value is Item {
   return isJsonObject(value) && typeof value.id === 'string'
+}
+
+function isEmpty(value: Json | undefined): boolean {
+  return isJsonObject(value) && Object.keys(value).length === 0
 }
 
 /** `value` as an attachment, or null when it does not have the shape of one. */

@@ -8,6 +8,7 @@ export {
   hashAt,
   headerOf,
   headOf,
+  isErased,
   sealBlock,
   verifyBlock,
 } from './block.ts'

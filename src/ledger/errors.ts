@@ -47,6 +47,8 @@ export type LedgerErrorCode =
   | 'STORE_FULL'
   | 'NOTHING_TO_ERASE' // no former revision, or all are erased
   | 'REVISION_CURRENT' // the current revision is not erased: change or delete the item first
+  | 'REVISION_NEEDED' // it ended an attachment that is not to be erased
+  | 'REVISION_ERASED' // the item as it was then
   | 'SIZE_UNKNOWN' // the log has not as many blocks, or never a number like that
   | 'TILE_UNKNOWN' // no tile of the log, or not yet
   | 'LOG_BEHIND' // too much was written to be signed in time
@@ -116,6 +118,8 @@ export const statusOf: Record<LedgerErrorCode, number> &
   STORE_FULL: 507,
   NOTHING_TO_ERASE: 409,
   REVISION_CURRENT: 409,
+  REVISION_NEEDED: 409,
+  REVISION_ERASED: 410,
   SIZE_UNKNOWN: 404,
   TILE_UNKNOWN: 404,
   LOG_BEHIND: 503,

@@ -1,5 +1,5 @@
 import type { Json } from '../base/json.ts'
-import { type Block, entryOf, packPosition, provenBlockParts } from '../chain/index.ts'
+import { type Block, entryOf, isErased, packPosition, provenBlockParts } from '../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
@@ -33,6 +33,9 @@ export function playedBlock(
   for (const [index, entry] of body.entries()) {
     const effect = effectIn(entry, serverId, packPosition(height, index))
     if (typeof effect === 'string') return { index, what: effect }
+    if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
+      return { index, what: 'it names no attachment' }
+    }
     effects.push(effect)
   }
   const entries = effects.map((effect) => entryTextOf(effect, serverId))
@@ -48,6 +51,7 @@ function effectIn(value: Json, serverId: number, position: number): Effect | str
     const effect = effectOf(entry, position)
     checkDatabaseName(effect.db)
     if ('id' in effect) checkItemId(effect.id)
+    if ('of' in effect) checkItemId(effect.of)
     return effect
   } catch (error) {
     // A name that no request could have made, or a value that canonical JSON cannot hold.

@@ -59,7 +59,12 @@ export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 
 /** What became of a unit of work. */
 export type Outcome =
-  | { readonly index: number } // of its first entry in the block
+  | {
+      /** Of its first entry in the block. */
+      readonly index: number
+      /** The SHA-256 of contents that it took entries from, when there are any. */
+      readonly freed?: readonly string[]
+    }
   | Earlier // it was done before, when the same request came first
   | { readonly code: LedgerErrorCode; readonly message: string }
 

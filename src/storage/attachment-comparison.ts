@@ -8,7 +8,9 @@ const ROWS_PER_PAGE = 500
 /**
  * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every
  * `create_attachment` entry has a row at its position that says the same, and no other row is there;
- * a row is noted as ended exactly where the next entry about its name stands.
+ * a row is noted as ended exactly where the next entry about its name stands. An erased entry has no
+ * row, nor has what it ended: an attachment is erased after what it replaced and with its deletion
+ * (docs/decisions/0100-erasing-attachments.md). So all that is left is compared as if nothing was gone.
  */
 export class AttachmentComparison {
   readonly #reader: AttachmentReader
@@ -19,7 +21,6 @@ export class AttachmentComparison {
   /** Rows met that are noted as ended, and ends met in the chain. */
   #noted = 0
   #ended = 0
-  #erased = 0
 
   constructor(reader: AttachmentReader) {
     this.#reader = reader
@@ -47,26 +48,15 @@ export class AttachmentComparison {
       if (kind === 'create_attachment' || isSame(former, attachment)) return null
       return `${label} is deleted here, but described otherwise than it is stored`
     }
-    if (kind === 'delete_attachment') {
-      return this.#erased > 0 ? null : `${label} is deleted here, where it is not stored`
-    }
+    if (kind === 'delete_attachment') return `${label} is deleted here, where it is not stored`
     if (former === null || (former.ended !== null && former.ended < position)) return null
     return `${label} as of ${positionText(former.position)} is not noted as replaced here`
-  }
-
-  /**
-   * Says that the chain has come to an entry whose text is erased. If it was about an attachment, its
-   * row is gone, and with it the end that it put to another or was given: as many may be missing.
-   */
-  passErased(): void {
-    this.#erased += 1
   }
 
   /** After the last block: rows and ends that no entry made. */
   async end(): Promise<string | null> {
     const stray = await this.#rowsBefore(Number.POSITIVE_INFINITY)
-    const missing = this.#noted - this.#ended
-    if (stray !== null || (missing >= 0 && missing <= this.#erased)) return stray
+    if (stray !== null || this.#noted === this.#ended) return stray
     return `${this.#noted} attachments are stored as ended; the chain ends ${this.#ended}`
   }
 

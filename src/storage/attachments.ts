@@ -33,9 +33,9 @@ export interface AttachmentRange {
 }
 
 /**
- * Reads attachments. There is one row for each `create_attachment` entry, also of those that were
- * replaced or deleted since, because the chain refers to their bytes: content is kept while a row
- * names it.
+ * Reads attachments. There is one row for each `create_attachment` entry that is not erased, also of
+ * those that were replaced or deleted since, because the chain refers to their bytes: content is kept
+ * while a row names it.
  */
 export interface AttachmentReader {
   /** What the item holds under `name` now, or null. */
@@ -52,6 +52,12 @@ export interface AttachmentReader {
   countContents(): Promise<{ contents: number; bytes: number }>
   /** The packed position of the first entry that names this content, or null when none does. */
   namedAt(sha256: string): Promise<number | null>
+  /** The row of the entry at the packed `position`, or null. */
+  at(position: number): Promise<PlacedAttachment | null>
+  /** All that was ever attached to an item of the database created at `database`, at most `limit`, in no order. */
+  ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]>
+  /** The position of the row of this content that the entry at `position` ended, or null. */
+  endedBy(position: number, sha256: string): Promise<number | null>
 }
 
 /** What an attachment of one name of one item is found by, through all its lives. */

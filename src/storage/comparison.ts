@@ -1,5 +1,12 @@
 import type { Json } from '../base/json.ts'
-import { type Block, type Entry, entryOf, packPosition, positionText } from '../chain/index.ts'
+import {
+  type Block,
+  type Entry,
+  entryOf,
+  isErased,
+  packPosition,
+  positionText,
+} from '../chain/index.ts'
 import { AnswerComparison } from './answer-comparison.ts'
 import { AttachmentComparison } from './attachment-comparison.ts'
 import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from './effect.ts'
@@ -88,6 +95,9 @@ export class Comparison {
       if (entry.serverid !== block.serverId) return found('the entry names another server id')
       const effect = effectOf(entry, packPosition(block.height, index))
       if (entryTextOf(effect, block.serverId) !== text) return found('it is not in canonical form')
+      if (effect.kind === 'erased_attachment' && !isErased(block, index)) {
+        return found('it names no attachment')
+      }
       // The usual entry has left the next row as it is, which is read already: no promise for it.
       const next = this.#rows[this.#next]
       const isNext =
@@ -130,6 +140,8 @@ export class Comparison {
 
   async #other(effect: Effect): Promise<string | null> {
     if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
+    // The row that an entry had is gone with its content: one that is still there is a stray one.
+    if (effect.kind === 'erased_attachment') return null
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
       return this.#attachments.differs(effect, this.databases.get(effect.db)?.created)

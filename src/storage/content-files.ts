@@ -86,9 +86,10 @@ export class ContentFiles {
     }
   }
 
-  /** Removes a content; that is all right when it is not there. */
+  /** Removes a content, for good; that is all right when it is not there. */
   async remove(sha256: string): Promise<void> {
     await rm(this.#path(sha256), { force: true })
+    await this.#sync(join(this.#root, sha256.slice(0, 2))).catch(unlessMissing)
   }
 
   /** Removes what had been arriving when a process was killed. */

@@ -239,14 +239,15 @@ it('an erased entry takes its content along, unless another one names it', async
   await put('two', 'shared')
   await put('three', 'shared')
   const erase = (...names: string[]) =>
-    contents.erasing([shaOf('mine'), shaOf('shared')], async () => {
+    contents.erasing(async () => {
       const database = new DatabaseSync(join(folder, 'ledger.db'))
       const forget = attachmentEraser(database)
       const rows = await reader.attachments.byPosition(-1, 10)
       for (const { name, position } of rows) if (names.includes(name)) forget(position)
       database.close()
       reader.refresh()
-    })
+      return { result: null, freed: [shaOf('mine'), shaOf('shared')] }
+    }, sure.mayBeRecorded)
   await erase('one', 'two')
   expect([existsSync(pathOf('mine')), existsSync(pathOf('shared'))]).toEqual([false, true])
   await erase('three')
@@ -271,10 +272,11 @@ it('uploads, refusals and erasures of few contents at once: what is named is the
         await pause(turns)
         const sha = shaOf(of)
         if (what === 'erased') {
-          return together.erasing([sha], async () => {
+          return together.erasing(async () => {
             await pause(turns)
             for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
-          })
+            return { result: null, freed: [sha] }
+          }, sure.mayBeRecorded)
         }
         return together.take(
           chunksOf(of),

@@ -97,14 +97,28 @@ export class Contents {
   }
 
   /**
-   * Runs `erase`, which takes away rows that name the contents `sha256s`, and when it has removes those
-   * that no row names any more. After a crash in between, `recover` does it.
+   * Runs `erase`, which takes away rows, and when it has removes those of the contents that they named
+   * (`freed`) that no row names any more. After a crash in between, `recover` does it; so it does where
+   * `mayBeRecorded` says of an error that nobody knows whether the rows are gone, and where a file
+   * cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
-  erasing<Result>(sha256s: Iterable<string>, erase: () => Promise<Result>): Promise<Result> {
+  erasing<Result>(
+    erase: () => Promise<{ result: Result; freed: readonly string[] }>,
+    mayBeRecorded: (error: unknown) => boolean,
+  ): Promise<Result> {
     return this.#tracked(async () => {
+      // What says at the next start that this one did not come to its end.
       await this.#begin()
-      const result = await erase()
-      for (const sha256 of new Set(sha256s)) await this.#removeUnlessNamed(sha256)
+      const { result, freed } = await erase().catch((error: unknown) => {
+        if (mayBeRecorded(error)) this.#unsettled = true
+        throw error
+      })
+      try {
+        for (const sha256 of freed) await onDisk(() => this.#removeUnlessNamed(sha256))
+      } catch (error) {
+        this.#unsettled = true
+        throw error
+      }
       return result
     })
   }

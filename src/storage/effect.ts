@@ -26,6 +26,15 @@ export type Effect =
     }
   | AttachmentEffect
   | {
+      /** What is left of an entry about an attachment changes nothing. */
+      readonly kind: 'erased_attachment'
+      readonly method: AttachmentMethod
+      readonly position: number
+      readonly db: string
+      /** Not `id`: the item stays as it is. */
+      readonly of: string
+    }
+  | {
       readonly kind: 'erase_item'
       readonly position: number
       readonly db: string
@@ -62,8 +71,12 @@ export function effectOf(entry: Entry, position: number): Effect {
     case 'delete_item':
       return { kind, position, db, id: entry.id }
     case 'create_attachment':
-    case 'delete_attachment':
-      return { kind, position, db, id: entry.id, attachment: entry.attachment }
+    case 'delete_attachment': {
+      const { id, attachment } = entry
+      return attachment.sha256 === undefined
+        ? { kind: 'erased_attachment', method: kind, position, db, of: id }
+        : { kind, position, db, id, attachment }
+    }
     case 'erase_item': {
       const positions = entry.positions.map((text) => parsePosition(text) ?? -1)
       return { kind, position, db, of: entry.id, positions }
@@ -88,6 +101,8 @@ export function entryTextOf(effect: Effect, serverId: number): string {
     case 'create_attachment':
     case 'delete_attachment':
       return entryText.attachment(effect.kind, serverId, effect.db, effect.id, effect.attachment)
+    case 'erased_attachment':
+      return entryText.attachment(effect.method, serverId, effect.db, effect.of, null)
     case 'erase_item':
       return entryText.eraseItem(serverId, effect.db, effect.of, effect.positions)
   }

@@ -36,7 +36,7 @@ export interface ItemRange {
   readonly limit: number
 }
 
-/** An item as one entry left it; `text` is null where the entry deleted it. */
+/** An item as one entry left it; `text` is null where the entry deleted it, and where it was erased. */
 export interface StoredRevision {
   /** Packed. */
   readonly position: number

@@ -67,8 +67,9 @@ function inBatch(
     const effect = effects[at]
     if (effect === undefined || effect.db !== db) continue
     // A database or an item that was made or deleted in this batch begins without attachments.
-    if (!('id' in effect)) return null
-    if (effect.id !== id || effect.kind === 'update_item') continue
+    if (effect.kind === 'create_db' || effect.kind === 'delete_db') return null
+    // An erasure leaves what is current as it is.
+    if (!('id' in effect) || effect.id !== id || effect.kind === 'update_item') continue
     if (!('attachment' in effect)) return null
     if (effect.attachment.name !== name) continue
     return effect.kind === 'create_attachment' ? effect.attachment : null

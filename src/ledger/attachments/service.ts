@@ -86,7 +86,7 @@ export class AttachmentService {
         },
         {
           isRecorded: ({ isNew }) => isNew,
-          mayBeRecorded: (error) => error instanceof LedgerError && error.code === 'WRITER_STOPPED',
+          mayBeRecorded,
         },
       )
     } finally {
@@ -145,11 +145,13 @@ export class AttachmentService {
   }
 
   /**
-   * Runs `erase`, which records an erasure whose entries name the contents `sha256s`; then removes the
-   * files of those that no entry names any more.
+   * Runs `erase`, which records an erasure and says which contents its entries named; then removes the
+   * files of those that no entry names any more. Errors: those of `erase`; STORE_FAILED.
    */
-  erasing<Result>(sha256s: Iterable<string>, erase: () => Promise<Result>): Promise<Result> {
-    return this.#contents.erasing(sha256s, erase)
+  erasing<Result>(
+    erase: () => Promise<{ result: Result; freed: readonly string[] }>,
+  ): Promise<Result> {
+    return this.#contents.erasing(erase, mayBeRecorded)
   }
 
   async *#pages(
@@ -211,4 +213,9 @@ function checkPath(db: string, id: string, name: string): void {
   checkDatabaseName(db)
   checkItemId(id)
   checkAttachmentName(name)
+}
+
+/** Of an error of the writer: whether nobody knows what became of the entry. */
+function mayBeRecorded(error: unknown): boolean {
+  return error instanceof LedgerError && error.code === 'WRITER_STOPPED'
 }

@@ -1,5 +1,6 @@
 import { ENTRIES_MAX, entryOf, parsePosition, unpackPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import type { AttachmentService } from '../attachments/service.ts'
 import { LedgerError } from '../errors.ts'
 import { checkDatabaseName, checkItemId } from '../names.ts'
 import type { Terms } from '../terms/terms.ts'
@@ -13,20 +14,34 @@ export interface Erased {
   readonly positions: readonly string[]
 }
 
-/** Takes the content out of revisions that are no longer current. */
+/**
+ * Takes the content out of revisions that are no longer current.
+ *
+ * What a crash leaves, at each point:
+ * - before the block is durable: nothing is erased, nobody was answered.
+ * - after it: rows and entries are without the content; `uncompacted` says that the file is to be
+ *   written anew, and the folder `incoming` that contents without a name are to be looked for. The next
+ *   start does both.
+ */
 export class Erasure {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
+  readonly #attachments: AttachmentService
 
-  constructor(store: StoreReader, writer: LedgerWriter) {
+  constructor(store: StoreReader, writer: LedgerWriter, attachments: AttachmentService) {
     this.#store = store
     this.#writer = writer
+    this.#attachments = attachments
   }
 
   /**
-   * Erases the revisions of an item at `positions` (`<height>.<index>`), or all former ones when that
-   * is null. With `terms` it may have been done before, and is answered as it was then.
-   * Errors: IDEMPOTENCY_KEY_REUSED, DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
+   * Erases what an item and its attachments were: the entries at `positions` (`<height>.<index>`), or
+   * all that are no longer current when that is null. With `terms` it may have been done before.
+   *
+   * When it resolves, the contents that no entry names any more are gone too; what is left of texts in
+   * free parts of the store's file goes soon after.
+   * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
+   * UNIT_TOO_LARGE, IDEMPOTENCY_KEY_REUSED; STORE_FAILED when a content cannot be removed.
    */
   async erase(
     db: string,
@@ -41,12 +56,15 @@ export class Erasure {
     }
     const packed = positions?.map(packedPosition) ?? null
     const operation = { kind: 'erase_item', db, of: id, positions: packed } as const
-    const position = positionOf(await this.#writer.record([operation], terms))
+    const position = await this.#attachments.erasing(async () => {
+      const recorded = await this.#writer.record([operation], terms)
+      const freed = 'entries' in recorded ? [] : (recorded.freed ?? [])
+      return { result: positionOf(recorded), freed }
+    })
     const { height, index } = unpackPosition(position)
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const entry = entryOf(JSON.parse(block?.entries[index] ?? '{}'))
-    const erased = entry?.method === 'erase_item' ? entry.positions : []
-    return { position, positions: erased }
+    return { position, positions: entry?.method === 'erase_item' ? entry.positions : [] }
   }
 }
 

@@ -1,77 +1,95 @@
-import { type Block, ENTRIES_MAX, positionText, unpackPosition } from '../../chain/index.ts'
+import {
+  type Block,
+  ENTRIES_MAX,
+  type Entry,
+  entryOf,
+  positionText,
+  unpackPosition,
+} from '../../chain/index.ts'
 import { erasedEntryText, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Operation } from '../unit-of-work.ts'
+import { besideAttachment } from './beside-attachment.ts'
+import { type ErasedItem, formerPositions } from './former-positions.ts'
 
-/** Revisions read at a time. */
-const REVISIONS_PER_PAGE = 256
+/** What an erasure comes to. */
+export interface PlannedErasure {
+  /** Packed, in ascending order. */
+  readonly positions: readonly number[]
+  /** The SHA-256 of each content that an entry among them named; others may name it too. */
+  readonly freed: readonly string[]
+}
 
 /**
- * The packed positions that an erasure comes to, in ascending order: those named, or all former
- * revisions of the item, without what is erased already or `taken` by another erasure of the batch.
+ * What an erasure comes to: the entries named, or all former revisions of the item and of what is
+ * attached to it, without what is erased already or `taken` by another erasure of the batch. With an
+ * attachment goes the entry that deleted it, because that says the same of it.
  *
  * What it decides on stays true until the batch is written: nothing makes a former revision current.
- * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, NOTHING_TO_ERASE, UNIT_TOO_LARGE.
+ * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
+ * UNIT_TOO_LARGE.
  */
-export async function erasablePositions(
+export async function plannedErasure(
   store: StoreReader,
   { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
   taken: ReadonlySet<number>,
-): Promise<number[]> {
+): Promise<PlannedErasure> {
   const database = await store.database(db)
   if (database === null) {
     throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
   }
-  const current = (await store.item(db, of))?.revision ?? null
-  const named = positions ?? (await formerRevisions(store, database.created, of, current))
-  if (positions?.includes(current ?? -1) === true) {
-    throw new LedgerError(
-      'REVISION_CURRENT',
-      `item ${of} of ${db} is as of ${positionText(current ?? 0)}: change or delete it first`,
-    )
-  }
-  const erasable: number[] = []
+  const item = { database: database.created, id: of, current: await store.item(db, of) }
+  const named = positions ?? (await formerPositions(store, item))
+  const erasable = new Set<number>()
+  const freed = new Set<string>()
   let block: Block | undefined
+  // In ascending order: what an attachment replaced is met before it.
   for (const position of [...new Set(named)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
     if (text === undefined || erasedEntryText(text, db, of) === null) {
-      throw new LedgerError(
-        'POSITION_INVALID',
-        `${positionText(position)} is no revision of item ${of} of ${db}`,
-      )
+      const where = `${positionText(position)} is no revision of item ${of} of ${db}`
+      throw new LedgerError('POSITION_INVALID', `${where}, nor of what is attached to it`)
     }
-    if (!taken.has(position) && (await store.eraser(position)) === null) erasable.push(position)
+    if (position === item.current?.revision) throw currentRevision(item, position)
+    if (taken.has(position) || (await store.eraser(position)) !== null) continue
+    erasable.add(position)
+    const attachment = attachmentIn(text)
+    if (attachment === null) continue
+    const beside = await besideAttachment(store.attachments, item, position, attachment)
+    if (beside.isCurrent) throw currentRevision(item, position)
+    const { former, deletion } = beside
+    if (former !== null && !erasable.has(former) && !taken.has(former)) {
+      throw neededRevision(position, former)
+    }
+    if (deletion !== null) erasable.add(deletion)
+    freed.add(attachment.sha256)
   }
-  if (erasable.length > 0) return erasable
+  if (erasable.size > ENTRIES_MAX) {
+    throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
+  }
+  if (erasable.size > 0) {
+    return { positions: [...erasable].sort((a, b) => a - b), freed: [...freed] }
+  }
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
 }
 
-/** Every revision but the current one; deletions have no content. */
-async function formerRevisions(
-  store: StoreReader,
-  database: number,
-  id: string,
-  current: number | null,
-): Promise<number[]> {
-  const former: number[] = []
-  for (let after = -1; ; ) {
-    const page = await store.revisions(database, id, {
-      newestFirst: false,
-      after,
-      limit: REVISIONS_PER_PAGE,
-    })
-    for (const { position, text } of page) {
-      if (text !== null && position !== current) former.push(position)
-    }
-    if (former.length > ENTRIES_MAX) {
-      throw new LedgerError(
-        'UNIT_TOO_LARGE',
-        `item ${id} has more than ${ENTRIES_MAX} former revisions: name some of them`,
-      )
-    }
-    after = page.at(-1)?.position ?? -1
-    if (page.length === 0) return former
-  }
+/** The attachment that the entry is about, when it is about one that is not erased. */
+function attachmentIn(text: string) {
+  const entry: Entry | null = entryOf(JSON.parse(text))
+  if (entry === null || !('attachment' in entry)) return null
+  return entry.attachment.sha256 === undefined ? null : entry.attachment
+}
+
+function currentRevision({ id }: ErasedItem, position: number): LedgerError {
+  const at = positionText(position)
+  const what = `${at} is what item ${id} or an attachment of it is now: change or delete it first`
+  return new LedgerError('REVISION_CURRENT', what)
+}
+
+function neededRevision(position: number, former: number): LedgerError {
+  const [at, before] = [positionText(position), positionText(former)]
+  const what = `${at} is all that says of the attachment at ${before} that it is no longer current`
+  return new LedgerError('REVISION_NEEDED', `${what}: erase ${before} too`)
 }

@@ -28,10 +28,11 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
       schema: {
         tags: ['items'],
-        summary: 'Erase the content of revisions that are no longer current',
+        summary: 'Erase what an item and its attachments were and are no longer',
         description:
           'Their commitments stay: every proof of every other entry holds as before, and of these ' +
-          'that they were there.',
+          'that they were there. An attachment goes with the entry that deleted it, and not before ' +
+          'what it replaced.',
         params: ItemParams,
         querystring: TokenQuery,
         body: EraseBody,

@@ -43,7 +43,7 @@ export class ItemHistory {
   /**
    * The item as it was when the block at `height` was the last one, or null when it was not there:
    * not yet, not any more, or in a database that had this name before and was deleted.
-   * Errors: DATABASE_NOT_FOUND, HEIGHT_UNKNOWN for a block that is not there yet.
+   * Errors: DATABASE_NOT_FOUND, HEIGHT_UNKNOWN for a block that is not there yet, REVISION_ERASED.
    */
   async itemAt(
     db: string,
@@ -61,8 +61,13 @@ export class ItemHistory {
       after,
       limit: 1,
     })
-    if (last === undefined || last.text === null) return null
-    return { revision: last.position, text: last.text }
+    if (last === undefined || last.kind === 'delete_item') return null
+    const { position, text } = last
+    if (text !== null) return { revision: position, text }
+    throw new LedgerError(
+      'REVISION_ERASED',
+      `item ${id} of ${db} was as of ${positionText(position)} then, and that was erased`,
+    )
   }
 
   async *#pages(
@@ -97,6 +102,7 @@ export class ItemHistory {
 
 /** A revision as `…/history` shows it, as JSON text. */
 export function revisionJson({ position, timestamp, kind, text }: StoredRevision): string {
-  const item = text === null ? '' : `,"item":${text}`
+  const erased = kind === 'delete_item' ? '' : ',"erased":true'
+  const item = text === null ? erased : `,"item":${text}`
   return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}}`
 }

@@ -49,9 +49,12 @@ export const HistoryReply = Type.Object({
           {},
           {
             additionalProperties: true,
-            description: 'As it was then; absent where it was deleted',
+            description: 'As it was then; absent where it was deleted, and where it was erased',
           },
         ),
+      ),
+      erased: Type.Optional(
+        Type.Literal(true, { description: 'Where the content of the revision was erased' }),
       ),
     }),
   ),

@@ -4,7 +4,7 @@ import { entryText, packPosition, positionText } from '../../chain/index.ts'
 import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
 import { checkAttachment } from '../attachments/conditions.ts'
 import { attachmentBefore, attachmentMeant } from '../attachments/planned.ts'
-import { erasablePositions } from '../erasure/plan.ts'
+import { plannedErasure } from '../erasure/plan.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
 import { KeptAnswers } from '../terms/kept-answers.ts'
@@ -86,6 +86,8 @@ class Planner {
   #characters = 0
   /** How to take back what the unit at hand has changed, last first. */
   #undo: (() => void)[] = []
+  /** The contents that the unit at hand no longer names. */
+  #freed: string[] = []
 
   constructor(store: StoreReader, height: number, answers: KeptAnswers) {
     this.#store = store
@@ -97,6 +99,7 @@ class Planner {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []
+    this.#freed = []
     try {
       if (terms?.once) {
         const earlier = await this.#answers.find(terms.once)
@@ -105,7 +108,7 @@ class Planner {
       if (terms?.precondition) await this.#expect(terms.precondition, unit)
       for (const operation of unit) await this.#decide(operation)
       if (terms?.once) this.#answers.add(terms.once, index, this.entries.length - index)
-      return { index }
+      return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
       if (!(error instanceof LedgerError)) throw error
       for (const undo of this.#undo.reverse()) undo()
@@ -193,8 +196,12 @@ class Planner {
       }
       case 'erase_item': {
         const { of } = operation
-        const positions = await erasablePositions(this.#store, operation, this.#erased)
+        const { positions, freed } = await plannedErasure(this.#store, operation, this.#erased)
         for (const position of positions) this.#erased.add(position)
+        this.#undo.push(() => {
+          for (const position of positions) this.#erased.delete(position)
+        })
+        this.#freed.push(...freed)
         const entry = entryText.eraseItem(this.#store.serverId, db, of, positions)
         this.#add(entry, { kind, db, of, positions })
       }

@@ -37,6 +37,8 @@ export interface Recorded {
   readonly index: number
   /** The id of the block. */
   readonly blockId: string
+  /** The SHA-256 of each content that an erased entry named, when there are any. */
+  readonly freed?: readonly string[]
 }
 
 /** The packed position of the first entry. */
@@ -349,5 +351,7 @@ function settle(
     return
   }
   assert(block !== null)
-  resolve({ height: block.height, index: outcome.index, blockId: block.id })
+  const { index, freed } = outcome
+  const recorded = { height: block.height, index, blockId: block.id }
+  resolve(freed === undefined ? recorded : { ...recorded, freed })
 }

@@ -52,6 +52,9 @@ const SELECT = {
   countContents: `SELECT count(*), coalesce(sum(length), 0)
     FROM (SELECT DISTINCT sha256, length FROM attachments)`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = ? ORDER BY position LIMIT 1',
+  at: `SELECT ${PLACED} FROM attachments WHERE position = ?`,
+  ofItem: `SELECT ${PLACED} FROM attachments WHERE db = ? AND id = ? LIMIT ?`,
+  endedBy: 'SELECT position FROM attachments WHERE sha256 = ? AND ended = ?',
 } as const
 
 /** The reading half, on the connection and in the view of its store. */
@@ -107,6 +110,20 @@ export class SqliteAttachments implements AttachmentReader {
 
   async namedAt(sha256: string): Promise<number | null> {
     const row = this.#query('namedAt').get(sha256)
+    return row === undefined ? null : integer(row[0], 'position')
+  }
+
+  async at(position: number): Promise<PlacedAttachment | null> {
+    const row = this.#query('at').get(position)
+    return row === undefined ? null : placedAttachmentOf(row)
+  }
+
+  async ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]> {
+    return this.#query('ofItem').all(database, id, limit).map(placedAttachmentOf)
+  }
+
+  async endedBy(position: number, sha256: string): Promise<number | null> {
+    const row = this.#query('endedBy').get(sha256, position)
     return row === undefined ? null : integer(row[0], 'position')
   }
 

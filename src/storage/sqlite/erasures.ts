@@ -2,6 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { erasedEntryText } from '../erased-entry.ts'
+import { attachmentEraser } from './attachments.ts'
 import { bytesOf, integerOf } from './rows.ts'
 import { Query } from './statements.ts'
 
@@ -23,6 +24,8 @@ export class ErasureRows {
   readonly #database: DatabaseSync
   readonly #block: Query
   readonly #current: Query
+  readonly #attached: Query
+  readonly #forgetAttachment: (position: number) => void
   readonly #dropped: StatementSync
   readonly #update: StatementSync
   readonly #insert: StatementSync
@@ -40,6 +43,14 @@ export class ErasureRows {
       `SELECT count(*) FROM items
         WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ? AND revision = ?`,
     )
+    this.#attached = new Query(
+      database,
+      `SELECT count(*) FROM attachments AS row
+        JOIN databases ON databases.created = row.db
+        JOIN items ON items.db = row.db AND items.id = row.id AND items.created < row.position
+        WHERE row.position = ? AND row.ended IS NULL`,
+    )
+    this.#forgetAttachment = attachmentEraser(database)
     this.#dropped = database.prepare(
       'DELETE FROM items WHERE db IN (SELECT db FROM dropped) AND id = ? AND revision = ?',
     )
@@ -55,7 +66,7 @@ export class ErasureRows {
     return this.#compacting
   }
 
-  /** Erases; false when a position is not that of a former revision of the item. */
+  /** Erases; false when a position is not that of a former revision of the item or of its attachments. */
   erase({ position: eraser, db, of, positions }: Erasure): boolean {
     // What came erased from another place was never in these files.
     let isErasedHere = false
@@ -75,6 +86,7 @@ export class ErasureRows {
         this.#insert.run(position, eraser)
         // The row of a deleted database would go in its turn; now its content must.
         this.#dropped.run(of, position)
+        this.#forgetAttachment(position)
       }
       this.#update.run(entries.join('\n'), blinds, height)
     }
@@ -102,7 +114,7 @@ export class ErasureRows {
   }
 
   #isCurrent(db: string, id: string, position: number): boolean {
-    const row = this.#current.get(db, id, position)
-    return row !== undefined && integerOf(row, 'count') > 0
+    const counts = [this.#current.get(db, id, position), this.#attached.get(position)]
+    return counts.some((row) => row !== undefined && integerOf(row, 'count') > 0)
   }
 }

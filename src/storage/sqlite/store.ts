@@ -235,6 +235,8 @@ class SqliteStore extends SqliteReader implements Store {
         this.#indexes.changing(database, effect.id, null)
         this.#expectOne(this.#statements.deleteItem.run(database, effect.id), effect)
         return
+      case 'erased_attachment':
+        return
       case 'create_attachment':
       case 'delete_attachment':
         this.#applyAttachment ??= attachmentApplier(this.connection)

@@ -1,11 +1,11 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Json } from '../../base/json.ts'
-import { type Block, entryOf, packPosition, unpackPosition } from '../../chain/index.ts'
+import { type Block, entryOf, isErased, packPosition, unpackPosition } from '../../chain/index.ts'
 import { type Effect, effectOf } from '../effect.ts'
 import { StoreError } from '../errors.ts'
 import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../store.ts'
 import type { Addition } from './addition.ts'
-import { bodyOf, integerOf } from './rows.ts'
+import { bodyOf, bytesOf, integerOf } from './rows.ts'
 import { Query } from './statements.ts'
 
 /**
@@ -86,7 +86,10 @@ export class Revisions {
   constructor(database: DatabaseSync) {
     this.#oldestFirst = new Query(database, `${positions('>')} ORDER BY 1 LIMIT ?4`)
     this.#newestFirst = new Query(database, `${positions('<')} ORDER BY 1 DESC LIMIT ?4`)
-    this.#block = new Query(database, 'SELECT body, timestamps FROM blocks WHERE height = ?')
+    this.#block = new Query(
+      database,
+      'SELECT body, timestamps, blinds FROM blocks WHERE height = ?',
+    )
     this.#has = new Query(
       database,
       'SELECT count(*) FROM superseded WHERE db = ? AND id = ? AND position = ?',
@@ -100,7 +103,7 @@ export class Revisions {
     const after = range.after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : -1)
     const rows = newestFirst ? this.#newestFirst : this.#oldestFirst
     const revisions: StoredRevision[] = []
-    let block: LoadedBlock = { height: -1, entries: [], timestamps: [] }
+    let block: LoadedBlock = { height: -1, entries: [], timestamps: [], blinds: new Uint8Array() }
     let characters = 0
     for (const row of rows.iterate(database, id, after, limit)) {
       const position = integerOf(row, 'position')
@@ -108,10 +111,10 @@ export class Revisions {
       if (block.height !== height) {
         const found = this.#block.get(height)
         if (found === undefined) throw damaged(id, position)
-        block = { height, ...bodyOf(found) }
+        block = { height, ...bodyOf(found), blinds: bytesOf(found.slice(2), 'blinds') }
         for (const { length } of block.entries) characters += length
       }
-      revisions.push(revisionOf(id, position, block.entries[index], block.timestamps[index]))
+      revisions.push(revisionOf(id, position, block, index))
       if (characters >= PAGE_CHARACTERS) break
     }
     return revisions
@@ -130,11 +133,7 @@ export class Revisions {
   }
 }
 
-interface LoadedBlock {
-  readonly height: number
-  readonly entries: readonly string[]
-  readonly timestamps: readonly number[]
-}
+type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
 
 /** The current revision is behind all others, or there is none, so both parts come in order. */
 function positions(beyond: '<' | '>'): string {
@@ -145,13 +144,15 @@ function positions(beyond: '<' | '>'): string {
 function revisionOf(
   id: string,
   position: number,
-  entry: string | undefined,
-  timestamp: number | undefined,
+  block: LoadedBlock,
+  index: number,
 ): StoredRevision {
+  const entry = block.entries[index]
+  const timestamp = block.timestamps[index]
   if (entry === undefined || timestamp === undefined) throw damaged(id, position)
   const effect = effectAt(entry, position)
   if (!('id' in effect) || 'attachment' in effect || effect.id !== id) throw damaged(id, position)
-  const text = effect.kind === 'delete_item' ? null : effect.text
+  const text = effect.kind === 'delete_item' || isErased(block, index) ? null : effect.text
   return { position, timestamp, kind: effect.kind, text }
 }
 
