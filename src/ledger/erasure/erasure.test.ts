@@ -1,8 +1,9 @@
 // What is erased is gone from every file, and everything else is proven as before.
-import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
+import { compacted, filesWith } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
   startLedgerNode,
@@ -13,25 +14,6 @@ import { nodeCrypto, nodeSha256, verifierKeyOf, verifyProofFile } from '../../ch
 import { openStoreReader } from '../../storage/index.ts'
 import { importExport } from '../export/import.ts'
 import { exportLines } from '../export/write-export.ts'
-
-/** The names of the files in `folder` whose bytes hold `text`. */
-function filesWith(folder: string, text: string): string[] {
-  return readdirSync(folder).filter((name) => {
-    const bytes = readFileSync(join(folder, name))
-    return bytes.includes(text) || bytes.includes(Buffer.from(text, 'utf16le'))
-  })
-}
-
-/** Waits until what was erased has been written over, while the node runs. */
-async function compacted(folder: string): Promise<void> {
-  for (;;) {
-    const store = openStoreReader(folder, { frozen: false })
-    const due = await store.uncompacted()
-    await store.close()
-    if (due.length === 0) return
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
 
 const proofOf = async (node: LedgerNode, path: string) => {
   const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)

@@ -1,0 +1,363 @@
+// What was attached to an item is erased like what the item was: bytes, names and hashes are in no file.
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it } from 'vitest'
+import { compacted, filesWith } from '../../../test/support/erased.ts'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../../../test/support/ledger-node.ts'
+import { nodeCrypto, nodeSha256, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
+import { openStoreReader } from '../../storage/index.ts'
+import { importExport } from '../export/import.ts'
+import { exportLines } from '../export/write-export.ts'
+import { HttpSource } from '../peers/http-source.ts'
+import { Mirror } from '../peers/mirror.ts'
+import { nodeOfKey } from '../peers/peer.ts'
+import { pull } from '../peers/pull.ts'
+
+/** Attaches `content`; returns its SHA-256. */
+async function attach(node: LedgerNode, id: string, name: string, content: string) {
+  const path = `/api/people/${id}/attachments/${encodeURIComponent(name)}`
+  const { status, json } = await node.send('PUT', path, Buffer.from(content), {
+    'content-type': 'text/plain',
+  })
+  expect(status).toBe(200)
+  return String(json.attachment.sha256)
+}
+
+async function erase(node: LedgerNode, id: string, positions?: string[]) {
+  const body = positions === undefined ? undefined : { positions }
+  const { status, json } = await node.send('POST', `/api/people/${id}/erase`, body)
+  return [status, json.positions ?? json.code]
+}
+
+async function nodeWithPeople(folder: string | null = null): Promise<LedgerNode> {
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  await node.send('POST', '/api/people', [{ id: 'ann' }, { id: 'bob' }])
+  return node
+}
+
+/** All rows of attachments and all items, as a program that replays the chain has them. */
+function statesOf(folder: string): string[] {
+  const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
+  const tables = ['attachments', 'items', 'superseded', 'erasures', 'databases']
+  const rows = tables.flatMap((table) =>
+    database.prepare(`SELECT '${table}', * FROM ${table}`).all(),
+  )
+  database.close()
+  return rows.map((row) => JSON.stringify(row)).toSorted()
+}
+
+async function exportOf(folder: string): Promise<string> {
+  const store = openStoreReader(folder, { frozen: false })
+  let text = ''
+  for await (const lines of exportLines(store, folder, () => {})) text += lines
+  await store.close()
+  return text
+}
+
+async function imported(text: string, from: string): Promise<string> {
+  const folder = temporaryFolder()
+  copyFileSync(join(from, 'node.key'), join(folder, 'node.key'))
+  const chunks = async function* () {
+    yield Buffer.from(text)
+  }
+  await importExport({ folder, chunks: chunks(), progress: () => {} })
+  return folder
+}
+
+const SHARED = 'shared by ann and bob'
+
+/**
+ * Heights: 0 database, 1 items, 2 to 4 contents of one name, 5 its deletion, 6 another one, 7 the same
+ * content at two items, 8 that one too, 9 what ann holds, 10 ann is changed.
+ */
+async function lived(node: LedgerNode) {
+  const gone = ['first scan', 'second scan', 'third scan']
+  const hashes: string[] = []
+  for (const content of gone) hashes.push(await attach(node, 'ann', 'SECRET-scan.pdf', content))
+  await node.send('DELETE', '/api/people/ann/attachments/SECRET-scan.pdf')
+  hashes.push(await attach(node, 'ann', 'SECRET-photo.jpg', 'of her face'))
+  await attach(node, 'ann', 'card', SHARED)
+  await attach(node, 'bob', 'card', SHARED)
+  await attach(node, 'ann', 'card', 'her new card')
+  await node.send('PATCH', '/api/people/ann', { since: 2020 })
+  return { texts: [...gone, 'SECRET-scan.pdf'], hashes: hashes.slice(0, 3) }
+}
+
+it('after erasing, no file holds bytes, names or hashes of what was attached; all else is proven', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  const { texts, hashes } = await lived(node)
+  for (const text of [...texts, ...hashes]) expect(filesWith(folder, text)).not.toEqual([])
+  const { serverId } = node.service
+  const ledgerOf = async () => (await node.send('GET', `/api/ledgers?serverid=${serverId}`)).json
+  const before = await ledgerOf()
+
+  expect(await erase(node, 'ann')).toEqual([200, ['1.0', '2.0', '3.0', '4.0', '5.0', '7.0']])
+  for (const hash of hashes) {
+    expect(existsSync(join(folder, 'attachments', hash.slice(0, 2), hash.slice(2)))).toBe(false)
+  }
+  await compacted(folder)
+  for (const text of [...texts, ...hashes])
+    expect([text, filesWith(folder, text)]).toEqual([text, []])
+
+  // What ann and bob hold is there, also where an erased entry named the same content.
+  const held = async (id: string, name: string) =>
+    (await node.send('GET', `/api/people/${id}/attachments/${name}`)).text
+  expect(await held('ann', 'SECRET-photo.jpg')).toBe('of her face')
+  expect(await held('ann', 'card')).toBe('her new card')
+  expect(await held('bob', 'card')).toBe(SHARED)
+  const { json } = await node.send('GET', '/api/people/ann/attachments')
+  expect(json.attachments.map(({ name }: { name: string }) => name)).toEqual([
+    'SECRET-photo.jpg',
+    'card',
+  ])
+
+  // The ledger shows that the entries were there, under the same ids.
+  const after = await ledgerOf()
+  const ids = ({ ledgers }: { ledgers: { id: string }[] }) => ledgers.map(({ id }) => id)
+  expect(ids(after).slice(0, -1)).toEqual(ids(before))
+  const stub = (method: string) => ({
+    serverid: serverId,
+    method,
+    db: 'people',
+    id: 'ann',
+    attachment: {},
+  })
+  expect(after.ledgers[2].body).toEqual([stub('create_attachment')])
+  expect(after.ledgers[5].body).toEqual([stub('delete_attachment')])
+  expect(after.ledgers[6].body).toEqual(before.ledgers[6].body)
+  const vkey = (await node.send('GET', `/api/ledgers/${serverId}/vkey`)).text.trim()
+  const proofOf = async (id: string, position: string) => {
+    const { text } = await node.send('GET', `/api/people/${id}/proof?position=${position}`)
+    return verifyProofFile(nodeCrypto, verifierKeyOf(nodeSha256, vkey), text)
+  }
+  expect(await proofOf('ann', '3.0')).toMatchObject({ height: 3, index: 0, entry: null })
+  expect(await proofOf('ann', '6.0')).toMatchObject({
+    entry: { method: 'create_attachment', attachment: { name: 'SECRET-photo.jpg' } },
+  })
+  expect(await proofOf('bob', '8.0')).toMatchObject({ entry: { attachment: { name: 'card' } } })
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
+  await node.close()
+  for (const text of [...texts, ...hashes]) expect(filesWith(folder, text)).toEqual([])
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
+})
+
+it('what was attached to a deleted item goes with it, and a new item of its id has none of it', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
+  await node.send('DELETE', '/api/people/ann')
+  expect(await erase(node, 'ann')).toEqual([200, ['1.0', '2.0']])
+  expect(filesWith(folder, 'SECRET bytes')).toEqual([])
+  expect(existsSync(join(folder, 'attachments', hash.slice(0, 2), hash.slice(2)))).toBe(false)
+  await node.send('POST', '/api/people', { id: 'ann' })
+  expect((await node.send('GET', '/api/people/ann/attachments')).json.attachments).toEqual([])
+  // Of a database of before, by its positions.
+  await attach(node, 'bob', 'scan', 'SECRET too')
+  await node.send('DELETE', '/api/people')
+  await node.send('POST', '/api/people')
+  expect(await erase(node, 'bob', ['6.0'])).toEqual([200, ['6.0']])
+  expect(filesWith(folder, 'SECRET too')).toEqual([])
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
+})
+
+it('an attachment is erased with its deletion and after what it replaced, and not while it is held', async () => {
+  const node = await nodeWithPeople()
+  await lived(node)
+  // Held now; what deleted or replaced others, without those.
+  expect(await erase(node, 'ann', ['6.0'])).toEqual([409, 'REVISION_CURRENT'])
+  expect(await erase(node, 'ann', ['9.0'])).toEqual([409, 'REVISION_CURRENT'])
+  expect(await erase(node, 'ann', ['3.0'])).toEqual([409, 'REVISION_NEEDED'])
+  expect(await erase(node, 'ann', ['2.0', '4.0'])).toEqual([409, 'REVISION_NEEDED'])
+  expect(await erase(node, 'ann', ['5.0'])).toEqual([409, 'REVISION_NEEDED'])
+  expect(
+    (await node.send('POST', '/api/people/ann/erase', { positions: ['3.0'] })).json.message,
+  ).toBe(
+    '3.0 is all that says of the attachment at 2.0 that it is no longer current: erase 2.0 too',
+  )
+  // Of another item.
+  expect(await erase(node, 'bob', ['2.0'])).toEqual([400, 'POSITION_INVALID'])
+  expect(await erase(node, 'ann', ['2.0'])).toEqual([200, ['2.0']])
+  expect(await erase(node, 'ann', ['2.0'])).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect(await erase(node, 'ann', ['4.0', '3.0'])).toEqual([200, ['3.0', '4.0', '5.0']])
+  expect(await erase(node, 'ann', ['5.0'])).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect(await erase(node, 'ann')).toEqual([200, ['1.0', '7.0']])
+  await node.close()
+})
+
+it('erasures and changes that come together leave what each of them says', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  await lived(node)
+  const path = '/api/people/ann/attachments/card'
+  // In one batch: what an erasure leaves is not what a deleted database leaves.
+  const replies = await Promise.all([
+    node.send('POST', '/api/people/ann/erase'),
+    node.send('POST', '/api/people/ann/erase'),
+    node.send('DELETE', path),
+    node.send('PUT', path, Buffer.from('x'), { 'if-none-match': '*' }),
+  ])
+  const statuses = replies.map(({ status }) => status)
+  expect(statuses.slice(0, 2).toSorted()).toEqual([200, 409])
+  expect(statuses[2]).toBe(200)
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
+})
+
+it('who replays a chain with erased attachments, from an export or as a mirror, has what the node has', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  await lived(node)
+  const { serverId, log } = node.service
+  const { key } = nodeOfKey(log.verifierKey)
+  const source = new HttpSource({ url: node.url, serverId, allowPrivate: true })
+  const mirrored = async (into: string) => {
+    await log.consistency(0, (await node.service.chainSize()).blocks)
+    const mirror = await Mirror.open({ folder: into, serverId, key, durable: false })
+    await pull(mirror, source, () => {})
+    await mirror.close()
+    expect(filesWith(into, 'ledger.db')).toEqual(['ledger.db'])
+  }
+  const early = temporaryFolder()
+  await mirrored(early)
+  expect(filesWith(early, 'SECRET-scan')).not.toEqual([])
+  await erase(node, 'ann')
+  await mirrored(early)
+  expect(filesWith(early, 'SECRET-scan')).toEqual([])
+  const late = temporaryFolder()
+  await mirrored(late)
+  await node.close()
+
+  const text = await exportOf(folder)
+  expect(text).toContain('"attachment":{}')
+  expect(text).not.toContain('SECRET-scan')
+  const into = await imported(text, folder)
+  const states = statesOf(folder)
+  expect(states.length).toBeGreaterThan(10)
+  for (const other of [early, late, into]) expect(statesOf(other)).toEqual(states)
+
+  // What was imported goes on; its contents are put back from elsewhere, and none that nobody names.
+  const again = await startLedgerNode({ folder: into })
+  expect(await erase(again, 'ann')).toEqual([409, 'NOTHING_TO_ERASE'])
+  expect((await again.send('DELETE', '/api/people/ann/attachments/card')).status).toBe(200)
+  expect(await erase(again, 'ann')).toEqual([200, ['9.0', '12.0']])
+  await again.close()
+})
+
+it('an entry without its attachment is taken from nobody unless it is erased', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  await lived(node)
+  await erase(node, 'ann', ['2.0'])
+  await node.close()
+  const text = await exportOf(folder)
+  // The blind is there, and the attachment is not.
+  const forged = text.replace(/"attachment":\{"[^}]+\}/, '"attachment":{}')
+  expect(forged).not.toBe(text)
+  await expect(imported(forged, folder)).rejects.toMatchObject({
+    code: 'EXPORT_DAMAGED',
+    message: expect.stringContaining('it names no attachment'),
+  })
+})
+
+it('verification finds rows, entries and files of attachments that the erasures do not explain', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  await lived(node)
+  await erase(node, 'ann', ['2.0', '3.0'])
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 2 })
+  const row = (position: number, ended: string, name = 'SECRET-scan.pdf') =>
+    `INSERT INTO attachments SELECT ${position}, db, id, '${name}', content_type, length, sha256,
+      ${ended} FROM attachments LIMIT 1`
+  const packed = (height: number) => height * 16_384
+  for (const [sql, what] of [
+    [row(packed(2), `${packed(3)}`), 'where the chain has none'],
+    [row(packed(3), 'NULL', 'other'), 'where the chain has none'],
+    [`DELETE FROM attachments WHERE position = ${packed(4)}`, 'is missing'],
+    [`UPDATE attachments SET ended = NULL WHERE position = ${packed(4)}`, 'is not stored'],
+    [`UPDATE attachments SET ended = 1 WHERE ended IS NULL AND id = 'bob'`, 'stored as ended'],
+    [
+      `UPDATE blocks SET body = replace(body, '"attachment":{}', '"attachment":{"name":"x"}') WHERE height = 2`,
+      'it is not an entry',
+    ],
+    [
+      `UPDATE blocks SET body = replace(body, '"id":"ann"', '"id":"bob"') WHERE height = 2`,
+      'item ann',
+    ],
+    [
+      `UPDATE blocks SET body = replace(body, 'create_attachment', 'create_item') WHERE height = 3`,
+      'it is not an entry',
+    ],
+  ] as const) {
+    const copy = temporaryFolder()
+    copyFileSync(join(folder, 'ledger.db'), join(copy, 'ledger.db'))
+    const database = new DatabaseSync(join(copy, 'ledger.db'))
+    database.exec(sql)
+    database.close()
+    const { finding } = await verifyFolder(copy)
+    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(what)])
+  }
+  // A content that was put back, from a backup of before.
+  const start = join(folder, 'attachments', 'ab')
+  mkdirSync(start, { recursive: true })
+  writeFileSync(join(start, 'c'.repeat(62)), 'first scan')
+  expect((await verifyFolder(folder)).finding?.what).toContain('no entry names it')
+})
+
+it('a content that cannot be removed is an error, and goes at the next start', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
+  await node.send('DELETE', '/api/people/ann/attachments/scan')
+  const path = join(folder, 'attachments', hash.slice(0, 2), hash.slice(2))
+  // In its place stands what `rm` does not take.
+  renameSync(path, `${path}.kept`)
+  mkdirSync(path)
+  const { status, json } = await node.send('POST', '/api/people/ann/erase')
+  expect([status, json.status]).toEqual([500, false])
+  rmSync(path, { recursive: true })
+  renameSync(`${path}.kept`, path)
+  await node.close()
+  expect(filesWith(folder, 'SECRET bytes')).not.toEqual([])
+  const again = await startLedgerNode({ folder })
+  expect(filesWith(folder, 'SECRET bytes')).toEqual([])
+  await again.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 2 })
+})
+
+it('with an Idempotency-Key an erasure is answered again as it was, and done once', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeWithPeople(folder)
+  await lived(node)
+  const send = async (key: string, body?: unknown) => {
+    const headers = { 'idempotency-key': `"${key}"` }
+    const reply = await node.send('POST', '/api/people/ann/erase', body, headers)
+    return [reply.status, reply.text, reply.headers.get('ledger-position')]
+  }
+  const first = await send('k1', { positions: ['2.0'] })
+  expect(first).toEqual([
+    200,
+    '{"status":true,"positions":["2.0"]}',
+    `${node.service.serverId}/11.0`,
+  ])
+  expect(await send('k1', { positions: ['2.0'] })).toEqual(first)
+  const [status, text] = await send('k1', { positions: ['3.0'] })
+  expect([status, JSON.parse(String(text)).code]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED'])
+  // Those that come together, too.
+  const crowd = await Promise.all(Array.from({ length: 8 }, () => send('k2')))
+  for (const one of crowd) expect(one).toEqual(crowd[0])
+  expect(crowd[0]?.[0]).toBe(200)
+  const [, invalid] = await send('', undefined)
+  expect(JSON.parse(String(invalid)).code).toBe('IDEMPOTENCY_KEY_INVALID')
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6, blocks: 13 })
+})

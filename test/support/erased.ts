@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { openStoreReader } from '../../src/storage/index.ts'
+
+/**
+ * The files below `folder`, by their paths from there, that hold `text` in any of their bytes, or in
+ * their path.
+ */
+export function filesWith(folder: string, text: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .filter((path) => {
+      const bytes = readFileSync(path)
+      return (
+        bytes.includes(text) ||
+        bytes.includes(Buffer.from(text, 'utf16le')) ||
+        relative(folder, path).replaceAll('/', '').includes(text)
+      )
+    })
+    .map((path) => relative(folder, path))
+}
+
+/** Waits until what was erased has been written over, while the node runs. */
+export async function compacted(folder: string): Promise<void> {
+  for (;;) {
+    const store = openStoreReader(folder, { frozen: false })
+    const due = await store.uncompacted()
+    await store.close()
+    if (due.length === 0) return
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
