@@ -105,7 +105,7 @@ export class LedgerService {
     this.serverId = store.serverId
     this.feed = parts.feed
     this.attachments = parts.attachments
-    this.erasure = new Erasure(store, writer, parts.attachments)
+    this.erasure = new Erasure(store, writer, parts)
     this.log = parts.log
     this.mirrors = parts.mirrors
     this.history = new ItemHistory(store)

@@ -143,6 +143,11 @@ export class ChangeFeed {
     this.#wake()
   }
 
+  /** Entries have been erased: what was read of the chain before is not sent any more. */
+  erased(): void {
+    this.#pages.clear()
+  }
+
   /**
    * Whether a follower could be let in.
    * Errors: POSITION_UNKNOWN when there is no entry at the position, FEED_UNAVAILABLE.

@@ -361,3 +361,23 @@ it('with an Idempotency-Key an erasure is answered again as it was, and done onc
   await node.close()
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6, blocks: 13 })
 })
+
+it('who follows the changes is not sent what was erased before, also where others read it earlier', async () => {
+  const node = await nodeWithPeople()
+  await lived(node)
+  const { service } = node
+  const first = await service.changes({ after: 'start' })
+  // It has read a page of the chain and taken the first entry of it.
+  await first.next()
+  await erase(node, 'ann')
+  const later = await service.changes({ after: 'start' })
+  const seen: string[] = []
+  for await (const { entry } of later) {
+    seen.push(JSON.stringify(entry))
+    if (entry.method === 'erase_item') break
+  }
+  expect(seen).toHaveLength(13)
+  expect(seen.filter((entry) => entry.includes('SECRET-scan'))).toEqual([])
+  await first.return?.()
+  await node.close()
+})

@@ -1,6 +1,7 @@
 import { ENTRIES_MAX, entryOf, parsePosition, unpackPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import type { AttachmentService } from '../attachments/service.ts'
+import type { ChangeFeed } from '../changes/feed.ts'
 import { LedgerError } from '../errors.ts'
 import { checkDatabaseName, checkItemId } from '../names.ts'
 import type { Terms } from '../terms/terms.ts'
@@ -12,6 +13,12 @@ export interface Erased {
   readonly position: number
   /** `<height>.<index>` of each entry that was erased. */
   readonly positions: readonly string[]
+}
+
+/** What holds content beside the store. */
+interface ErasedParts {
+  readonly attachments: AttachmentService
+  readonly feed: ChangeFeed
 }
 
 /**
@@ -27,11 +34,13 @@ export class Erasure {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #attachments: AttachmentService
+  readonly #feed: ChangeFeed
 
-  constructor(store: StoreReader, writer: LedgerWriter, attachments: AttachmentService) {
+  constructor(store: StoreReader, writer: LedgerWriter, parts: ErasedParts) {
     this.#store = store
     this.#writer = writer
-    this.#attachments = attachments
+    this.#attachments = parts.attachments
+    this.#feed = parts.feed
   }
 
   /**
@@ -58,8 +67,9 @@ export class Erasure {
     const operation = { kind: 'erase_item', db, of: id, positions: packed } as const
     const position = await this.#attachments.erasing(async () => {
       const recorded = await this.#writer.record([operation], terms)
-      const freed = 'entries' in recorded ? [] : (recorded.freed ?? [])
-      return { result: positionOf(recorded), freed }
+      if ('entries' in recorded) return { result: recorded.position, freed: [] }
+      this.#feed.erased()
+      return { result: positionOf(recorded), freed: recorded.freed ?? [] }
     })
     const { height, index } = unpackPosition(position)
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)

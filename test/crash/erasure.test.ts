@@ -1,0 +1,99 @@
+// A real `daicho serve` is killed at random moments while attachments are replaced and erased: what was
+// answered as erased is in no file when the node has come back, and of an erasure that was not answered
+// either all is done or nothing.
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { serveLedger } from '../support/daicho.ts'
+import { compacted, filesWith } from '../support/erased.ts'
+import { Dice } from '../support/ledger-load.ts'
+import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+
+const KILLS = 6
+const CLIENTS = 3
+/** Longest time from the first answer to the kill. */
+const WHILE_MS = 120
+
+const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
+console.log(`CRASH_SEED=${seed} repeats this run`)
+
+/** The SHA-256 of each content that is kept. */
+function contentsIn(folder: string): string[] {
+  return readdirSync(join(folder, 'attachments'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => entry.parentPath.slice(-2) + entry.name)
+    .toSorted()
+}
+
+it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erased`, async () => {
+  const dice = new Dice(seed)
+  const folder = temporaryFolder()
+  let server = await serveLedger(folder)
+  const json = { 'content-type': 'application/json' }
+  await fetch(`${server.url}/api/f`, { method: 'POST' })
+  for (let client = 0; client < CLIENTS; client += 1) {
+    const body = JSON.stringify({ id: `c${client}` })
+    await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body })
+  }
+  /** Texts of contents: sent and perhaps replaced, by client; answered as erased. */
+  const replaced = Array.from({ length: CLIENTS }, (): string[] => [])
+  const erased: string[] = []
+  let made = 0
+  let unanswered = 0
+  for (let round = 0; round < KILLS; round += 1) {
+    let isKilled = false
+    const answered = Promise.withResolvers<void>()
+    const working = replaced.map(async (texts, client) => {
+      const path = `${server.url}/api/f/c${client}`
+      while (!isKilled) {
+        try {
+          for (let n = 1 + dice.below(3); n > 0; n -= 1) {
+            made += 1
+            const secret = `SECRET-${made}-of-${seed}`
+            texts.push(secret)
+            const name = `${path}/attachments/${encodeURIComponent(secret)}`
+            const body = `${secret} ${'.'.repeat(dice.below(200_000))}`
+            expect((await fetch(name, { method: 'PUT', body })).status).toBe(200)
+            expect((await fetch(name, { method: 'DELETE' })).status).toBe(200)
+          }
+          unanswered += 1
+          const reply = await fetch(`${path}/erase`, { method: 'POST' })
+          const { status, positions } = JSON.parse(await reply.text())
+          unanswered -= 1
+          expect([status, positions.length % 2]).toEqual([true, 0])
+          erased.push(...texts.splice(0))
+          answered.resolve()
+        } catch (error) {
+          if (error instanceof Error && error.name === 'AssertionError') throw error
+          return
+        }
+      }
+    })
+    await answered.promise
+    await new Promise((resolve) => setTimeout(resolve, dice.next() * WHILE_MS))
+    server.child.kill('SIGKILL')
+    isKilled = true
+    await Promise.all(working)
+    expect((await server.ended).stderr).toBe('')
+    expect((await verifyFolder(folder)).finding).toBeNull()
+
+    server = await serveLedger(folder)
+    await compacted(folder)
+    for (const secret of erased) expect([secret, filesWith(folder, secret)]).toEqual([secret, []])
+    const { serverid } = JSON.parse(await (await fetch(`${server.url}/api/serverid`)).text())
+    const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
+    const named = ledgers.matchAll(/"sha256":"([0-9a-f]{64})"/g)
+    expect(contentsIn(folder)).toEqual([...new Set([...named].map(([, sha]) => sha))].toSorted())
+    // What one client has sent and not seen erased: with its name and its bytes, or without both.
+    for (const secret of replaced.flat()) {
+      const isNamed = ledgers.includes(`"name":"${secret}"`)
+      expect([secret, filesWith(folder, secret).length > 0]).toEqual([secret, isNamed])
+    }
+  }
+  server.child.kill('SIGTERM')
+  expect((await server.ended).code).toBe(0)
+  expect((await verifyFolder(folder)).finding).toBeNull()
+  console.log(
+    `${KILLS} kills: ${made} contents, ${erased.length} erased; ${unanswered} not answered`,
+  )
+}, 120_000)
