@@ -45,16 +45,18 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
     const answered = Promise.withResolvers<void>()
     const working = replaced.map(async (texts, client) => {
       const path = `${server.url}/api/f/c${client}`
+      const nameOf = (secret: string) => `${path}/attachments/${secret}`
+      // What the last kill left attached.
+      for (const secret of texts) await fetch(nameOf(secret), { method: 'DELETE' })
       while (!isKilled) {
         try {
           for (let n = 1 + dice.below(3); n > 0; n -= 1) {
             made += 1
             const secret = `SECRET-${made}-of-${seed}`
             texts.push(secret)
-            const name = `${path}/attachments/${encodeURIComponent(secret)}`
             const body = `${secret} ${'.'.repeat(dice.below(200_000))}`
-            expect((await fetch(name, { method: 'PUT', body })).status).toBe(200)
-            expect((await fetch(name, { method: 'DELETE' })).status).toBe(200)
+            expect((await fetch(nameOf(secret), { method: 'PUT', body })).status).toBe(200)
+            expect((await fetch(nameOf(secret), { method: 'DELETE' })).status).toBe(200)
           }
           unanswered += 1
           const reply = await fetch(`${path}/erase`, { method: 'POST' })
