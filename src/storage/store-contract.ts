@@ -532,6 +532,41 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         }
         expect((await store.head(serverid))?.height).toBe(0)
       })
+
+      it('are forgotten when their entries are erased, and not while an item holds them', async () => {
+        await open()
+        await appendEntries(store, [
+          entry.createDb('fruit'),
+          entry.create('fruit', 'a'),
+          entry.attach('fruit', 'a', 'n', 'one'),
+          entry.attach('fruit', 'a', 'n', 'two'),
+        ])
+        for (const wrong of [['0.3'], ['0.2', '0.3'], ['0.0'], ['7.0']]) {
+          const refused = appendEntries(store, [entry.erase('fruit', 'a', wrong)])
+          await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
+        }
+        await appendEntries(store, [entry.erase('fruit', 'a', ['0.2'])])
+        await expectLasting(async (now) => {
+          const { attachments } = now
+          expect(await attachments.at(2)).toBeNull()
+          expect(await attachments.at(3)).toMatchObject({ id: 'a', name: 'n', ended: null })
+          expect(await attachments.namedAt(attachmentMadeOf('', 'one').sha256)).toBeNull()
+          expect(await attachments.ofItem(0, 'a', 5)).toMatchObject([{ position: 3 }])
+          expect(await named(now, 'a')).toEqual(['n'])
+          const [block] = await now.blocks(serverid, 0, 1)
+          expect(JSON.parse(block?.entries[2] ?? '')).toEqual({
+            ...{ serverid, method: 'create_attachment', db: 'fruit', id: 'a' },
+            attachment: {},
+          })
+          expect(await now.eraser(2)).toBe(packPosition(1, 0))
+        })
+        const last = entry.detach('fruit', 'a', 'n', 'two')
+        await appendEntries(store, [last])
+        const { sha256 } = attachmentMadeOf('n', 'two')
+        expect(await store.attachments.endedBy(packPosition(2, 0), sha256)).toBe(3)
+        await appendEntries(store, [entry.erase('fruit', 'a', ['0.3', '2.0'])])
+        expect(await store.attachments.countContents()).toEqual({ contents: 0, bytes: 0 })
+      })
     })
   })
 }
