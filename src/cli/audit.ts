@@ -43,17 +43,22 @@ interface Remembered {
   readonly audited: Audited
 }
 
+/** The bytes at a URL of the node. Errors: Exit (usage). */
+type Read = (url: string) => Promise<Uint8Array>
+
 /** Audits the log of the node at `url` and prints what was found. Errors: Exit. */
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   const base = url.replace(/\/+$/, '')
-  const serverId = await serverIdAt(base)
+  const read: Read = (at) => bytesAt(at, flags.token)
+  const serverId = await serverIdAt(base, read)
   const prefix = `${base}/api/ledgers/${serverId}`
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
   const remembered = rememberedIn(path)
-  const key = await keyFor(prefix, flags, remembered)
+  const key = await keyFor(() => read(`${prefix}/vkey`), flags, remembered)
   const line = new ProgressLine('auditing', process.stderr)
   const before = remembered?.audited ?? NOTHING_AUDITED
-  const result = await audited({ prefix, serverId, key, before, path, line })
+  const fetch = (part: string) => read(`${prefix}/${part}`)
+  const result = await audited({ fetch, serverId, key, before, path, line })
   line.end()
   const firstSight = remembered === null && flags.key === undefined
   process.stdout.write(
@@ -63,14 +68,14 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
 }
 
 async function audited(of: {
-  readonly prefix: string
+  readonly fetch: Read
   readonly serverId: number
   readonly key: VerifierKey
   readonly before: Audited
   readonly path: string
   readonly line: ProgressLine
 }): Promise<AuditResult> {
-  const { prefix, serverId, key, before, path, line } = of
+  const { fetch, serverId, key, before, path, line } = of
   const known = before.frontier.size
   try {
     const { audited: now } = await auditLog({
@@ -78,7 +83,7 @@ async function audited(of: {
       key,
       serverId,
       before,
-      fetch: (part) => bytesAt(`${prefix}/${part}`),
+      fetch,
       progress: (blocks, ofBlocks) =>
         line.update(blocks / ofBlocks, `${blocks} blocks`, systemClock.now()),
     })
@@ -103,18 +108,18 @@ async function audited(of: {
 
 /** The key that was given, else the one remembered, else, on first sight, the node's own word. */
 async function keyFor(
-  prefix: string,
+  vkey: () => Promise<Uint8Array>,
   flags: VerifyFlags,
   remembered: Remembered | null,
 ): Promise<VerifierKey> {
   if (flags.key !== undefined) return givenKey(flags.key)
   if (remembered !== null) return remembered.key
-  const text = new TextDecoder().decode(await bytesAt(`${prefix}/vkey`))
+  const text = new TextDecoder().decode(await vkey())
   return verifierKeyOf(nodeSha256, text.trim())
 }
 
-async function serverIdAt(base: string): Promise<number> {
-  const text = new TextDecoder().decode(await bytesAt(`${base}/api/serverid`))
+async function serverIdAt(base: string, read: Read): Promise<number> {
+  const text = new TextDecoder().decode(await read(`${base}/api/serverid`))
   const reply = parsed(text)
   const serverId = isJsonObject(reply) ? reply.serverid : null
   if (typeof serverId === 'number' && Number.isSafeInteger(serverId)) return serverId
@@ -122,9 +127,10 @@ async function serverIdAt(base: string): Promise<number> {
 }
 
 /** Errors: Exit (usage) when there is no such reply. */
-async function bytesAt(url: string): Promise<Uint8Array> {
+async function bytesAt(url: string, token: string | undefined): Promise<Uint8Array> {
   try {
     const reply = await fetch(url, {
+      headers: token === undefined ? {} : { 'x-access-token': token },
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     })
@@ -136,6 +142,7 @@ async function bytesAt(url: string): Promise<Uint8Array> {
       parts.push(part)
     }
     if (reply.ok) return Buffer.concat(parts)
+    if (reply.status === 401) throw new Error('the node asks for a valid token (--token)')
     throw new Error(`it answered ${reply.status}`)
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error

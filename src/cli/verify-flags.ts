@@ -9,6 +9,8 @@ export interface VerifyFlags {
   readonly key?: string
   /** Where an audit remembers what it has seen. */
   readonly state?: string
+  /** For a node that asks for one. */
+  readonly token?: string
 }
 
 /** The key that `text` is, or that the file of that name holds. Errors: Exit (usage). */

@@ -30,6 +30,7 @@ export function verifyCommand(): Command {
     )
     .option('--key <vkey>', 'verifier key of the node, or a file that holds it; from .../vkey')
     .option('--state <file>', 'of a URL: what was seen last time (default: in the home folder)')
+    .option('--token <token>', 'of a URL: where the node asks for one')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',

@@ -1,5 +1,5 @@
 import { AttachmentsClient } from './attachments.ts'
-import { ClientError, unverifiable } from './error.ts'
+import { ClientError, unverifiable, VerificationError } from './error.ts'
 import type { Revision, Stored } from './revision.ts'
 import { type Call, jsonOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
 import type { ProvenRevision, Verification } from './verification.ts'
@@ -115,8 +115,10 @@ export class DatabaseClient<Item extends object> {
       if (this.#verification === null || at === undefined) return told
       return readOf(await this.#verification.readAt(this.name, id, at, told.position, rest))
     } catch (error) {
-      if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return null
-      throw error
+      if (!(error instanceof ClientError)) throw error
+      if (error.code === 'ITEM_NOT_FOUND') return null
+      if (error.code !== 'REVISION_ERASED' || this.#verification === null) throw error
+      throw new VerificationError('ITEM_ERASED', error.message, { cause: error })
     }
   }
 

@@ -7,8 +7,8 @@ export interface Revision<Item> {
   /** Milliseconds since the Unix epoch. */
   readonly timestamp: number
   readonly method: string
-  /** Absent where the item was deleted. */
+  /** Absent where the item was deleted, and where this revision was erased. */
   readonly item?: Stored<Item>
-  /** Where the client verifies: what is left after an erasure, of which only the place is proven. */
+  /** The content of the revision was erased; where the client verifies, only its place is proven. */
   readonly erased?: true
 }

@@ -4,8 +4,14 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { runDaicho } from '../support/daicho.ts'
-import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../support/ledger-node.ts'
 
 const SCRIPT = fileURLToPath(new URL('../../examples/verify_proof.py', import.meta.url))
 const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
@@ -52,6 +58,30 @@ it('a proof file is verified with the key alone; a changed one is a finding', as
   expect((await runDaicho(['verify', file, '--key', 'x+y'])).code).toBe(2)
   const keyless = await runDaicho(['verify', file])
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
+})
+
+it('the log of a node that requires tokens is audited with one', async () => {
+  const tokens = await openTokens({ clock: new HandClock(), folder: null, secret: null })
+  const tokenFor = async (scopes: readonly string[]) =>
+    (await issueApiToken(tokens, { subject: 'auditor', scopes, lifeSeconds: 3_600 })).token
+  const node = await startLedgerNode({ tokens })
+  const state = join(temporaryFolder(), 'state.json')
+  const audit = (...more: string[]) =>
+    runDaicho(['verify', node.url, '--state', state, '--json', ...more])
+  const refused = await audit()
+  expect([refused.code, refused.stdout, refused.stderr]).toEqual([
+    2,
+    '',
+    expect.stringContaining('the node asks for a valid token (--token)'),
+  ])
+  const narrow = await audit('--token', await tokenFor(['db:fruit:read']))
+  expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('it answered 403')])
+  const { code, stdout } = await audit('--token', await tokenFor(['ledger:read']))
+  expect([code, JSON.parse(stdout)]).toEqual([
+    0,
+    expect.objectContaining({ status: true, blocks: 0 }),
+  ])
+  await node.close()
 })
 
 it('a log is audited by its tiles; what was seen is remembered, and a fork and a roll-back are found', async () => {

@@ -82,15 +82,17 @@ export interface ItemsCalls {
         /** Milliseconds since the Unix epoch */
         timestamp: number
         method: string
-        /** As it was then; absent where it was deleted */
+        /** As it was then; absent where it was deleted, and where it was erased */
         item?: { [member: string]: unknown }
+        /** Where the content of the revision was erased */
+        erased?: true
       }[]
       limit: number
       /** For the next page; null when this was the last one */
       cursor: string | null
     }
   }
-  /** Erase the content of revisions that are no longer current */
+  /** Erase what an item and its attachments were and are no longer */
   'POST /api/{db}/{id}/erase': {
     input: { path: { db: string; id: string }; body?: { positions?: readonly string[] } }
     reply: { status: true; positions: readonly string[] }

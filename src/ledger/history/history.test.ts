@@ -121,6 +121,30 @@ it('?at tells the item as it was when a block was the last one', async () => {
   }
 })
 
+it('a revision that was erased is shown as such, and never as what is left of it', async () => {
+  await lived()
+  expect((await node.send('POST', `${FIG}/erase`, { positions: ['2.0'] })).status).toBe(200)
+  const erased = revision(2, 'update_item').replace('}', ',"erased":true}')
+  const [first = '', , ...rest] = REVISIONS
+  expect(await get(`${FIG}/history`)).toEqual([200, history([first, erased, ...rest])])
+  expect((await node.send('GET', `${FIG}/history?order=newest&limit=4`)).json.history[3]).toEqual(
+    JSON.parse(erased),
+  )
+  const gone =
+    '{"status":false,"code":"REVISION_ERASED",' +
+    '"message":"item fig of fruit was as of 2.0 then, and that was erased"}'
+  expect(await get(`${FIG}?at=2`)).toEqual([410, gone])
+  expect(await get(`${FIG}?at=2`, { 'if-none-match': '"2.0"' })).toEqual([410, gone])
+  expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":1}}'])
+  expect(await get(`${FIG}?at=4`)).toEqual([404, '{"status":false}'])
+  // An item that never had more than its id is another thing.
+  await node.send('POST', '/api/fruit', { id: 'bare' })
+  await node.send('POST', '/api/fruit/bare', { n: 1 })
+  expect(await get('/api/fruit/bare?at=7')).toEqual([200, '{"status":true,"item":{"id":"bare"}}'])
+  await node.send('POST', '/api/fruit/bare/erase')
+  expect((await node.send('GET', '/api/fruit/bare?at=7')).json.code).toBe('REVISION_ERASED')
+})
+
 it('a database of a name that was used before has a history of its own', async () => {
   await lived()
   await node.send('DELETE', '/api/fruit')

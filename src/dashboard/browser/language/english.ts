@@ -114,6 +114,7 @@ export const english = {
   removed: 'removed',
   changed: 'changed',
   noDifference: 'Saved without a difference.',
+  erasedRevision: 'The content of this revision was erased.',
   wholeItem: 'Whole item',
   // Ledger
   ledgerIs: 'Every change, newest first. Each block names the one before it by its id.',

@@ -111,6 +111,7 @@ export const japanese: Texts = {
   removed: '削除',
   changed: '変更',
   noDifference: '違いのない保存です。',
+  erasedRevision: 'この版の内容は消去されました。',
   wholeItem: 'アイテム全体',
   ledgerIs: 'すべての変更を新しい順に示します。各ブロックは直前のブロックの ID を持ちます。',
   noBlocks: 'まだ何も記録されていません。',

@@ -17,6 +17,7 @@ interface ShownRevision {
   readonly timestamp: number
   readonly method: string
   readonly item?: unknown
+  readonly erased?: true
 }
 
 /** Newest first, one more than is shown: the differences of the last need the one before it. */
@@ -81,10 +82,12 @@ function RevisionRow(props: {
   revision: ShownRevision
   before: ShownRevision | undefined
 }): JSX.Element {
-  const { position, timestamp, method, item } = props.revision
+  const { position, timestamp, method, item, erased } = props.revision
   const height = Number(position.split('.')[0])
   const known: Readonly<Record<string, string>> = t().methods
-  const changes = method === 'update_item' ? differences(props.before?.item, item) : null
+  // Beside an erased revision there is nothing to compare with.
+  const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
+  const changes = isCompared ? differences(props.before?.item, item) : null
   return (
     <li class="card">
       <p class="revision-head">
@@ -92,6 +95,7 @@ function RevisionRow(props: {
         <time dateTime={new Date(timestamp).toISOString()}>{timeText(timestamp)}</time>{' '}
         <a href={hrefOf({ view: 'ledger', height })}>{t().revision(position)}</a>
       </p>
+      {erased === true && <p>{t().erasedRevision}</p>}
       {changes?.length === 0 && <p>{t().noDifference}</p>}
       {changes !== null && changes.length > 0 && (
         <ul class="differences">
