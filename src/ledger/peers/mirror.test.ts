@@ -4,6 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { filesWith } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
   startLedgerNode,
@@ -11,6 +12,7 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import type { Json } from '../../base/json.ts'
+import { openStoreReader } from '../../storage/index.ts'
 import { HttpSource } from './http-source.ts'
 import { Mirror } from './mirror.ts'
 import { nodeOfKey } from './peer.ts'
@@ -180,6 +182,28 @@ it('an erasure reaches the mirror: the content goes, and everything still verifi
   for (const kept of [folder, late]) {
     expect(await verifyFolder(kept)).toMatchObject({ blocks: 5, erased: 1, finding: null })
   }
+})
+
+it('a mirror goes on while somebody looks at what was erased, which goes when they are done', async () => {
+  const node = await nodeWith(3)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  await node.send('POST', '/api/fruit/1', { n: 'SECRET' })
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  const reader = openStoreReader(folder, { frozen: true })
+  await reader.head(node.service.serverId)
+  await node.send('POST', '/api/fruit/1', { n: 'changed' })
+  await node.send('POST', '/api/fruit/1/erase')
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  expect(mirror.size).toBe(6)
+  expect(filesWith(folder, 'SECRET')).not.toEqual([])
+  await reader.close()
+  // Nothing new is there to be pulled.
+  await pull(mirror, sourceOf(node))
+  expect(filesWith(folder, 'SECRET')).toEqual([])
+  await mirror.close()
 })
 
 it('two histories under one key are found, kept as evidence, and nothing is added any more', async () => {

@@ -32,6 +32,9 @@ const CHECKPOINT_FILE = 'checkpoint'
 /** The newest signed head that was ever believed; the mirror may still be on its way there. */
 const SEEN_FILE = 'seen'
 
+/** Pieces of upkeep at a time; what they leave is gone on with in the next round. */
+const TIDY_PIECES_MAX = 64
+
 /** A signed head, and the note that says it. */
 export interface SignedHead extends Checkpoint {
   readonly note: string
@@ -131,6 +134,7 @@ export class Mirror {
       if (!verifyConsistency(nodeSha256, seen, head, proof)) throw unproven(seen.size, head.size)
     }
     this.#refuseFrozen()
+    await this.#tidy()
     if (head.size > (seen?.size ?? -1)) {
       this.#seen = head
       writeDurably(join(this.#options.folder, SEEN_FILE), head.note)
@@ -156,7 +160,7 @@ export class Mirror {
     this.#head = last
     this.#frontier = frontier
     if (size === head.size) this.#keepCheckpoint(head)
-    while (await this.#store.tidy());
+    await this.#tidy()
     return played.reduce((sum, { block }) => sum + block.entries.length, 0)
   }
 
@@ -184,6 +188,13 @@ export class Mirror {
 
   async close(): Promise<void> {
     await this.#store.close()
+  }
+
+  /** What waits for longer, such as erased bytes for a reader that looks at them, is done by and by. */
+  async #tidy(): Promise<void> {
+    for (let piece = 0; piece < TIDY_PIECES_MAX; piece += 1) {
+      if (!(await this.#store.tidy())) return
+    }
   }
 
   #refuseFrozen(): void {

@@ -20,6 +20,12 @@ import { type BatchTerms, planBatch } from './plan.ts'
 
 /** Pieces of upkeep run this long after a block. */
 const TIDY_PAUSE_MS = 5
+/** A piece that takes as long is a long one: after an erasure the whole file is written anew. */
+const LONG_PIECE_MS = 100
+/** After a long piece there is none for so many times as long: most of the time is for blocks. */
+const REST_TIMES = 4
+/** The longest rest. */
+const REST_MS_MAX = 60_000
 
 class WriterThread {
   readonly #store: Store
@@ -28,6 +34,8 @@ class WriterThread {
   #head: Head | null
   #stopped = false
   #tidying: NodeJS.Timeout | null = null
+  /** No upkeep before this time, milliseconds of the process. */
+  #restsUntil = 0
 
   constructor(store: Store, head: Head | null, difficulty: number, port: MessagePort) {
     this.#store = store
@@ -113,14 +121,22 @@ class WriterThread {
 
   /** Does what upkeep waits, in pieces, between blocks. */
   tidySoon(): void {
-    this.#tidying ??= setTimeout(() => void this.#tidy(), TIDY_PAUSE_MS)
+    if (this.#tidying !== null) return
+    const pauseMs = Math.max(TIDY_PAUSE_MS, this.#restsUntil - performance.now())
+    this.#tidying = setTimeout(() => void this.#tidy(), pauseMs)
   }
 
   async #tidy(): Promise<void> {
     this.#tidying = null
     if (this.#stopped) return
+    const startedAt = performance.now()
     try {
-      if (await this.#store.tidy()) this.tidySoon()
+      const isMoreDue = await this.#store.tidy()
+      const ms = performance.now() - startedAt
+      if (ms >= LONG_PIECE_MS) {
+        this.#restsUntil = performance.now() + Math.min(REST_TIMES * ms, REST_MS_MAX)
+      }
+      if (isMoreDue) this.tidySoon()
     } catch (error) {
       if (error instanceof StoreError && error.code === 'STORE_FULL') return
       this.#stopped = true

@@ -117,10 +117,10 @@ class SqliteStore extends SqliteReader implements Store {
     if (this.#fold.takeFolded()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
     this.#appended = false
-    if (this.#erasures.isCompactionDue) return this.#compact()
+    const compacting = this.#erasures.isCompactionDue && this.#compact()
     if (this.#purging) this.#purging = this.#purge()
     if (this.#indexes.isWaiting) this.#transact(() => this.#indexes.work())
-    return this.#expire() || this.#purging || this.#indexes.isWaiting
+    return this.#expire() || compacting || this.#purging || this.#indexes.isWaiting
   }
 
   async addIndex(db: string, path: string): Promise<IndexOutcome> {
@@ -140,12 +140,12 @@ class SqliteStore extends SqliteReader implements Store {
     await super.close()
   }
 
-  /** True when it is to be tried again. */
+  /** True when it is to be tried again: a reader still looks at what was. */
   #compact(): boolean {
     try {
       if (!this.#erasures.compact()) return true
       if (this.#logPath !== null) lengthenLog(this.#logPath)
-      return this.#purging
+      return false
     } catch (error) {
       throw storeError(error, null)
     }
