@@ -14,7 +14,12 @@ export { erasedEntryText } from './erased-entry.ts'
 export { ErasureTally } from './erasure-tally.ts'
 export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder, storePathIn } from './folder.ts'
-export { ANSWERS_KEPT_MS, type KeptAnswer, type NewAnswer } from './kept-answer.ts'
+export {
+  ANSWERS_KEPT_MS,
+  ERASED_FINGERPRINT,
+  type KeptAnswer,
+  type NewAnswer,
+} from './kept-answer.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
 export type {
   FoundItem,

@@ -3,6 +3,12 @@ import { hash } from 'node:crypto'
 /** How long answers are kept for requests that are sent again, by the timestamps of the chain. */
 export const ANSWERS_KEPT_MS = 24 * 60 * 60 * 1000
 
+/**
+ * The fingerprint of a request whose content was erased: that of none. What it was would let others
+ * find the content by guessing (docs/decisions/0102-erased-fingerprints.md).
+ */
+export const ERASED_FINGERPRINT = '0'.repeat(64)
+
 /** What is kept of an answered request that asked to be done once, however often it is sent. */
 export interface NewAnswer {
   /** Names the request among those of its sender: 64 hex digits. */

@@ -141,6 +141,38 @@ it('erasures that come together take each revision once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 5 })
 })
 
+it('what was sent with an Idempotency-Key cannot be guessed when it is erased, nor sent again', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/people')
+  const put = (key: string, method: string, path: string, body: unknown) =>
+    node.send(method, path, body, { 'idempotency-key': `"${key}"` })
+  const created = () =>
+    put('k1', 'POST', '/api/people', [{ id: 'bob' }, { id: 'ann', note: 'SECRET' }, { id: 'eve' }])
+  const replaced = () => put('k2', 'POST', '/api/people/ann', { note: 'open' })
+  const first = [(await created()).text, (await replaced()).text]
+  const fingerprints = () => {
+    const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
+    const rows = database.prepare('SELECT fingerprint FROM answers ORDER BY position').all()
+    database.close()
+    return rows.map(({ fingerprint }) => String(fingerprint))
+  }
+  const [secret = '', open = ''] = fingerprints()
+  expect((await node.send('POST', '/api/people/ann/erase')).json.positions).toEqual(['1.1'])
+  await compacted(folder)
+  expect(filesWith(folder, secret)).toEqual([])
+  expect(fingerprints()).toEqual(['0'.repeat(64), open])
+  const again = await created()
+  expect([again.status, again.json.code, again.json.message]).toEqual([
+    422,
+    'IDEMPOTENCY_KEY_REUSED',
+    'what was sent with this key was erased since',
+  ])
+  expect((await replaced()).text).toBe(first[1])
+  await node.close()
+  expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 1, entries: 6 })
+})
+
 it('an export of a chain with erased entries is whole, and imported it verifies as before', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })

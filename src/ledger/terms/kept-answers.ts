@@ -1,5 +1,10 @@
 import { packPosition } from '../../chain/index.ts'
-import { ANSWERS_KEPT_MS, type NewAnswer, type StoreReader } from '../../storage/index.ts'
+import {
+  ANSWERS_KEPT_MS,
+  ERASED_FINGERPRINT,
+  type NewAnswer,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Once } from './terms.ts'
 
@@ -41,6 +46,12 @@ export class KeptAnswers {
     if (earlier === null) return null
     const { position, entries } = earlier
     if (earlier.fingerprint === fingerprint) return { position, entries }
+    if (earlier.fingerprint === ERASED_FINGERPRINT) {
+      throw new LedgerError(
+        'IDEMPOTENCY_KEY_REUSED',
+        'what was sent with this key was erased since',
+      )
+    }
     throw new LedgerError(
       'IDEMPOTENCY_KEY_REUSED',
       'this Idempotency-Key was that of another request; a new request needs a new one',

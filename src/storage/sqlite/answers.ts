@@ -1,6 +1,12 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { type Block, packPosition } from '../../chain/index.ts'
-import { ANSWERS_KEPT_MS, answerDigest, type KeptAnswer, type NewAnswer } from '../kept-answer.ts'
+import {
+  ANSWERS_KEPT_MS,
+  answerDigest,
+  ERASED_FINGERPRINT,
+  type KeptAnswer,
+  type NewAnswer,
+} from '../kept-answer.ts'
 import type { Addition } from './addition.ts'
 import { integerOf, keptAnswerOf } from './rows.ts'
 import { Query } from './statements.ts'
@@ -25,19 +31,21 @@ export const ANSWERS: Addition = {
   `,
 }
 
+const COLUMNS = 'position, key, fingerprint, entries, timestamp, digest'
+
 /** Keeps answers, for as long as ANSWERS_KEPT_MS. */
 export class AnswerRows {
   readonly #insert: StatementSync
   readonly #purge: StatementSync
   readonly #oldest: Query
+  readonly #upTo: Query
   /** The timestamp of the oldest one, so that nobody looks for what cannot be there; null for none. */
   #oldestMs: number | null
 
   constructor(database: DatabaseSync) {
     // A key that is used again after its time takes the place of the old one.
     this.#insert = database.prepare(
-      `INSERT OR REPLACE INTO answers (position, key, fingerprint, entries, timestamp, digest)
-        VALUES (?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO answers (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`,
     )
     // Timestamps never decrease along the chain, so the oldest stand first.
     this.#purge = database.prepare(
@@ -45,21 +53,27 @@ export class AnswerRows {
         (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ANSWERS})`,
     )
     this.#oldest = new Query(database, 'SELECT timestamp FROM answers ORDER BY position LIMIT 1')
+    this.#upTo = new Query(
+      database,
+      `SELECT ${COLUMNS} FROM answers WHERE position <= ? ORDER BY position DESC LIMIT 1`,
+    )
     this.#oldestMs = this.#readOldest()
   }
 
   /** Inside the transaction that appends `block`. */
   keep(block: Block, { key, fingerprint, index, entries }: NewAnswer): void {
     const timestamp = block.timestamps[index] ?? 0
-    const row = {
-      position: packPosition(block.height, index),
-      key,
-      fingerprint,
-      entries,
-      timestamp,
-    }
-    this.#insert.run(row.position, key, fingerprint, entries, timestamp, answerDigest(row))
+    const position = packPosition(block.height, index)
+    this.#put({ position, key, fingerprint, entries, timestamp })
     this.#oldestMs ??= timestamp
+  }
+
+  /** Inside the transaction that erases the entry at `position`: forgets what its request looked like. */
+  forgetFingerprint(position: number): void {
+    const row = this.#upTo.get(position)
+    const answer = row === undefined ? null : keptAnswerOf(row)
+    if (answer === null || answer.position + answer.entries <= position) return
+    this.#put({ ...answer, fingerprint: ERASED_FINGERPRINT })
   }
 
   /** Whether there are some to remove when the head of the chain is of `headMs`. */
@@ -71,6 +85,11 @@ export class AnswerRows {
   purge(headMs: number): void {
     this.#purge.run(headMs - ANSWERS_KEPT_MS)
     this.#oldestMs = this.#readOldest()
+  }
+
+  #put(answer: Omit<KeptAnswer, 'digest'>): void {
+    const { position, key, fingerprint, entries, timestamp } = answer
+    this.#insert.run(position, key, fingerprint, entries, timestamp, answerDigest(answer))
   }
 
   #readOldest(): number | null {
@@ -85,11 +104,10 @@ export class AnswerReader {
   readonly #inOrder: Query
 
   constructor(database: DatabaseSync) {
-    const columns = 'position, key, fingerprint, entries, timestamp, digest'
-    this.#byKey = new Query(database, `SELECT ${columns} FROM answers WHERE key = ?`)
+    this.#byKey = new Query(database, `SELECT ${COLUMNS} FROM answers WHERE key = ?`)
     this.#inOrder = new Query(
       database,
-      `SELECT ${columns} FROM answers WHERE position > ? ORDER BY position LIMIT ?`,
+      `SELECT ${COLUMNS} FROM answers WHERE position > ? ORDER BY position LIMIT ?`,
     )
   }
 

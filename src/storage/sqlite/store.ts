@@ -206,6 +206,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (kind === 'erase_item') {
       // Entries of a deleted database have content too.
       if (!this.#erasures.erase(effect)) throw impossible(effect)
+      for (const one of effect.positions) this.#answers.forgetFingerprint(one)
       return
     }
     const database = this.#databases.get(db)
