@@ -7,6 +7,7 @@ import { openStore, type Store, StoreError } from '../../storage/index.ts'
 import { decodeBatch } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 import { type BatchTerms, planBatch } from './plan.ts'
+import { restAfter } from './upkeep-rest.ts'
 
 // The program of the writer's thread: the only place where blocks are sealed and stored, so that
 // neither hashing nor waiting for the disk ever holds up the event loop that serves requests.
@@ -20,12 +21,6 @@ import { type BatchTerms, planBatch } from './plan.ts'
 
 /** Pieces of upkeep run this long after a block. */
 const TIDY_PAUSE_MS = 5
-/** A piece that takes as long is a long one: after an erasure the whole file is written anew. */
-const LONG_PIECE_MS = 100
-/** After a long piece there is none for so many times as long: most of the time is for blocks. */
-const REST_TIMES = 4
-/** The longest rest. */
-const REST_MS_MAX = 60_000
 
 class WriterThread {
   readonly #store: Store
@@ -132,10 +127,8 @@ class WriterThread {
     const startedAt = performance.now()
     try {
       const isMoreDue = await this.#store.tidy()
-      const ms = performance.now() - startedAt
-      if (ms >= LONG_PIECE_MS) {
-        this.#restsUntil = performance.now() + Math.min(REST_TIMES * ms, REST_MS_MAX)
-      }
+      const endedAt = performance.now()
+      this.#restsUntil = endedAt + restAfter(endedAt - startedAt)
       if (isMoreDue) this.tidySoon()
     } catch (error) {
       if (error instanceof StoreError && error.code === 'STORE_FULL') return
