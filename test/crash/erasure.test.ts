@@ -43,11 +43,15 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
   for (let round = 0; round < KILLS; round += 1) {
     let isKilled = false
     const answered = Promise.withResolvers<void>()
+    // What the last kill left attached, or did not.
+    for (const [client, texts] of replaced.entries()) {
+      for (const secret of texts) {
+        await fetch(`${server.url}/api/f/c${client}/attachments/${secret}`, { method: 'DELETE' })
+      }
+    }
     const working = replaced.map(async (texts, client) => {
       const path = `${server.url}/api/f/c${client}`
       const nameOf = (secret: string) => `${path}/attachments/${secret}`
-      // What the last kill left attached.
-      for (const secret of texts) await fetch(nameOf(secret), { method: 'DELETE' })
       while (!isKilled) {
         try {
           for (let n = 1 + dice.below(3); n > 0; n -= 1) {
@@ -98,4 +102,4 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
   console.log(
     `${KILLS} kills: ${made} contents, ${erased.length} erased; ${unanswered} not answered`,
   )
-}, 120_000)
+}, 240_000)
