@@ -211,13 +211,18 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
       case 'delete':
         return service.deleteItem(DB, step.id)
       case 'remove':
-        return service.attachments.delete(DB, step.id, step.name, {})
+        return service.attachments.delete(DB, step.id, step.name, undefined)
       case 'put': {
         const chunks = async function* () {
           yield Buffer.from(step.text)
         }
         return service.attachments.put(DB, step.id, step.name, {
-          ...{ contentType: 'text/plain', lengthSaid: null, digests: [], conditions: {} },
+          ...{
+            contentType: 'text/plain',
+            lengthSaid: null,
+            digests: [],
+            terms: { precondition: null, keyed: null },
+          },
           chunks: chunks(),
         })
       }

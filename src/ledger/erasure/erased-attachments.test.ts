@@ -216,7 +216,7 @@ it('what an item holds stays its own in the block of an erasure', async () => {
   const erasing = erasure.erase('people', 'ann', null)
   // Behind it, and before the block is begun in the next turn of the event loop.
   for (let step = 0; step < 100; step += 1) await null
-  const deleting = attachments.delete('people', 'ann', 'card', {})
+  const deleting = attachments.delete('people', 'ann', 'card', undefined)
   const [erased, deleted] = await Promise.all([erasing, deleting])
   expect([erased, deleted].map(({ position }) => positionText(position))).toEqual(['11.0', '11.1'])
   await node.close()

@@ -56,7 +56,7 @@ export class Erasure {
     db: string,
     id: string,
     positions: readonly string[] | null,
-    terms: Terms | undefined,
+    terms?: Terms,
   ): Promise<Erased> {
     checkDatabaseName(db)
     checkItemId(id)
