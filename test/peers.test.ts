@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { HttpSource, restoreChain } from '../src/ledger/index.ts'
+import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 
 const PEERS = { allowPrivate: true, intervalMs: 20 }
@@ -222,4 +223,32 @@ it('a node that cannot be reached pushes its chain, and reads that of the other'
   const { json } = await open.send('GET', '/api/config/peers')
   expect(json.peers).toMatchObject([{ url: null, blocks: 61, lag: 0, state: 'current' }])
   await Promise.all([open.close(), hidden.close()])
+})
+
+it('nodes that ask for tokens mirror each other by pull: they sign what they ask', async () => {
+  const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
+  const options = { peers: PEERS, clock: systemClock, tokens }
+  const [one, other] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const scopes = ['db:*:admin', 'ledger:read', 'node:admin']
+  const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
+  const admin = { authorization: `Bearer ${token}` }
+  const chain = async (node: LedgerNode, serverId: number) =>
+    (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`, undefined, admin)).text
+  for (const [at, of] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    await at.send('POST', '/api/fruit', undefined, admin)
+    for (let n = 0; n < 20; n += 1) await at.send('POST', '/api/fruit', { n }, admin)
+    const peer = { vkey: of.service.log.verifierKey, url: of.url }
+    expect((await at.send('POST', '/api/config/peers', peer, admin)).status).toBe(200)
+  }
+  for (const of of [one, other]) {
+    const { serverId } = of.service
+    const own = await chain(of, serverId)
+    for (const at of [one, other]) {
+      await until('it is mirrored', async () => (await chain(at, serverId)) === own)
+    }
+  }
+  await Promise.all([one.close(), other.close()])
 })

@@ -4,6 +4,7 @@ import { HASH_BYTES, tilePath } from '../../chain/index.ts'
 import { OutboundError, outboundGet } from '../../http/index.ts'
 import { PeerError } from './errors.ts'
 import type { BlockPage, ChainSource } from './pull.ts'
+import type { NodeSigner } from './signed-request.ts'
 
 /** Where a chain is asked for. */
 export interface SourceOptions {
@@ -13,11 +14,14 @@ export interface SourceOptions {
   readonly serverId: number
   /** Whether addresses of private networks may be called. */
   readonly allowPrivate: boolean
+  /** Signs each request, for nodes that ask for tokens and know this one; absent, none is signed. */
+  readonly signer?: NodeSigner
   /** For one reply, milliseconds; 30 s when absent. */
   readonly timeoutMs?: number
 }
 
 const TIMEOUT_MS = 30_000
+const NO_BODY = new Uint8Array()
 const SMALL_BYTES_MAX = 65_536
 /** A page of several blocks. */
 const PAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -79,15 +83,16 @@ export class HttpSource implements ChainSource {
   }
 
   async #get(path: string, bodyBytesMax: number): Promise<Buffer> {
-    const { url, allowPrivate, timeoutMs = TIMEOUT_MS } = this.#options
+    const { url, allowPrivate, signer, timeoutMs = TIMEOUT_MS } = this.#options
+    const target = new URL(path, url)
     const { status, body } = await outboundGet(
-      new URL(path, url),
-      {},
+      target,
+      signer?.headers('GET', target, NO_BODY) ?? {},
       { schemes: ['https:', 'http:'], allowPrivate, timeoutMs, bodyBytesMax },
     )
     if (status === 200) return body
     const what = jsonCode(body)
-    throw new PeerError('REPLY_REFUSED', `${new URL(url).host} answered ${status}${what}`)
+    throw new PeerError('REPLY_REFUSED', `${target.host} answered ${status}${what}`)
   }
 }
 

@@ -9,7 +9,7 @@ export interface MirrorsStart {
   readonly lasting: boolean
   /** The verifier key of the node itself. */
   readonly ownKey: string
-  /** Signs what is pushed to others. */
+  /** Signs what others are asked. */
   readonly privateKey: KeyObject
   /** Whether peers may be on private networks. */
   readonly allowPrivate: boolean

@@ -1,31 +1,23 @@
 import type { FastifyRequest } from 'fastify'
-import type { Clock } from '../../base/clock.ts'
 import { logOrigin } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { failures, sendText } from '../routes.ts'
 import { PeerError, statusOfPeers } from './errors.ts'
 import type { Mirrors } from './mirrors.ts'
+import type { PeerSignatures } from './peer-signatures.ts'
 import { PUSH_BYTES_MAX } from './push.ts'
 import { PeerParams, PushReply } from './schemas.ts'
-import { isDigestOf, SignedRequests } from './signed-request.ts'
+import { isDigestOf } from './signed-request.ts'
 
 const PATH = '/api/ledgers/:serverid'
 
 /** Mounts the path that nodes push their chains to; the signature of a peer opens it, no token. */
-export function pushRoute(app: HttpApp, mirrors: Mirrors, clock: Clock): void {
-  const signed = new SignedRequests()
+export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignatures): void {
   const digests = new WeakMap<object, string>()
 
   /** Before the body is read: only a peer's is, and only for its own chain. */
   const expectSigned = async (request: FastifyRequest<{ Params: { serverid: string } }>) => {
-    const [path = '', query = ''] = request.raw.url?.split('?', 2) ?? []
-    const authority = (request.headers.host ?? '').toLowerCase()
-    const { keyId, digest } = await signed.verify(
-      { method: request.method, authority, path, query: `?${query}` },
-      request.headers,
-      (id) => mirrors.peerOfKey(id)?.key.publicKey ?? null,
-      clock.now(),
-    )
+    const { keyId, digest } = await signatures.signerOf(request.raw)
     if (keyId !== logOrigin(Number(request.params.serverid))) {
       throw new PeerError('SIGNATURE_REFUSED', 'a node pushes its own chain only')
     }

@@ -16,6 +16,7 @@ import { mirrorFolder, VKEY_FILE } from './places.ts'
 import { pull } from './pull.ts'
 import { takePush } from './push.ts'
 import { Pusher } from './pusher.ts'
+import { NodeSigner } from './signed-request.ts'
 
 // The program of the thread that mirrors the chains of peers, so that neither recomputing what they
 // send nor waiting for the disk holds up the node, and what they send has memory of its own.
@@ -33,6 +34,7 @@ class MirrorsThread {
   readonly #start: MirrorsStart
   readonly #port: MessagePort
   readonly #own: OwnChain
+  readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, Shared>()
   /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
   #following = new Map<string, { stopped: boolean }>()
@@ -43,9 +45,10 @@ class MirrorsThread {
   constructor(start: MirrorsStart, port: MessagePort) {
     this.#start = start
     this.#port = port
-    const { key } = nodeOfKey(start.ownKey)
+    const { key, serverId } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
     this.#own = { key, store, folder: start.folder }
+    this.#signer = new NodeSigner({ serverId, privateKey: start.privateKey }, systemClock)
   }
 
   /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
@@ -156,14 +159,14 @@ class MirrorsThread {
   }
 
   #pusher(url: string): Pusher {
-    const { privateKey, allowPrivate } = this.#start
+    const { allowPrivate } = this.#start
     const checkpoint = () =>
       new Promise<string | null>((resolve) => {
         this.#wanting.push(resolve)
         if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
       })
     const { store } = this.#own
-    return new Pusher({ url, store, privateKey, allowPrivate, checkpoint, clock: systemClock })
+    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer })
   }
 
   async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
@@ -185,7 +188,8 @@ class MirrorsThread {
   }
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
-    return new HttpSource({ url: url ?? '', serverId, allowPrivate: this.#start.allowPrivate })
+    const { allowPrivate } = this.#start
+    return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer: this.#signer })
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): Shared {
