@@ -18,6 +18,7 @@ import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { keeperCheck } from './keeper.ts'
 import { logRoutes } from './log/routes.ts'
+import { contentRoutes } from './peers/content-routes.ts'
 import { PeerSignatures } from './peers/peer-signatures.ts'
 import { pushRoute } from './peers/push-route.ts'
 import { peerRoutes } from './peers/routes.ts'
@@ -114,6 +115,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
       peerRoutes(app, ledger.mirrors)
+      contentRoutes(app, ledger.mirrors)
       pushRoute(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)

@@ -15,6 +15,7 @@ import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
+import { ChainContents } from './peers/chain-contents.ts'
 import { Mirrors } from './peers/mirrors.ts'
 import type { Peer } from './peers/peer.ts'
 import { PeerList } from './peers/peer-list.ts'
@@ -103,8 +104,13 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
-  const mirrors = await openMirrors(folder, { list, log, key, writer }, options.peers ?? {})
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
+  const ownContents = new ChainContents(reader.attachments, contents, attachmentBytesMax)
+  const mirrors = await openMirrors(
+    folder,
+    { list, log, key, writer, ownContents, contentBytesMax: attachmentBytesMax },
+    options.peers ?? {},
+  )
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
     service: new LedgerService(reader, writer, clock, { feed, attachments, log, mirrors }),
@@ -126,19 +132,22 @@ interface MirrorsParts {
   readonly log: LedgerLog
   readonly key: NodeKey
   readonly writer: LedgerWriter
+  readonly ownContents: ChainContents
+  readonly contentBytesMax: number
 }
 
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  { list, log, key, writer }: MirrorsParts,
+  { list, log, key, writer, ownContents, contentBytesMax }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
   const { privateKey } = key
   const mirrors = new Mirrors(
-    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs },
+    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs, contentBytesMax },
     list,
+    ownContents,
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))

@@ -21,9 +21,10 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { EffectError, openStore, type Store } from '../../storage/index.ts'
+import { Contents, EffectError, openStore, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
+import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
 
@@ -48,6 +49,10 @@ export interface MirrorOptions {
   readonly key: VerifierKey
   /** False where the folder goes with the process. */
   readonly durable: boolean
+  /** Where the contents of its attachments are kept; its own folder when absent. */
+  readonly contentsFolder?: string
+  /** The most bytes of one of them; no bound of its own when absent. */
+  readonly contentBytesMax?: number
 }
 
 /**
@@ -59,19 +64,25 @@ export interface MirrorOptions {
  * is never behind what was stored; `checkpoint` after the last, so it is never ahead.
  */
 export class Mirror {
+  /** The contents of its attachments. */
+  readonly contents: ChainContents
   readonly #options: MirrorOptions
   readonly #store: Store
+  readonly #files: Contents
   #head: Head | null
   #frontier: Frontier
   #seen: SignedHead | null
 
   private constructor(
     options: MirrorOptions,
-    store: Store,
+    { store, files }: { store: Store; files: Contents },
     state: { head: Head | null; frontier: Frontier; seen: SignedHead | null },
   ) {
     this.#options = options
     this.#store = store
+    this.#files = files
+    const { contentBytesMax = Number.POSITIVE_INFINITY } = options
+    this.contents = new ChainContents(store.attachments, files, contentBytesMax)
     this.#head = state.head
     this.#frontier = state.frontier
     this.#seen = state.seen
@@ -87,7 +98,10 @@ export class Mirror {
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await keptHead(folder, SEEN_FILE, options.key)
-      return new Mirror(options, store, { head, frontier, seen })
+      const { contentsFolder = folder } = options
+      const files = new Contents(contentsFolder, store.attachments, durable)
+      if (contentsFolder === folder) await files.recover()
+      return new Mirror(options, { store, files }, { head, frontier, seen })
     } catch (error) {
       await store.close()
       throw error
@@ -152,7 +166,7 @@ export class Mirror {
     const proof = size === head.size ? [] : await prove(size, head.size)
     const grownTo = { size, root: rootOf(nodeSha256, frontier) }
     if (!verifyConsistency(nodeSha256, grownTo, head, proof)) throw unproven(size, head.size)
-    await this.#append(played)
+    await this.#erasing(played, () => this.#append(played))
     this.#head = last
     this.#frontier = frontier
     if (size === head.size) this.#keepCheckpoint(head)
@@ -183,6 +197,7 @@ export class Mirror {
   }
 
   async close(): Promise<void> {
+    await this.#files.close()
     await this.#store.close()
   }
 
@@ -214,6 +229,20 @@ export class Mirror {
       played.push(one)
     }
     return { played, last: played.length === 0 ? null : last, frontier }
+  }
+
+  /** Runs `append`; contents that no entry names any more because of erasures go with it. */
+  async #erasing(played: readonly PlayedBlock[], append: () => Promise<void>): Promise<void> {
+    const freed: string[] = []
+    for (const effect of played.flatMap(({ effects }) => effects)) {
+      if (effect.kind !== 'erase_item') continue
+      for (const position of effect.positions) {
+        const [row] = await this.#store.attachments.byPosition(position - 1, 1)
+        if (row?.position === position) freed.push(row.sha256)
+      }
+    }
+    if (freed.length === 0) await append()
+    else await this.#files.erasing(freed, append)
   }
 
   async #append(played: readonly PlayedBlock[]): Promise<void> {

@@ -4,8 +4,12 @@ import { join } from 'node:path'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { openStoreReader } from '../../storage/index.ts'
+import { Contents, openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { Aside } from './aside.ts'
+import { ChainContents } from './chain-contents.ts'
+import { ContentPull } from './content-pull.ts'
+import { ContentPush } from './content-push.ts'
 import { PeerError } from './errors.ts'
 import { HttpSource } from './http-source.ts'
 import type { FromMirrors, MirrorsStart, PeerState, ToMirrors } from './messages.ts'
@@ -86,8 +90,25 @@ class MirrorsThread {
       error = shown(thrown)
     }
     const currentMs = error === null ? systemClock.now() : null
-    const { blocks: size, ofBlocks: seen } = await this.#report(peer, currentMs, error)
-    this.#send({ pushed: push, to: { size, seen }, error })
+    const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
+    this.#send({ pushed: push, answer: { to: { size, seen }, arrived: 0, error } })
+  }
+
+  /** Takes a part of a content of the attachments of the node of `vkey`; the chain may go on meanwhile. */
+  async takePart(
+    push: number,
+    vkey: string,
+    { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
+  ): Promise<void> {
+    let error: PeerState['error'] = null
+    let arrived = 0
+    try {
+      const mirror = await this.#shared(knownPeer({ vkey, url: null })).mirror
+      arrived = await mirror.contents.add(sha256, from, body)
+    } catch (thrown) {
+      error = shown(thrown)
+    }
+    this.#send({ pushed: push, answer: { to: { size: 0, seen: 0 }, arrived, error } })
   }
 
   /** Nothing comes after it. A round that goes on is broken off: what it has stored is whole. */
@@ -111,15 +132,30 @@ class MirrorsThread {
     const { intervalMs } = this.#start
     await this.#askOwn(peer)
     const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
+    const contents = new ContentPull(this.#source(peer, peer.serverId), systemClock)
+    const isStopped = () => round.stopped
+    const asides = [
+      new Aside(async () => {
+        await contents.run((await this.#shared(peer).mirror).contents, isStopped)
+      }),
+    ]
+    if (peer.push && peer.url !== null) {
+      const brought = this.#contentPush(peer.url)
+      asides.push(new Aside(() => brought.run(isStopped)))
+    }
     let restMs = intervalMs
     let currentMs: number | null = null
     const next = async (): Promise<void> => {
       if (round.stopped) return
-      const error = await this.#round(peer, pusher, currentMs)
+      let error = await this.#round(peer, pusher, currentMs)
       if (round.stopped) return
       if (error === null) currentMs = systemClock.now()
       restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
-      await this.#report(peer, currentMs, error)
+      for (const aside of asides) {
+        if (error === null && aside.error !== null) error = shown(aside.error)
+        aside.go()
+      }
+      await this.#report(peer, { currentMs, error, absent: contents.absent })
       await this.#askOwn(peer)
       setTimeout(() => void next(), restMs)
     }
@@ -139,7 +175,7 @@ class MirrorsThread {
       await this.#inTurn(peer, (mirror) =>
         pull(mirror, this.#source(peer, serverId), () => {
           this.#send({ stored: serverId })
-          void this.#report(peer, currentMs, null)
+          void this.#report(peer, { currentMs, error: null })
         }),
       )
       this.#send({ stored: serverId })
@@ -169,11 +205,24 @@ class MirrorsThread {
     return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer })
   }
 
-  async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
+  #contentPush(url: string): ContentPush {
+    const { allowPrivate, folder, contentBytesMax } = this.#start
+    const { store } = this.#own
+    // Only read here.
+    const files = new Contents(folder, store.attachments, false)
+    const contents = new ChainContents(store.attachments, files, contentBytesMax)
+    const clock = systemClock
+    return new ContentPush({ url, allowPrivate, store, contents, signer: this.#signer, clock })
+  }
+
+  async #report(
+    peer: KnownPeer,
+    { currentMs, error, absent = 0 }: Pick<PeerState, 'currentMs' | 'error'> & { absent?: number },
+  ) {
     const { serverId, url } = peer
     const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
     const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
-    const state = { serverId, url, blocks, ofBlocks, currentMs, error }
+    const state = { serverId, url, blocks, ofBlocks, absent, currentMs, error }
     this.#send({ state })
     return state
   }
@@ -199,7 +248,8 @@ class MirrorsThread {
     const folder = mirrorFolder(this.#start.folder, serverId)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
-    const mirror = Mirror.open({ folder, serverId, key, durable: this.#start.lasting })
+    const { lasting: durable, contentBytesMax } = this.#start
+    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax })
     const shared = { mirror, turn: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
     // A disk that was full may have room the next time.
@@ -221,10 +271,19 @@ function run(start: MirrorsStart, port: MessagePort): void {
   const thread = new MirrorsThread(start, port)
   port.on('message', (message: ToMirrors) => {
     if ('close' in message) void thread.close()
-    else if ('push' in message) void thread.takePush(message.push, message.vkey, message.body)
+    else if ('push' in message) takePushed(thread, message)
     else if ('checkpoint' in message) thread.answer(message.checkpoint)
     else void thread.follow(message.peers.map(knownPeer))
   })
+}
+
+function takePushed(
+  thread: MirrorsThread,
+  { push, vkey, body, part }: Extract<ToMirrors, { push: number }>,
+): void {
+  void (part === null
+    ? thread.takePush(push, vkey, body)
+    : thread.takePart(push, vkey, { ...part, body }))
 }
 
 assert(parentPort !== null)
