@@ -254,7 +254,7 @@ it('a content goes on where it broke off, also after the node was started anew',
   await first.send('DELETE', `/api/config/peers/${serverId}`)
   await first.close()
   // As a node leaves it that was killed when so much had come.
-  const have = 2 * PART_BYTES + 5
+  const have = 2 * PART_BYTES + 12
   const contents = join(folder, 'mirrors', `${serverId}`, 'attachments')
   expect(existsSync(join(contents, 'incoming'))).toBe(false)
   rmSync(join(contents, sha256.slice(0, 2)), { recursive: true })

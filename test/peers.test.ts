@@ -176,12 +176,15 @@ it('a node that was put back to an old state refuses to write, and restore heals
 
   // The key is what is kept of the folder.
   rmSync(join(old, 'ledger.db'))
-  const source = new HttpSource({ url: keeper.url, serverId, allowPrivate: true })
-  const progress = () => {}
-  const restore = () => restoreChain({ folder: old, serverId, source, progress, threads: 1 })
-  expect(await restore()).toMatchObject({ blocks: 3, items: 2, finding: null })
+  const restore = () =>
+    restoreChain({
+      ...{ folder: old, serverId, vkey: null, threads: 1, clock: systemClock, difficulty: 0 },
+      source: () => new HttpSource({ url: keeper.url, serverId, allowPrivate: true }),
+      progress: () => {},
+    })
+  expect(await restore()).toMatchObject({ own: { blocks: 3, items: 2, finding: null }, absent: 0 })
   // Again, it finds that nothing is left to be done.
-  expect(await restore()).toMatchObject({ blocks: 3, finding: null })
+  expect(await restore()).toMatchObject({ own: { blocks: 3, finding: null }, absent: 0 })
   const healed = await startLedgerNode(options)
   expect(await chainAt(healed, serverId)).toBe(chain)
   expect((await healed.send('GET', '/api/fruit/fig')).text).toBe(

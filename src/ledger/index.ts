@@ -11,11 +11,18 @@ export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { mergePatch } from './merge-patch.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export type { ListRange } from './pages.ts'
+export type { ContentSource } from './peers/content-pull.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { HttpSource, type SourceOptions } from './peers/http-source.ts'
 export { type Peer, peerOfText, rootUrl } from './peers/peer.ts'
 export type { BlockPage, ChainSource, PullProgress } from './peers/pull.ts'
-export { type RestoreOptions, restoreChain } from './peers/restore.ts'
+export {
+  type Restored,
+  type RestoreOptions,
+  type RestoreSource,
+  restoreChain,
+} from './peers/restore.ts'
+export { NodeSigner } from './peers/signed-request.ts'
 export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
 export type {
   Change,

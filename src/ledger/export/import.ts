@@ -1,6 +1,7 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { EffectError, holdFolder, openStore, type Store, storePathIn } from '../../storage/index.ts'
+import { syncPath } from '../durable-file.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { damagedExport, ExportError } from './errors.ts'
 import type { ExportEnd, ExportHeader } from './format.ts'
@@ -45,7 +46,7 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
     mkdirSync(side, { mode: 0o700 })
     const done = await buildStore(side, options)
     renameSync(storePathIn(side), held.storePath)
-    sync(folder)
+    syncPath(folder)
     return done
   } finally {
     rmSync(side, { recursive: true, force: true })
@@ -76,7 +77,7 @@ async function buildStore(
     })
     await closed(store)
     store = null
-    sync(storePathIn(side))
+    syncPath(storePathIn(side))
     return done
   } finally {
     await closed(store)
@@ -111,10 +112,4 @@ function checkKey(folder: string, serverId: number): void {
     `the export is the chain of server id ${serverId}, and ${folder} holds ${has}: ` +
       'put the node.key of that node there; a chain without its key cannot be imported yet',
   )
-}
-
-function sync(path: string): void {
-  const file = openSync(path, 'r')
-  fsyncSync(file)
-  closeSync(file)
 }

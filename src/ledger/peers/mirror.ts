@@ -197,7 +197,9 @@ export class Mirror {
   }
 
   async close(): Promise<void> {
-    await this.#files.close()
+    const { folder, contentsFolder = folder } = this.#options
+    // What lies elsewhere is named by nothing there yet: whoever opens that looks for what is left.
+    if (contentsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
 
