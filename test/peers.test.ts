@@ -255,3 +255,69 @@ it('nodes that ask for tokens mirror each other by pull: they sign what they ask
   }
   await Promise.all([one.close(), other.close()])
 })
+
+it('two nodes with one key: who mirrors them and they themselves keep both heads, show them, and stop', async () => {
+  const folder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.close()
+  const node = await startLedgerNode({ folder: folder, peers: PEERS })
+  const twinFolder = backupOf(folder)
+  const twin = await startLedgerNode({ folder: twinFolder, peers: PEERS })
+  const [keeper, other] = [
+    await startLedgerNode({ peers: PEERS }),
+    await startLedgerNode({ peers: PEERS }),
+  ]
+  const { serverId } = node.service
+  expect(twin.service.serverId).toBe(serverId)
+  for (const id of ['a', 'b', 'c']) await node.send('POST', '/api/fruit', { id })
+  for (const id of ['x', 'y']) await twin.send('POST', '/api/fruit', { id })
+  const path = `/api/ledgers/${serverId}/checkpoint`
+  const noteOf = async (at: LedgerNode, size: number) => {
+    let note = ''
+    await until(`there is a head of ${size} blocks`, async () => {
+      note = (await at.send('GET', path)).text
+      return note.startsWith(`daicho/${serverId}\n${size}\n`)
+    })
+    return note
+  }
+  const [noteOfNode, noteOfTwin] = [await noteOf(node, 4), await noteOf(twin, 3)]
+  await mirror(keeper, node)
+  await mirror(other, twin)
+  await noteOf(keeper, 4)
+  await noteOf(other, 3)
+
+  // Whoever hears of both histories keeps both heads, and goes on with neither.
+  await mirror(keeper, node, twin)
+  const evidenceAt = async (at: LedgerNode) => (await at.send('GET', '/api/config/peers')).json
+  await until('it is found', async () => (await evidenceAt(keeper)).peers[0].evidence !== null)
+  for (const peer of (await evidenceAt(keeper)).peers) {
+    expect([peer.state, peer.evidence.notes]).toEqual(['frozen', [noteOfNode, noteOfTwin]])
+  }
+  await node.send('POST', '/api/fruit', { id: 'd' })
+  await noteOf(node, 5)
+  expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
+
+  // The node itself learns of the other one from a peer that mirrors that.
+  const noteNow = (await node.send('GET', path)).text
+  await mirror(node, other)
+  await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
+  const { evidence } = await evidenceAt(node)
+  expect(evidence.notes).toEqual([noteNow, noteOfTwin])
+  expect(evidence.what).toContain('3 blocks that are not the first ones of this store')
+  const isRefused = async (at: LedgerNode) => {
+    const refused = await at.send('POST', '/api/fruit', { id: 'e' })
+    expect([refused.status, refused.json.code]).toEqual([503, 'CHAIN_DOUBTED'])
+    expect((await at.send('GET', '/readyz')).status).toBe(503)
+    expect((await at.send('GET', '/metrics')).text).toContain('daicho_own_evidence 1')
+  }
+  await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
+  await isRefused(node)
+  await node.close()
+  // Also after a restart, and without any peer: what was signed cannot be taken back.
+  await Promise.all([twin, keeper, other].map((each) => each.close()))
+  const again = await startLedgerNode({ folder, peers: PEERS })
+  expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])
+  await isRefused(again)
+  await again.close()
+})

@@ -262,6 +262,11 @@ export class Mirror {
   }
 }
 
+/** Whether the mirror in `folder` has seen a signed head. */
+export function isSignedMirror(folder: string): boolean {
+  return existsSync(join(folder, SEEN_FILE))
+}
+
 /** The head kept in a mirror's folder that the mirror reaches, or null. Errors: ProofError. */
 export function keptCheckpoint(folder: string, key: VerifierKey): Promise<SignedHead | null> {
   return keptHead(folder, CHECKPOINT_FILE, key)

@@ -51,7 +51,8 @@ class MirrorsThread {
     this.#port = port
     const { key, serverId } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
-    this.#own = { key, store, folder: start.folder }
+    const checkpoint = () => this.#ownCheckpoint()
+    this.#own = { key, store, folder: start.folder, checkpoint }
     this.#signer = new NodeSigner({ serverId, privateKey: start.privateKey }, systemClock)
   }
 
@@ -196,13 +197,16 @@ class MirrorsThread {
 
   #pusher(url: string): Pusher {
     const { allowPrivate } = this.#start
-    const checkpoint = () =>
-      new Promise<string | null>((resolve) => {
-        this.#wanting.push(resolve)
-        if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
-      })
-    const { store } = this.#own
+    const { store, checkpoint } = this.#own
     return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer })
+  }
+
+  /** A signed head of the own chain, which the node's main thread gives; null when there is none now. */
+  #ownCheckpoint(): Promise<string | null> {
+    return new Promise((resolve) => {
+      this.#wanting.push(resolve)
+      if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
+    })
   }
 
   #contentPush(url: string): ContentPush {
