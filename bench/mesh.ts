@@ -17,7 +17,7 @@ const CLIENTS = 4
 /** How long the mirror is watched. */
 const WATCHED_MS = 15_000
 /** How often it is asked how far it is. */
-const LOOK_MS = 10
+const LOOK_MS = 20
 const SAMPLE_MS = 50
 const PEERS = { PEERS_ALLOW_PRIVATE: '1' }
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -130,16 +130,19 @@ async function lag(perSecond: number): Promise<void> {
     const body = JSON.stringify({ vkey, url: node.url })
     await textAt(`${mirror.url}/api/config/peers`, { method: 'POST', body, headers: JSON_TYPE })
     while ((await signedBlocks(mirror.url, serverId)) === 0) await restFor(SAMPLE_MS)
-    const { answered, count, endedAt } = writing(node, perSecond)
+    const { answered, count, ended } = writing(node, perSecond)
     const late: number[] = []
     let looked = 0
-    while (performance.now() < endedAt + 2_000 && (late.length === 0 || answered.length > 0)) {
+    let hasEnded = false
+    void ended.then(() => {
+      hasEnded = true
+    })
+    while (!hasEnded || answered.length > 0) {
       await restFor(LOOK_MS)
-      const figures = await textAt(`${mirror.url}/metrics`)
-      const blocks = Number(/^daicho_peer_blocks\{[^}]*\} (\d+)/m.exec(figures)?.[1] ?? 0)
+      const { peers } = JSON.parse(await textAt(`${mirror.url}/api/config/peers`))
       const nowMs = performance.now()
       looked += 1
-      while (answered[0] !== undefined && answered[0].height < blocks) {
+      while (answered[0] !== undefined && answered[0].height < peers[0].blocks) {
         late.push(nowMs - (answered.shift()?.atMs ?? nowMs))
       }
     }
@@ -156,7 +159,6 @@ async function lag(perSecond: number): Promise<void> {
         number(looked),
       ],
     ])
-    if (answered.length > 0) throw new Error(`${answered.length} writes never came to the mirror`)
   } finally {
     await Promise.all([node.stop(), mirror.stop()])
     for (const each of [folder, other]) rmSync(each, { recursive: true, force: true })
@@ -185,8 +187,8 @@ function writing({ url }: Server, perSecond: number) {
       done += 1
     }
   }
-  for (let n = 0; n < 8 * CLIENTS; n += 1) void client()
-  return { answered, count: () => done, endedAt }
+  const ended = Promise.all(Array.from({ length: 8 * CLIENTS }, client))
+  return { answered, count: () => done, ended }
 }
 
 /** The benchmark. */

@@ -68,12 +68,17 @@ async function takeAll(
   const prove = (from: number, to: number) => source.consistency(from, to)
   let limit = BLOCKS_AT_FIRST
   let entries = 0
-  while (mirror.size < head.size) {
-    const from = mirror.size
-    const page = await source.blocks(from, Math.min(limit, head.size - from))
-    entries += await mirror.take(page.values, head, prove)
+  const pageFrom = async (from: number) => source.blocks(from, Math.min(limit, head.size - from))
+  let next = mirror.size < head.size ? pageFrom(mirror.size) : null
+  while (next !== null) {
+    const page: BlockPage = await next
+    const end = mirror.size + page.values.length
     const bytesEach = page.bytes / page.values.length
     limit = Math.max(1, Math.min(BLOCKS_MAX, Math.floor(PAGE_BYTES / bytesEach)))
+    // While this page is recomputed and stored, the source makes the one after it.
+    next = end < head.size ? pageFrom(end) : null
+    next?.catch(() => {})
+    entries += await mirror.take(page.values, head, prove)
     progress({ blocks: mirror.size, ofBlocks: head.size, entries })
   }
 }
