@@ -1,7 +1,10 @@
 // Nodes that mirror each other's chains, over real HTTP.
+import { execFile } from 'node:child_process'
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { HttpSource, restoreChain } from '../src/ledger/index.ts'
@@ -320,4 +323,25 @@ it('two nodes with one key: who mirrors them and they themselves keep both heads
   expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])
   await isRefused(again)
   await again.close()
+})
+
+it('nodes that are introduced to each other, as packaging/compose.yaml does it, mirror each other', async () => {
+  const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
+  const program = fileURLToPath(new URL('../packaging/introduce.mjs', import.meta.url))
+  const introduce = () =>
+    promisify(execFile)(process.execPath, [program, ...nodes.map(({ url }) => url)])
+  expect((await introduce()).stdout).toBe(
+    nodes.map(({ url }) => `${url} mirrors 2 others\n`).join(''),
+  )
+  await introduce()
+  for (const of of nodes) {
+    await of.send('POST', '/api/fruit')
+    const { serverId } = of.service
+    const own = await chainAt(of, serverId)
+    for (const at of nodes) {
+      await until('it is mirrored', async () => (await chainAt(at, serverId)) === own)
+      expect((await at.send('GET', '/api/config/peers')).json.peers).toHaveLength(2)
+    }
+  }
+  await Promise.all(nodes.map((node) => node.close()))
 })
