@@ -22,7 +22,6 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
-export { NodeSigner } from './peers/signed-request.ts'
 export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
 export type {
   Change,
