@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { attachmentText, positionText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { attachmentListReply } from '../list-reply.ts'
