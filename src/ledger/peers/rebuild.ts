@@ -139,7 +139,7 @@ class Rebuild {
       for (const { content_type, length, name, sha256 } of page) {
         if (await this.#bring(sha256, length)) {
           const text = attachmentText({ content_type, length, name, sha256 })
-          yield { kind: 'create_attachment', db, id, text, onlyIf: '' }
+          yield { kind: 'create_attachment', db, id, text }
         } else this.absent += 1
       }
       after = last.name
@@ -161,7 +161,7 @@ class Rebuild {
         async (content) => {
           if (content.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
         },
-        () => false,
+        { isRecorded: () => true, mayBeRecorded: () => false },
       )
       return true
     } catch (error) {
