@@ -72,6 +72,15 @@ export function outboundPost(
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
 
+/** Both, as an argument of whoever calls others. */
+export interface Outbound {
+  readonly get: typeof outboundGet
+  readonly post: typeof outboundPost
+}
+
+/** The network as it is. */
+export const systemOutbound: Outbound = { get: outboundGet, post: outboundPost }
+
 interface OutboundRequest {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>

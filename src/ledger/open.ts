@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
-import { type Schedule, systemSchedule } from '../base/schedule.ts'
+import type { Schedule } from '../base/schedule.ts'
 import { packPosition } from '../chain/index.ts'
 import {
   Contents,
@@ -14,6 +14,7 @@ import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
+import { type Machine, systemMachine } from './machine.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { Mirrors } from './peers/mirrors.ts'
 import type { Peer } from './peers/peer.ts'
@@ -36,6 +37,8 @@ export interface OpenLedgerOptions {
   readonly attachmentBytesMax?: number
   /** The other nodes whose chains are mirrored here; none when absent. */
   readonly peers?: PeersOptions
+  /** The machine as it is when absent. */
+  readonly machine?: Machine
 }
 
 /** How other nodes' chains are mirrored. */
@@ -72,7 +75,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 }
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
-  const { clock, difficulty, schedule = systemSchedule } = options
+  const { clock, difficulty, machine = systemMachine, schedule = machine.schedule } = options
   const key = folder.lasting
     ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
     : temporaryNodeKey()
@@ -80,10 +83,11 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const writer = await LedgerWriter.start(
     { folder: folder.path, serverId, durable: folder.lasting, difficulty },
     clock,
+    machine,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
   const opened = async () => ({
-    ...(await openLog(folder, reader, key)),
+    ...(await openLog(folder, reader, key, machine)),
     list: new PeerList(folder.lasting ? folder.path : null, options.peers?.fixed ?? [], serverId),
   })
   const { log, signing, list } = await opened().catch(async (error: unknown) => {
@@ -103,7 +107,11 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
-  const mirrors = await openMirrors(folder, { list, log, key, writer }, options.peers ?? {})
+  const mirrors = await openMirrors(
+    folder,
+    { list, log, key, writer, machine },
+    options.peers ?? {},
+  )
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
@@ -126,12 +134,13 @@ interface MirrorsParts {
   readonly log: LedgerLog
   readonly key: NodeKey
   readonly writer: LedgerWriter
+  readonly machine: Machine
 }
 
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  { list, log, key, writer }: MirrorsParts,
+  { list, log, key, writer, machine }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
@@ -139,6 +148,7 @@ async function openMirrors(
   const mirrors = new Mirrors(
     { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs },
     list,
+    machine,
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))

@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { HASH_BYTES, tilePath } from '../../chain/index.ts'
-import { OutboundError, outboundGet } from '../../http/index.ts'
+import { type Outbound, OutboundError, systemOutbound } from '../../http/index.ts'
 import { PeerError } from './errors.ts'
 import type { BlockPage, ChainSource } from './pull.ts'
 
@@ -13,6 +13,8 @@ export interface SourceOptions {
   readonly serverId: number
   /** Whether addresses of private networks may be called. */
   readonly allowPrivate: boolean
+  /** The network as it is when absent. */
+  readonly outbound?: Outbound
   /** For one reply, milliseconds; 30 s when absent. */
   readonly timeoutMs?: number
 }
@@ -79,8 +81,8 @@ export class HttpSource implements ChainSource {
   }
 
   async #get(path: string, bodyBytesMax: number): Promise<Buffer> {
-    const { url, allowPrivate, timeoutMs = TIMEOUT_MS } = this.#options
-    const { status, body } = await outboundGet(
+    const { url, allowPrivate, timeoutMs = TIMEOUT_MS, outbound = systemOutbound } = this.#options
+    const { status, body } = await outbound.get(
       new URL(path, url),
       {},
       { schemes: ['https:', 'http:'], allowPrivate, timeoutMs, bodyBytesMax },

@@ -21,8 +21,9 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { EffectError, openStore, type Store } from '../../storage/index.ts'
+import { EffectError, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine } from '../machine.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
@@ -48,6 +49,8 @@ export interface MirrorOptions {
   readonly key: VerifierKey
   /** False where the folder goes with the process. */
   readonly durable: boolean
+  /** Absent: as it is. */
+  readonly machine?: Pick<Machine, 'openStore'>
 }
 
 /**
@@ -79,9 +82,9 @@ export class Mirror {
 
   /** Errors: StoreError; ProofError when a file of it was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
-    const { folder, serverId, durable } = options
+    const { folder, serverId, durable, machine = systemMachine } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = openStore({ folder, serverId, durable })
+    const store = machine.openStore({ folder, serverId, durable })
     try {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1

@@ -1,12 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import { openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
+import type { Machine, Thread } from '../machine.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn } from './evidence.ts'
 import type { FromMirrors, MirrorsStart, OwnDoubt, PeerState, ToMirrors } from './messages.ts'
@@ -47,13 +47,14 @@ interface Kept {
 export class Mirrors {
   readonly #start: MirrorsStart
   readonly #list: PeerList
+  readonly #machine: Machine
   readonly #states = new Map<string, PeerState>()
   readonly #kept = new Map<number, Kept>()
   /** Pushes that the thread has, by number. */
   readonly #pushes = new Map<number, (answer: PushAnswer) => void>()
   #pushCount = 0
-  #worker: Worker | null = null
-  #restart: NodeJS.Timeout | null = null
+  #worker: Thread | null = null
+  #forgetRestart: () => void = () => {}
   #closing = false
   #asked: () => void = () => {}
 
@@ -62,8 +63,9 @@ export class Mirrors {
   /** A signed head of the node's own chain. */
   ownCheckpoint: () => Promise<string> = () => Promise.reject(new Error('there is no log'))
 
-  constructor(start: MirrorsStart, list: PeerList) {
+  constructor(start: MirrorsStart, list: PeerList, machine: Machine) {
     this.#start = start
+    this.#machine = machine
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
     for (const name of existsSync(folder) ? readdirSync(folder) : []) {
@@ -80,9 +82,9 @@ export class Mirrors {
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ASK_MS)
+      const forget = this.#machine.schedule.after(ASK_MS, resolve)
       this.#asked = () => {
-        clearTimeout(timer)
+        forget()
         resolve()
       }
       this.#tell()
@@ -149,7 +151,7 @@ export class Mirrors {
   /** Ends the thread, which lets go of its stores. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#restart !== null) clearTimeout(this.#restart)
+    this.#forgetRestart()
     for (const { reader } of this.#kept.values()) await reader.close()
     const worker = this.#worker
     if (worker === null) return
@@ -169,10 +171,11 @@ export class Mirrors {
     this.#worker?.postMessage(message)
   }
 
-  #startWorker(): Worker {
+  #startWorker(): Thread {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const worker = this.#machine.startThread(program, {
       name: 'mirrors',
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
@@ -194,8 +197,7 @@ export class Mirrors {
       this.#states.set(name, { ...state, error })
     }
     if (this.#closing) return
-    this.#restart = setTimeout(() => this.#tell(), RESTART_MS)
-    this.#restart.unref()
+    this.#forgetRestart = this.#machine.schedule.after(RESTART_MS, () => this.#tell())
   }
 
   #receive(message: FromMirrors): void {

@@ -1,9 +1,7 @@
-import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { logOrigin } from '../../chain/index.ts'
-import { outboundPost } from '../../http/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import type { Machine } from '../machine.ts'
 import { PeerError } from './errors.ts'
 import type { MirrorsStart, PushedTo } from './messages.ts'
 import { nextPush } from './push.ts'
@@ -21,7 +19,7 @@ export interface PusherOptions extends Pick<MirrorsStart, 'privateKey' | 'allowP
   readonly store: StoreReader
   /** A signed head of it, or null when there is none now. */
   readonly checkpoint: () => Promise<string | null>
-  readonly clock: Clock
+  readonly machine: Pick<Machine, 'clock' | 'outbound' | 'random'>
 }
 
 /** Brings the node's own chain to a node that cannot come for it, and remembers how far that is. */
@@ -55,18 +53,18 @@ export class Pusher {
   }
 
   async #post({ body }: { body: Buffer }): Promise<PushedTo> {
-    const { url, allowPrivate, store, privateKey, clock } = this.#options
+    const { url, allowPrivate, store, privateKey, machine } = this.#options
     const target = new URL(`/api/ledgers/${store.serverId}`, url)
     const { host: authority, pathname: path } = target
     const signed = signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, {
       keyId: logOrigin(store.serverId),
       privateKey,
-      nowMs: clock.now(),
-      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+      nowMs: machine.clock.now(),
+      nonce: machine.random(NONCE_BYTES).toString('base64url'),
     })
     // Whatever goes wrong: the next time it asks anew.
     this.#to = null
-    const reply = await outboundPost(
+    const reply = await machine.outbound.post(
       target,
       { ...signed, 'content-type': 'application/json' },
       body,

@@ -1,11 +1,10 @@
-import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../base/clock.ts'
+import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import { PeerError } from './errors.ts'
 import { HttpSource } from './http-source.ts'
 import type { FromMirrors, MirrorsStart, PeerState, ToMirrors } from './messages.ts'
@@ -31,7 +30,8 @@ interface Shared {
 
 class MirrorsThread {
   readonly #start: MirrorsStart
-  readonly #port: MessagePort
+  readonly #port: ThreadPort
+  readonly #machine: Machine
   readonly #own: OwnChain
   readonly #mirrors = new Map<number, Shared>()
   /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
@@ -40,9 +40,10 @@ class MirrorsThread {
   /** Whoever waits for a signed head of the own chain. */
   #wanting: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, port: MessagePort) {
+  constructor(start: MirrorsStart, port: ThreadPort, machine: Machine) {
     this.#start = start
     this.#port = port
+    this.#machine = machine
     const { key } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
     this.#own = { key, store, folder: start.folder }
@@ -82,7 +83,7 @@ class MirrorsThread {
     } catch (thrown) {
       error = shown(thrown)
     }
-    const currentMs = error === null ? systemClock.now() : null
+    const currentMs = error === null ? this.#machine.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, currentMs, error)
     this.#send({ pushed: push, to: { size, seen }, error })
   }
@@ -95,8 +96,6 @@ class MirrorsThread {
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
     await this.#own.store.close()
-    // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
-    process.exit()
   }
 
   #send(message: FromMirrors): void {
@@ -114,11 +113,11 @@ class MirrorsThread {
       if (round.stopped) return
       const error = await this.#round(peer, pusher, currentMs)
       if (round.stopped) return
-      if (error === null) currentMs = systemClock.now()
+      if (error === null) currentMs = this.#machine.clock.now()
       restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
       await this.#report(peer, currentMs, error)
       await this.#askOwn(peer)
-      setTimeout(() => void next(), restMs)
+      this.#machine.schedule.after(restMs, () => void next())
     }
     void next()
   }
@@ -163,7 +162,7 @@ class MirrorsThread {
         if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
       })
     const { store } = this.#own
-    return new Pusher({ url, store, privateKey, allowPrivate, checkpoint, clock: systemClock })
+    return new Pusher({ url, store, privateKey, allowPrivate, checkpoint, machine: this.#machine })
   }
 
   async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
@@ -185,7 +184,9 @@ class MirrorsThread {
   }
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
-    return new HttpSource({ url: url ?? '', serverId, allowPrivate: this.#start.allowPrivate })
+    const { allowPrivate } = this.#start
+    const { outbound } = this.#machine
+    return new HttpSource({ url: url ?? '', serverId, allowPrivate, outbound })
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): Shared {
@@ -195,7 +196,13 @@ class MirrorsThread {
     const folder = mirrorFolder(this.#start.folder, serverId)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
-    const mirror = Mirror.open({ folder, serverId, key, durable: this.#start.lasting })
+    const mirror = Mirror.open({
+      folder,
+      serverId,
+      key,
+      durable: this.#start.lasting,
+      machine: this.#machine,
+    })
     const shared = { mirror, turn: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
     // A disk that was full may have room the next time.
@@ -213,15 +220,23 @@ function shown(error: unknown): { code: string; message: string } {
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 
-function run(start: MirrorsStart, port: MessagePort): void {
-  const thread = new MirrorsThread(start, port)
+/** Does what the messages at `port` say, until one of them closes it; then `end` ends the thread. */
+export function serveMirrors(
+  start: MirrorsStart,
+  port: ThreadPort,
+  machine: Machine,
+  end: () => void,
+): void {
+  const thread = new MirrorsThread(start, port, machine)
   port.on('message', (message: ToMirrors) => {
-    if ('close' in message) void thread.close()
+    if ('close' in message) void thread.close().then(end)
     else if ('push' in message) void thread.takePush(message.push, message.vkey, message.body)
     else if ('checkpoint' in message) thread.answer(message.checkpoint)
     else void thread.follow(message.peers.map(knownPeer))
   })
 }
 
-assert(parentPort !== null)
-run(workerData as MirrorsStart, parentPort)
+if (parentPort !== null) {
+  // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
+  serveMirrors(workerData as MirrorsStart, parentPort, systemMachine, () => process.exit())
+}
