@@ -195,6 +195,24 @@ it('a node that was put back to an old state refuses to write, and restore heals
   await keeper.close()
 })
 
+it('a node whose pushes are refused still reads the chain of the other, and shows the refusal', async () => {
+  const options = { peers: PEERS, clock: systemClock }
+  const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const { serverId } = open.service
+  await open.send('POST', '/api/open')
+  await hidden.send('POST', '/api/hidden')
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
+  await until('it is read', async () => {
+    return (await chainAt(hidden, serverId)) === (await chainAt(open, serverId))
+  })
+  await until('the refusal is shown', async () => {
+    const { json } = await hidden.send('GET', '/api/config/peers')
+    return json.peers[0].state === 'failing' && json.peers[0].error.code === 'REPLY_REFUSED'
+  })
+  await Promise.all([open.close(), hidden.close()])
+})
+
 it('a node that cannot be reached pushes its chain, and reads that of the other', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { provenBlockJson } from '../../src/chain/index.ts'
 import { type Evidence, evidenceIn } from '../../src/ledger/peers/evidence.ts'
 import { mirrorFolder } from '../../src/ledger/peers/places.ts'
-import { openStoreReader, storePathIn } from '../../src/storage/index.ts'
+import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
 /** A chain as a node keeps it. */
@@ -17,6 +17,8 @@ export interface Copy {
   /** The newest signed head that it has believed; empty for none. */
   readonly seen: string
   readonly evidence: Evidence | null
+  /** What does not hold in it, or null. */
+  readonly finding: string | null
 }
 
 /** The chain of `serverId` as `node` keeps it. */
@@ -28,7 +30,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
     ...{ at: node, folder, isOwn, evidence: evidenceIn(folder) },
     seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
   }
-  if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [] }
+  if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
   const store = openStoreReader(folder, { frozen: true })
   try {
     const blocks = []
@@ -37,7 +39,13 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
       if (page.length === 0) break
       blocks.push(...page)
     }
-    return { ...copy, texts: blocks.map(provenBlockJson), ids: blocks.map(({ id }) => id) }
+    const { finding } = await verifyStore(store)
+    return {
+      ...copy,
+      texts: blocks.map(provenBlockJson),
+      ids: blocks.map(({ id }) => id),
+      finding: finding?.what ?? null,
+    }
   } finally {
     await store.close()
   }

@@ -13,10 +13,10 @@ export async function heal(scene: Scene): Promise<void> {
   network.heal()
   for (const node of all(scene)) {
     node.fullness = 0
-    node.cutOff()
+    if (!node.isRunning) await node.start()
   }
-  for (const node of all(scene)) await node.start()
   for (let step = 0; step < STEPS; step += 1) {
+    for (const node of all(scene)) if (isBehindItself(scene, node)) node.write(1)
     await world.pass(STEP_MS)
     for (const node of all(scene)) {
       if (scene.double === null && !scene.restored.has(node) && mustRestore(node)) {
@@ -29,8 +29,22 @@ export async function heal(scene: Scene): Promise<void> {
   for (const node of all(scene)) {
     if (!isFound(scene, node) && !isAgreedOn(scene, node)) {
       world.fault(`the mirrors of ${node.host} do not come to have what it has`)
+      noteStates(scene, node)
     }
   }
+}
+
+/**
+ * Whether others have seen heads of its chain that it has not any more, and nobody has the blocks: only
+ * what it writes from here on can show that.
+ */
+function isBehindItself(scene: Scene, { identity, ids }: SimulatedNode): boolean {
+  return scene.nodes.some(({ service }) => {
+    const peers = service?.mirrors.peers() ?? []
+    return peers.some(({ serverId, ofBlocks }) => {
+      return serverId === identity.serverId && ofBlocks > ids.length && scene.kind === 'old disk'
+    })
+  })
 }
 
 /** Whether the node says so; one whose key has signed two histories cannot be helped. */
@@ -68,11 +82,24 @@ export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   })
 }
 
+/** What others say of the chain of `node`, for whoever looks for the reason. */
+function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
+  for (const { host, service } of all(scene)) {
+    for (const { serverId, url, blocks, ofBlocks, error } of service?.mirrors.peers() ?? []) {
+      if (serverId !== identity.serverId) continue
+      const state = `${blocks} of ${ofBlocks}, error ${error?.code ?? null}`
+      scene.world.note(`${host} from ${url}: ${state}; it has ${ids.length}`)
+    }
+  }
+}
+
 /** Whether all others have the chain of `node`, whole. */
 function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
   const { serverId } = node.identity
   const size = node.ids.length
   return all(scene).every((other) => {
+    // One that cannot be restored: what it has signed is lost.
+    if (other.refusal !== null) return true
     if (other.service === null) return false
     if (other.identity.serverId === serverId) return other.ids.length === size
     const peers = other.service.mirrors.peers().filter((peer) => peer.serverId === serverId)

@@ -47,9 +47,12 @@ export function sceneOf(world: World, network: Network, base: string): Scene {
   for (const node of nodes) node.peers = peersOf(scene, node)
   network.onAnswer = (host, { url }, { body }) => {
     const caller = all(scene).find((node) => node.host === host)
-    if (url.pathname !== `/api/ledgers/${caller?.identity.serverId}/checkpoint`) return
-    const shown = around.signed.find(({ note }) => note === body.toString())
-    if (caller !== undefined && shown !== undefined) caller.shownOwn(shown.ids.length)
+    const serverId = caller?.identity.serverId
+    if (url.pathname !== `/api/ledgers/${serverId}/checkpoint`) return
+    const shown = around.signed.find((one) => {
+      return one.serverId === serverId && one.note === body.toString()
+    })
+    if (shown !== undefined) caller?.shownOwn(shown.ids.length)
   }
   return scene
 }

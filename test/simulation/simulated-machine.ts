@@ -8,12 +8,14 @@ import type { World } from './world.ts'
 /** Longest that the disk takes for its half of a commit. */
 const DISK_MS_MAX = 20
 
-/** What is told of what a machine does. */
-export interface Seen {
+/** Whose machine it is. */
+export interface Owner {
   /** The thread that signs gave out a head. */
   signed(note: string): void
   /** A block of the node's own chain was stored. */
   stored(height: number, id: string): void
+  /** How likely a commit finds no room. */
+  fullness(): number
 }
 
 /** The machine of one run of a node: it is there until the run is cut off. */
@@ -22,18 +24,16 @@ export class SimulatedMachine implements Machine {
   readonly schedule: Machine['schedule']
   readonly outbound: Machine['outbound']
   readonly #world: World
-  readonly #seen: Seen
+  readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()
   #hasEnded = false
-  /** How likely an append finds no room. */
-  fullness = 0
   /** Resolves when the node has begun with its peers, the last thing that it does at a start. */
   readonly begun: Promise<void>
   #begin: () => void = () => {}
 
-  constructor(world: World, network: Network, host: string, skewMs: number, seen: Seen) {
+  constructor(world: World, network: Network, host: string, skewMs: number, owner: Owner) {
     this.#world = world
-    this.#seen = seen
+    this.#owner = owner
     this.begun = new Promise((resolve) => {
       this.#begin = resolve
     })
@@ -73,7 +73,7 @@ export class SimulatedMachine implements Machine {
     let isTogether = false
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()
-      if (!this.#hasEnded && this.#world.happens(this.fullness)) {
+      if (!this.#hasEnded && this.#world.happens(this.#owner.fullness())) {
         throw new StoreError('STORE_FULL', 'there is no room left on the disk')
       }
       await work()
@@ -82,7 +82,7 @@ export class SimulatedMachine implements Machine {
       append: async (block, effects, answers) => {
         if (isTogether) return store.append(block, effects, answers)
         await commit(() => store.append(block, effects, answers))
-        this.#seen.stored(block.height, block.id)
+        this.#owner.stored(block.height, block.id)
         await this.#disk()
       },
       together: async (appends) => {
@@ -109,7 +109,7 @@ export class SimulatedMachine implements Machine {
     return placedThread(this.#world, options, this, (thread, message) => {
       if (this.#hasEnded || thread !== 'log-signer') return
       const { signed } = message as { signed?: { note: string } }
-      if (signed !== undefined) this.#seen.signed(signed.note)
+      if (signed !== undefined) this.#owner.signed(signed.note)
     })
   }
 

@@ -138,8 +138,8 @@ export class SimulatedNode {
       stored: (height, id) => {
         if (this.#run?.machine === machine) this.#ids.splice(height, this.#ids.length, id)
       },
+      fullness: () => this.fullness,
     })
-    machine.fullness = this.fullness
     const opening = openLedger({
       folder: this.#folder,
       difficulty: 0,
@@ -245,7 +245,7 @@ export class SimulatedNode {
     const wasWarned = this.#isWarned
     const name = `${this.host}-${this.#writes}`
     this.#writes += 1
-    if (this.acknowledged.length === 0) void service.createDatabase(DATABASE).catch(() => {})
+    if (this.#ids.length === 0) void service.createDatabase(DATABASE).catch(() => {})
     const items = Array.from({ length: count }, (_, n) => ({ id: `${name}-${n}`, n, name }))
     service.createItems(DATABASE, items).then(
       ({ height }) => {

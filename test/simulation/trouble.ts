@@ -4,8 +4,8 @@ import { all, DOUBLE, type Scene } from './scene.ts'
 import { SimulatedNode } from './simulated-node.ts'
 
 /** Steps of the time in which things go wrong, and how long one is. */
-const STEPS = 14
-const STEP_MS = 1_500
+const STEPS = 10
+const STEP_MS = 2_000
 /** Within this a node that was started has asked all peers that answer. */
 const ASKED_MS = 5_000
 
@@ -20,7 +20,7 @@ export async function trouble(scene: Scene): Promise<void> {
   const cuts = world.happens(0.4) ? 0 : 0.25
   for (const node of nodes) if (world.happens(0.15)) node.fullness = 0.2
   for (const node of nodes) await node.start()
-  const specialAt = world.between(4, STEPS - 3)
+  const specialAt = world.between(3, STEPS - 2)
   const snapshotAt = world.between(1, specialAt)
   let snapshot = ''
   for (let step = 0; step < STEPS; step += 1) {

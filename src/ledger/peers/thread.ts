@@ -129,9 +129,9 @@ class MirrorsThread {
     currentMs: number | null,
   ): Promise<PeerState['error']> {
     const { serverId } = peer
+    // First: the other side may be the one that cannot be heard. What it refuses is no reason not to listen.
+    const pushing = await pusher?.push().then(() => null, shown)
     try {
-      // First: the other side may be the one that cannot be heard.
-      await pusher?.push()
       await this.#inTurn(peer, (mirror) =>
         pull(mirror, this.#source(peer, serverId), () => {
           this.#send({ stored: serverId })
@@ -139,7 +139,7 @@ class MirrorsThread {
         }),
       )
       this.#send({ stored: serverId })
-      return null
+      return pushing ?? null
     } catch (error) {
       return shown(error)
     }
