@@ -87,7 +87,7 @@ function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
   for (const { host, service } of all(scene)) {
     for (const { serverId, url, blocks, ofBlocks, error } of service?.mirrors.peers() ?? []) {
       if (serverId !== identity.serverId) continue
-      const state = `${blocks} of ${ofBlocks}, error ${error?.code ?? null}`
+      const state = `${blocks} of ${ofBlocks}, error ${error?.code ?? null} ${error?.message ?? ''}`
       scene.world.note(`${host} from ${url}: ${state}; it has ${ids.length}`)
     }
   }

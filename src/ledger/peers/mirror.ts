@@ -118,8 +118,8 @@ export class Mirror {
   }
 
   /**
-   * Believes `head` when it continues the ones before. A smaller one is old and no fault; what
-   * contradicts is kept as evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
+   * Believes `head` when it continues the ones before, or they continue it. What contradicts is kept as
+   * evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
    */
   async follow(head: SignedHead, prove: Prove): Promise<void> {
     const seen = this.#seen
@@ -129,9 +129,11 @@ export class Mirror {
       if (head.size === this.size) this.#keepCheckpoint(head)
     } else if (seen !== null && head.size === seen.size) {
       if (!equalBytes(seen.root, head.root)) throw this.contradicted(head, 'one size, two roots')
-    } else if (seen !== null && head.size > seen.size) {
-      const proof = await prove(seen.size, head.size)
-      if (!verifyConsistency(nodeSha256, seen, head, proof)) throw unproven(seen.size, head.size)
+    } else if (seen !== null) {
+      // Also a smaller one: blocks are only taken that the newest one has, or they could not accuse.
+      const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
+      const proof = await prove(from.size, to.size)
+      if (!verifyConsistency(nodeSha256, from, to, proof)) throw unproven(from.size, to.size)
     }
     this.#refuseFrozen()
     if (head.size > (seen?.size ?? -1)) {
@@ -175,6 +177,12 @@ export class Mirror {
       'MIRROR_FROZEN',
       `the key of ${head.origin} has signed two histories: ${what}`,
     )
+  }
+
+  /** Heads of the log that every other signed one must continue: of what is stored, and the newest seen. */
+  async known(): Promise<{ readonly size: number; readonly root: Uint8Array }[]> {
+    const stored = { size: this.size, root: await this.rootAt(this.size) }
+    return this.#seen === null ? [stored] : [stored, this.#seen]
   }
 
   /** The root of the log of the first `size` blocks, which are stored. */
