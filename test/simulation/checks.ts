@@ -89,7 +89,8 @@ async function checkEvidence(
     histories.push(signed.find((one) => one.note === note)?.ids ?? [])
   }
   const [one = [], other = []] = histories
-  if (fits(one, other)) world.fault(`${at.host} has evidence that shows nothing: ${evidence?.what}, ${notes.join(' ')}`)
+  if (fits(one, other))
+    world.fault(`${at.host} has evidence that shows nothing: ${evidence?.what}, ${notes.join(' ')}`)
 }
 
 /** Every acknowledged write is there, but those that went with a disk and that nobody else had. */

@@ -5,7 +5,7 @@ import { type Counts, check } from './checks.ts'
 import { heal } from './heal.ts'
 import { Network } from './network.ts'
 import { all, type Kind, sceneOf } from './scene.ts'
-import { allClosed } from './simulated-node.ts'
+import type { Surroundings } from './simulated-node.ts'
 import { trouble } from './trouble.ts'
 import { World } from './world.ts'
 
@@ -19,11 +19,21 @@ export interface Outcome {
   readonly counts: Counts
 }
 
-/** Runs the world of `seed` from its beginning to its end. */
-export async function runSeed(seed: number): Promise<Outcome> {
+/** Runs the world of `seed` from its beginning to its end; `disks` as in `Surroundings`. */
+export async function runSeed(
+  seed: number,
+  disks: Surroundings['disks'] = 'honest',
+): Promise<Outcome> {
   const world = new World(seed)
   const base = baseFolder()
-  const scene = sceneOf(world, new Network(world), base)
+  const scene = sceneOf({
+    world,
+    network: new Network(world),
+    base,
+    disks,
+    signed: [],
+    closing: [],
+  })
   try {
     await trouble(scene)
     await heal(scene)
@@ -31,8 +41,8 @@ export async function runSeed(seed: number): Promise<Outcome> {
     const { faults, trace, traceHash } = world
     return { kind: scene.kind, faults, trace, traceHash, counts }
   } finally {
-    for (const node of all(scene)) node.cutOff()
-    await allClosed()
+    await Promise.all(all(scene).map((node) => node.end()))
+    await Promise.all(scene.closing)
     rmSync(base, { recursive: true, force: true })
   }
 }

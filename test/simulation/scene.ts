@@ -1,7 +1,5 @@
 import type { Peer } from '../../src/ledger/index.ts'
-import type { Network } from './network.ts'
 import { identityOf, SimulatedNode, type Surroundings } from './simulated-node.ts'
-import type { World } from './world.ts'
 
 /** What is done to a world, beside what networks, disks and power do anyway. */
 export type Kind = 'network' | 'old store' | 'old disk' | 'copied key' | 'lies'
@@ -33,10 +31,10 @@ export interface Scene extends Surroundings {
   readonly restored: Set<SimulatedNode>
 }
 
-/** The scene that the seed of `world` gives. */
-export function sceneOf(world: World, network: Network, base: string): Scene {
+/** The scene that the seed of the world gives. */
+export function sceneOf(around: Surroundings): Scene {
+  const { world, network } = around
   const kind = world.one(KINDS)
-  const around: Surroundings = { world, network, base, signed: [] }
   const nodes = HOSTS.map((host) => new SimulatedNode(around, host, identityOf(world)))
   const victim = world.one(nodes)
   const scene: Scene = {
@@ -81,6 +79,6 @@ function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Pe
 }
 
 /** The address of a host. */
-export function urlOf(host: string): string {
+function urlOf(host: string): string {
   return `http://${host}`
 }

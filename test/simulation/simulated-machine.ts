@@ -16,6 +16,8 @@ export interface Owner {
   stored(height: number, id: string): void
   /** How likely a commit finds no room. */
   fullness(): number
+  /** Whether the disk says that it has stored before it has. */
+  readonly isHasty: boolean
 }
 
 /** The machine of one run of a node: it is there until the run is cut off. */
@@ -81,8 +83,11 @@ export class SimulatedMachine implements Machine {
     const slow: Pick<Store, 'append' | 'together'> = {
       append: async (block, effects, answers) => {
         if (isTogether) return store.append(block, effects, answers)
-        await commit(() => store.append(block, effects, answers))
-        this.#owner.stored(block.height, block.id)
+        const stored = commit(() => store.append(block, effects, answers)).then(() =>
+          this.#owner.stored(block.height, block.id),
+        )
+        if (this.#owner.isHasty) return
+        await stored
         await this.#disk()
       },
       together: async (appends) => {

@@ -25,7 +25,7 @@ import { SimulatedMachine } from './simulated-machine.ts'
 import type { World } from './world.ts'
 
 /** Between two rounds with a peer. */
-const INTERVAL_MS = 2_000
+const INTERVAL_MS = 3_000
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 /** Where clients write. */
 export const DATABASE = 'd'
@@ -79,6 +79,10 @@ export interface Surroundings {
   /** Where their folders are. */
   readonly base: string
   readonly signed: SignedHistory[]
+  /** Hasty ones say that they have stored before they have: what the checks must find. */
+  readonly disks: 'honest' | 'hasty'
+  /** Runs that have ended and close their files. */
+  readonly closing: Promise<void>[]
 }
 
 /** A node that is started, cut off and started again, in a world. */
@@ -139,6 +143,7 @@ export class SimulatedNode {
         if (this.#run?.machine === machine) this.#ids.splice(height, this.#ids.length, id)
       },
       fullness: () => this.fullness,
+      isHasty: this.#around.disks === 'hasty',
     })
     const opening = openLedger({
       folder: this.#folder,
@@ -181,10 +186,19 @@ export class SimulatedNode {
     this.#around.world.note(`${this.host} is cut off`)
     // What the run that was cut off does from now on, closing its files, it does to the other folder.
     this.#folder = this.snapshot()
+    void this.end()
+  }
+
+  /** Ends the run. Resolves when its files are closed. */
+  end(): Promise<void> {
+    const run = this.#run
+    if (run === null) return Promise.resolve()
     this.#around.network.leave(this.host)
     this.#run = null
     run.machine.end()
-    closed.push(run.opening.then((ledger) => ledger.close()).catch(() => {}))
+    const closing = run.opening.then((ledger) => ledger.close()).catch(() => {})
+    this.#around.closing.push(closing)
+    return closing
   }
 
   /** Puts an older state of the disk in, all of it or the files of the store; not while it runs. */
@@ -284,14 +298,6 @@ export class SimulatedNode {
     this.#folders += 1
     return join(this.#around.base, `${this.host}-${this.#folders}`)
   }
-}
-
-/** Runs that were cut off and are being closed. */
-const closed: Promise<void>[] = []
-
-/** Resolves when the files of all runs that were cut off are closed. */
-export async function allClosed(): Promise<void> {
-  await Promise.all(closed.splice(0))
 }
 
 /** The ids of the blocks of the store in `folder`, by height; none where there is no store. */

@@ -129,7 +129,7 @@ export class World implements Schedule {
 }
 
 /** A turn of the event loop. */
-export function turn(): Promise<void> {
+function turn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })
