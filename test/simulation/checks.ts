@@ -109,7 +109,8 @@ async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<voi
       const isKept = height < putBack.blocks || (height < putBack.mirrored && !isForked)
       if (!isKept) continue
     } else if (isVictim && restored.has(node)) continue
-    if ((await service.readItem(DATABASE, id)) === null) lost.push(id)
+    const item = await service.readItem(DATABASE, id).catch(() => null)
+    if (item === null) lost.push(id)
   }
   if (lost.length > 0) world.fault(`${host} has lost what it acknowledged: ${lost.join(' ')}`)
 }

@@ -86,7 +86,11 @@ export class SimulatedMachine implements Machine {
         const stored = commit(() => store.append(block, effects, answers)).then(() =>
           this.#owner.stored(block.height, block.id),
         )
-        if (this.#owner.isHasty) return
+        if (this.#owner.isHasty) {
+          // Nobody is told any more when it goes wrong.
+          stored.catch(() => {})
+          return
+        }
         await stored
         await this.#disk()
       },
