@@ -246,6 +246,7 @@ export class SimulatedNode {
       return true
     } catch (error) {
       world.note(`${this.host} is not restored: ${String(error)}`)
+      this.refusal = error instanceof CodedError ? String(error.code) : String(error)
       return false
     }
   }
