@@ -55,11 +55,11 @@ class MirrorsThread {
     this.#following = new Map()
     const firsts: Promise<void>[] = []
     for (const peer of peers) {
-      // Its node pushes it.
-      if (peer.url === null) continue
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
       const round = before.get(name) ?? { stopped: false }
-      if (!before.delete(name)) firsts.push(this.#rounds(peer, round))
+      const isNew = !before.delete(name)
+      // Without an address its node pushes it; how far that is can be told.
+      if (isNew) firsts.push(peer.url === null ? this.#tell(peer) : this.#rounds(peer, round))
       this.#following.set(name, round)
     }
     for (const round of before.values()) round.stopped = true
@@ -120,6 +120,11 @@ class MirrorsThread {
       this.#machine.schedule.after(restMs, () => void next())
     }
     void next()
+  }
+
+  async #tell(peer: KnownPeer): Promise<void> {
+    await this.#shared(peer).mirror.catch(() => null)
+    await this.#report(peer, null, null)
   }
 
   /** One round; its error, or null. */
