@@ -10,6 +10,7 @@ import {
   serverIdOf,
   verifierKeyText,
 } from '../../src/chain/index.ts'
+import type { Outbound } from '../../src/http/index.ts'
 import {
   HttpSource,
   type LedgerService,
@@ -227,7 +228,7 @@ export class SimulatedNode {
     world.note(`${this.host} is restored from ${from}`)
     this.removeStore()
     const call = network.call.bind(network, 'operator')
-    const outbound: NonNullable<ConstructorParameters<typeof HttpSource>[0]['outbound']> = {
+    const outbound: Outbound = {
       get: (url, headers, policy) =>
         call({ method: 'GET', url, headers, body: null, policy }, () => false),
       post: () => Promise.reject(new Error('a restore only reads')),
