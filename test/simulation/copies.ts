@@ -9,7 +9,6 @@ import type { SimulatedNode } from './simulated-node.ts'
 /** A chain as a node keeps it. */
 export interface Copy {
   readonly at: SimulatedNode
-  readonly folder: string
   readonly isOwn: boolean
   /** The blocks with all that proves them, by height. */
   readonly texts: readonly string[]
@@ -27,7 +26,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
   const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
   const seenPath = join(folder, 'seen')
   const copy = {
-    ...{ at: node, folder, isOwn, evidence: evidenceIn(folder) },
+    ...{ at: node, isOwn, evidence: evidenceIn(folder) },
     seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
   }
   if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
