@@ -202,6 +202,45 @@ it('a node that was put back to an old state refuses to write, and restore heals
   await keeper.close()
 })
 
+it('a node whose pushes are refused still reads the chain of the other, and shows the refusal', async () => {
+  const options = { peers: PEERS, clock: systemClock }
+  const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const { serverId } = open.service
+  await open.send('POST', '/api/open')
+  await hidden.send('POST', '/api/hidden')
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
+  await until('it is read', async () => {
+    return (await chainAt(hidden, serverId)) === (await chainAt(open, serverId))
+  })
+  await until('the refusal is shown', async () => {
+    const { json } = await hidden.send('GET', '/api/config/peers')
+    return json.peers[0].state === 'failing' && json.peers[0].error.code === 'REPLY_REFUSED'
+  })
+  await Promise.all([open.close(), hidden.close()])
+})
+
+it('how far a chain was pushed is shown also after a restart, when nothing more is pushed', async () => {
+  const folder = temporaryFolder()
+  const options = { peers: PEERS, clock: systemClock }
+  const open = await startLedgerNode({ ...options, folder })
+  const hidden = await startLedgerNode(options)
+  const { serverId } = hidden.service
+  await hidden.send('POST', '/api/hidden')
+  await open.send('POST', '/api/config/peers', { vkey: hidden.service.log.verifierKey })
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  await hidden.send('POST', '/api/config/peers', peer)
+  await until('it is pushed', async () => {
+    return (await chainAt(open, serverId)) === (await chainAt(hidden, serverId))
+  })
+  await hidden.close()
+  await open.close()
+  const again = await startLedgerNode({ ...options, folder })
+  const { json } = await again.send('GET', '/api/config/peers')
+  expect(json.peers).toMatchObject([{ url: null, blocks: 1, lag: 0, error: null }])
+  await again.close()
+})
+
 it('a node that cannot be reached pushes its chain, and reads that of the other', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])

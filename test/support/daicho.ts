@@ -28,12 +28,18 @@ export interface Daicho {
   readonly ended: Promise<Ended>
 }
 
-/** Starts `daicho <args>` with nothing in its environment but `variables`. */
+/**
+ * Starts `daicho <args>` with nothing in its environment but `variables`; `via` is a program with
+ * arguments that becomes it.
+ */
 export function startDaicho(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
+  via: readonly string[] = [],
 ): Daicho {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...args], {
+  const flags = ['--disable-warning=ExperimentalWarning', MAIN, ...args]
+  const [program = process.execPath, ...more] = [...via, process.execPath, ...flags]
+  const child = spawn(program, more, {
     env: { ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
-import { outboundGet, outboundPost } from '../../http/index.ts'
+import type { Outbound } from '../../http/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { type AbsentContent, type ChainContents, PART_BYTES_MAX } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
@@ -25,6 +25,7 @@ export interface ContentPushOptions {
   readonly contents: ChainContents
   readonly signer: NodeSigner
   readonly clock: Clock
+  readonly outbound: Outbound
 }
 
 /**
@@ -75,7 +76,7 @@ export class ContentPush {
     const target = this.#target(`?${after}limit=${CONTENTS_PER_LOOK}`)
     const { signer } = this.#options
     const headers = signer.headers('GET', target, NO_BODY)
-    const reply = await outboundGet(target, headers, this.#policy)
+    const reply = await this.#options.outbound.get(target, headers, this.#policy)
     const { absent, after: upTo, more } = membersOf(reply.body)
     if (reply.status !== 200) throw refused(target, reply)
     const contents = Array.isArray(absent) ? absent.map(absentIn) : [null]
@@ -125,7 +126,7 @@ export class ContentPush {
       ...this.#options.signer.headers('POST', target, part),
       'content-type': 'application/octet-stream',
     }
-    const reply = await outboundPost(target, headers, part, this.#policy)
+    const reply = await this.#options.outbound.post(target, headers, part, this.#policy)
     const { size, code } = membersOf(reply.body)
     if (reply.status === 200 && typeof size === 'number') return size
     if (typeof code === 'string' && /^CONTENT_/.test(code)) return null

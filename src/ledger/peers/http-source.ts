@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { HASH_BYTES, tilePath } from '../../chain/index.ts'
-import { OutboundError, outboundGet } from '../../http/index.ts'
+import { type Outbound, OutboundError, systemOutbound } from '../../http/index.ts'
 import type { ContentSource } from './content-pull.ts'
 import { PeerError } from './errors.ts'
 import type { BlockPage, ChainSource } from './pull.ts'
@@ -17,6 +17,8 @@ export interface SourceOptions {
   readonly allowPrivate: boolean
   /** Signs each request, for nodes that ask for tokens and know this one; absent, none is signed. */
   readonly signer?: NodeSigner
+  /** The network as it is when absent. */
+  readonly outbound?: Outbound
   /** For one reply, milliseconds; 30 s when absent. */
   readonly timeoutMs?: number
 }
@@ -103,11 +105,17 @@ export class HttpSource implements ChainSource, ContentSource {
   }
 
   #ask(path: string, headers: Readonly<Record<string, string>>, bodyBytesMax: number) {
-    const { url, allowPrivate, signer, timeoutMs = TIMEOUT_MS } = this.#options
+    const {
+      url,
+      allowPrivate,
+      signer,
+      timeoutMs = TIMEOUT_MS,
+      outbound = systemOutbound,
+    } = this.#options
     const target = new URL(path, url)
     const signed = signer?.headers('GET', target, NO_BODY)
     const policy = { schemes: ['https:', 'http:'] as const, allowPrivate, timeoutMs, bodyBytesMax }
-    return outboundGet(target, { ...headers, ...signed }, policy)
+    return outbound.get(target, { ...headers, ...signed }, policy)
   }
 }
 

@@ -21,8 +21,9 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { Contents, EffectError, openStore, type Store } from '../../storage/index.ts'
+import { Contents, EffectError, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine } from '../machine.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
@@ -53,6 +54,8 @@ export interface MirrorOptions {
   readonly contentsFolder?: string
   /** The most bytes of one of them; no bound of its own when absent. */
   readonly contentBytesMax?: number
+  /** Absent: as it is. */
+  readonly machine?: Pick<Machine, 'openStore'>
 }
 
 /**
@@ -90,9 +93,9 @@ export class Mirror {
 
   /** Errors: StoreError; ProofError when a file of it was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
-    const { folder, serverId, durable } = options
+    const { folder, serverId, durable, machine = systemMachine } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = openStore({ folder, serverId, durable })
+    const store = machine.openStore({ folder, serverId, durable })
     try {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
@@ -125,12 +128,14 @@ export class Mirror {
 
   /** The head that `note` is, signed by the key of the chain. Errors: ProofError. */
   async opened(note: string): Promise<SignedHead> {
+    // Most rounds bring the same again.
+    if (this.#seen?.note === note) return this.#seen
     return { ...(await openCheckpoint(nodeCrypto, this.#options.key, note)), note }
   }
 
   /**
-   * Believes `head` when it continues the ones before. A smaller one is old and no fault; what
-   * contradicts is kept as evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
+   * Believes `head` when it continues the ones before, or they continue it. What contradicts is kept as
+   * evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
    */
   async follow(head: SignedHead, prove: Prove): Promise<void> {
     const seen = this.#seen
@@ -140,9 +145,11 @@ export class Mirror {
       if (head.size === this.size) this.#keepCheckpoint(head)
     } else if (seen !== null && head.size === seen.size) {
       if (!equalBytes(seen.root, head.root)) throw this.contradicted(head, 'one size, two roots')
-    } else if (seen !== null && head.size > seen.size) {
-      const proof = await prove(seen.size, head.size)
-      if (!verifyConsistency(nodeSha256, seen, head, proof)) throw unproven(seen.size, head.size)
+    } else if (seen !== null) {
+      // Also a smaller one: blocks are only taken that the newest one has, or they could not accuse.
+      const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
+      const proof = await prove(from.size, to.size)
+      if (!verifyConsistency(nodeSha256, from, to, proof)) throw unproven(from.size, to.size)
     }
     this.#refuseFrozen()
     if (head.size > (seen?.size ?? -1)) {
@@ -186,6 +193,12 @@ export class Mirror {
       'MIRROR_FROZEN',
       `the key of ${head.origin} has signed two histories: ${what}`,
     )
+  }
+
+  /** Heads of the log that every other signed one must continue: of what is stored, and the newest seen. */
+  async known(): Promise<{ readonly size: number; readonly root: Uint8Array }[]> {
+    const stored = { size: this.size, root: await this.rootAt(this.size) }
+    return this.#seen === null ? [stored] : [stored, this.#seen]
   }
 
   /** The root of the log of the first `size` blocks, which are stored. */

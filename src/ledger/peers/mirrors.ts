@@ -1,12 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import { Contents, openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
+import type { Machine, Thread } from '../machine.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn } from './evidence.ts'
@@ -54,13 +54,14 @@ export class Mirrors {
   readonly #start: MirrorsStart
   readonly #list: PeerList
   readonly #ownServerId: number
+  readonly #machine: Machine
   readonly #states = new Map<string, PeerState>()
   readonly #kept = new Map<number, Kept>()
   /** Pushes that the thread has, by number. */
   readonly #pushes = new Map<number, (answer: PushAnswer) => void>()
   #pushCount = 0
-  #worker: Worker | null = null
-  #restart: NodeJS.Timeout | null = null
+  #worker: Thread | null = null
+  #forgetRestart: () => void = () => {}
   #closing = false
   #asked: () => void = () => {}
 
@@ -71,9 +72,14 @@ export class Mirrors {
   /** The contents of the node's own attachments. */
   readonly #ownContents: ChainContents
 
-  constructor(start: MirrorsStart, list: PeerList, ownContents: ChainContents) {
+  constructor(
+    start: MirrorsStart,
+    list: PeerList,
+    { ownContents, machine }: { ownContents: ChainContents; machine: Machine },
+  ) {
     this.#start = start
     this.#ownContents = ownContents
+    this.#machine = machine
     this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
@@ -91,9 +97,9 @@ export class Mirrors {
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ASK_MS)
+      const forget = this.#machine.schedule.after(ASK_MS, resolve)
       this.#asked = () => {
-        clearTimeout(timer)
+        forget()
         resolve()
       }
       this.#tell()
@@ -175,7 +181,7 @@ export class Mirrors {
   /** Ends the thread, which lets go of its stores. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#restart !== null) clearTimeout(this.#restart)
+    this.#forgetRestart()
     for (const { reader } of this.#kept.values()) await reader.close()
     const worker = this.#worker
     if (worker === null) return
@@ -195,10 +201,11 @@ export class Mirrors {
     this.#worker?.postMessage(message)
   }
 
-  #startWorker(): Worker {
+  #startWorker(): Thread {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const worker = this.#machine.startThread(program, {
       name: 'mirrors',
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
@@ -222,8 +229,7 @@ export class Mirrors {
       this.#states.set(name, { ...state, error })
     }
     if (this.#closing) return
-    this.#restart = setTimeout(() => this.#tell(), RESTART_MS)
-    this.#restart.unref()
+    this.#forgetRestart = this.#machine.schedule.after(RESTART_MS, () => this.#tell())
   }
 
   #receive(message: FromMirrors): void {

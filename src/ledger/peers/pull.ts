@@ -55,7 +55,7 @@ export async function pull(
   } catch (error) {
     const isDoubtful = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
     if (!isDoubtful || !(await isFork(mirror, source, head))) throw error
-    throw mirror.contradicted(head, `not both begin with the same ${mirror.size} blocks`)
+    throw mirror.contradicted(head, 'the logs of the two do not begin with the same blocks')
   }
 }
 
@@ -84,13 +84,13 @@ async function takeAll(
 }
 
 /**
- * Whether the log that `head` signs is one that does not begin with the blocks of the mirror: all its
- * leaves, which give its root, give another one at the mirror's size. A source that only lies cannot
- * show that. Errors: none; what is not shown is not so.
+ * Whether the log that `head` signs is one that does not begin as what the mirror knows: all its leaves,
+ * which give its root, give another one at the size of the mirror or of the newest head that was seen. A
+ * source that only lies cannot show that. Errors: none; what is not shown is not so.
  */
 async function isFork(mirror: Mirror, source: ChainSource, head: SignedHead): Promise<boolean> {
-  const { size } = mirror
-  if (size === 0 || head.size < size || head.size > FORK_BLOCKS_MAX) return false
+  const known = (await mirror.known()).filter(({ size }) => size > 0 && size <= head.size)
+  if (known.length === 0 || head.size > FORK_BLOCKS_MAX) return false
   let frontier: Frontier = { size: 0, peaks: [] }
   let differs = false
   try {
@@ -100,8 +100,10 @@ async function isFork(mirror: Mirror, source: ChainSource, head: SignedHead): Pr
       for (let at = 0; at < width; at += 1) {
         const leaf = tile.slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
         frontier = grown(nodeSha256, frontier, leaf).frontier
-        if (frontier.size !== size) continue
-        differs = !equalBytes(rootOf(nodeSha256, frontier), await mirror.rootAt(size))
+        const { size } = frontier
+        differs ||= known.some((one) => {
+          return one.size === size && !equalBytes(rootOf(nodeSha256, frontier), one.root)
+        })
       }
     }
   } catch {

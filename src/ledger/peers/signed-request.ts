@@ -61,11 +61,17 @@ export class NodeSigner {
   readonly #keyId: string
   readonly #privateKey: KeyObject
   readonly #clock: Clock
+  readonly #random: (bytes: number) => Buffer
 
-  constructor(node: { serverId: number; privateKey: KeyObject }, clock: Clock) {
+  constructor(
+    node: { serverId: number; privateKey: KeyObject },
+    clock: Clock,
+    random: (bytes: number) => Buffer = randomBytes,
+  ) {
     this.#keyId = logOrigin(node.serverId)
     this.#privateKey = node.privateKey
     this.#clock = clock
+    this.#random = random
   }
 
   /** The headers that sign one request to `url` with `body`, which is empty where there is none. */
@@ -76,7 +82,7 @@ export class NodeSigner {
       keyId: this.#keyId,
       privateKey: this.#privateKey,
       nowMs: this.#clock.now(),
-      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+      nonce: this.#random(NONCE_BYTES).toString('base64url'),
     })
   }
 }

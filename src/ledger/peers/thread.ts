@@ -1,11 +1,10 @@
-import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../base/clock.ts'
+import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { Contents, openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import { Aside } from './aside.ts'
 import { ChainContents } from './chain-contents.ts'
 import { ContentPull } from './content-pull.ts'
@@ -36,7 +35,8 @@ interface Shared {
 
 class MirrorsThread {
   readonly #start: MirrorsStart
-  readonly #port: MessagePort
+  readonly #port: ThreadPort
+  readonly #machine: Machine
   readonly #own: OwnChain
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, Shared>()
@@ -46,14 +46,19 @@ class MirrorsThread {
   /** Whoever waits for a signed head of the own chain. */
   #wanting: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, port: MessagePort) {
+  constructor(start: MirrorsStart, port: ThreadPort, machine: Machine) {
     this.#start = start
     this.#port = port
+    this.#machine = machine
     const { key, serverId } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
     const checkpoint = () => this.#ownCheckpoint()
     this.#own = { key, store, folder: start.folder, checkpoint }
-    this.#signer = new NodeSigner({ serverId, privateKey: start.privateKey }, systemClock)
+    this.#signer = new NodeSigner(
+      { serverId, privateKey: start.privateKey },
+      machine.clock,
+      machine.random,
+    )
   }
 
   /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
@@ -62,11 +67,11 @@ class MirrorsThread {
     this.#following = new Map()
     const firsts: Promise<void>[] = []
     for (const peer of peers) {
-      // Its node pushes it.
-      if (peer.url === null) continue
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
       const round = before.get(name) ?? { stopped: false }
-      if (!before.delete(name)) firsts.push(this.#rounds(peer, round))
+      const isNew = !before.delete(name)
+      // Without an address its node pushes it; how far that is can be told.
+      if (isNew) firsts.push(peer.url === null ? this.#tell(peer) : this.#rounds(peer, round))
       this.#following.set(name, round)
     }
     for (const round of before.values()) round.stopped = true
@@ -90,7 +95,7 @@ class MirrorsThread {
     } catch (thrown) {
       error = shown(thrown)
     }
-    const currentMs = error === null ? systemClock.now() : null
+    const currentMs = error === null ? this.#machine.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
     this.#send({ pushed: push, answer: { to: { size, seen }, arrived: 0, error } })
   }
@@ -120,8 +125,6 @@ class MirrorsThread {
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
     await this.#own.store.close()
-    // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
-    process.exit()
   }
 
   #send(message: FromMirrors): void {
@@ -133,7 +136,7 @@ class MirrorsThread {
     const { intervalMs } = this.#start
     await this.#askOwn(peer)
     const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
-    const contents = new ContentPull(this.#source(peer, peer.serverId), systemClock)
+    const contents = new ContentPull(this.#source(peer, peer.serverId), this.#machine.clock)
     const isStopped = () => round.stopped
     const asides = [
       new Aside(async () => {
@@ -150,7 +153,7 @@ class MirrorsThread {
       if (round.stopped) return
       let error = await this.#round(peer, pusher, currentMs)
       if (round.stopped) return
-      if (error === null) currentMs = systemClock.now()
+      if (error === null) currentMs = this.#machine.clock.now()
       restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
       for (const aside of asides) {
         if (error === null && aside.error !== null) error = shown(aside.error)
@@ -158,9 +161,14 @@ class MirrorsThread {
       }
       await this.#report(peer, { currentMs, error, absent: contents.absent })
       await this.#askOwn(peer)
-      setTimeout(() => void next(), restMs)
+      this.#machine.schedule.after(restMs, () => void next())
     }
     void next()
+  }
+
+  async #tell(peer: KnownPeer): Promise<void> {
+    await this.#shared(peer).mirror.catch(() => null)
+    await this.#report(peer, { currentMs: null, error: null })
   }
 
   /** One round; its error, or null. */
@@ -170,9 +178,9 @@ class MirrorsThread {
     currentMs: number | null,
   ): Promise<PeerState['error']> {
     const { serverId } = peer
+    // First: the other side may be the one that cannot be heard. What it refuses is no reason not to listen.
+    const pushing = await pusher?.push().then(() => null, shown)
     try {
-      // First: the other side may be the one that cannot be heard.
-      await pusher?.push()
       await this.#inTurn(peer, (mirror) =>
         pull(mirror, this.#source(peer, serverId), () => {
           this.#send({ stored: serverId })
@@ -180,7 +188,7 @@ class MirrorsThread {
         }),
       )
       this.#send({ stored: serverId })
-      return null
+      return pushing ?? null
     } catch (error) {
       return shown(error)
     }
@@ -198,7 +206,8 @@ class MirrorsThread {
   #pusher(url: string): Pusher {
     const { allowPrivate } = this.#start
     const { store, checkpoint } = this.#own
-    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer })
+    const machine = this.#machine
+    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer, machine })
   }
 
   /** A signed head of the own chain, which the node's main thread gives; null when there is none now. */
@@ -215,8 +224,16 @@ class MirrorsThread {
     // Only read here.
     const files = new Contents(folder, store.attachments, false)
     const contents = new ChainContents(store.attachments, files, contentBytesMax)
-    const clock = systemClock
-    return new ContentPush({ url, allowPrivate, store, contents, signer: this.#signer, clock })
+    const { clock, outbound } = this.#machine
+    return new ContentPush({
+      url,
+      allowPrivate,
+      store,
+      contents,
+      signer: this.#signer,
+      clock,
+      outbound,
+    })
   }
 
   async #report(
@@ -242,7 +259,9 @@ class MirrorsThread {
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
     const { allowPrivate } = this.#start
-    return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer: this.#signer })
+    const { outbound } = this.#machine
+    const signer = this.#signer
+    return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer, outbound })
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): Shared {
@@ -253,7 +272,8 @@ class MirrorsThread {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
     const { lasting: durable, contentBytesMax } = this.#start
-    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax })
+    const machine = this.#machine
+    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax, machine })
     const shared = { mirror, turn: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
     // A disk that was full may have room the next time.
@@ -271,10 +291,16 @@ function shown(error: unknown): { code: string; message: string } {
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 
-function run(start: MirrorsStart, port: MessagePort): void {
-  const thread = new MirrorsThread(start, port)
+/** Does what the messages at `port` say, until one of them closes it; then `end` ends the thread. */
+export function serveMirrors(
+  start: MirrorsStart,
+  port: ThreadPort,
+  machine: Machine,
+  end: () => void,
+): void {
+  const thread = new MirrorsThread(start, port, machine)
   port.on('message', (message: ToMirrors) => {
-    if ('close' in message) void thread.close()
+    if ('close' in message) void thread.close().then(end)
     else if ('push' in message) takePushed(thread, message)
     else if ('checkpoint' in message) thread.answer(message.checkpoint)
     else void thread.follow(message.peers.map(knownPeer))
@@ -290,5 +316,7 @@ function takePushed(
     : thread.takePart(push, vkey, { ...part, body }))
 }
 
-assert(parentPort !== null)
-run(workerData as MirrorsStart, parentPort)
+if (parentPort !== null) {
+  // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
+  serveMirrors(workerData as MirrorsStart, parentPort, systemMachine, () => process.exit())
+}
