@@ -24,8 +24,11 @@ const PAGE_BYTES = 65_536
 const FIRST_PAGES = 256
 /** What a guest's own calls may take of the stack. */
 const STACK_BYTES = 512 * 1024
-/** The copy is rounded up to whole pieces of this size. */
+/** The memory is looked through in pieces of this size. */
 const PIECE_BYTES = 4_096
+const ZEROS = Buffer.alloc(PIECE_BYTES)
+/** What is copied of a run of zeros although it is taken for the stack. */
+const MARGIN_BYTES = 65_536
 
 /** What a guest answers: JSON text, or how it failed. */
 export type GuestAnswer =
@@ -78,7 +81,7 @@ export class Guest {
   readonly #memory: WasmMemory
   readonly #context: QuickJSContext
   readonly #runtime: QuickJSRuntime
-  readonly #booted: UsedPart
+  readonly #booted: readonly UsedPart[]
   readonly #clock: () => number
   readonly #limit: { untilMs: number }
   readonly #bootedBytes: number
@@ -100,7 +103,7 @@ export class Guest {
     this.#clock = clock
     this.#limit = limit
     this.#bootedBytes = memory.buffer.byteLength
-    this.#booted = usedPart(memory)
+    this.#booted = usedParts(memory)
   }
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
@@ -139,7 +142,8 @@ export class Guest {
    */
   call(request: string, deadlineMs: number): GuestAnswer {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
-    new Uint8Array(this.#memory.buffer).set(this.#booted.bytes, this.#booted.from)
+    const memory = new Uint8Array(this.#memory.buffer)
+    for (const { from, bytes } of this.#booted) memory.set(bytes, from)
     this.#limit.untilMs = this.#clock() + deadlineMs
     try {
       return this.#call(request)
@@ -199,14 +203,28 @@ function loaded(context: QuickJSContext, { name, text }: Script): QuickJSHandle 
 }
 
 /**
- * A copy of the memory from its first byte that is not zero to its last. In front of it lies the part
- * of the stack that loading the scripts did not reach, and between calls nothing on the stack counts.
+ * A copy of all that the engine has in memory: what it was compiled with, then its heap up to the last
+ * piece that holds something. Between the two lies its stack, which is longer than both together. The
+ * part of it that loading the scripts did not reach is the longest run of zeros there is, and is left
+ * out: between calls nothing on the stack counts. What lies in front of the stack may end in zeros
+ * that do count, so the run begins `MARGIN_BYTES` late.
  */
-function usedPart(memory: WasmMemory): UsedPart {
+function usedParts(memory: WasmMemory): UsedPart[] {
   const all = new Uint8Array(memory.buffer)
-  const from = all.findIndex((byte) => byte !== 0)
-  const last = all.findLastIndex((byte) => byte !== 0)
-  return { from, bytes: all.slice(from, Math.ceil((last + 1) / PIECE_BYTES) * PIECE_BYTES) }
+  const isUsed = (at: number) => Buffer.compare(all.subarray(at, at + PIECE_BYTES), ZEROS) !== 0
+  let end = 0
+  const gap = { from: 0, to: 0 }
+  for (let at = 0; at < all.length; at += PIECE_BYTES) {
+    if (!isUsed(at)) continue
+    if (at - end > gap.to - gap.from) Object.assign(gap, { from: end, to: at })
+    end = at + PIECE_BYTES
+  }
+  const front = Math.min(gap.from + MARGIN_BYTES, gap.to)
+  return [partOf(all, 0, front), partOf(all, gap.to, end)]
+}
+
+function partOf(all: Uint8Array, from: number, to: number): UsedPart {
+  return { from, bytes: all.slice(from, to) }
 }
 
 interface UsedPart {
