@@ -136,7 +136,7 @@ class Replay {
     const workplace = {
       definition,
       control: new AccessControl(definition.rules),
-      database: this.#state,
+      state: this.#state,
       scripts: this.#scripts,
       log: () => {},
     }

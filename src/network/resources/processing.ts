@@ -21,7 +21,6 @@ import type { TransactionRecord } from './transaction-record.ts'
 export interface Workplace {
   readonly definition: NetworkDefinition
   readonly control: AccessControl
-  readonly database: ResourceReader
   readonly scripts: ScriptRunner
   /** Takes what processors say to the console. */
   readonly log: (level: string, text: string) => void
@@ -44,14 +43,17 @@ export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefi
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(
-  workplace: Workplace,
+  workplace: Workplace & {
+    /** What the transaction starts from. */
+    readonly state: ResourceReader
+  },
   processors: readonly string[],
   transaction: TransactionRecord,
   caller: Caller,
 ): Promise<Processed> {
-  const { definition, control, database, scripts, log } = workplace
+  const { definition, control, state, scripts, log } = workplace
   const { model, queries } = definition
-  const overlay = new Overlay(database)
+  const overlay = new Overlay(state)
   const guard = { control, model, caller }
   const instances = { model, strictness: definition }
   const parts = { guard, transaction, overlay, instances, scripts, queries, log }
