@@ -214,7 +214,7 @@ export class BusinessNetwork {
       const { changes, events, returned } =
         processors.length === 0
           ? NOTHING_PROCESSED
-          : await process({ ...this.#parts, state: turn.state }, processors, transaction, caller)
+          : await process(this.#parts, { state: turn.state, processors, transaction, caller })
       const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
       if (!isRecorded(type)) return { reply, recorded: null }
       return { reply, recorded: await recorded(turn, transaction, caller, changes, { events }) }

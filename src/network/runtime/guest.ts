@@ -60,8 +60,8 @@ export interface GuestOptions {
   readonly program: Script
   /** Evaluated after the program, in order. */
   readonly scripts: readonly Script[]
-  /** The global function `host`, which is there for the program alone. */
-  readonly host: HostFunction
+  /** Global functions that are there for the program alone. */
+  readonly functions: Readonly<Record<'host' | 'tell', HostFunction>>
   /** The most memory that the guest and its engine may take, bytes. */
   readonly memoryBytes: number
   /** Milliseconds of a clock that never goes back. */
@@ -70,7 +70,7 @@ export interface GuestOptions {
 
 /**
  * JavaScript that nobody vouches for, in an engine that is compiled to WebAssembly: it reaches its own
- * memory and `host`, and nothing else.
+ * memory and the functions it is given, and nothing else.
  *
  * A guest is booted once. Then its memory is copied, and every call starts from that copy, so that
  * nothing one call leaves behind is seen by the next. The memory has a hard upper bound: it is the
@@ -108,7 +108,7 @@ export class Guest {
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
-    const { program, scripts, host, memoryBytes, nowMs } = options
+    const { program, scripts, functions, memoryBytes, nowMs } = options
     const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
@@ -120,13 +120,17 @@ export class Guest {
     // Set before the copy is made, because the engine notes in its memory that there is one.
     runtime.setInterruptHandler(() => nowMs() > limit.untilMs)
     const context = runtime.newContext()
-    const called = context.newFunction('host', (request) =>
-      context.newString(host(context.getString(request))),
-    )
-    context.setProp(context.global, 'host', called)
-    called.dispose()
+    for (const [name, answer] of Object.entries(functions)) {
+      const called = context.newFunction(name, (request) =>
+        context.newString(answer(context.getString(request))),
+      )
+      context.setProp(context.global, name, called)
+      called.dispose()
+    }
     const entry = loaded(context, program)
-    context.setProp(context.global, 'host', context.undefined)
+    for (const name of Object.keys(functions)) {
+      context.setProp(context.global, name, context.undefined)
+    }
     for (const script of scripts) loaded(context, script).dispose()
     return new Guest(memory, context, runtime, entry, nowMs, limit)
   }

@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and what
 // runs its processors.
 
-/* global MODEL, IDENTITIES, STATE, ask, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, IDENTITIES, STATE, ask, write, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -34,7 +34,7 @@ class Registry {
   }
   async addAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    ask('add', { resources: resources.map(jsonOf) })
+    write('add', { resources: resources.map(jsonOf) })
     for (const resource of resources) {
       IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
     }
@@ -44,7 +44,7 @@ class Registry {
   }
   async updateAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    ask('update', { resources: resources.map(jsonOf) })
+    write('update', { resources: resources.map(jsonOf) })
   }
   async remove(resource) {
     return this.removeAll([resource])
@@ -53,7 +53,7 @@ class Registry {
     const ids = resources.map((resource) =>
       typeof resource === 'object' ? resource.getIdentifier() : String(resource),
     )
-    ask('remove', { type: this.id, ids })
+    write('remove', { type: this.id, ids })
   }
   #mine(resource) {
     if (STATE.get(resource)?.type === this.id) return

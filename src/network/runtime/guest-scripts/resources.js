@@ -1,12 +1,12 @@
 // Runs inside a guest: what a resource is to the scripts of a network. The files of this folder are
 // the body of one function, in the order resources, processors, conditions, so that no name of theirs
-// meets one of the network's; its parameters are `MODEL` and `host`.
+// meets one of the network's; its parameters are `MODEL`, `host` and `tell`.
 //
 // Within one call, one identity is one object, whether it was read, queried, named by a relationship
 // or just made. Such an object knows its identity at once and fetches its content when that is first
 // asked for.
 
-/* global MODEL, host */
+/* global MODEL, host, tell */
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
@@ -14,6 +14,11 @@ Object.setPrototypeOf(MODEL, null)
 /** Asks the network; throws what it refuses. */
 function ask(what, fields) {
   return JSON.parse(host(JSON.stringify({ ask: what, ...fields })))
+}
+
+/** Tells the network of a write; what it refuses may be thrown by a later call. */
+function write(what, fields) {
+  tell(JSON.stringify({ ask: what, ...fields }))
 }
 
 const IDENTITIES = new Map()
