@@ -223,7 +223,7 @@ it('lets a processor go on after a refusal that it catches', async () => {
 it('a refusal of a write is thrown where it is made, whatever comes after it', async () => {
   const said: string[] = []
   const log = (_network: string, _level: string, text: string) => said.push(text)
-  const node = await gateway({ deploy: [definition], log })
+  const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })
   await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 't3' }])
   const run = async (code: string) => (await node.send('POST', '/api/Run', { code })).json
   const taken = `try { await (await things()).add(factory.newResource(NS, 'Thing', 'a')) }
@@ -244,7 +244,6 @@ it('a refusal of a write is thrown where it is made, whatever comes after it', a
   ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
   // What a run said that had to be repeated is not said twice.
   expect(said).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
-  expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
 })
 
 it('records transaction, historian and writes in one block, in this order', async () => {

@@ -31,7 +31,6 @@ import { missingReferences } from './references.ts'
 import { Resolver } from './resolve.ts'
 import { checkedReturn, isRecorded } from './returns.ts'
 import { historianTarget, type TransactionRecord } from './transaction-record.ts'
-import { Turns } from './turns.ts'
 
 /** What a request changed, and where that was recorded. */
 export interface Made extends Recorded {
@@ -58,11 +57,6 @@ export interface NetworkParts extends Workplace {
   readonly events: EventFeed
 }
 
-/** A turn to change the network; `release` lets the next one begin. */
-interface ChangeTurn extends Turn {
-  readonly release: () => void
-}
-
 /**
  * One deployed network: its resources, under its model and its access rules.
  *
@@ -74,7 +68,6 @@ interface ChangeTurn extends Turn {
  */
 export class BusinessNetwork {
   #parts: NetworkParts
-  readonly #turns = new Turns()
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
@@ -134,7 +127,7 @@ export class BusinessNetwork {
   async create(type: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
     const resources = resourcesOf(body, type, this.#judge)
     const values = resources.map(({ value }) => value)
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       const transaction = this.#registryTransaction('Add', type, { resources: values })
       const guard = this.#guard(caller, turn.state).within(transaction)
       await requireTransaction(guard, transaction)
@@ -166,7 +159,7 @@ export class BusinessNetwork {
     expects: RevisionTest,
     caller: Caller,
   ): Promise<Made> {
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       const guard = this.#guard(caller, turn.state)
       const before = await current(type, id, { expects, guard, state: turn.state })
       const resource = resourceOf(withId(next(objectIn(before.text)), type, id), type, this.#judge)
@@ -184,7 +177,7 @@ export class BusinessNetwork {
 
   /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
   remove(type: TypeDeclaration, id: string, expects: RevisionTest, caller: Caller): Promise<Made> {
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       const guard = this.#guard(caller, turn.state)
       const before = await current(type, id, { expects, guard, state: turn.state })
       const target = { type: type.qualifiedName, id }
@@ -204,7 +197,7 @@ export class BusinessNetwork {
    */
   submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Submitted> {
     const fields = submitted(given)
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
       const resource = resourceOf(draft.resource, type, this.#judge)
       const transaction = { ...draft, resource: resource.value }
@@ -230,7 +223,7 @@ export class BusinessNetwork {
     decide: (state: ResourceReader) => Promise<SystemTransaction>,
     caller: Caller,
   ): Promise<Made> {
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       const { fields, writes } = await decide(turn.state)
       const transaction = this.#parts.recorder.transaction(systemType(verb), fields)
       const guard = this.#guard(caller, turn.state).within(transaction)
@@ -274,7 +267,7 @@ export class BusinessNetwork {
     also: readonly Change[],
     next: Pick<NetworkParts, 'definition' | 'control' | 'scripts'>,
   ): Promise<void> {
-    return this.#change(async (turn) => {
+    return this.#parts.recorder.take(async (turn) => {
       await turn.durable
       const { database, recorder, scripts } = this.#parts
       const changes = await decide(database)
@@ -296,19 +289,6 @@ export class BusinessNetwork {
 
   get #judge() {
     return { model: this.#model, strictness: this.definition }
-  }
-
-  /** Whatever comes of `work`, it is told when all that it stands on is on the disk. */
-  #change<Result>(work: (turn: ChangeTurn) => Promise<Result>): Promise<Result> {
-    return this.#turns.take(async (release) => {
-      const turn = this.#parts.recorder.turn()
-      try {
-        return await work({ ...turn, release })
-      } finally {
-        release()
-        await turn.durable
-      }
-    })
   }
 
   #guard(caller: Caller, database: ResourceReader): Guard {
@@ -355,14 +335,14 @@ export interface SystemTransaction {
 }
 
 /** Records what `turn` decided; the next turn begins before that is on the disk. */
-function recorded(turn: ChangeTurn, ...what: Parameters<Turn['record']>): Promise<Recorded> {
+function recorded(turn: Turn, ...what: Parameters<Turn['record']>): Promise<Recorded> {
   const onDisk = turn.record(...what)
   turn.release()
   return onDisk
 }
 
 async function made(
-  turn: ChangeTurn,
+  turn: Turn,
   resources: readonly JsonObject[],
   ...what: Parameters<Turn['record']>
 ): Promise<Made> {

@@ -23,6 +23,7 @@ export class Group {
   readonly #unit: UnitOfWork[number][] = []
   readonly #written = Promise.withResolvers<Written>()
   #characters = 0
+  #size = 0
   #isOpen = true
 
   /** `below` is what the group before it leaves. */
@@ -30,6 +31,11 @@ export class Group {
     this.overlay = new Overlay(below)
     // Whoever waits for it learns of a failure; at times nobody waits.
     this.#written.promise.catch(() => {})
+  }
+
+  /** How many transactions it has. */
+  get size(): number {
+    return this.#size
   }
 
   /** Whether it is not being written yet. */
@@ -51,6 +57,7 @@ export class Group {
   /** Adds a transaction that comes to `changes`, recorded by `unit`; gives its place in the group. */
   add(unit: UnitOfWork, changes: readonly ResourceChange[], events: readonly JsonObject[]): number {
     const place = this.#unit.length
+    this.#size += 1
     this.#unit.push(...unit)
     this.#characters += charactersOf(unit)
     for (const change of changes) this.overlay.apply(change)

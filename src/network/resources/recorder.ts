@@ -13,6 +13,7 @@ import type { EventFeed } from './event-feed.ts'
 import { Group, type Recorded } from './group.ts'
 import { Overlay } from './overlay.ts'
 import { recordsOf, type TransactionRecord, transactionOf } from './transaction-record.ts'
+import { Turns } from './turns.ts'
 
 /** What is recorded beside a transaction and its writes. */
 export interface Beside {
@@ -23,6 +24,8 @@ export interface Beside {
 
 /** What one turn reads, and where what it decides goes. */
 export interface Turn {
+  /** Lets the next turn begin before `work` has ended. */
+  readonly release: () => void
   /** All that the turns before it left, also what is not on the disk yet. */
   readonly state: ResourceReader
   /** Resolves when all of `state` is on the disk. Errors: why it never will be. */
@@ -40,6 +43,13 @@ export interface Turn {
   ): Promise<Recorded>
 }
 
+/** A crowd is served in parts of this share, so that its members share waits for the disk. */
+const CROWD_SHARE = 0.4
+/** Fewer than this are no crowd: what they decide is written at once. */
+const CROWD_MIN = 8
+/** A group is held open no longer than this for more to come. */
+const HOLD_MS = 5
+
 /** Turns that stand on each other: when one of them is not recorded, none behind it is. */
 interface Line {
   broken: Error | null
@@ -49,7 +59,7 @@ interface Line {
  * Records what the turns of one network decide, in their order, and lets each go on from what the one
  * before it decided while that is still on its way to the disk. What is decided while a block is being
  * written is a group: it goes into the next block, as one unit of work. A lone transaction waits for
- * nobody and has a block for itself.
+ * nobody and has a block for itself; where many wait for their turn, a group is held open for a moment.
  *
  * When a group cannot be recorded, nothing that was decided behind it is: each of those stands on it.
  * The next turn starts from the ledger again.
@@ -61,6 +71,7 @@ export class Recorder {
   readonly #database: ResourceDatabase
   readonly #clock: Clock
   readonly #events: EventFeed
+  readonly #turns = new Turns()
   /** What records the network itself in front of its first change; null once that is done. */
   #deployment: readonly Change[] | null
   /** What is on the disk; with the deployment, as long as that is not. */
@@ -68,6 +79,8 @@ export class Recorder {
   /** Oldest first; the first of them is being written. */
   #groups: Group[] = []
   #line: Line = { broken: null }
+  /** Runs while the first group is held open. */
+  #hold: NodeJS.Timeout | null = null
 
   constructor(
     database: ResourceDatabase,
@@ -88,11 +101,27 @@ export class Recorder {
     return transactionOf(type, uuidV7(nowMs), nowMs, fields)
   }
 
-  /** What the turn that begins now works with. */
-  turn(): Turn {
+  /**
+   * Gives `work` its turn. Whatever comes of it, a refusal too, is told when all that it stands on is
+   * on the disk. Errors: NETWORK_BUSY; those of `work`; why what it stands on is void.
+   */
+  take<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result> {
+    return this.#turns.take(async (release) => {
+      const turn = this.#turn(release)
+      try {
+        return await work(turn)
+      } finally {
+        release()
+        await turn.durable
+      }
+    })
+  }
+
+  #turn(release: () => void): Turn {
     const line = this.#line
     const last = this.#groups.at(-1)
     return {
+      release,
       state: last?.overlay ?? this.#base,
       durable: last?.written ?? Promise.resolve(),
       record: (transaction, caller, writes, { events = [], also = [] } = {}) => {
@@ -104,7 +133,7 @@ export class Recorder {
         const unit = this.#database.prepare(changes, before)
         const group = this.#groupFor(unit)
         const position = group.add(unit, changes, events) + before.length
-        if (this.#groups.length === 1 && group.isOpen) this.#write(group)
+        this.#writeSoon()
         return group.recorded(position, writes.length > 0 ? position + 2 : position)
       },
     }
@@ -118,7 +147,18 @@ export class Recorder {
     return group
   }
 
+  /** Writes the first group, unless that is being done or enough others wait who may join it. */
+  #writeSoon(): void {
+    const [first] = this.#groups
+    if (first === undefined || !first.isOpen) return
+    const crowd = this.#turns.waiting + first.size
+    if (crowd < CROWD_MIN || first.size >= crowd * CROWD_SHARE || this.#groups.length > 1) {
+      this.#write(first)
+    } else this.#hold ??= setTimeout(() => this.#write(first), HOLD_MS)
+  }
+
   #write(group: Group): void {
+    this.#holdNoMore()
     this.#database.record(group.close()).then(
       (written) => this.#written(group, written),
       (error: unknown) => this.#break(error instanceof Error ? error : new Error(String(error))),
@@ -133,10 +173,16 @@ export class Recorder {
     next?.overlay.standOn(this.#base)
     this.#events.publish(written.height, group.events)
     group.settle(written)
-    if (next !== undefined) this.#write(next)
+    this.#writeSoon()
+  }
+
+  #holdNoMore(): void {
+    if (this.#hold !== null) clearTimeout(this.#hold)
+    this.#hold = null
   }
 
   #break(error: Error): void {
+    this.#holdNoMore()
     this.#line.broken = error
     this.#line = { broken: null }
     const groups = this.#groups
