@@ -126,6 +126,7 @@ it('a transaction is decided on what those before it left, while that is on its 
   first.store()
   const second = await next()
   expect(second.entries).toBe(2 * 3)
+  await made.work
   expect([all(), await owner(network), published]).toEqual([
     ['done', 'open', 'open', 'open'],
     'ann',
