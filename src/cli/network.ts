@@ -122,7 +122,8 @@ async function verify(names: readonly string[], { json }: HostFlags): Promise<vo
     const found = []
     for (const name of wanted) {
       const result = await networks.verify(name, (height) => {
-        if (height % BLOCKS_PER_LINE === 0) process.stderr.write(`${name}  block ${height}\n`)
+        if (height > 0 && height % BLOCKS_PER_LINE === 0)
+          process.stderr.write(`${name}  block ${height}\n`)
       })
       found.push({ name, ...result })
     }
