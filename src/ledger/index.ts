@@ -1,4 +1,5 @@
 export { positionText } from '../chain/index.ts'
+export type { Change, OwnDatabase, Written } from './change.ts'
 export type { PlacedEntry } from './changes/entry-iterator.ts'
 export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'
@@ -23,10 +24,5 @@ export {
   restoreChain,
 } from './peers/restore.ts'
 export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
-export type {
-  Change,
-  ChangesRange,
-  ItemListRange,
-  LedgerService,
-  Written,
-} from './service.ts'
+export type { ChangesRange, ItemListRange, LedgerService } from './service.ts'
+export type { UnitOfWork } from './unit-of-work.ts'

@@ -50,7 +50,7 @@ class PlacedNode {
         PEERS_ALLOW_PRIVATE: '1',
         PEERS_INTERVAL_MS: INTERVAL_MS,
       },
-      this.#networks.at(this.host),
+      { via: this.#networks.at(this.host) },
     )
     await this.#daicho.firstLine
     this.serverId = (await this.send('GET', '/api/serverid')).serverid
