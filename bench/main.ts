@@ -13,6 +13,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
     proofs: () => import('./proofs.ts'),
     gateway: () => import('./gateway.ts'),
     transactions: () => import('./transactions.ts'),
+    mesh: () => import('./mesh.ts'),
   }
 
 const [name, ...parts] = process.argv.slice(2)

@@ -74,7 +74,11 @@ async function trades(): Promise<void> {
 async function restores(): Promise<void> {
   const { model, scripts } = defaultNetwork()
   const nowMs = () => performance.now()
-  const options = { host: () => 'null', memoryBytes: 64 * 1024 * 1024, nowMs }
+  const options = {
+    functions: { host: () => 'null', tell: () => 'null' },
+    memoryBytes: 64 * 1024 * 1024,
+    nowMs,
+  }
   const guest = await Guest.boot({ ...guestScripts(model, scripts), ...options }, 2_000)
   const nothing = { variables: {}, participant: null, transaction: null, resources: [null] }
   const request = JSON.stringify({ condition: 'true', ...nothing })

@@ -1,10 +1,14 @@
 // Nodes that mirror each other's chains, over real HTTP.
+import { execFile } from 'node:child_process'
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { HttpSource, restoreChain } from '../src/ledger/index.ts'
+import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 
 const PEERS = { allowPrivate: true, intervalMs: 20 }
@@ -175,12 +179,15 @@ it('a node that was put back to an old state refuses to write, and restore heals
 
   // The key is what is kept of the folder.
   rmSync(join(old, 'ledger.db'))
-  const source = new HttpSource({ url: keeper.url, serverId, allowPrivate: true })
-  const progress = () => {}
-  const restore = () => restoreChain({ folder: old, serverId, source, progress, threads: 1 })
-  expect(await restore()).toMatchObject({ blocks: 3, items: 2, finding: null })
+  const restore = () =>
+    restoreChain({
+      ...{ folder: old, serverId, vkey: null, threads: 1, clock: systemClock, difficulty: 0 },
+      source: () => new HttpSource({ url: keeper.url, serverId, allowPrivate: true }),
+      progress: () => {},
+    })
+  expect(await restore()).toMatchObject({ own: { blocks: 3, items: 2, finding: null }, absent: 0 })
   // Again, it finds that nothing is left to be done.
-  expect(await restore()).toMatchObject({ blocks: 3, finding: null })
+  expect(await restore()).toMatchObject({ own: { blocks: 3, finding: null }, absent: 0 })
   const healed = await startLedgerNode(options)
   expect(await chainAt(healed, serverId)).toBe(chain)
   expect((await healed.send('GET', '/api/fruit/fig')).text).toBe(
@@ -193,6 +200,45 @@ it('a node that was put back to an old state refuses to write, and restore heals
   })
   await healed.close()
   await keeper.close()
+})
+
+it('a node whose pushes are refused still reads the chain of the other, and shows the refusal', async () => {
+  const options = { peers: PEERS, clock: systemClock }
+  const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const { serverId } = open.service
+  await open.send('POST', '/api/open')
+  await hidden.send('POST', '/api/hidden')
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  expect((await hidden.send('POST', '/api/config/peers', peer)).status).toBe(200)
+  await until('it is read', async () => {
+    return (await chainAt(hidden, serverId)) === (await chainAt(open, serverId))
+  })
+  await until('the refusal is shown', async () => {
+    const { json } = await hidden.send('GET', '/api/config/peers')
+    return json.peers[0].state === 'failing' && json.peers[0].error.code === 'REPLY_REFUSED'
+  })
+  await Promise.all([open.close(), hidden.close()])
+})
+
+it('how far a chain was pushed is shown also after a restart, when nothing more is pushed', async () => {
+  const folder = temporaryFolder()
+  const options = { peers: PEERS, clock: systemClock }
+  const open = await startLedgerNode({ ...options, folder })
+  const hidden = await startLedgerNode(options)
+  const { serverId } = hidden.service
+  await hidden.send('POST', '/api/hidden')
+  await open.send('POST', '/api/config/peers', { vkey: hidden.service.log.verifierKey })
+  const peer = { vkey: open.service.log.verifierKey, url: open.url, push: true }
+  await hidden.send('POST', '/api/config/peers', peer)
+  await until('it is pushed', async () => {
+    return (await chainAt(open, serverId)) === (await chainAt(hidden, serverId))
+  })
+  await hidden.close()
+  await open.close()
+  const again = await startLedgerNode({ ...options, folder })
+  const { json } = await again.send('GET', '/api/config/peers')
+  expect(json.peers).toMatchObject([{ url: null, blocks: 1, lag: 0, error: null }])
+  await again.close()
 })
 
 it('a node that cannot be reached pushes its chain, and reads that of the other', async () => {
@@ -222,4 +268,119 @@ it('a node that cannot be reached pushes its chain, and reads that of the other'
   const { json } = await open.send('GET', '/api/config/peers')
   expect(json.peers).toMatchObject([{ url: null, blocks: 61, lag: 0, state: 'current' }])
   await Promise.all([open.close(), hidden.close()])
+})
+
+it('nodes that ask for tokens mirror each other by pull: they sign what they ask', async () => {
+  const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
+  const options = { peers: PEERS, clock: systemClock, tokens }
+  const [one, other] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
+  const scopes = ['db:*:admin', 'ledger:read', 'node:admin']
+  const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
+  const admin = { authorization: `Bearer ${token}` }
+  const chain = async (node: LedgerNode, serverId: number) =>
+    (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`, undefined, admin)).text
+  for (const [at, of] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    await at.send('POST', '/api/fruit', undefined, admin)
+    for (let n = 0; n < 20; n += 1) await at.send('POST', '/api/fruit', { n }, admin)
+    const peer = { vkey: of.service.log.verifierKey, url: of.url }
+    expect((await at.send('POST', '/api/config/peers', peer, admin)).status).toBe(200)
+  }
+  for (const of of [one, other]) {
+    const { serverId } = of.service
+    const own = await chain(of, serverId)
+    for (const at of [one, other]) {
+      await until('it is mirrored', async () => (await chain(at, serverId)) === own)
+    }
+  }
+  await Promise.all([one.close(), other.close()])
+})
+
+it('two nodes with one key: who mirrors them and they themselves keep both heads, show them, and stop', async () => {
+  const folder = temporaryFolder()
+  const before = await startLedgerNode({ folder })
+  await before.send('POST', '/api/fruit')
+  await before.close()
+  const node = await startLedgerNode({ folder: folder, peers: PEERS })
+  const twinFolder = backupOf(folder)
+  const twin = await startLedgerNode({ folder: twinFolder, peers: PEERS })
+  const [keeper, other] = [
+    await startLedgerNode({ peers: PEERS }),
+    await startLedgerNode({ peers: PEERS }),
+  ]
+  const { serverId } = node.service
+  expect(twin.service.serverId).toBe(serverId)
+  for (const id of ['a', 'b', 'c']) await node.send('POST', '/api/fruit', { id })
+  for (const id of ['x', 'y']) await twin.send('POST', '/api/fruit', { id })
+  const path = `/api/ledgers/${serverId}/checkpoint`
+  const noteOf = async (at: LedgerNode, size: number) => {
+    let note = ''
+    await until(`there is a head of ${size} blocks`, async () => {
+      note = (await at.send('GET', path)).text
+      return note.startsWith(`daicho/${serverId}\n${size}\n`)
+    })
+    return note
+  }
+  const [noteOfNode, noteOfTwin] = [await noteOf(node, 4), await noteOf(twin, 3)]
+  await mirror(keeper, node)
+  await mirror(other, twin)
+  await noteOf(keeper, 4)
+  await noteOf(other, 3)
+
+  // Whoever hears of both histories keeps both heads, and goes on with neither.
+  await mirror(keeper, node, twin)
+  const evidenceAt = async (at: LedgerNode) => (await at.send('GET', '/api/config/peers')).json
+  await until('it is found', async () => (await evidenceAt(keeper)).peers[0].evidence !== null)
+  for (const peer of (await evidenceAt(keeper)).peers) {
+    expect([peer.state, peer.evidence.notes]).toEqual(['frozen', [noteOfNode, noteOfTwin]])
+  }
+  await node.send('POST', '/api/fruit', { id: 'd' })
+  await noteOf(node, 5)
+  expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
+
+  // The node itself learns of the other one from a peer that mirrors that.
+  const noteNow = (await node.send('GET', path)).text
+  await mirror(node, other)
+  await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
+  const { evidence } = await evidenceAt(node)
+  expect(evidence.notes).toEqual([noteNow, noteOfTwin])
+  expect(evidence.what).toContain('3 blocks that are not the first ones of this store')
+  const isRefused = async (at: LedgerNode) => {
+    const refused = await at.send('POST', '/api/fruit', { id: 'e' })
+    expect([refused.status, refused.json.code]).toEqual([503, 'CHAIN_DOUBTED'])
+    expect((await at.send('GET', '/readyz')).status).toBe(503)
+    expect((await at.send('GET', '/metrics')).text).toContain('daicho_own_evidence 1')
+  }
+  await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
+  await isRefused(node)
+  await node.close()
+  // Also after a restart, and without any peer: what was signed cannot be taken back.
+  await Promise.all([twin, keeper, other].map((each) => each.close()))
+  const again = await startLedgerNode({ folder, peers: PEERS })
+  expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])
+  await isRefused(again)
+  await again.close()
+})
+
+it('nodes that are introduced to each other, as packaging/compose.yaml does it, mirror each other', async () => {
+  const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
+  const program = fileURLToPath(new URL('../packaging/introduce.mjs', import.meta.url))
+  const introduce = () =>
+    promisify(execFile)(process.execPath, [program, ...nodes.map(({ url }) => url)])
+  expect((await introduce()).stdout).toBe(
+    nodes.map(({ url }) => `${url} mirrors 2 others\n`).join(''),
+  )
+  await introduce()
+  for (const of of nodes) {
+    await of.send('POST', '/api/fruit')
+    const { serverId } = of.service
+    const own = await chainAt(of, serverId)
+    for (const at of nodes) {
+      await until('it is mirrored', async () => (await chainAt(at, serverId)) === own)
+      expect((await at.send('GET', '/api/config/peers')).json.peers).toHaveLength(2)
+    }
+  }
+  await Promise.all(nodes.map((node) => node.close()))
 })

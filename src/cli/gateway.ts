@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { gatewayComponent } from '../gateway/index.ts'
 import type { HttpComponent } from '../http/index.ts'
@@ -12,10 +11,8 @@ import {
   readNetwork,
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { newSecret } from './network-host.ts'
 import type { Settings } from './settings.ts'
-
-/** Bytes of the secret of a new identity. */
-const SECRET_BYTES = 32
 
 /** How often those who listen for events are asked whether they are there. */
 const PING_MS = 30_000
@@ -57,7 +54,7 @@ export async function gatewayOf(around: GatewaySurroundings): Promise<HttpCompon
     serverId: ledger.serverId,
     clock,
     version,
-    randomSecret: () => randomBytes(SECRET_BYTES).toString('base64url'),
+    randomSecret: newSecret,
     everyHalfMinute: (tick) => {
       const timer = setInterval(tick, PING_MS).unref()
       return () => clearInterval(timer)

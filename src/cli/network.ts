@@ -1,37 +1,27 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
-import { systemClock } from '../base/clock.ts'
-import { CodedError } from '../base/coded-error.ts'
-import { isJsonObject, type Json } from '../base/json.ts'
-import { openLedger } from '../ledger/index.ts'
 import {
   checkNetwork,
   definitionOf,
-  type FieldDefault,
   findingText,
   type NetworkDefinition,
   NetworkError,
   type NetworkSummary,
-  Networks,
   parseFieldDefault,
   readNetwork,
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
-import { nodeFolder } from './node-folder.ts'
-import { readSettings, type Settings } from './settings.ts'
-import { VERSION } from './version.ts'
+import { type HostFlags, type NetworkHost, WHERE, withNetworks, withNode } from './network-host.ts'
+import { identityCommand } from './network-identity.ts'
+import { readSettings } from './settings.ts'
 
 /** How many blocks of the ledger are verified between two lines that say how far it is. */
 const BLOCKS_PER_LINE = 1_000
 
-const WHERE = `
-The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it has a key), or the one in
-SYSTEM_FOLDER, which must not be running.`
-
 /** `daicho network`. */
 export function networkCommand(): Command {
   const command = new Command('network').description(
-    'business networks: check, pack, deploy, upgrade, verify',
+    'business networks: check, pack, deploy, upgrade, verify, identities',
   )
   command
     .command('check')
@@ -54,7 +44,7 @@ export function networkCommand(): Command {
     .option('--url <address>', 'the gateway of a running node')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText('after', WHERE)
-    .action((path: string, flags: Flags) =>
+    .action((path: string, flags: HostFlags) =>
       act(flags, 'deployed', (node) => node.deploy(read(path))),
     )
   command
@@ -65,7 +55,7 @@ export function networkCommand(): Command {
     .option('--url <address>', 'the gateway of a running node')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText('after', WHERE)
-    .action((path: string, flags: Flags & { default: readonly string[] }) =>
+    .action((path: string, flags: HostFlags & { default: readonly string[] }) =>
       act(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
     )
   command
@@ -85,12 +75,8 @@ export function networkCommand(): Command {
       '\nThe node must not be running. Exit code 0: nothing differs. 1: something does.',
     )
     .action(verify)
+  command.addCommand(identityCommand())
   return command
-}
-
-interface Flags {
-  readonly url?: string
-  readonly json?: boolean
 }
 
 function parseDefault(text: string, before: readonly string[]): string[] {
@@ -98,7 +84,7 @@ function parseDefault(text: string, before: readonly string[]): string[] {
   return [...before, text]
 }
 
-function check(path: string, { json }: Flags): void {
+function check(path: string, { json }: HostFlags): void {
   const { findings, definition } = checkNetwork(filesAt(path))
   const isRight = definition !== null
   if (json === true) process.stdout.write(`${JSON.stringify({ status: isRight, findings })}\n`)
@@ -111,7 +97,7 @@ function check(path: string, { json }: Flags): void {
   process.exitCode = isRight ? EXIT.right : EXIT.finding
 }
 
-function pack(path: string, { out, json }: Flags & { out?: string }): void {
+function pack(path: string, { out, json }: HostFlags & { out?: string }): void {
   const { name, version, archive, sha256 } = read(path)
   const file = out ?? `${name}@${version}.bna`
   try {
@@ -124,19 +110,20 @@ function pack(path: string, { out, json }: Flags & { out?: string }): void {
   else process.stdout.write(`${file}  ${archive.length} bytes  sha256 ${sha256}\n`)
 }
 
-async function list(flags: Flags): Promise<void> {
+async function list(flags: HostFlags): Promise<void> {
   const networks = await withNode(flags, (node) => node.list())
   if (flags.json === true) process.stdout.write(`${JSON.stringify({ status: true, networks })}\n`)
   else for (const network of networks) process.stdout.write(`${summaryText(network)}\n`)
 }
 
-async function verify(names: readonly string[], { json }: Flags): Promise<void> {
+async function verify(names: readonly string[], { json }: HostFlags): Promise<void> {
   const results = await withNetworks(readSettings(process.env), async (networks) => {
     const wanted = names.length > 0 ? names : networks.list().map(({ name }) => name)
     const found = []
     for (const name of wanted) {
       const result = await networks.verify(name, (height) => {
-        if (height % BLOCKS_PER_LINE === 0) process.stderr.write(`${name}  block ${height}\n`)
+        if (height > 0 && height % BLOCKS_PER_LINE === 0)
+          process.stderr.write(`${name}  block ${height}\n`)
       })
       found.push({ name, ...result })
     }
@@ -155,7 +142,7 @@ async function verify(names: readonly string[], { json }: Flags): Promise<void> 
 }
 
 async function act(
-  flags: Flags,
+  flags: HostFlags,
   done: string,
   work: (node: NetworkHost) => Promise<NetworkSummary>,
 ): Promise<void> {
@@ -185,130 +172,5 @@ function read(path: string): NetworkDefinition {
     if (!(error instanceof NetworkError)) throw error
     for (const finding of error.findings) process.stderr.write(`${findingText(finding)}\n`)
     throw new Exit(EXIT.finding, `${path} is not deployed while this is wrong`, { cause: error })
-  }
-}
-
-/** A node that networks are deployed on. */
-interface NetworkHost {
-  list(): Promise<NetworkSummary[]>
-  deploy(definition: NetworkDefinition): Promise<NetworkSummary>
-  upgrade(definition: NetworkDefinition, defaults: readonly string[]): Promise<NetworkSummary>
-}
-
-async function withNode<Result>(
-  { url }: Flags,
-  work: (node: NetworkHost) => Promise<Result>,
-): Promise<Result> {
-  const settings = readSettings(process.env)
-  if (url !== undefined) return work(nodeAt(url, settings.GATEWAY_API_KEY))
-  return withNetworks(settings, (networks) => work(nodeIn(networks)))
-}
-
-/** The networks of the node in `SYSTEM_FOLDER`, which is not running. */
-async function withNetworks<Result>(
-  settings: Settings,
-  work: (networks: Networks) => Promise<Result>,
-): Promise<Result> {
-  const folder = nodeFolder(settings, { mayBeNew: false })
-  try {
-    const difficulty = settings.LEDGER_DIFFICULTY
-    const ledger = await openLedger({ folder, difficulty, clock: systemClock })
-    try {
-      const networks = await Networks.open({
-        ledger: ledger.service,
-        clock: systemClock,
-        version: VERSION,
-        warn: (message) => process.stderr.write(`daicho: ${message}\n`),
-        deadlineMs: settings.PROCESSOR_DEADLINE_MS,
-        log: () => {},
-      })
-      try {
-        return await work(networks)
-      } finally {
-        await networks.close()
-      }
-    } finally {
-      await ledger.close()
-    }
-  } catch (error) {
-    if (error instanceof NetworkError) throw refused(error)
-    if (!(error instanceof CodedError)) throw error
-    const hint = error.code === 'FOLDER_IN_USE' ? ': name its gateway by --url' : ''
-    throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: ${error.message}${hint}`, { cause: error })
-  }
-}
-
-function refused(error: NetworkError): Exit {
-  for (const { path, message } of error.problems) process.stderr.write(`${path}: ${message}\n`)
-  return new Exit(EXIT.finding, error.message, { cause: error })
-}
-
-function nodeIn(networks: Networks): NetworkHost {
-  const summaryOf = ({ name, version, description, sha256 }: NetworkDefinition) => ({
-    ...{ name, version, description, sha256 },
-  })
-  return {
-    list: async () => networks.list(),
-    deploy: async (definition) => summaryOf((await networks.deploy(definition)).definition),
-    upgrade: async (definition, texts) => {
-      const defaults = texts.flatMap((text): FieldDefault[] => {
-        const parsed = parseFieldDefault(text)
-        return parsed === null ? [] : [parsed]
-      })
-      return summaryOf((await networks.upgrade(definition, defaults)).definition)
-    },
-  }
-}
-
-function nodeAt(base: string, apiKey: string | null): NetworkHost {
-  const ask = async (method: string, path: string, archive?: Buffer): Promise<Json> => {
-    const url = URL.parse(path, base)
-    if (url === null) throw new Exit(EXIT.usage, '--url: this is no address')
-    const headers: Record<string, string> = apiKey === null ? {} : { 'x-api-key': apiKey }
-    if (archive !== undefined) headers['content-type'] = 'application/octet-stream'
-    const body = archive === undefined ? {} : { body: new Uint8Array(archive) }
-    const reply = await fetch(url, { method, headers, ...body }).catch((error: unknown) => {
-      throw new Exit(EXIT.finding, `${url.origin} does not answer`, { cause: error })
-    })
-    const text = await reply.text()
-    if (reply.ok) return JSON.parse(text)
-    throw new Exit(EXIT.finding, messageIn(text) ?? `${url.origin} answered with ${reply.status}`)
-  }
-  return {
-    list: async () => arrayOf(await ask('GET', '/networks')).map(summaryIn),
-    deploy: async ({ archive }) => summaryIn(await ask('POST', '/networks', archive)),
-    upgrade: async ({ name, archive }, defaults) => {
-      const query = new URLSearchParams(defaults.map((text): [string, string] => ['default', text]))
-      return summaryIn(await ask('PUT', `/networks/${name}?${query}`, archive))
-    },
-  }
-}
-
-function arrayOf(json: Json): Json[] {
-  return Array.isArray(json) ? json : []
-}
-
-function summaryIn(json: Json): NetworkSummary {
-  const { name, version, description, sha256 } = isJsonObject(json) ? json : {}
-  const text = (value: Json | undefined) => (typeof value === 'string' ? value : '')
-  return {
-    name: text(name),
-    version: text(version),
-    description: text(description),
-    sha256: text(sha256),
-  }
-}
-
-/** The message of a refusal, with its details, one a line. */
-function messageIn(text: string): string | null {
-  try {
-    const json: Json = JSON.parse(text)
-    const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
-    const details = arrayOf(error.details ?? null).map((detail) =>
-      isJsonObject(detail) ? `\n  ${detail.path}: ${detail.message}` : '',
-    )
-    return typeof error.message === 'string' ? error.message + details.join('') : null
-  } catch {
-    return null
   }
 }

@@ -1,8 +1,14 @@
 import type { JsonObject } from '../base/json.ts'
 import { FILTER_PARAMETERS } from '../filter/index.ts'
-import { parameterTypeText, systemType, type TypeDeclaration } from '../network/index.ts'
+import {
+  parameterTypeText,
+  type Returned,
+  returnedBy,
+  systemType,
+  type TypeDeclaration,
+} from '../network/index.ts'
 import { type NamespaceStyle, routedTypes } from './aliases.ts'
-import { documentedTypes, exampleOf, schemaName, schemaOf } from './schemas.ts'
+import { documentedTypes, exampleOf, returnedSchema, schemaName, schemaOf } from './schemas.ts'
 import type { ServedNetwork } from './service.ts'
 
 /** The OpenAPI 3 document of a network whose paths begin with `base`, e.g. `/api`. */
@@ -16,7 +22,8 @@ export function openApiDocument(
   const paths: JsonObject = {}
   for (const type of types) {
     const shown = aliases.shown(type, style)
-    paths[`/${shown}`] = collectionPath(type, shown, exampleOf(type, model))
+    const returned = returnedBy(type, model)
+    paths[`/${shown}`] = collectionPath(type, shown, exampleOf(type, model), returned)
     paths[`/${shown}/{id}`] = resourcePath(type, shown, exampleOf(type, model))
   }
   for (const query of queries.values()) {
@@ -112,9 +119,18 @@ function body(schema: JsonObject, example: JsonObject): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
-function collectionPath(type: TypeDeclaration, shown: string, example: JsonObject): JsonObject {
+function collectionPath(
+  type: TypeDeclaration,
+  shown: string,
+  example: JsonObject,
+  returned: Returned | null,
+): JsonObject {
   const isTransaction = type.kind === 'transaction'
   const one = reference(type)
+  const answer =
+    returned === null
+      ? json('As it is kept', one)
+      : json('What its processors return', returnedSchema(returned))
   const taken = isTransaction ? one : { oneOf: [one, { type: 'array', items: one }] }
   return {
     get: {
@@ -131,7 +147,7 @@ function collectionPath(type: TypeDeclaration, shown: string, example: JsonObjec
         : `Add one ${type.name}, or an array of them`,
       operationId: `${shown}.create`,
       requestBody: body(taken, example),
-      responses: { 200: json('As it is kept', one), ...FAILURES },
+      responses: { 200: answer, ...FAILURES },
     },
   }
 }

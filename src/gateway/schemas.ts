@@ -2,6 +2,7 @@ import type { Json, JsonObject } from '../base/json.ts'
 import {
   type Model,
   type Property,
+  type Returned,
   SYSTEM_NAMESPACE,
   type TypeDeclaration,
 } from '../network/index.ts'
@@ -54,25 +55,48 @@ function elementSchema({ primitive, type, relationship, regex, range }: Property
   switch (primitive) {
     case 'String':
       return regex === null || regex.flags !== ''
-        ? { type: 'string' }
-        : { type: 'string', pattern: regex.source }
+        ? primitiveSchema(primitive)
+        : { ...primitiveSchema(primitive), pattern: regex.source }
     case 'Boolean':
-      return { type: 'boolean' }
     case 'DateTime':
-      return { type: 'string', format: 'date-time' }
+      return primitiveSchema(primitive)
     case 'Double':
-      return { type: 'number', format: 'double', ...bounds }
     case 'Integer':
     case 'Long':
-      return { type: 'integer', format: 'int64', ...bounds }
+      return { ...primitiveSchema(primitive), ...bounds }
     case null:
       if (type === null) return {}
       if (relationship) {
         const description = `A relationship: resource:${type.qualifiedName}#<id>, or the id alone`
         return { type: 'string', description, example: relationshipExample(type) }
       }
-      if (type.kind === 'enum') return { type: 'string', enum: [...type.values] }
-      return { $ref: `#/components/schemas/${schemaName(type)}` }
+      return typeSchema(type)
+  }
+}
+
+/** The schema of what a transaction returns. */
+export function returnedSchema({ name, array, type }: Returned): JsonObject {
+  const one = type === null ? primitiveSchema(name) : typeSchema(type)
+  return array ? { type: 'array', items: one } : one
+}
+
+function typeSchema(type: TypeDeclaration): JsonObject {
+  if (type.kind === 'enum') return { type: 'string', enum: [...type.values] }
+  return { $ref: `#/components/schemas/${schemaName(type)}` }
+}
+
+function primitiveSchema(name: string): JsonObject {
+  switch (name) {
+    case 'String':
+      return { type: 'string' }
+    case 'Boolean':
+      return { type: 'boolean' }
+    case 'DateTime':
+      return { type: 'string', format: 'date-time' }
+    case 'Double':
+      return { type: 'number', format: 'double' }
+    default:
+      return { type: 'integer', format: 'int64' }
   }
 }
 

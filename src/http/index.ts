@@ -11,11 +11,12 @@ export { buildApp, type Listener, type ListenOptions, startListener } from './li
 export { figure, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
+  type Outbound,
   OutboundError,
   type OutboundErrorCode,
   type OutboundReply,
   outboundGet,
-  outboundPost,
+  systemOutbound,
 } from './outbound.ts'
 export { type PageFile, pageFile, readPageFiles, SECURED, servePageFiles } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'

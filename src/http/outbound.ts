@@ -17,7 +17,7 @@ export type OutboundErrorCode =
   | 'BODY_TOO_LARGE' // more bytes than allowed, before or after decompression
   | 'ENCODING_REFUSED' // a Content-Encoding that was not asked for, or not what it says
 
-/** Thrown by `outboundGet` and `outboundPost`. The message names the host, never the path, query or credentials. */
+/** Thrown by `Outbound`. The message names the host, never the path, query or credentials. */
 export class OutboundError extends CodedError<OutboundErrorCode> {
   override readonly name = 'OutboundError'
 }
@@ -63,7 +63,7 @@ export function outboundGet(
 }
 
 /** One POST of `body`, bounded likewise. Errors: OutboundError. */
-export function outboundPost(
+function outboundPost(
   url: URL,
   headers: Readonly<Record<string, string>>,
   body: Uint8Array,
@@ -71,6 +71,15 @@ export function outboundPost(
 ): Promise<OutboundReply> {
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
+
+/** Both, as an argument of whoever calls others. */
+export interface Outbound {
+  readonly get: typeof outboundGet
+  readonly post: typeof outboundPost
+}
+
+/** The network as it is. */
+export const systemOutbound: Outbound = { get: outboundGet, post: outboundPost }
 
 interface OutboundRequest {
   readonly method: 'GET' | 'POST'

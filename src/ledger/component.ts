@@ -18,6 +18,8 @@ import { ledgerFigures } from './figures.ts'
 import { homePage } from './home-page.ts'
 import { keeperCheck } from './keeper.ts'
 import { logRoutes } from './log/routes.ts'
+import { contentRoutes } from './peers/content-routes.ts'
+import { PeerSignatures } from './peers/peer-signatures.ts'
 import { pushRoute } from './peers/push-route.ts'
 import { peerRoutes } from './peers/routes.ts'
 import { indexRoutes } from './queries/routes.ts'
@@ -65,6 +67,7 @@ people. Every change takes an \`Idempotency-Key\`; items and attachments take \`
 /** Component L: the ledger database on its listener. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
+  const signatures = new PeerSignatures(ledger.mirrors, deps.clock)
   return {
     name: 'ledger',
     defaultPort: 4126,
@@ -79,7 +82,11 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     refusalReply: statusFalseReply,
     async register(app) {
       // First: what is mounted before it would be open to everybody.
-      registerGate(app, { tokens: deps.tokens, publicPath: DOC_PATH })
+      registerGate(app, {
+        tokens: deps.tokens,
+        publicPath: DOC_PATH,
+        signed: (request) => signatures.expectReader(request),
+      })
       takeStrictJson(app)
       await registerOpenApiPage(app, {
         path: DOC_PATH,
@@ -108,7 +115,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
       peerRoutes(app, ledger.mirrors)
-      pushRoute(app, ledger.mirrors, deps.clock)
+      contentRoutes(app, ledger.mirrors)
+      pushRoute(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
       const check = keeperCheck(deps.credentials, deps.clock)
       homePage(app, check, deps.page ?? null)

@@ -9,7 +9,12 @@ export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`
   writeFileSync(temporary, content, { mode: 0o600, flush: true })
   renameSync(temporary, path)
-  const directory = openSync(dirname(path), 'r')
-  fsyncSync(directory)
-  closeSync(directory)
+  syncPath(dirname(path))
+}
+
+/** Brings the file or the directory at `path` to the disk. */
+export function syncPath(path: string): void {
+  const file = openSync(path, 'r')
+  fsyncSync(file)
+  closeSync(file)
 }

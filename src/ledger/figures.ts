@@ -108,6 +108,11 @@ function peerFigures(registry: Registry, { mirrors }: LedgerService): void {
     'Blocks that are signed and not mirrored yet',
     ({ blocks, ofBlocks }) => ofBlocks - blocks,
   )
+  perPeer(
+    'daicho_peer_absent_contents',
+    'Contents of attachments that are not here and that the peer does not have either',
+    ({ absent }) => absent,
+  )
   perPeer('daicho_peer_failing', 'Whether the last round with the peer failed (1)', ({ error }) =>
     error === null ? 0 : 1,
   )

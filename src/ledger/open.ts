@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
-import { type Schedule, systemSchedule } from '../base/schedule.ts'
+import type { Schedule } from '../base/schedule.ts'
 import { packPosition } from '../chain/index.ts'
 import {
   Contents,
@@ -14,7 +14,9 @@ import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
+import { type Machine, systemMachine } from './machine.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
+import { ChainContents } from './peers/chain-contents.ts'
 import { Mirrors } from './peers/mirrors.ts'
 import type { Peer } from './peers/peer.ts'
 import { PeerList } from './peers/peer-list.ts'
@@ -36,6 +38,8 @@ export interface OpenLedgerOptions {
   readonly attachmentBytesMax?: number
   /** The other nodes whose chains are mirrored here; none when absent. */
   readonly peers?: PeersOptions
+  /** The machine as it is when absent. */
+  readonly machine?: Machine
 }
 
 /** How other nodes' chains are mirrored. */
@@ -72,7 +76,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 }
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
-  const { clock, difficulty, schedule = systemSchedule } = options
+  const { clock, difficulty, machine = systemMachine, schedule = machine.schedule } = options
   const key = folder.lasting
     ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
     : temporaryNodeKey()
@@ -80,10 +84,11 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const writer = await LedgerWriter.start(
     { folder: folder.path, serverId, durable: folder.lasting, difficulty },
     clock,
+    machine,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
   const opened = async () => ({
-    ...(await openLog(folder, reader, key)),
+    ...(await openLog(folder, reader, key, machine)),
     list: new PeerList(folder.lasting ? folder.path : null, options.peers?.fixed ?? [], serverId),
   })
   const { log, signing, list } = await opened().catch(async (error: unknown) => {
@@ -103,8 +108,13 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
   const contents = new Contents(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
-  const mirrors = await openMirrors(folder, { list, log, key, writer }, options.peers ?? {})
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
+  const ownContents = new ChainContents(reader.attachments, contents, attachmentBytesMax)
+  const mirrors = await openMirrors(
+    folder,
+    { list, log, key, writer, ownContents, contentBytesMax: attachmentBytesMax, machine },
+    options.peers ?? {},
+  )
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
     service: new LedgerService(reader, writer, clock, { feed, attachments, log, mirrors }),
@@ -126,19 +136,23 @@ interface MirrorsParts {
   readonly log: LedgerLog
   readonly key: NodeKey
   readonly writer: LedgerWriter
+  readonly ownContents: ChainContents
+  readonly contentBytesMax: number
+  readonly machine: Machine
 }
 
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  { list, log, key, writer }: MirrorsParts,
+  { list, log, key, writer, ownContents, contentBytesMax, machine }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
   const { privateKey } = key
   const mirrors = new Mirrors(
-    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs },
+    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs, contentBytesMax },
     list,
+    { ownContents, machine },
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))

@@ -1,7 +1,8 @@
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../base/json.ts'
+import type { Written } from './change.ts'
 import { LedgerError } from './errors.ts'
-import type { LedgerService, Written } from './service.ts'
+import type { LedgerService } from './service.ts'
 import type { Terms } from './terms/terms.ts'
 
 /** Where a body is optional, its absence is shown as null; the bytes `null` were refused. */

@@ -278,7 +278,7 @@ function chainRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: LedgersQuery,
         response: { 200: LedgersReply, ...failures },
       },
-      config: { scope: 'ledger:read' },
+      config: { scope: 'ledger:read', signed: true },
     },
     async ({ query }, reply) => {
       const range = rangeOf(query)

@@ -6,6 +6,7 @@ import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreReader } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
+import type { Change, OwnDatabase, Written } from './change.ts'
 import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
@@ -19,26 +20,9 @@ import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
 import type { Terms } from './terms/terms.ts'
-import { ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
+import { checkUnit, ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
 import type { CommitTally } from './writer/commit-tally.ts'
 import type { LedgerWriter } from './writer/writer.ts'
-
-/** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
-export type Change =
-  | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
-  | {
-      readonly method: 'create_item' | 'update_item'
-      readonly db: string
-      readonly item: JsonObject
-    }
-  | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
-
-/** Where a change was recorded; `position` is packed. */
-export interface Written {
-  readonly position: number
-  readonly height: number
-  readonly blockId: string
-}
 
 /** Where changes were recorded, and the id of each one's item; null for a database. */
 interface Recorded<Id = string | null> extends Written {
@@ -229,16 +213,22 @@ export class LedgerService {
 
   /**
    * Makes `db`, which need not exist yet, somebody's own: from now on only what this returns changes
-   * it, like `recordChanges`, and everyone else is refused with OWNED_BY_NETWORK.
+   * it, and everyone else is refused with OWNED_BY_NETWORK.
    */
-  ownDatabase(db: string): (changes: readonly Change[]) => Promise<Written> {
+  ownDatabase(db: string): OwnDatabase {
     checkDatabaseName(db)
     this.#writer.owned.add(db)
-    return async (changes) => {
-      refuseTooMany(changes)
-      const unit = changes.map((change) => this.#operationOf(change))
-      const { index, ...block } = await this.#writer.record(unit, undefined, true)
-      return { position: packPosition(block.height, index), ...block }
+    return {
+      prepare: (changes) => {
+        refuseTooMany(changes)
+        const unit = changes.map((change) => this.#operationOf(change))
+        checkUnit(unit)
+        return unit
+      },
+      record: async (unit) => {
+        const { index, ...block } = await this.#writer.record(unit, undefined, true)
+        return { position: packPosition(block.height, index), ...block }
+      },
     }
   }
 

@@ -33,3 +33,4 @@ export {
   revokeIdentity,
 } from './resources/identities.ts'
 export type { Listing } from './resources/listing.ts'
+export { type Returned, returnedBy } from './resources/returns.ts'

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StoreError } from './errors.ts'
 
@@ -35,9 +35,11 @@ export class ContentFiles {
     })
   }
 
-  /** Says that the process has closed: no leftovers are to be looked for. */
+  /** Says that the process has closed: no leftovers are to be looked for, unless parts are kept. */
   async end(): Promise<void> {
-    await rmdir(join(this.#root, INCOMING)).catch(unlessMissing)
+    await rmdir(join(this.#root, INCOMING)).catch((error) => {
+      if (codeOf(error) !== 'ENOTEMPTY') unlessMissing(error)
+    })
   }
 
   /** Whether a process is using the folder, or one was killed that did. */
@@ -61,16 +63,36 @@ export class ContentFiles {
     await rm(this.#incoming(number), { force: true })
   }
 
+  /** The file of a content that comes in parts, for reading and for adding to its end. */
+  openPart(sha256: string): Promise<FileHandle> {
+    return onDisk(() => open(this.#incoming(sha256), 'a+', 0o600))
+  }
+
+  /** Gives up the parts of a content; that is all right when there are none. */
+  async removePart(sha256: string): Promise<void> {
+    await rm(this.#incoming(sha256), { force: true })
+  }
+
+  /** How many bytes of a content are in its place; null when there is no file. */
+  bytesOf(sha256: string): Promise<number | null> {
+    return sizeOf(this.#path(sha256))
+  }
+
+  /** How many bytes of it have come in parts. */
+  async bytesOfParts(sha256: string): Promise<number> {
+    return (await sizeOf(this.#incoming(sha256))) ?? 0
+  }
+
   /**
    * Puts an arrived file, whose bytes are on the disk, in its place. A file that is there already is
    * exchanged for it: equal bytes, and should the old ones have been damaged, whole ones again. Both
    * directories are synced, also when another upload made them and has not come to it yet.
    */
-  async place(number: number, sha256: string): Promise<void> {
+  async place(arrived: number | string, sha256: string): Promise<void> {
     await onDisk(async () => {
       const folder = join(this.#root, sha256.slice(0, 2))
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      await rename(this.#incoming(number), this.#path(sha256))
+      await rename(this.#incoming(arrived), this.#path(sha256))
       await this.#sync(folder)
       await this.#sync(this.#root)
     })
@@ -92,9 +114,13 @@ export class ContentFiles {
     await this.#sync(join(this.#root, sha256.slice(0, 2))).catch(unlessMissing)
   }
 
-  /** Removes what had been arriving when a process was killed. */
-  async clearIncoming(): Promise<void> {
-    await rm(join(this.#root, INCOMING), { recursive: true, force: true })
+  /** Removes what had been arriving when a process was killed, but for parts of what `isNamed`. */
+  async clearIncoming(isNamed: (sha256: string) => Promise<boolean>): Promise<void> {
+    for await (const { name } of entriesOf(join(this.#root, INCOMING))) {
+      if (/^[0-9a-f]{64}$/.test(name) && (await isNamed(name))) continue
+      await rm(join(this.#root, INCOMING, name), { recursive: true, force: true })
+    }
+    await this.end()
   }
 
   /**
@@ -121,8 +147,9 @@ export class ContentFiles {
     return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
   }
 
-  #incoming(number: number): string {
-    return join(this.#root, INCOMING, String(number))
+  /** By the number of an upload, or by the SHA-256 of what comes in parts. */
+  #incoming(name: number | string): string {
+    return join(this.#root, INCOMING, String(name))
   }
 
   async #sync(path: string): Promise<void> {
@@ -147,6 +174,15 @@ export async function onDisk<Result>(work: () => Promise<Result>): Promise<Resul
     }
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreError('STORE_FAILED', `the disk failed: ${reason}`, { cause: error })
+  }
+}
+
+async function sizeOf(path: string): Promise<number | null> {
+  try {
+    return (await stat(path)).size
+  } catch (error) {
+    unlessMissing(error)
+    return null
   }
 }
 

@@ -301,3 +301,114 @@ it('uploads, refusals and erasures of few contents at once: what is named is the
     { numRuns: 60, endOnFailure: true, interruptAfterTimeLimit: 5_000 },
   )
 })
+
+describe('a content that comes in parts', () => {
+  const text = 'from elsewhere'
+  const content = { sha256: shaOf(text), length: text.length }
+  const name = async (named: string) => {
+    await appendEntries(store, [entry.attach('fruit', 'a', 'n', named)])
+    reader.refresh()
+  }
+  const add = (from: number, part: string, of = content) =>
+    contents.addPart(of, from, Buffer.from(part))
+
+  beforeEach(() => name(text))
+
+  it('is in its place when the last part has come, and not before', async () => {
+    expect(await contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, text.slice(0, 4))).toBe(4)
+    expect(await contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    expect(existsSync(pathOf(text))).toBe(false)
+    expect(await add(4, text.slice(4))).toBe(text.length)
+    expect(await contents.arrived(content)).toEqual({ isWhole: true, bytes: text.length })
+    expect(readFileSync(pathOf(text), 'utf8')).toBe(text)
+    expect(incoming()).toEqual([])
+    // The same again changes nothing.
+    expect(await add(0, 'x')).toBe(text.length)
+    expect(readFileSync(pathOf(text), 'utf8')).toBe(text)
+    expect(await findingIn()).toBeNull()
+  })
+
+  it('takes a part that does not begin where the parts end as no part, and says where they end', async () => {
+    expect(await add(2, text.slice(2))).toBe(0)
+    expect(await add(0, text.slice(0, 4))).toBe(4)
+    expect(await add(0, text.slice(0, 6))).toBe(4)
+    expect(await add(5, text.slice(5))).toBe(4)
+    expect(await Promise.all([add(4, text.slice(4, 9)), add(4, text.slice(4, 9))])).toEqual([9, 9])
+    expect(await add(9, text.slice(9))).toBe(text.length)
+    expect(readFileSync(pathOf(text), 'utf8')).toBe(text)
+  })
+
+  it('goes on where it was after a crash, unless no entry names it any more', async () => {
+    await add(0, text.slice(0, 4))
+    const other = { sha256: shaOf('nobody'), length: 6 }
+    await add(0, 'nob', other)
+    expect(incoming().sort()).toEqual([content.sha256, other.sha256].sort())
+    contents = new Contents(folder, reader.attachments, true)
+    await contents.recover()
+    expect(incoming()).toEqual([content.sha256])
+    expect(await contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    // Closed in between, too.
+    await contents.close()
+    contents = new Contents(folder, reader.attachments, true)
+    await contents.recover()
+    expect(await add(4, text.slice(4))).toBe(text.length)
+    expect(readFileSync(pathOf(text), 'utf8')).toBe(text)
+  })
+
+  it('is refused when it has other bytes or more of them, and then begins anew', async () => {
+    for (const parts of [
+      ['from elsewherE'],
+      ['from', ' elsewherE'],
+      [`${text}!`],
+      ['', 'x'.repeat(14)],
+    ]) {
+      const all = async () => {
+        let here = 0
+        for (const part of parts) here = await add(here, part)
+        return here
+      }
+      const outcome = await all().catch(({ code }) => code)
+      expect([parts, outcome]).toEqual([parts, parts[0] === `${text}!` ? 0 : 'CONTENT_DIFFERS'])
+      expect(await contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    }
+    expect(await add(0, text)).toBe(text.length)
+  })
+
+  it('of no bytes is there with its first part', async () => {
+    const empty = { sha256: shaOf(''), length: 0 }
+    await name('')
+    expect(await contents.arrived(empty)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, '', empty)).toBe(0)
+    expect(await contents.arrived(empty)).toEqual({ isWhole: true, bytes: 0 })
+  })
+
+  it('does not come back when its entry was erased meanwhile', async () => {
+    const forget = () =>
+      contents.erasing(
+        async () => {
+          const database = new DatabaseSync(join(folder, 'ledger.db'))
+          const [row] = await reader.attachments.byPosition(-1, 1)
+          attachmentEraser(database)(row?.position ?? -1)
+          database.close()
+          reader.refresh()
+          return { result: undefined, freed: [content.sha256] }
+        },
+        () => false,
+      )
+    await add(0, text.slice(0, 4))
+    await forget()
+    expect(incoming()).toEqual([])
+    expect(await add(0, text)).toBe(text.length)
+    expect(existsSync(pathOf(text))).toBe(false)
+    expect(await findingIn()).toBeNull()
+  })
+
+  it('of the wrong length is exchanged for the right bytes', async () => {
+    mkdirSync(join(folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
+    writeFileSync(pathOf(text), 'cut')
+    expect(await contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, text)).toBe(text.length)
+    expect(readFileSync(pathOf(text), 'utf8')).toBe(text)
+  })
+})

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import type { AttachmentReader, StoredContent } from './attachments.ts'
 import { ContentFiles, onDisk } from './content-files.ts'
+import { ContentParts } from './content-parts.ts'
 
 /** What became of a content that was to be recorded. */
 interface Judgement<Result> {
@@ -33,6 +34,7 @@ const SYNC_BYTES = 32 * 1024 * 1024
  */
 export class Contents {
   readonly #files: ContentFiles
+  readonly #parts: ContentParts
   readonly #rows: Pick<AttachmentReader, 'namedAt'>
   readonly #durable: boolean
   /** The last turn of each content that is being placed or removed. */
@@ -48,6 +50,7 @@ export class Contents {
   /** `durable` false: the folder is thrown away, nothing waits for the disk. */
   constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
     this.#files = new ContentFiles(folder, durable)
+    this.#parts = new ContentParts(this.#files, durable)
     this.#rows = rows
     this.#durable = durable
   }
@@ -58,7 +61,7 @@ export class Contents {
     for await (const found of this.#files.list()) {
       if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
     }
-    await this.#files.clearIncoming()
+    await this.#files.clearIncoming(async (sha256) => (await this.#rows.namedAt(sha256)) !== null)
   }
 
   /**
@@ -93,6 +96,30 @@ export class Contents {
         else await this.#giveUp(number, sha256)
         throw error
       }
+    })
+  }
+
+  /** Whether a content is in its place, and how many bytes of it are here. */
+  async arrived({ sha256, length }: StoredContent): Promise<{ isWhole: boolean; bytes: number }> {
+    const isWhole = (await this.#files.bytesOf(sha256)) === length
+    return { isWhole, bytes: isWhole ? length : await this.#files.bytesOfParts(sha256) }
+  }
+
+  /**
+   * Takes a content that rows name from another node, part by part (`ContentParts.add`). Gives how many
+   * bytes are here then. One that no row names by the time it is whole goes at once.
+   * Errors: CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
+   */
+  addPart(content: StoredContent, from: number, bytes: Uint8Array): Promise<number> {
+    const { sha256, length } = content
+    return this.#tracked(async () => {
+      await this.#begin()
+      const here = await this.#inTurn(sha256, async () => {
+        if ((await this.arrived(content)).isWhole) return length
+        return this.#parts.add(content, from, bytes)
+      })
+      if (here === length) await this.#removeUnlessNamed(sha256)
+      return here
     })
   }
 
@@ -178,7 +205,9 @@ export class Contents {
     return this.#inTurn(sha256, async () => {
       // Whoever holds it either records it, or comes here himself when that fails.
       if (this.#held.has(sha256)) return
-      if ((await this.#rows.namedAt(sha256)) === null) await this.#files.remove(sha256)
+      if ((await this.#rows.namedAt(sha256)) !== null) return
+      await this.#files.removePart(sha256)
+      await this.#files.remove(sha256)
     })
   }
 

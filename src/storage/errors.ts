@@ -13,6 +13,7 @@ export type StoreErrorCode =
   | 'EFFECT_IMPOSSIBLE' // an effect does not fit the databases as they are
   | 'SEARCH_TOO_LARGE' // more to sort than is sorted without an index
   | 'SEARCH_INTERRUPTED' // what the search went by was taken away meanwhile
+  | 'CONTENT_DIFFERS' // the bytes are not those that the SHA-256 names
   | 'STORE_FULL' // no room on the disk
   | 'STORE_FAILED' // the disk or the engine failed; nothing is known of the last append
 

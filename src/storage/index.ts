@@ -1,4 +1,4 @@
-export type { StoredAttachment, StoredContent } from './attachments.ts'
+export type { AttachmentReader, StoredAttachment, StoredContent } from './attachments.ts'
 export {
   type Backup,
   type BackupOptions,

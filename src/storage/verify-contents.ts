@@ -1,14 +1,13 @@
-import { createHash } from 'node:crypto'
 import { positionText } from '../chain/index.ts'
 import type { StoredContent } from './attachments.ts'
 import type { Finding } from './comparison.ts'
 import { ContentFiles } from './content-files.ts'
+import { sha256Of } from './content-hash.ts'
 import { openStoreReader } from './open.ts'
 import type { StoreReader } from './store.ts'
 
 /** Contents read ahead at a time. */
 const CONTENTS_PER_PAGE = 500
-const BLOCK_BYTES = 1024 * 1024
 
 /** What a verification of attached bytes looked at, and what it found. */
 export interface ContentVerification {
@@ -61,15 +60,9 @@ async function differs(
   try {
     const { size } = await file.stat()
     if (size !== length) return `content ${sha256} has ${size} bytes, not ${length}`
-    const hash = createHash('sha256')
-    const block = Buffer.allocUnsafe(Math.min(BLOCK_BYTES, length))
-    for (let at = 0; at < length; ) {
-      const { bytesRead } = await file.read(block, 0, block.length, at)
-      if (bytesRead === 0) break
-      hash.update(block.subarray(0, bytesRead))
-      at += bytesRead
-    }
-    return hash.digest('hex') === sha256 ? null : `content ${sha256} has other bytes than that`
+    return (await sha256Of(file, length)) === sha256
+      ? null
+      : `content ${sha256} has other bytes than that`
   } finally {
     await file.close()
   }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
 import { type Caller, Callers, may, NOBODY } from './caller.ts'
@@ -24,6 +25,8 @@ declare module 'fastify' {
     scope?: RouteScope
     /** A reply that goes on and on: it is broken off when the token ends. */
     lasting?: boolean
+    /** Also open, without a token, to who signs the request; see `Gate.signed`. */
+    signed?: boolean
   }
   interface FastifyRequest {
     /** Whoever makes the request; null where no tokens are required. */
@@ -37,6 +40,11 @@ export interface Gate {
   readonly tokens: TokenService | null
   /** Routes at and below this path are of somebody else's making, and public. */
   readonly publicPath: string
+  /**
+   * Lets those who sign a request without a token (RFC 9421) through to the routes that say `signed`,
+   * and to no others; rejects for whoever may not. Absent: nobody.
+   */
+  readonly signed?: (request: IncomingMessage) => Promise<void>
 }
 
 /** Names of the schemes in the OpenAPI document; the query parameter stands at each operation. */
@@ -59,13 +67,13 @@ const CHALLENGE = 'Bearer realm="daicho"'
  * Call it before anything is mounted: what is mounted earlier is open to all.
  * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
  */
-export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
+export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
   const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
     if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
     const asked = askedBy(route)
-    const { scope, lasting = false } = route.config ?? {}
+    const { scope, lasting = false, signed: isSigned = false } = route.config ?? {}
     const security =
       tokens === null || asked === 'public'
         ? {}
@@ -75,7 +83,8 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
     if (callers === null) return
     // A hook of the route's own knows what it asks; asking the request for its route costs more.
     const hook = asked === 'public' ? openHook : hookOf(asked, callers, lasting)
-    route.onRequest = [hook, ...[route.onRequest ?? []].flat()]
+    const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
+    route.onRequest = [first, ...[route.onRequest ?? []].flat()]
   })
 }
 
@@ -83,6 +92,19 @@ export function registerGate(app: HttpApp, { tokens, publicPath }: Gate): void {
 const openHook: onRequestHookHandler = (request, _reply, done) => {
   request.caller = NOBODY
   done()
+}
+
+/** Before a route that is open to who signs, too: a token that is given decides, as everywhere. */
+function signedHook(
+  signed: NonNullable<Gate['signed']>,
+  hook: onRequestHookHandler,
+): onRequestHookHandler {
+  return function (request, reply, done) {
+    const isSigned = request.headers['signature-input'] !== undefined
+    if (!isSigned || tokenOf(request) !== undefined) return hook.call(this, request, reply, done)
+    request.caller = NOBODY
+    signed(request.raw).then(() => done(), done)
+  }
 }
 
 /** Before a route that asks for something. */

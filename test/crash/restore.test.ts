@@ -1,70 +1,172 @@
 // `daicho restore`, killed again and again: whatever it leaves, the next one ends well.
-import { copyFileSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
-import { startLedgerNode, temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from '../support/ledger-node.ts'
 
-const KILLS = 20
+const KILLS = 12
 const BLOCKS = 1_200
 /** A restore of so many blocks takes about as long, from the first thing that it writes on. */
-const KILL_WITHIN_MS = 800
+const KILL_WITHIN_MS = 900
+const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
-it(`killed ${KILLS} times at random moments, it ends with every reply as it was`, async () => {
+/** A node with a chain of `BLOCKS` blocks and attachments, and what it takes to ask for it. */
+async function origin() {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
+  onTestFinished(() => node.close())
   const { serverId } = node.service
   await node.send('POST', '/api/fruit')
-  for (let n = 1; n < BLOCKS; n += 1) {
+  for (let n = 1; n < BLOCKS - 4; n += 1) {
     await node.send('POST', '/api/fruit', [{ id: `${n}`, n }, { text: 'x'.repeat(500) }])
   }
+  await node.send('POST', '/api/fruit/7', { id: '7', changed: true })
+  await node.send('DELETE', '/api/fruit/8')
+  await node.send('PUT', '/api/fruit/7/attachments/large', CONTENT, { 'content-type': 'a/b' })
+  await node.send('PUT', '/api/fruit/9/attachments/none', new Uint8Array())
   await node.service.log.consistency(0, BLOCKS)
-  const target = temporaryFolder()
-  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
   const args = ['restore', '--from', node.url, '--serverid', `${serverId}`, '--json']
+  return { folder, node, serverId, args }
+}
+
+/** Runs `args` and kills it, again and again; what is there then is no store, or all of one. */
+async function killedAgainAndAgain(args: string[], target: string): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
   for (let n = 0; n < KILLS; n += 1) {
+    const before = readdirSync(target).length
     const restore = startDaicho(args, env)
     let hasEnded = false
     void restore.ended.then(() => {
       hasEnded = true
     })
-    while (!hasEnded && !existsSync(join(target, 'restore.partial'))) await delay(5)
+    while (!hasEnded && readdirSync(target).length === before) await delay(5)
     await delay(Math.random() * KILL_WITHIN_MS)
     restore.child.kill('SIGKILL')
     await restore.ended
-    // Nothing that could be taken for the store of a node, unless it is all of it.
     if (existsSync(join(target, 'ledger.db'))) {
-      expect(await verifyFolder(target)).toMatchObject({ blocks: BLOCKS, finding: null })
+      expect(await verifyFolder(target)).toMatchObject({ finding: null })
       rmSync(join(target, 'ledger.db'))
     } else killedInside += 1
   }
   expect(killedInside).toBeGreaterThan(0)
-  const ended = await runDaicho(args, env)
+}
+
+async function expectSame(one: LedgerNode, other: LedgerNode, paths: string[]): Promise<void> {
+  for (const path of paths) {
+    const [now, then] = [await one.send('GET', path), await other.send('GET', path)]
+    expect([path, now.status, now.text === then.text]).toEqual([path, 200, true])
+    expect(now.headers.get('content-type')).toBe(then.headers.get('content-type'))
+  }
+}
+
+const DATABASES = [
+  '/api/dbs',
+  '/api/fruit?docs=true',
+  '/api/fruit/7',
+  '/api/fruit/7/attachments',
+  '/api/fruit/7/attachments/large',
+  '/api/fruit/9/attachments/none',
+]
+
+it(`killed ${KILLS} times at random moments, it ends with every reply as it was`, async () => {
+  const { folder, node, serverId, args } = await origin()
+  const target = temporaryFolder()
+  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
+  await killedAgainAndAgain(args, target)
+  const ended = await runDaicho(args, { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' })
   expect([ended.code, JSON.parse(ended.stdout)]).toMatchObject([
     0,
-    { status: true, serverId, blocks: BLOCKS, entries: 2 * BLOCKS - 1 },
+    { status: true, serverId, blocks: BLOCKS, absent: 0 },
   ])
   expect(readdirSync(target).filter((name) => !name.startsWith('ledger.lock'))).toEqual([
+    'attachments',
     'ledger.db',
     'node.key',
   ])
+  expect(await verifyFolder(target)).toMatchObject({ blocks: BLOCKS, finding: null })
   const restored = await startLedgerNode({ folder: target })
-  for (const path of [
-    '/api/dbs',
-    '/api/fruit?docs=true',
+  onTestFinished(() => restored.close())
+  await expectSame(restored, node, [
+    ...DATABASES,
     `/api/ledgers?serverid=${serverId}&proof=1`,
     `/api/ledgers/${serverId}/tile/0/000`,
     '/api/fruit/7/history',
-  ]) {
-    const [now, then] = [await restored.send('GET', path), await node.send('GET', path)]
-    expect([path, now.status, now.text === then.text]).toEqual([path, 200, true])
-  }
+  ])
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
-  await Promise.all([restored.close(), node.close()])
-}, 120_000)
+}, 400_000)
+
+it(`without the key too: killed ${KILLS} times, the data come back under a new chain`, async () => {
+  const { node, serverId, args } = await origin()
+  const target = temporaryFolder()
+  const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
+  const withKey = [...args, '--key', node.service.log.verifierKey]
+  await killedAgainAndAgain(withKey, target)
+  const ended = await runDaicho(withKey, env)
+  const done = JSON.parse(ended.stdout)
+  expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])
+  expect(done.serverId).not.toBe(serverId)
+  expect(done.items).toBe(2 * (BLOCKS - 5) - 1)
+  // Again, it finds that nothing is left to be done, also while the chain has gone on.
+  const again = await runDaicho(withKey, env)
+  expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
+  for (const folder of [target, join(target, 'mirrors', `${serverId}`)]) {
+    expect(await verifyFolder(folder)).toMatchObject({ finding: null })
+  }
+  const restored = await startLedgerNode({ folder: target })
+  onTestFinished(() => restored.close())
+  await expectSame(restored, node, [
+    ...DATABASES,
+    // The old chain is a mirror.
+    `/api/ledgers?serverid=${serverId}&proof=1`,
+    `/api/ledgers/${serverId}/checkpoint`,
+    `/api/ledgers/${serverId}/vkey`,
+    `/api/ledgers/${serverId}/tile/0/000`,
+  ])
+  // The new one has what is current, and goes on.
+  expect((await restored.send('GET', '/api/fruit/7/history')).json.history).toHaveLength(1)
+  expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
+  const { json } = await restored.send('GET', `/api/ledgers?serverid=${done.serverId}&limit=1`)
+  expect(json.ledgers[0].body[0]).toEqual({
+    serverid: done.serverId,
+    method: 'create_db',
+    db: 'fruit',
+  })
+}, 400_000)
+
+it(`an import without the key, killed ${KILLS} times, brings the data back under a new chain`, async () => {
+  const { folder, node, serverId } = await origin()
+  const file = join(temporaryFolder(), 'chain.jsonl')
+  const exported = await runDaicho(['export', folder, '--out', file], {})
+  expect(exported).toMatchObject({ code: 0 })
+  const target = temporaryFolder()
+  const env = { SYSTEM_FOLDER: target }
+  const args = ['import', file, '--json', '--key', node.service.log.verifierKey]
+  // Exports are without the bytes of attachments: they go where the mirror has them.
+  const mirror = join(target, 'mirrors', `${serverId}`)
+  cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
+  rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
+  await killedAgainAndAgain(args, target)
+  const ended = await runDaicho(args, env)
+  const done = JSON.parse(ended.stdout)
+  expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])
+  const again = await runDaicho(args, env)
+  expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
+  for (const at of [target, mirror]) expect(await verifyFolder(at)).toMatchObject({ finding: null })
+  const imported = await startLedgerNode({ folder: target })
+  onTestFinished(() => imported.close())
+  await expectSame(imported, node, [...DATABASES, `/api/ledgers?serverid=${serverId}&proof=1`])
+  // Nobody has signed the export.
+  const head = await imported.send('GET', `/api/ledgers/${serverId}/checkpoint`)
+  expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
+}, 400_000)
 
 it('what does not fit is refused with one line, and the folder stays as it was', async () => {
   const node = await startLedgerNode()
@@ -73,9 +175,19 @@ it('what does not fit is refused with one line, and the folder stays as it was',
   const empty = temporaryFolder()
   const from = ['--from', node.url]
   const id = ['--serverid', `${serverId}`]
+  const vkey = node.service.log.verifierKey
+  const stranger = temporaryFolder()
+  const another = await startLedgerNode({ folder: stranger })
+  const other = another.service.log.verifierKey
+  await another.close()
+  rmSync(join(stranger, 'ledger.db'))
+  const taken = { SYSTEM_FOLDER: stranger, PEERS_ALLOW_PRIVATE: '1' }
   const allowed = { SYSTEM_FOLDER: empty, PEERS_ALLOW_PRIVATE: '1' }
   for (const [args, env, code, line] of [
     [[...from, ...id], allowed, 78, /holds no key: put the node.key of server id \d+ there/],
+    [[...from, ...id, '--key', 'x'], allowed, 2, /vkey is not the verifier key of a node/],
+    [[...from, ...id, '--key', other], allowed, 2, /not that of server id/],
+    [[...from, ...id, '--key', vkey], taken, 78, /in an empty folder/],
     [[...id], allowed, 2, /--from/],
     [[...from, '--serverid', 'x'], allowed, 2, /server id/],
     [[...from, ...id], { PEERS_ALLOW_PRIVATE: '1' }, 78, /SYSTEM_FOLDER/],

@@ -32,6 +32,17 @@ const blocks = async () => {
     count += page.length
   return count
 }
+interface Recorded {
+  readonly method: string
+  readonly item: { readonly id: string; readonly resource: Readonly<Record<string, unknown>> }
+}
+async function entriesOf({ ledger }: GatewayNode): Promise<Recorded[]> {
+  const entries: Recorded[] = []
+  for await (const page of await ledger.listBlocks(ledger.serverId, { limit: 0, offset: 0 })) {
+    for (const block of page) entries.push(...block.entries.map((text) => JSON.parse(text)))
+  }
+  return entries
+}
 /** Sends what must be refused: nothing may be recorded, and the body has the one shape. */
 async function refused(method: string, path: string, body?: unknown, headers = {}) {
   const before = await blocks()
@@ -219,17 +230,65 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
 describe('20 concurrent changes of one resource: 20 × 200', () => {
   it('one after the other, each seen by the next', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
-    const before = await blocks()
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
     )
     expect(replies.map(({ status }) => status)).toEqual(new Array(20).fill(200))
     expect(new Set(replies.map(({ headers }) => headers.get('etag'))).size).toBe(20)
-    expect(await blocks()).toBe(before + 20)
+    const updates = (await entriesOf(node))
+      .filter(({ method }) => method === 'update_item')
+      .slice(-20)
+    const sizes = updates.map(({ item }) => item.resource.size)
+    expect(sizes.toSorted()).toEqual(Array.from({ length: 20 }, (_, n) => n).toSorted())
+    expect((await send('GET', '/api/Thing/busy')).json.size).toBe(sizes.at(-1))
     await Promise.all(
       Array.from({ length: 20 }, () => send('POST', '/api/Move', { thing: 'busy' })),
     )
     expect((await send('GET', '/api/Move')).json).toHaveLength(20)
+  })
+})
+
+describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
+  it('in a total order, which the ledger tells: each hands on what the one before it handed over', async () => {
+    const market = await gateway()
+    const names = { firstName: 'First', lastName: 'Last' }
+    const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
+    const about = { description: 'Rice', mainExchange: 'Osaka', quantity: 1, owner: 'T0' }
+    await market.send('POST', '/api/Trader', traders)
+    await market.send('POST', '/api/Commodity', { tradingSymbol: 'RICE', ...about })
+    const replies = await Promise.all(
+      traders.map(({ tradeId }) =>
+        market.send('POST', '/api/Trade', { commodity: 'RICE', newOwner: tradeId }),
+      ),
+    )
+    expect(replies.map(({ status }) => status)).toEqual(new Array(20).fill(200))
+
+    const trades = (await entriesOf(market)).slice(-60)
+    const id = ({ item }: Recorded) => item.id.replace(/#.*/, '').replace(/.*\./, '')
+    expect(trades.map((entry) => `${entry.method} ${id(entry)}`)).toEqual(
+      Array.from({ length: 20 }, () => [
+        'create_item Trade',
+        'create_item HistorianRecord',
+        'update_item Commodity',
+      ]).flat(),
+    )
+    const order = Array.from({ length: 20 }, (_, n) => trades.slice(3 * n, 3 * n + 3))
+    for (const [trade, record, commodity] of order) {
+      const { transactionId, newOwner } = trade?.item.resource ?? {}
+      expect(record?.item.resource.transactionId).toBe(transactionId)
+      expect(commodity?.item.resource.owner).toBe(newOwner)
+    }
+    const owners = order.map(([trade]) => trade?.item.resource.newOwner)
+    const relationships = traders.map(
+      ({ tradeId }) => `resource:org.acme.mynetwork.Trader#${tradeId}`,
+    )
+    expect(owners.toSorted()).toEqual(relationships.toSorted())
+    const { json } = await market.send('GET', '/api/Commodity/RICE')
+    expect(json.owner).toBe(owners.at(-1))
+    // What each client was told of its trade's place is where the ledger has it.
+    const places = replies.map(({ headers }) => headers.get('ledger-position'))
+    expect(new Set(places).size).toBe(20)
+    expect((await market.networks.verify('mynetwork', () => {})).finding).toBeNull()
   })
 })
 

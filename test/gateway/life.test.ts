@@ -277,6 +277,27 @@ it('a network that cannot be read is not served, with a warning, and nobody else
   })
 })
 
+it('the explorer shows what a transaction returns', async () => {
+  const model = `namespace org.test
+    enum Colour { o RED o GREEN }
+    concept Line { o String what }
+    @returns(Line[]) transaction Lines {}
+    @returns(Colour) transaction Paint {}
+    @returns(Long) transaction Count {}
+    transaction Plain {}`
+  const node = await gateway({ deploy: [networkOf(model)] })
+  const { paths } = (await node.send('GET', '/explorer/openapi.json')).json
+  const returns = (name: string) =>
+    paths[`/${name}`].post.responses[200].content['application/json'].schema
+  const line = { $ref: '#/components/schemas/org.test.Line' }
+  expect(['Lines', 'Paint', 'Count', 'Plain'].map(returns)).toEqual([
+    { type: 'array', items: line },
+    { type: 'string', enum: ['RED', 'GREEN'] },
+    { type: 'integer', format: 'int64' },
+    { $ref: '#/components/schemas/org.test.Plain' },
+  ])
+})
+
 it('/status, / and ping', async () => {
   const node = await gateway()
   const root = await node.send('GET', '/')

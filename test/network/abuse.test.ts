@@ -65,6 +65,12 @@ it.each([
     [FAILED, DEADLINE],
   ],
   ['a way out', 'this.constructor.constructor("return process")().exit()', [FAILED]],
+  ['an answer that is no JSON', 'JSON.stringify = () => "{"; return 1', [FAILED]],
+  [
+    'questions that are no JSON',
+    'JSON.stringify = () => "{"; (await getAssetRegistry("org.test.Thing")).getAll()',
+    [FAILED],
+  ],
   ['a module', 'await import("node:fs")', [FAILED]],
   ['the network', 'await fetch("http://127.0.0.1")', [FAILED]],
   ['a timer', 'await new Promise((done) => setTimeout(done, 1))', [FAILED]],

@@ -220,6 +220,32 @@ it('lets a processor go on after a refusal that it catches', async () => {
   expect(await ask(code)).toBe('on')
 })
 
+it('a refusal of a write is thrown where it is made, whatever comes after it', async () => {
+  const said: string[] = []
+  const log = (_network: string, _level: string, text: string) => said.push(text)
+  const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })
+  await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 't3' }])
+  const run = async (code: string) => (await node.send('POST', '/api/Run', { code })).json
+  const taken = `try { await (await things()).add(factory.newResource(NS, 'Thing', 'a')) }
+    catch { console.log('taken'); seen = true }`
+  const never = `let seen = false; console.log('begin'); ${taken}`
+  expect(
+    await run(`${never}; if (!seen) throw new Error('goes on as if it was made')`),
+  ).not.toHaveProperty('error')
+  expect(await run(`${never}; while (!seen) {}`)).not.toHaveProperty('error')
+  expect(
+    await run(`${never}; while (!seen) await (await things()).exists('b')`),
+  ).not.toHaveProperty('error')
+  const count = `let n = 0; try { for (;; n += 1) await (await things()).add(factory.newResource(NS, 'Thing', 't' + n)) }
+    catch { throw new Error('got to ' + n) }`
+  expect((await run(count)).error.message).toBe('got to 3')
+  expect(
+    (await run(`await (await things()).remove('none'); throw new Error('later')`)).error.message,
+  ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
+  // What a run said that had to be repeated is not said twice.
+  expect(said).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
+})
+
 it('records transaction, historian and writes in one block, in this order', async () => {
   const { node, run } = await started()
   const code = `const r = await things(); const a = await r.get('a'); a.note = 'n'; await r.update(a)

@@ -28,14 +28,21 @@ export interface Daicho {
   readonly ended: Promise<Ended>
 }
 
-/** Starts `daicho <args>` with nothing in its environment but `variables`. */
+/**
+ * Starts `daicho <args>` with nothing in its environment but `variables`; `via` is a program with
+ * arguments that becomes it, `cwd` the folder that it starts in.
+ */
 export function startDaicho(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
+  { via = [], cwd }: { via?: readonly string[]; cwd?: string } = {},
 ): Daicho {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, ...args], {
+  const flags = ['--disable-warning=ExperimentalWarning', MAIN, ...args]
+  const [program = process.execPath, ...more] = [...via, process.execPath, ...flags]
+  const child = spawn(program, more, {
     env: { ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...(cwd === undefined ? {} : { cwd }),
   })
   running.add(child)
   child.on('close', () => running.delete(child))

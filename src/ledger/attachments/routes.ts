@@ -1,15 +1,16 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { attachmentText, positionText } from '../../chain/index.ts'
 import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { attachmentListReply } from '../list-reply.ts'
 import { failures, rangeOf, sendText } from '../routes.ts'
 import { DoneReply, ItemParams, TokenQuery } from '../schemas.ts'
 import type { LedgerService } from '../service.ts'
-import { conditionalTermsOf, preconditionOf, uploadTermsOf } from '../terms/request-terms.ts'
+import { conditionalTermsOf, uploadTermsOf } from '../terms/request-terms.ts'
 import { ConditionalHeaders, ConditionHeaders } from '../terms/schemas.ts'
-import { type Asked, answerOf } from './answer.ts'
+import { answerOf } from './answer.ts'
 import { tagOf } from './conditions.ts'
 import { type Digest, digestOf } from './digest.ts'
+import { askedIn, refuseToRun, sendAttachment } from './download.ts'
 import {
   AnyBytes,
   AttachmentListQuery,
@@ -17,19 +18,11 @@ import {
   AttachmentParams,
   AttachmentReply,
 } from './schemas.ts'
-import { sendPieces } from './send-pieces.ts'
 
 const PATH = '/api/:db/:id/attachments/:name'
 const tags = ['attachments']
 /** In each time limit of a whole request (30 s), a longer upload must bring this much. */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
-/** A reply of which the client takes nothing in so many of these time limits is given up. */
-const WINDOWS_UNTAKEN_MAX = 2
-/** Where a browser would run what it fetches, or let it style or script a page. */
-const RUNS = new Set([
-  ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
-  ...['sharedworker', 'style', 'worker', 'xslt'],
-])
 
 /** Mounts the paths of attachments on `app`. */
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -145,49 +138,13 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id, name } = request.params
-      refuseToRun(request.headers['sec-fetch-dest'])
+      refuseToRun(request.headers)
       const asked = askedIn(request)
-      const { attachment, file } = await ledger.attachments.open(db, id, name)
-      const { status, headers: own, pieces } = answerOf(asked, attachment)
-      at(reply.code(status).headers(own), ledger, attachment.position)
-      if (pieces.length > 0) {
-        reply.hijack()
-        reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * app.server.requestTimeout)
-        reply.raw.statusCode = status
-        for (const [header, value] of Object.entries(reply.getHeaders())) {
-          if (value !== undefined) reply.raw.setHeader(header, value)
-        }
-        await sendPieces(reply.raw, file, pieces)
-        return reply
-      }
-      await file.close()
-      if (status === 412) throw UNMATCHED
-      if (status === 416) throw NO_SUCH_RANGE
-      return reply.send()
+      const opened = await ledger.attachments.open(db, id, name)
+      at(reply, ledger, opened.attachment.position)
+      return sendAttachment(request, reply, { ...opened, asked })
     },
   )
-}
-
-const UNMATCHED = new HttpRefusal(412, 'PRECONDITION_FAILED', 'the attachment is another by now')
-const NO_SUCH_RANGE = new HttpRefusal(
-  416,
-  'RANGE_UNSATISFIABLE',
-  'the attachment has no byte in this range',
-)
-
-function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
-  const { 'if-range': ifRange, range } = request.headers
-  const precondition = preconditionOf(request)
-  return {
-    precondition,
-    'if-range': typeof ifRange === 'string' ? ifRange : undefined,
-    range,
-  }
-}
-
-function refuseToRun(destination: unknown): void {
-  if (typeof destination !== 'string' || !RUNS.has(destination)) return
-  throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
 }
 
 function listRoute(app: HttpApp, ledger: LedgerService): void {

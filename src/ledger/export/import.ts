@@ -1,7 +1,11 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { EffectError, holdFolder, openStore, type Store, storePathIn } from '../../storage/index.ts'
+import { syncPath } from '../durable-file.ts'
 import { existingNodeKey } from '../node-key.ts'
+import { isSignedMirror } from '../peers/mirror.ts'
+import { type NewChain, type NewChainOptions, underNewChain } from '../peers/new-chain.ts'
+import { nodeOfKey } from '../peers/peer.ts'
 import { damagedExport, ExportError } from './errors.ts'
 import type { ExportEnd, ExportHeader } from './format.ts'
 import { type ReadBlock, readExport } from './read-export.ts'
@@ -43,9 +47,9 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
     }
     rmSync(side, { recursive: true, force: true })
     mkdirSync(side, { mode: 0o700 })
-    const done = await buildStore(side, options)
+    const done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
     renameSync(storePathIn(side), held.storePath)
-    sync(folder)
+    syncPath(folder)
     return done
   } finally {
     rmSync(side, { recursive: true, force: true })
@@ -53,17 +57,60 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   }
 }
 
+/** What comes back from an export under a new chain. */
+export interface AnewOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
+
+/**
+ * Makes a mirror of the chain in an export, and of its databases the first blocks of a chain of a new
+ * key (`underNewChain`). An export is not signed: until a peer has a head that is, the mirror shows none.
+ * Errors: as for `importExport`; those of `underNewChain`.
+ */
+export function importAnew(options: AnewOptions): Promise<NewChain> {
+  const { folder, vkey } = options
+  const { serverId, key } = nodeOfKey(vkey)
+  const publicKey = Buffer.from(key.publicKey).toString('hex')
+  return underNewChain(options, async (mirror) => {
+    if (isSignedMirror(mirror)) {
+      throw new ExportError(
+        'IMPORT_OVER_STORE',
+        `${mirror} is a mirror that daicho restore has begun`,
+      )
+    }
+    const side = join(folder, SIDE_FOLDER)
+    rmSync(side, { recursive: true, force: true })
+    mkdirSync(side, { mode: 0o700 })
+    try {
+      await buildStore(side, options, (header) => {
+        const isKey = header.publicKey === null || header.publicKey === publicKey
+        if (header.serverId === serverId && isKey) return
+        throw new ExportError(
+          'IMPORT_WITHOUT_KEY',
+          `the export is the chain of server id ${header.serverId}, and not one of the key ${vkey}`,
+        )
+      })
+      // Of the store of an earlier run, which this one replaces: a log without it would be taken for its.
+      for (const end of ['-wal', '-shm']) rmSync(`${storePathIn(mirror)}${end}`, { force: true })
+      renameSync(storePathIn(side), storePathIn(mirror))
+      syncPath(mirror)
+    } finally {
+      rmSync(side, { recursive: true, force: true })
+    }
+  })
+}
+
 /** Builds the store in the folder `side`; when it resolves, all of it is on the disk. */
 async function buildStore(
   side: string,
-  { folder, chunks, progress }: ImportOptions,
+  { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,
+  check: (header: ExportHeader) => void,
 ): Promise<ExportHeader & ExportEnd> {
   let store: Store | null = null
   let ofBlocks = 0
   try {
     const done = await readExport(chunks, {
-      async header({ serverId, size }) {
-        checkKey(folder, serverId)
+      async header(header) {
+        check(header)
+        const { serverId, size } = header
         ofBlocks = size
         store = openStore({ folder: side, serverId, durable: false })
       },
@@ -76,7 +123,7 @@ async function buildStore(
     })
     await closed(store)
     store = null
-    sync(storePathIn(side))
+    syncPath(storePathIn(side))
     return done
   } finally {
     await closed(store)
@@ -109,12 +156,7 @@ function checkKey(folder: string, serverId: number): void {
   throw new ExportError(
     'IMPORT_WITHOUT_KEY',
     `the export is the chain of server id ${serverId}, and ${folder} holds ${has}: ` +
-      'put the node.key of that node there; a chain without its key cannot be imported yet',
+      'put the node.key of that node there; where that is lost, name its verifier key (--key), and the ' +
+      'data come back under a new chain',
   )
-}
-
-function sync(path: string): void {
-  const file = openSync(path, 'r')
-  fsyncSync(file)
-  closeSync(file)
 }

@@ -1,5 +1,6 @@
 import { logOrigin } from '../../chain/index.ts'
 import type { Folder, StoreReader } from '../../storage/index.ts'
+import type { Machine } from '../machine.ts'
 import type { NodeKey } from '../node-key.ts'
 import { LedgerLog } from './service.ts'
 import { signedHeadIn } from './signed-head.ts'
@@ -13,9 +14,10 @@ export async function openLog(
   { path, lasting }: Folder,
   store: StoreReader,
   { publicKey, privateKey, serverId }: NodeKey,
+  machine: Machine,
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
   if (lasting) await expectSignedHead(store, signedHeadIn(path))
   const verifier = { name: logOrigin(serverId), publicKey }
-  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey })
+  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, machine)
   return { log: new LedgerLog(store, signing, verifier), signing }
 }

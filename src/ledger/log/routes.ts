@@ -29,6 +29,8 @@ const VARY = 'authorization, x-access-token'
 const SHORTLY = 'max-age=1'
 /** A tile never changes. */
 const FOR_EVER = 'max-age=31536000, immutable'
+/** What a mirror is made of: a peer that signs its request needs no token. */
+const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
 const failures = { '4xx': Failure, '5xx': Failure }
 const tags = ['log']
 
@@ -44,7 +46,7 @@ function headRoutes(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/checkpoint',
     {
-      config: { scope: 'ledger:read' },
+      config: READ_BY_PEERS,
       schema: {
         tags,
         summary: 'The signed size and root of the log (C2SP tlog-checkpoint)',
@@ -81,7 +83,7 @@ function tileRoute(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/tile/*',
     {
-      config: { scope: 'ledger:read' },
+      config: READ_BY_PEERS,
       schema: {
         tags,
         summary: 'Hashes of the log, or its entries, 256 at a time (C2SP tlog-tiles)',
@@ -107,7 +109,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/consistency',
     {
-      config: { scope: 'ledger:read' },
+      config: READ_BY_PEERS,
       schema: {
         tags,
         summary: 'Proves that the log of one size continues the log of a smaller one (RFC 6962)',

@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
 import { LedgerError } from '../errors.ts'
+import type { Machine, Thread } from '../machine.ts'
 import type { Signed } from './signer.ts'
 import type { FromSigner, SignerStart, ToSigner } from './thread.ts'
 
@@ -19,7 +18,8 @@ interface Waiting {
   readonly size: number
   readonly resolve: (signed: Signed) => void
   readonly reject: (error: Error) => void
-  readonly timer: NodeJS.Timeout
+  /** Gives up waiting to be told that it takes too long. */
+  readonly forget: () => void
 }
 
 /**
@@ -30,24 +30,27 @@ interface Waiting {
  */
 export class LogSigning {
   readonly #start: SignerStart
-  #worker: Worker | null = null
+  readonly #machine: Machine
+  #worker: Thread | null = null
   #signed: Signed | null = null
   #waiting: Waiting[] = []
   #isSigning = false
-  #resting: NodeJS.Timeout | null = null
-  #idle: NodeJS.Timeout | null = null
+  /** Ends the rest; null while there is none. */
+  #forgetRest: (() => void) | null = null
+  #forgetIdle: (() => void) | null = null
   #commits = 0
   /** Why nothing is signed any more. */
   #refused: LedgerError | null = null
 
-  constructor(start: SignerStart) {
+  constructor(start: SignerStart, machine: Machine) {
     this.#start = start
+    this.#machine = machine
   }
 
   /** To be called when a block is durable. Costs nearly nothing. */
   onCommit(): void {
     this.#commits += 1
-    if (this.#idle === null) this.#signWhenIdle(this.#commits)
+    if (this.#forgetIdle === null) this.#signWhenIdle(this.#commits)
   }
 
   /**
@@ -56,7 +59,7 @@ export class LogSigning {
    */
   newest(committed: number): Promise<Signed> {
     if (this.#signed === null) return this.covering(0)
-    if (this.#signed.size >= committed || this.#resting !== null) {
+    if (this.#signed.size >= committed || this.#forgetRest !== null) {
       return Promise.resolve(this.#signed)
     }
     return this.covering(this.#signed.size + 1)
@@ -70,11 +73,11 @@ export class LogSigning {
     if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
     return new Promise((resolve, reject) => {
       if (this.#refused !== null) throw this.#refused
-      const timer = setTimeout(() => {
-        this.#waiting = this.#waiting.filter((waiting) => waiting.timer !== timer)
+      const forget = this.#machine.schedule.after(WAIT_MS, () => {
+        this.#waiting = this.#waiting.filter((waiting) => waiting.forget !== forget)
         reject(new LedgerError('LOG_BEHIND', 'too much was written to be signed yet; ask again'))
-      }, WAIT_MS)
-      this.#waiting.push({ size, resolve, reject, timer })
+      })
+      this.#waiting.push({ size, resolve, reject, forget })
       this.#signSoon()
     })
   }
@@ -82,36 +85,38 @@ export class LogSigning {
   /** Ends the thread. Errors out whoever waits. */
   async close(): Promise<void> {
     this.#refuse(new LedgerError('LOG_STOPPED', 'the node is closing'))
-    if (this.#idle !== null) clearTimeout(this.#idle)
-    if (this.#resting !== null) clearTimeout(this.#resting)
-    if (this.#worker === null || this.#worker.threadId === ENDED) return
-    this.#worker.ref()
+    this.#forgetIdle?.()
+    this.#forgetRest?.()
+    const worker = this.#worker
+    if (worker === null || worker.threadId === ENDED) return
+    const ended = new Promise((resolve) => worker.once('exit', resolve))
+    worker.ref()
     const message: ToSigner = 'close'
-    this.#worker.postMessage(message)
-    await once(this.#worker, 'exit')
+    worker.postMessage(message)
+    await ended
   }
 
   #signWhenIdle(commits: number): void {
-    this.#idle = setTimeout(() => {
-      this.#idle = null
+    this.#forgetIdle = this.#machine.schedule.after(IDLE_MS, () => {
+      this.#forgetIdle = null
       if (this.#commits !== commits) this.#signWhenIdle(this.#commits)
       else this.#signSoon()
-    }, IDLE_MS)
-    this.#idle.unref()
+    })
   }
 
   #signSoon(): void {
-    if (this.#isSigning || this.#resting !== null || this.#refused !== null) return
+    if (this.#isSigning || this.#forgetRest !== null || this.#refused !== null) return
     this.#isSigning = true
     this.#worker ??= this.#startWorker()
     const message: ToSigner = 'sign'
     this.#worker.postMessage(message)
   }
 
-  #startWorker(): Worker {
+  #startWorker(): Thread {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const worker = this.#machine.startThread(program, {
       name: 'log-signer',
       workerData: this.#start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
@@ -139,19 +144,18 @@ export class LogSigning {
     this.#signed = signed
     const covered = this.#waiting.filter(({ size }) => size <= signed.size)
     this.#waiting = this.#waiting.filter(({ size }) => size > signed.size)
-    for (const { timer, resolve } of covered) {
-      clearTimeout(timer)
+    for (const { forget, resolve } of covered) {
+      forget()
       resolve(signed)
     }
     if (signed.isBehind && this.#waiting.length > 0) {
       this.#signSoon()
       return
     }
-    this.#resting = setTimeout(() => {
-      this.#resting = null
+    this.#forgetRest = this.#machine.schedule.after(REST_MS, () => {
+      this.#forgetRest = null
       if (this.#waiting.length > 0) this.#signSoon()
-    }, REST_MS)
-    this.#resting.unref()
+    })
   }
 
   #refuse(error: LedgerError): void {
@@ -160,8 +164,8 @@ export class LogSigning {
   }
 
   #rejectAll(error: LedgerError): void {
-    for (const { timer, reject } of this.#waiting) {
-      clearTimeout(timer)
+    for (const { forget, reject } of this.#waiting) {
+      forget()
       reject(error)
     }
     this.#waiting = []

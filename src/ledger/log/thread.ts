@@ -1,8 +1,9 @@
 import type { KeyObject } from 'node:crypto'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import type { VerifierKey } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
+import type { ThreadPort } from '../machine.ts'
 import { signedHeadIn, temporaryHead } from './signed-head.ts'
 import { LogSigner, type Signed } from './signer.ts'
 
@@ -25,7 +26,8 @@ export type FromSigner =
   | { readonly signed: Signed }
   | { readonly failed: string; readonly contradicted: boolean }
 
-async function serve(start: SignerStart, port: MessagePort): Promise<void> {
+/** Signs when the messages at `port` say so, until one of them closes it. */
+export function serveSigner(start: SignerStart, port: ThreadPort): void {
   const { folder, lasting, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
   const kept = lasting ? signedHeadIn(folder) : temporaryHead()
@@ -52,4 +54,4 @@ async function serve(start: SignerStart, port: MessagePort): Promise<void> {
   })
 }
 
-if (parentPort !== null) await serve(workerData as SignerStart, parentPort)
+if (parentPort !== null) serveSigner(workerData as SignerStart, parentPort)

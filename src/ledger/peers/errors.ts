@@ -12,6 +12,9 @@ export type PeerErrorCode =
   | 'SIGNATURE_REFUSED' // a request that is not, or no longer, signed by the key of a peer
   | 'PUSH_INVALID' // what is pushed is not of the form
   | 'PUSH_GAP' // what is pushed does not begin where the mirror ends
+  | 'CONTENT_UNKNOWN' // no entry of the chain names a content of this SHA-256
+  | 'CONTENT_ABSENT' // one does, and its bytes are not here
+  | 'CONTENT_TOO_LARGE' // longer than attachments may be here
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
   | 'RESTORE_OVER_STORE' // the folder has a store, and not the one of the peer
@@ -23,7 +26,7 @@ export class PeerError extends CodedError<PeerErrorCode> {
   override readonly name = 'PeerError'
 }
 
-/** The HTTP status of those that a request meets. */
+/** The HTTP status of those that a request meets, and of what the store says of a content. */
 export const statusOfPeers = {
   SIGNATURE_REFUSED: 401,
   PUSH_INVALID: 400,
@@ -33,6 +36,10 @@ export const statusOfPeers = {
   MIRROR_FROZEN: 409,
   MIRROR_FAILED: 503,
   PEER_INVALID: 400,
+  CONTENT_UNKNOWN: 404,
+  CONTENT_ABSENT: 404,
+  CONTENT_TOO_LARGE: 413,
+  CONTENT_DIFFERS: 422,
   PEER_UNKNOWN: 404,
   PEERS_TOO_MANY: 422,
 } as const

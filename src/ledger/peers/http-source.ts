@@ -1,9 +1,11 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { HASH_BYTES, tilePath } from '../../chain/index.ts'
-import { OutboundError, outboundGet } from '../../http/index.ts'
+import { type Outbound, OutboundError, systemOutbound } from '../../http/index.ts'
+import type { ContentSource } from './content-pull.ts'
 import { PeerError } from './errors.ts'
 import type { BlockPage, ChainSource } from './pull.ts'
+import type { NodeSigner } from './signed-request.ts'
 
 /** Where a chain is asked for. */
 export interface SourceOptions {
@@ -13,11 +15,16 @@ export interface SourceOptions {
   readonly serverId: number
   /** Whether addresses of private networks may be called. */
   readonly allowPrivate: boolean
+  /** Signs each request, for nodes that ask for tokens and know this one; absent, none is signed. */
+  readonly signer?: NodeSigner
+  /** The network as it is when absent. */
+  readonly outbound?: Outbound
   /** For one reply, milliseconds; 30 s when absent. */
   readonly timeoutMs?: number
 }
 
 const TIMEOUT_MS = 30_000
+const NO_BODY = new Uint8Array()
 const SMALL_BYTES_MAX = 65_536
 /** A page of several blocks. */
 const PAGE_BYTES_MAX = 16 * 1024 * 1024
@@ -25,7 +32,7 @@ const PAGE_BYTES_MAX = 16 * 1024 * 1024
 const BLOCK_BYTES_MAX = 80 * 1024 * 1024
 
 /** A chain as another node serves it. Each request is bounded in time, bytes and reach. */
-export class HttpSource implements ChainSource {
+export class HttpSource implements ChainSource, ContentSource {
   readonly #options: SourceOptions
 
   constructor(options: SourceOptions) {
@@ -74,21 +81,46 @@ export class HttpSource implements ChainSource {
     }
   }
 
+  async content(sha256: string, from: number, length: number): Promise<Uint8Array | null> {
+    const range = { range: `bytes=${from}-${from + length - 1}` }
+    const { status, body } = await this.#ask(
+      this.#path(`attachments/${sha256}`),
+      range,
+      Math.max(length, SMALL_BYTES_MAX),
+    )
+    if (status === 404) return null
+    if (status === 206 && body.length === length) return body
+    if (status >= 400) throw refusal(this.#options.url, status, body)
+    throw malformed('this is not the part of a content that was asked for')
+  }
+
   #path(part: string): string {
     return `/api/ledgers/${this.#options.serverId}/${part}`
   }
 
   async #get(path: string, bodyBytesMax: number): Promise<Buffer> {
-    const { url, allowPrivate, timeoutMs = TIMEOUT_MS } = this.#options
-    const { status, body } = await outboundGet(
-      new URL(path, url),
-      {},
-      { schemes: ['https:', 'http:'], allowPrivate, timeoutMs, bodyBytesMax },
-    )
+    const { status, body } = await this.#ask(path, {}, bodyBytesMax)
     if (status === 200) return body
-    const what = jsonCode(body)
-    throw new PeerError('REPLY_REFUSED', `${new URL(url).host} answered ${status}${what}`)
+    throw refusal(this.#options.url, status, body)
   }
+
+  #ask(path: string, headers: Readonly<Record<string, string>>, bodyBytesMax: number) {
+    const {
+      url,
+      allowPrivate,
+      signer,
+      timeoutMs = TIMEOUT_MS,
+      outbound = systemOutbound,
+    } = this.#options
+    const target = new URL(path, url)
+    const signed = signer?.headers('GET', target, NO_BODY)
+    const policy = { schemes: ['https:', 'http:'] as const, allowPrivate, timeoutMs, bodyBytesMax }
+    return outbound.get(target, { ...headers, ...signed }, policy)
+  }
+}
+
+function refusal(url: string, status: number, body: Buffer): PeerError {
+  return new PeerError('REPLY_REFUSED', `${new URL(url).host} answered ${status}${jsonCode(body)}`)
 }
 
 function malformed(what: string): PeerError {

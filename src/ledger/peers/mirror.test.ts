@@ -206,7 +206,8 @@ it('a mirror goes on while somebody looks at what was erased, which goes when th
   await mirror.close()
 })
 
-it('two histories under one key are found, kept as evidence, and nothing is added any more', async () => {
+/** Two nodes with one key and the same two blocks; the first one has three more. */
+async function twins(): Promise<[LedgerNode, LedgerNode]> {
   const folder = temporaryFolder()
   const twinFolder = temporaryFolder()
   const before = await startLedgerNode({ folder })
@@ -221,6 +222,11 @@ it('two histories under one key are found, kept as evidence, and nothing is adde
   onTestFinished(async () => void (await Promise.all([node.close(), twin.close()])))
   for (let n = 0; n < 3; n += 1) await node.send('POST', '/api/fruit', { n })
   await signed(node)
+  return [node, twin]
+}
+
+it('two histories under one key are found, kept as evidence, and nothing is added any more', async () => {
+  const [node, twin] = await twins()
   for (const twinBlocks of [1, 3, 9]) {
     const mirror = await mirrorOf(node)
     await pull(mirror, sourceOf(node))
@@ -235,6 +241,27 @@ it('two histories under one key are found, kept as evidence, and nothing is adde
     expect(mirror.size).toBe(5)
     await mirror.close()
   }
+})
+
+it('so they are where the mirror has seen the one head only, and none of its blocks', async () => {
+  const [node, twin] = await twins()
+  const mirror = await mirrorOf(node)
+  const blocks = () => Promise.reject(new Error('the connection broke'))
+  await expect(pull(mirror, spoiled(sourceOf(node), { blocks }))).rejects.toThrow('broke')
+  expect([mirror.size, mirror.seenSize]).toEqual([0, 5])
+
+  // Three blocks of the other history lie before that head: nothing shows that they do not fit, or that they do.
+  await twin.send('POST', '/api/twin')
+  await signed(twin)
+  await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'REPLY_REFUSED' })
+  expect([mirror.size, mirror.evidence]).toEqual([0, null])
+
+  for (let n = 3; n < 9; n += 1) await twin.send('POST', `/api/twin${n}`)
+  await signed(twin)
+  await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
+  const notes = [await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()]
+  expect([mirror.size, mirror.evidence?.notes]).toEqual([0, notes])
+  await mirror.close()
 })
 
 it('a source that contradicts a signed head without showing another one is no evidence', async () => {

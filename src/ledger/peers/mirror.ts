@@ -21,9 +21,11 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { EffectError, openStore, type Store } from '../../storage/index.ts'
+import { Contents, EffectError, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine } from '../machine.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
+import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
 
@@ -51,6 +53,12 @@ export interface MirrorOptions {
   readonly key: VerifierKey
   /** False where the folder goes with the process. */
   readonly durable: boolean
+  /** Where the contents of its attachments are kept; its own folder when absent. */
+  readonly contentsFolder?: string
+  /** The most bytes of one of them; no bound of its own when absent. */
+  readonly contentBytesMax?: number
+  /** Absent: as it is. */
+  readonly machine?: Pick<Machine, 'openStore'>
 }
 
 /**
@@ -62,19 +70,25 @@ export interface MirrorOptions {
  * is never behind what was stored; `checkpoint` after the last, so it is never ahead.
  */
 export class Mirror {
+  /** The contents of its attachments. */
+  readonly contents: ChainContents
   readonly #options: MirrorOptions
   readonly #store: Store
+  readonly #files: Contents
   #head: Head | null
   #frontier: Frontier
   #seen: SignedHead | null
 
   private constructor(
     options: MirrorOptions,
-    store: Store,
+    { store, files }: { store: Store; files: Contents },
     state: { head: Head | null; frontier: Frontier; seen: SignedHead | null },
   ) {
     this.#options = options
     this.#store = store
+    this.#files = files
+    const { contentBytesMax = Number.POSITIVE_INFINITY } = options
+    this.contents = new ChainContents(store.attachments, files, contentBytesMax)
     this.#head = state.head
     this.#frontier = state.frontier
     this.#seen = state.seen
@@ -82,15 +96,18 @@ export class Mirror {
 
   /** Errors: StoreError; ProofError when a file of it was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
-    const { folder, serverId, durable } = options
+    const { folder, serverId, durable, machine = systemMachine } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = openStore({ folder, serverId, durable })
+    const store = machine.openStore({ folder, serverId, durable })
     try {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await keptHead(folder, SEEN_FILE, options.key)
-      return new Mirror(options, store, { head, frontier, seen })
+      const { contentsFolder = folder } = options
+      const files = new Contents(contentsFolder, store.attachments, durable)
+      if (contentsFolder === folder) await files.recover()
+      return new Mirror(options, { store, files }, { head, frontier, seen })
     } catch (error) {
       await store.close()
       throw error
@@ -114,12 +131,14 @@ export class Mirror {
 
   /** The head that `note` is, signed by the key of the chain. Errors: ProofError. */
   async opened(note: string): Promise<SignedHead> {
+    // Most rounds bring the same again.
+    if (this.#seen?.note === note) return this.#seen
     return { ...(await openCheckpoint(nodeCrypto, this.#options.key, note)), note }
   }
 
   /**
-   * Believes `head` when it continues the ones before. A smaller one is old and no fault; what
-   * contradicts is kept as evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
+   * Believes `head` when it continues the ones before, or they continue it. What contradicts is kept as
+   * evidence. Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
    */
   async follow(head: SignedHead, prove: Prove): Promise<void> {
     const seen = this.#seen
@@ -129,9 +148,11 @@ export class Mirror {
       if (head.size === this.size) this.#keepCheckpoint(head)
     } else if (seen !== null && head.size === seen.size) {
       if (!equalBytes(seen.root, head.root)) throw this.contradicted(head, 'one size, two roots')
-    } else if (seen !== null && head.size > seen.size) {
-      const proof = await prove(seen.size, head.size)
-      if (!verifyConsistency(nodeSha256, seen, head, proof)) throw unproven(seen.size, head.size)
+    } else if (seen !== null) {
+      // Also a smaller one: blocks are only taken that the newest one has, or they could not accuse.
+      const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
+      const proof = await prove(from.size, to.size)
+      if (!verifyConsistency(nodeSha256, from, to, proof)) throw unproven(from.size, to.size)
     }
     this.#refuseFrozen()
     await this.#tidy()
@@ -156,7 +177,7 @@ export class Mirror {
     const proof = size === head.size ? [] : await prove(size, head.size)
     const grownTo = { size, root: rootOf(nodeSha256, frontier) }
     if (!verifyConsistency(nodeSha256, grownTo, head, proof)) throw unproven(size, head.size)
-    await this.#append(played)
+    await this.#erasing(played, () => this.#append(played))
     this.#head = last
     this.#frontier = frontier
     if (size === head.size) this.#keepCheckpoint(head)
@@ -178,6 +199,12 @@ export class Mirror {
     )
   }
 
+  /** Heads of the log that every other signed one must continue: of what is stored, and the newest seen. */
+  async known(): Promise<{ readonly size: number; readonly root: Uint8Array }[]> {
+    const stored = { size: this.size, root: await this.rootAt(this.size) }
+    return this.#seen === null ? [stored] : [stored, this.#seen]
+  }
+
   /** The root of the log of the first `size` blocks, which are stored. */
   async rootAt(size: number): Promise<Uint8Array> {
     const { serverId } = this.#options
@@ -187,6 +214,9 @@ export class Mirror {
   }
 
   async close(): Promise<void> {
+    const { folder, contentsFolder = folder } = this.#options
+    // What lies elsewhere is named by nothing there yet: whoever opens that looks for what is left.
+    if (contentsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
 
@@ -227,6 +257,24 @@ export class Mirror {
     return { played, last: played.length === 0 ? null : last, frontier }
   }
 
+  /** Runs `append`; contents that no entry names any more because of erasures go with it. */
+  async #erasing(played: readonly PlayedBlock[], append: () => Promise<void>): Promise<void> {
+    const freed: string[] = []
+    for (const effect of played.flatMap(({ effects }) => effects)) {
+      if (effect.kind !== 'erase_item') continue
+      for (const position of effect.positions) {
+        const [row] = await this.#store.attachments.byPosition(position - 1, 1)
+        if (row?.position === position) freed.push(row.sha256)
+      }
+    }
+    if (freed.length === 0) await append()
+    else {
+      const erase = () => append().then(() => ({ result: undefined, freed }))
+      // Whatever went wrong: the next start looks.
+      await this.#files.erasing(erase, () => true)
+    }
+  }
+
   async #append(played: readonly PlayedBlock[]): Promise<void> {
     await this.#store.together(async () => {
       for (const { block, effects } of played) {
@@ -240,6 +288,11 @@ export class Mirror {
       }
     })
   }
+}
+
+/** Whether the mirror in `folder` has seen a signed head. */
+export function isSignedMirror(folder: string): boolean {
+  return existsSync(join(folder, SEEN_FILE))
 }
 
 /** The head kept in a mirror's folder that the mirror reaches, or null. Errors: ProofError. */

@@ -1,17 +1,25 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
-import { openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
+import { Contents, openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
+import type { Machine, Thread } from '../machine.ts'
+import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn } from './evidence.ts'
-import type { FromMirrors, MirrorsStart, OwnDoubt, PeerState, ToMirrors } from './messages.ts'
+import type {
+  FromMirrors,
+  MirrorsStart,
+  OwnDoubt,
+  PeerState,
+  PushAnswer,
+  ToMirrors,
+} from './messages.ts'
 import { keptCheckpoint } from './mirror.ts'
-import type { KnownPeer, Peer } from './peer.ts'
+import { type KnownPeer, nodeOfKey, type Peer } from './peer.ts'
 import type { PeerList } from './peer-list.ts'
 import { MIRRORS_FOLDER, mirrorFolder, VKEY_FILE } from './places.ts'
 
@@ -34,26 +42,26 @@ export interface ShownPeer extends PeerState {
   readonly evidence: Evidence | null
 }
 
-/** What became of a push. */
-export type PushAnswer = Pick<Extract<FromMirrors, { pushed: number }>, 'to' | 'error'>
-
 /** A chain of another node, for reading. */
 interface Kept {
   readonly reader: StoreReader
   readonly log: LedgerLog
+  readonly contents: ChainContents
 }
 
 /** The chains of other nodes that are kept here; a thread takes them from peers (`thread.ts`). */
 export class Mirrors {
   readonly #start: MirrorsStart
   readonly #list: PeerList
+  readonly #ownServerId: number
+  readonly #machine: Machine
   readonly #states = new Map<string, PeerState>()
   readonly #kept = new Map<number, Kept>()
   /** Pushes that the thread has, by number. */
   readonly #pushes = new Map<number, (answer: PushAnswer) => void>()
   #pushCount = 0
-  #worker: Worker | null = null
-  #restart: NodeJS.Timeout | null = null
+  #worker: Thread | null = null
+  #forgetRestart: () => void = () => {}
   #closing = false
   #asked: () => void = () => {}
 
@@ -61,9 +69,18 @@ export class Mirrors {
   onDoubt: (doubt: OwnDoubt) => void = () => {}
   /** A signed head of the node's own chain. */
   ownCheckpoint: () => Promise<string> = () => Promise.reject(new Error('there is no log'))
+  /** The contents of the node's own attachments. */
+  readonly #ownContents: ChainContents
 
-  constructor(start: MirrorsStart, list: PeerList) {
+  constructor(
+    start: MirrorsStart,
+    list: PeerList,
+    { ownContents, machine }: { ownContents: ChainContents; machine: Machine },
+  ) {
     this.#start = start
+    this.#ownContents = ownContents
+    this.#machine = machine
+    this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
     for (const name of existsSync(folder) ? readdirSync(folder) : []) {
@@ -80,9 +97,9 @@ export class Mirrors {
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ASK_MS)
+      const forget = this.#machine.schedule.after(ASK_MS, resolve)
       this.#asked = () => {
-        clearTimeout(timer)
+        forget()
         resolve()
       }
       this.#tell()
@@ -94,7 +111,7 @@ export class Mirrors {
     return this.#list.all.map((peer) => {
       const { serverId, url, vkey, push } = peer
       const state = this.#states.get(nameOf(peer)) ?? {
-        ...{ serverId, url, blocks: 0, ofBlocks: 0, currentMs: null, error: null },
+        ...{ serverId, url, blocks: 0, ofBlocks: 0, absent: 0, currentMs: null, error: null },
       }
       const evidence = evidenceIn(mirrorFolder(this.#start.folder, serverId))
       return { ...state, vkey, push, fixed: this.#list.isFixed(peer), evidence }
@@ -128,13 +145,28 @@ export class Mirrors {
     return this.#kept.get(serverId)?.log ?? null
   }
 
+  /** The contents that the chain of `serverId` names. Errors: SERVERID_UNKNOWN. */
+  contentsOf(serverId: number): ChainContents {
+    if (serverId === this.#ownServerId) return this.#ownContents
+    const kept = this.#kept.get(serverId)
+    if (kept !== undefined) return kept.contents
+    throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
+  }
+
   /** The peer whose key has this name, or null. */
   peerOfKey(name: string): KnownPeer | null {
     return this.#list.all.find(({ key }) => key.name === name) ?? null
   }
 
-  /** Takes what the node of `vkey`, a peer, has pushed of its chain. Errors: MIRROR_FAILED. */
-  push(vkey: string, body: Uint8Array): Promise<PushAnswer> {
+  /**
+   * Takes what the node of `vkey`, a peer, has pushed of its chain, or of a content of its attachments.
+   * Errors: MIRROR_FAILED.
+   */
+  push(
+    vkey: string,
+    body: Uint8Array,
+    part: { sha256: string; from: number } | null = null,
+  ): Promise<PushAnswer> {
     return new Promise((resolve) => {
       if (this.#closing || this.#pushes.size >= PUSHES_MAX) {
         throw new PeerError('MIRROR_FAILED', 'too much is pushed at once; try again shortly')
@@ -142,14 +174,14 @@ export class Mirrors {
       this.#worker ??= this.#startWorker()
       this.#pushCount += 1
       this.#pushes.set(this.#pushCount, resolve)
-      this.#post({ push: this.#pushCount, vkey, body })
+      this.#post({ push: this.#pushCount, vkey, body, part })
     })
   }
 
   /** Ends the thread, which lets go of its stores. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#restart !== null) clearTimeout(this.#restart)
+    this.#forgetRestart()
     for (const { reader } of this.#kept.values()) await reader.close()
     const worker = this.#worker
     if (worker === null) return
@@ -169,10 +201,11 @@ export class Mirrors {
     this.#worker?.postMessage(message)
   }
 
-  #startWorker(): Worker {
+  #startWorker(): Thread {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const worker = this.#machine.startThread(program, {
       name: 'mirrors',
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
@@ -188,19 +221,20 @@ export class Mirrors {
     this.#worker = null
     this.#asked()
     const error = { code: 'MIRROR_FAILED', message }
-    for (const answer of this.#pushes.values()) answer({ to: { size: 0, seen: 0 }, error })
+    for (const answer of this.#pushes.values()) {
+      answer({ to: { size: 0, seen: 0 }, arrived: 0, error })
+    }
     this.#pushes.clear()
     for (const [name, state] of this.#states) {
       this.#states.set(name, { ...state, error })
     }
     if (this.#closing) return
-    this.#restart = setTimeout(() => this.#tell(), RESTART_MS)
-    this.#restart.unref()
+    this.#forgetRestart = this.#machine.schedule.after(RESTART_MS, () => this.#tell())
   }
 
   #receive(message: FromMirrors): void {
     if ('pushed' in message) {
-      this.#pushes.get(message.pushed)?.(message)
+      this.#pushes.get(message.pushed)?.(message.answer)
       this.#pushes.delete(message.pushed)
     } else if ('wanted' in message) {
       this.ownCheckpoint().then(
@@ -227,8 +261,11 @@ export class Mirrors {
     if (!existsSync(keyPath) || !existsSync(storePathIn(folder))) return
     const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
     const reader = openStoreReader(folder, { frozen: false })
+    // Only read here: the thread takes them.
+    const contents = new Contents(folder, reader.attachments, false)
     this.#kept.set(serverId, {
       reader,
+      contents: new ChainContents(reader.attachments, contents, 0),
       log: new LedgerLog(reader, new KeptHeads(folder, key), key),
     })
   }

@@ -18,6 +18,8 @@ export interface OwnChain {
   readonly store: StoreReader
   /** Where evidence is kept. */
   readonly folder: string
+  /** The newest signed head of it, or null when there is none now. */
+  readonly checkpoint: () => Promise<string | null>
 }
 
 /**
@@ -45,10 +47,8 @@ export async function doubtOf(source: ChainSource, own: OwnChain): Promise<OwnDo
   const root = rootOf(nodeSha256, await frontierAt(head.size, read))
   if (equalBytes(root, head.root)) return null
   const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
-  keepEvidence(own.folder, { what, notes: [`the store: ${hex(root)}`, note] })
+  // Without a head of its own there is nothing to show yet: the next round asks again.
+  const ownNote = await own.checkpoint()
+  if (ownNote !== null) keepEvidence(own.folder, { what, notes: [ownNote, note] })
   return { kind: 'other', message: `${what}: another node has the same key` }
-}
-
-function hex(root: Uint8Array): string {
-  return Buffer.from(root).toString('hex')
 }

@@ -55,7 +55,7 @@ export async function pull(
   } catch (error) {
     const isDoubtful = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
     if (!isDoubtful || !(await isFork(mirror, source, head))) throw error
-    throw mirror.contradicted(head, `not both begin with the same ${mirror.size} blocks`)
+    throw mirror.contradicted(head, 'the logs of the two do not begin with the same blocks')
   }
 }
 
@@ -68,24 +68,29 @@ async function takeAll(
   const prove = (from: number, to: number) => source.consistency(from, to)
   let limit = BLOCKS_AT_FIRST
   let entries = 0
-  while (mirror.size < head.size) {
-    const from = mirror.size
-    const page = await source.blocks(from, Math.min(limit, head.size - from))
-    entries += await mirror.take(page.values, head, prove)
+  const pageFrom = async (from: number) => source.blocks(from, Math.min(limit, head.size - from))
+  let next = mirror.size < head.size ? pageFrom(mirror.size) : null
+  while (next !== null) {
+    const page: BlockPage = await next
+    const end = mirror.size + page.values.length
     const bytesEach = page.bytes / page.values.length
     limit = Math.max(1, Math.min(BLOCKS_MAX, Math.floor(PAGE_BYTES / bytesEach)))
+    // While this page is recomputed and stored, the source makes the one after it.
+    next = end < head.size ? pageFrom(end) : null
+    next?.catch(() => {})
+    entries += await mirror.take(page.values, head, prove)
     progress({ blocks: mirror.size, ofBlocks: head.size, entries })
   }
 }
 
 /**
- * Whether the log that `head` signs is one that does not begin with the blocks of the mirror: all its
- * leaves, which give its root, give another one at the mirror's size. A source that only lies cannot
- * show that. Errors: none; what is not shown is not so.
+ * Whether the log that `head` signs is one that does not begin as what the mirror knows: all its leaves,
+ * which give its root, give another one at the size of the mirror or of the newest head that was seen. A
+ * source that only lies cannot show that. Errors: none; what is not shown is not so.
  */
 async function isFork(mirror: Mirror, source: ChainSource, head: SignedHead): Promise<boolean> {
-  const { size } = mirror
-  if (size === 0 || head.size < size || head.size > FORK_BLOCKS_MAX) return false
+  const known = (await mirror.known()).filter(({ size }) => size > 0 && size <= head.size)
+  if (known.length === 0 || head.size > FORK_BLOCKS_MAX) return false
   let frontier: Frontier = { size: 0, peaks: [] }
   let differs = false
   try {
@@ -95,8 +100,10 @@ async function isFork(mirror: Mirror, source: ChainSource, head: SignedHead): Pr
       for (let at = 0; at < width; at += 1) {
         const leaf = tile.slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
         frontier = grown(nodeSha256, frontier, leaf).frontier
-        if (frontier.size !== size) continue
-        differs = !equalBytes(rootOf(nodeSha256, frontier), await mirror.rootAt(size))
+        const { size } = frontier
+        differs ||= known.some((one) => {
+          return one.size === size && !equalBytes(rootOf(nodeSha256, frontier), one.root)
+        })
       }
     }
   } catch {

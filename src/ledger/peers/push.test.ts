@@ -1,9 +1,10 @@
 // What is pushed is taken from the key of the chain only, once, and as it was signed.
-import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync, hash, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import {
   HandClock,
   type LedgerNode,
+  type LedgerNodeOptions,
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
@@ -14,11 +15,11 @@ import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
 /** A node with some blocks, and another one that takes its pushes. */
-async function pair() {
+async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   const clock = new HandClock()
-  const target = await startLedgerNode({ clock })
+  const target = await startLedgerNode({ clock, ...options })
   onTestFinished(async () => void (await Promise.all([node.close(), target.close()])))
   await node.send('POST', '/api/fruit')
   for (let n = 1; n < 6; n += 1) await node.send('POST', '/api/fruit', { n })
@@ -130,5 +131,43 @@ it('what is signed and does not hold is refused with its reason, and nothing of 
     const body = Buffer.from(JSON.stringify(value))
     const reply = await target.send('POST', path, body, signedFor(target, path, body, signer()))
     expect([reply.status, reply.json.code, reply.json.size]).toEqual([status, code, 0])
+  }
+})
+
+it('a part of a content is taken when an entry names it, signed by the key of the chain, and as long as it may be', async () => {
+  const { node, target, signer, push, serverId } = await pair({ attachmentBytesMax: 8 })
+  const contents = ['right', 'too long']
+  const shaOf = (text: string) => hash('sha256', text, 'hex')
+  await node.send('POST', '/api/fruit', { id: 'a' })
+  for (const text of [...contents, 'much too long']) {
+    await node.send('PUT', `/api/fruit/a/attachments/${text.length}`, text)
+  }
+  await node.service.log.consistency(0, 10)
+  const chain = `/api/ledgers/${serverId}`
+  const blocks = await push()
+  await target.send('POST', chain, blocks, signedFor(target, chain, blocks, signer()))
+  const send = async (text: string, part: string, offset: number, change: Partial<Signer> = {}) => {
+    const path = `${chain}/attachments/${shaOf(text)}`
+    const request = { method: 'POST', authority: new URL(target.url).host, path }
+    const query = `?offset=${offset}`
+    const headers = signatureHeaders({ ...request, query }, Buffer.from(part), signer(change))
+    const type = { 'content-type': 'application/octet-stream' }
+    const reply = await target.send('POST', path + query, part, { ...headers, ...type })
+    return [reply.status, reply.json.code ?? reply.json.size]
+  }
+  const { privateKey } = generateKeyPairSync('ed25519')
+  expect(await send('right', 'right', 0, { privateKey })).toEqual([401, 'SIGNATURE_REFUSED'])
+  expect(await send('right', 'right', 0, { keyId: 'daicho/7' })).toEqual([401, 'SIGNATURE_REFUSED'])
+  expect(await send('nobody names it', 'x', 0)).toEqual([404, 'CONTENT_UNKNOWN'])
+  expect(await send('much too long', 'much', 0)).toEqual([413, 'CONTENT_TOO_LARGE'])
+  expect(await send('right', 'ri', 0)).toEqual([200, 2])
+  // Not behind it: nothing is taken, and the reply says where to go on.
+  expect(await send('right', 'ght', 3)).toEqual([200, 2])
+  expect(await send('right', 'GHT', 2)).toEqual([422, 'CONTENT_DIFFERS'])
+  expect(await send('right', 'right', 0)).toEqual([200, 5])
+  expect(await send('too long', 'too long', 0)).toEqual([200, 8])
+  for (const text of contents) {
+    const path = `${chain}/attachments/${shaOf(text)}`
+    expect((await target.send('GET', path)).text).toBe(text)
   }
 })

@@ -1,27 +1,24 @@
-import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
-import { logOrigin } from '../../chain/index.ts'
-import { outboundPost } from '../../http/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import type { Machine } from '../machine.ts'
 import { PeerError } from './errors.ts'
 import type { MirrorsStart, PushedTo } from './messages.ts'
 import { nextPush } from './push.ts'
-import { signatureHeaders } from './signed-request.ts'
+import type { NodeSigner } from './signed-request.ts'
 
 const TIMEOUT_MS = 30_000
 const REPLY_BYTES_MAX = 65_536
-const NONCE_BYTES = 16
 
 /** What a pusher needs. */
-export interface PusherOptions extends Pick<MirrorsStart, 'privateKey' | 'allowPrivate'> {
+export interface PusherOptions extends Pick<MirrorsStart, 'allowPrivate'> {
   /** The root of the listener of the node to push to. */
   readonly url: string
   /** Of the own chain. */
   readonly store: StoreReader
   /** A signed head of it, or null when there is none now. */
   readonly checkpoint: () => Promise<string | null>
-  readonly clock: Clock
+  readonly signer: NodeSigner
+  readonly machine: Pick<Machine, 'outbound'>
 }
 
 /** Brings the node's own chain to a node that cannot come for it, and remembers how far that is. */
@@ -55,18 +52,12 @@ export class Pusher {
   }
 
   async #post({ body }: { body: Buffer }): Promise<PushedTo> {
-    const { url, allowPrivate, store, privateKey, clock } = this.#options
+    const { url, allowPrivate, store, signer, machine } = this.#options
     const target = new URL(`/api/ledgers/${store.serverId}`, url)
-    const { host: authority, pathname: path } = target
-    const signed = signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, {
-      keyId: logOrigin(store.serverId),
-      privateKey,
-      nowMs: clock.now(),
-      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
-    })
+    const signed = signer.headers('POST', target, body)
     // Whatever goes wrong: the next time it asks anew.
     this.#to = null
-    const reply = await outboundPost(
+    const reply = await machine.outbound.post(
       target,
       { ...signed, 'content-type': 'application/json' },
       body,
@@ -78,7 +69,7 @@ export class Pusher {
     const { size, seen, code } = memberOf(reply.body)
     if (reply.status !== 200) {
       const why = typeof code === 'string' ? ` with ${code.slice(0, 40)}` : ''
-      throw new PeerError('REPLY_REFUSED', `${authority} answered a push ${reply.status}${why}`)
+      throw new PeerError('REPLY_REFUSED', `${target.host} answered a push ${reply.status}${why}`)
     }
     if (isSize(size) && isSize(seen)) return { size, seen }
     throw malformed()

@@ -79,6 +79,7 @@ function shown(peer: ShownPeer) {
     state,
     blocks,
     lag,
+    absent: peer.absent,
     current: currentMs,
     error,
     evidence,

@@ -47,6 +47,9 @@ export const PeersReply = Type.Object({
       state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
       blocks: Type.Integer({ description: 'Stored here' }),
       lag: Type.Integer({ description: 'Blocks that are signed and not stored here yet' }),
+      absent: Type.Integer({
+        description: 'Contents of its attachments that `url` does not have, as far as was looked',
+      }),
       current: Type.Union([Type.Integer(), Type.Null()], {
         description: 'When the last round ended well, milliseconds since the Unix epoch',
       }),
@@ -65,4 +68,48 @@ export const PushReply = Type.Object({
   status: Type.Literal(true),
   size: Type.Integer({ description: 'Blocks that are stored' }),
   seen: Type.Integer({ description: 'Blocks of the newest head that was believed' }),
+})
+
+const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the content' })
+
+/** A content of the attachments of a chain. */
+export const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
+
+/** Which contents that are not here are listed. */
+export const AbsentQuery = Type.Object({
+  token,
+  after: Type.Optional(
+    Type.String({
+      pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      description: '`<height>.<index>`: only what entries behind it name',
+    }),
+  ),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
+})
+
+/** Contents that entries name and that are not here. */
+export const AbsentReply = Type.Object({
+  status: Type.Literal(true),
+  absent: Type.Array(
+    Type.Object({
+      sha256,
+      length: Type.Integer({ description: 'Bytes' }),
+      size: Type.Integer({ description: 'Bytes of it that have come' }),
+    }),
+  ),
+  after: Type.Union([Type.String(), Type.Null()], {
+    description: 'The last entry that was looked at; go on with it while there is `more`',
+  }),
+  more: Type.Boolean(),
+})
+
+/** Where a part of a content begins. */
+export const PartQuery = Type.Object({
+  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+})
+
+/** How much of a content is here. */
+export const PartReply = Type.Object({
+  status: Type.Literal(true),
+  size: Type.Integer({ description: 'Bytes that are here: where the next part begins' }),
 })

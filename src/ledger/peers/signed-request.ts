@@ -1,5 +1,6 @@
-import { hash, type KeyObject, sign, timingSafeEqual } from 'node:crypto'
-import { nodeCrypto } from '../../chain/index.ts'
+import { hash, type KeyObject, randomBytes, sign, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '../../base/clock.ts'
+import { logOrigin, nodeCrypto } from '../../chain/index.ts'
 import { PeerError } from './errors.ts'
 
 /** What is signed of a request, in this order. */
@@ -50,6 +51,39 @@ export function signatureHeaders(
     'content-digest': digest,
     'signature-input': `${LABEL}=${params}`,
     signature: `${LABEL}=:${signature.toString('base64')}:`,
+  }
+}
+
+const NONCE_BYTES = 16
+
+/** Signs what a node asks of others, with its key. */
+export class NodeSigner {
+  readonly #keyId: string
+  readonly #privateKey: KeyObject
+  readonly #clock: Clock
+  readonly #random: (bytes: number) => Buffer
+
+  constructor(
+    node: { serverId: number; privateKey: KeyObject },
+    clock: Clock,
+    random: (bytes: number) => Buffer = randomBytes,
+  ) {
+    this.#keyId = logOrigin(node.serverId)
+    this.#privateKey = node.privateKey
+    this.#clock = clock
+    this.#random = random
+  }
+
+  /** The headers that sign one request to `url` with `body`, which is empty where there is none. */
+  headers(method: string, url: URL, body: Uint8Array): Record<string, string> {
+    const { host: authority, pathname: path, search } = url
+    const query = search === '' ? '?' : search
+    return signatureHeaders({ method, authority, path, query }, body, {
+      keyId: this.#keyId,
+      privateKey: this.#privateKey,
+      nowMs: this.#clock.now(),
+      nonce: this.#random(NONCE_BYTES).toString('base64url'),
+    })
   }
 }
 

@@ -1,11 +1,14 @@
-import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../base/clock.ts'
+import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import { openStoreReader } from '../../storage/index.ts'
+import { Contents, openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import { Aside } from './aside.ts'
+import { ChainContents } from './chain-contents.ts'
+import { ContentPull } from './content-pull.ts'
+import { ContentPush } from './content-push.ts'
 import { PeerError } from './errors.ts'
 import { HttpSource } from './http-source.ts'
 import type { FromMirrors, MirrorsStart, PeerState, ToMirrors } from './messages.ts'
@@ -16,6 +19,7 @@ import { mirrorFolder, VKEY_FILE } from './places.ts'
 import { pull } from './pull.ts'
 import { takePush } from './push.ts'
 import { Pusher } from './pusher.ts'
+import { NodeSigner } from './signed-request.ts'
 
 // The program of the thread that mirrors the chains of peers, so that neither recomputing what they
 // send nor waiting for the disk holds up the node, and what they send has memory of its own.
@@ -31,8 +35,10 @@ interface Shared {
 
 class MirrorsThread {
   readonly #start: MirrorsStart
-  readonly #port: MessagePort
+  readonly #port: ThreadPort
+  readonly #machine: Machine
   readonly #own: OwnChain
+  readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, Shared>()
   /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
   #following = new Map<string, { stopped: boolean }>()
@@ -40,12 +46,19 @@ class MirrorsThread {
   /** Whoever waits for a signed head of the own chain. */
   #wanting: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, port: MessagePort) {
+  constructor(start: MirrorsStart, port: ThreadPort, machine: Machine) {
     this.#start = start
     this.#port = port
-    const { key } = nodeOfKey(start.ownKey)
+    this.#machine = machine
+    const { key, serverId } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
-    this.#own = { key, store, folder: start.folder }
+    const checkpoint = () => this.#ownCheckpoint()
+    this.#own = { key, store, folder: start.folder, checkpoint }
+    this.#signer = new NodeSigner(
+      { serverId, privateKey: start.privateKey },
+      machine.clock,
+      machine.random,
+    )
   }
 
   /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
@@ -54,11 +67,11 @@ class MirrorsThread {
     this.#following = new Map()
     const firsts: Promise<void>[] = []
     for (const peer of peers) {
-      // Its node pushes it.
-      if (peer.url === null) continue
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
       const round = before.get(name) ?? { stopped: false }
-      if (!before.delete(name)) firsts.push(this.#rounds(peer, round))
+      const isNew = !before.delete(name)
+      // Without an address its node pushes it; how far that is can be told.
+      if (isNew) firsts.push(peer.url === null ? this.#tell(peer) : this.#rounds(peer, round))
       this.#following.set(name, round)
     }
     for (const round of before.values()) round.stopped = true
@@ -82,9 +95,26 @@ class MirrorsThread {
     } catch (thrown) {
       error = shown(thrown)
     }
-    const currentMs = error === null ? systemClock.now() : null
-    const { blocks: size, ofBlocks: seen } = await this.#report(peer, currentMs, error)
-    this.#send({ pushed: push, to: { size, seen }, error })
+    const currentMs = error === null ? this.#machine.clock.now() : null
+    const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
+    this.#send({ pushed: push, answer: { to: { size, seen }, arrived: 0, error } })
+  }
+
+  /** Takes a part of a content of the attachments of the node of `vkey`; the chain may go on meanwhile. */
+  async takePart(
+    push: number,
+    vkey: string,
+    { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
+  ): Promise<void> {
+    let error: PeerState['error'] = null
+    let arrived = 0
+    try {
+      const mirror = await this.#shared(knownPeer({ vkey, url: null })).mirror
+      arrived = await mirror.contents.add(sha256, from, body)
+    } catch (thrown) {
+      error = shown(thrown)
+    }
+    this.#send({ pushed: push, answer: { to: { size: 0, seen: 0 }, arrived, error } })
   }
 
   /** Nothing comes after it. A round that goes on is broken off: what it has stored is whole. */
@@ -95,8 +125,6 @@ class MirrorsThread {
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
     await this.#own.store.close()
-    // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
-    process.exit()
   }
 
   #send(message: FromMirrors): void {
@@ -108,19 +136,39 @@ class MirrorsThread {
     const { intervalMs } = this.#start
     await this.#askOwn(peer)
     const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
+    const contents = new ContentPull(this.#source(peer, peer.serverId), this.#machine.clock)
+    const isStopped = () => round.stopped
+    const asides = [
+      new Aside(async () => {
+        await contents.run((await this.#shared(peer).mirror).contents, isStopped)
+      }),
+    ]
+    if (peer.push && peer.url !== null) {
+      const brought = this.#contentPush(peer.url)
+      asides.push(new Aside(() => brought.run(isStopped)))
+    }
     let restMs = intervalMs
     let currentMs: number | null = null
     const next = async (): Promise<void> => {
       if (round.stopped) return
-      const error = await this.#round(peer, pusher, currentMs)
+      let error = await this.#round(peer, pusher, currentMs)
       if (round.stopped) return
-      if (error === null) currentMs = systemClock.now()
+      if (error === null) currentMs = this.#machine.clock.now()
       restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
-      await this.#report(peer, currentMs, error)
+      for (const aside of asides) {
+        if (error === null && aside.error !== null) error = shown(aside.error)
+        aside.go()
+      }
+      await this.#report(peer, { currentMs, error, absent: contents.absent })
       await this.#askOwn(peer)
-      setTimeout(() => void next(), restMs)
+      this.#machine.schedule.after(restMs, () => void next())
     }
     void next()
+  }
+
+  async #tell(peer: KnownPeer): Promise<void> {
+    await this.#shared(peer).mirror.catch(() => null)
+    await this.#report(peer, { currentMs: null, error: null })
   }
 
   /** One round; its error, or null. */
@@ -130,17 +178,17 @@ class MirrorsThread {
     currentMs: number | null,
   ): Promise<PeerState['error']> {
     const { serverId } = peer
+    // First: the other side may be the one that cannot be heard. What it refuses is no reason not to listen.
+    const pushing = await pusher?.push().then(() => null, shown)
     try {
-      // First: the other side may be the one that cannot be heard.
-      await pusher?.push()
       await this.#inTurn(peer, (mirror) =>
         pull(mirror, this.#source(peer, serverId), () => {
           this.#send({ stored: serverId })
-          void this.#report(peer, currentMs, null)
+          void this.#report(peer, { currentMs, error: null })
         }),
       )
       this.#send({ stored: serverId })
-      return null
+      return pushing ?? null
     } catch (error) {
       return shown(error)
     }
@@ -156,21 +204,46 @@ class MirrorsThread {
   }
 
   #pusher(url: string): Pusher {
-    const { privateKey, allowPrivate } = this.#start
-    const checkpoint = () =>
-      new Promise<string | null>((resolve) => {
-        this.#wanting.push(resolve)
-        if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
-      })
-    const { store } = this.#own
-    return new Pusher({ url, store, privateKey, allowPrivate, checkpoint, clock: systemClock })
+    const { allowPrivate } = this.#start
+    const { store, checkpoint } = this.#own
+    const machine = this.#machine
+    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer, machine })
   }
 
-  async #report(peer: KnownPeer, currentMs: number | null, error: PeerState['error']) {
+  /** A signed head of the own chain, which the node's main thread gives; null when there is none now. */
+  #ownCheckpoint(): Promise<string | null> {
+    return new Promise((resolve) => {
+      this.#wanting.push(resolve)
+      if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
+    })
+  }
+
+  #contentPush(url: string): ContentPush {
+    const { allowPrivate, folder, contentBytesMax } = this.#start
+    const { store } = this.#own
+    // Only read here.
+    const files = new Contents(folder, store.attachments, false)
+    const contents = new ChainContents(store.attachments, files, contentBytesMax)
+    const { clock, outbound } = this.#machine
+    return new ContentPush({
+      url,
+      allowPrivate,
+      store,
+      contents,
+      signer: this.#signer,
+      clock,
+      outbound,
+    })
+  }
+
+  async #report(
+    peer: KnownPeer,
+    { currentMs, error, absent = 0 }: Pick<PeerState, 'currentMs' | 'error'> & { absent?: number },
+  ) {
     const { serverId, url } = peer
     const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
     const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
-    const state = { serverId, url, blocks, ofBlocks, currentMs, error }
+    const state = { serverId, url, blocks, ofBlocks, absent, currentMs, error }
     this.#send({ state })
     return state
   }
@@ -185,7 +258,10 @@ class MirrorsThread {
   }
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
-    return new HttpSource({ url: url ?? '', serverId, allowPrivate: this.#start.allowPrivate })
+    const { allowPrivate } = this.#start
+    const { outbound } = this.#machine
+    const signer = this.#signer
+    return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer, outbound })
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): Shared {
@@ -195,7 +271,9 @@ class MirrorsThread {
     const folder = mirrorFolder(this.#start.folder, serverId)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
-    const mirror = Mirror.open({ folder, serverId, key, durable: this.#start.lasting })
+    const { lasting: durable, contentBytesMax } = this.#start
+    const machine = this.#machine
+    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax, machine })
     const shared = { mirror, turn: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
     // A disk that was full may have room the next time.
@@ -213,15 +291,32 @@ function shown(error: unknown): { code: string; message: string } {
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 
-function run(start: MirrorsStart, port: MessagePort): void {
-  const thread = new MirrorsThread(start, port)
+/** Does what the messages at `port` say, until one of them closes it; then `end` ends the thread. */
+export function serveMirrors(
+  start: MirrorsStart,
+  port: ThreadPort,
+  machine: Machine,
+  end: () => void,
+): void {
+  const thread = new MirrorsThread(start, port, machine)
   port.on('message', (message: ToMirrors) => {
-    if ('close' in message) void thread.close()
-    else if ('push' in message) void thread.takePush(message.push, message.vkey, message.body)
+    if ('close' in message) void thread.close().then(end)
+    else if ('push' in message) takePushed(thread, message)
     else if ('checkpoint' in message) thread.answer(message.checkpoint)
     else void thread.follow(message.peers.map(knownPeer))
   })
 }
 
-assert(parentPort !== null)
-run(workerData as MirrorsStart, parentPort)
+function takePushed(
+  thread: MirrorsThread,
+  { push, vkey, body, part }: Extract<ToMirrors, { push: number }>,
+): void {
+  void (part === null
+    ? thread.takePush(push, vkey, body)
+    : thread.takePart(push, vkey, { ...part, body }))
+}
+
+if (parentPort !== null) {
+  // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
+  serveMirrors(workerData as MirrorsStart, parentPort, systemMachine, () => process.exit())
+}

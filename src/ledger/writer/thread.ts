@@ -1,9 +1,8 @@
-import assert from 'node:assert/strict'
-import { randomFillSync } from 'node:crypto'
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
-import { openStore, type Store, StoreError } from '../../storage/index.ts'
+import { type Store, StoreError } from '../../storage/index.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import { decodeBatch } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 import { type BatchTerms, planBatch } from './plan.ts'
@@ -25,18 +24,26 @@ const TIDY_PAUSE_MS = 5
 class WriterThread {
   readonly #store: Store
   readonly #difficulty: number
-  readonly #port: MessagePort
+  readonly #port: ThreadPort
+  readonly #machine: Machine
   #head: Head | null
   #stopped = false
-  #tidying: NodeJS.Timeout | null = null
-  /** No upkeep before this time, milliseconds of the process. */
-  #restsUntil = 0
+  /** Forgets the piece of upkeep that is due; null when none is. */
+  #forgetTidying: (() => void) | null = null
+  /** For how long there is no upkeep, after a long piece of it; milliseconds. */
+  #restMs = 0
 
-  constructor(store: Store, head: Head | null, difficulty: number, port: MessagePort) {
+  constructor(
+    store: Store,
+    { head, difficulty }: { head: Head | null; difficulty: number },
+    port: ThreadPort,
+    machine: Machine,
+  ) {
     this.#store = store
     this.#head = head
     this.#difficulty = difficulty
     this.#port = port
+    this.#machine = machine
   }
 
   /** Makes one block of `units`, and answers when it is durable. */
@@ -84,7 +91,7 @@ class WriterThread {
 
   /** Lets go of the store; nothing comes after it. */
   async close(): Promise<void> {
-    if (this.#tidying !== null) clearTimeout(this.#tidying)
+    this.#forgetTidying?.()
     await this.#store.close()
     this.#send({ closed: true })
     this.#port.close()
@@ -101,7 +108,7 @@ class WriterThread {
       serverId: this.#store.serverId,
       entries,
       timestamps: new Array<number>(entries.length).fill(timestamp),
-      blinds: randomFillSync(Buffer.allocUnsafe(entries.length * HASH_BYTES)),
+      blinds: this.#machine.random(entries.length * HASH_BYTES),
     }
   }
 
@@ -116,19 +123,20 @@ class WriterThread {
 
   /** Does what upkeep waits, in pieces, between blocks. */
   tidySoon(): void {
-    if (this.#tidying !== null) return
-    const pauseMs = Math.max(TIDY_PAUSE_MS, this.#restsUntil - performance.now())
-    this.#tidying = setTimeout(() => void this.#tidy(), pauseMs)
+    this.#forgetTidying ??= this.#machine.schedule.after(
+      Math.max(TIDY_PAUSE_MS, this.#restMs),
+      () => void this.#tidy(),
+    )
   }
 
   async #tidy(): Promise<void> {
-    this.#tidying = null
+    this.#forgetTidying = null
     if (this.#stopped) return
-    const startedAt = performance.now()
+    const { clock } = this.#machine
+    const startedMs = clock.now()
     try {
       const isMoreDue = await this.#store.tidy()
-      const endedAt = performance.now()
-      this.#restsUntil = endedAt + restAfter(endedAt - startedAt)
+      this.#restMs = restAfter(clock.now() - startedMs)
       if (isMoreDue) this.tidySoon()
     } catch (error) {
       if (error instanceof StoreError && error.code === 'STORE_FULL') return
@@ -138,15 +146,19 @@ class WriterThread {
 }
 
 /** Opens the store and serves the messages of the main thread until it says close. */
-async function run(start: WriterStart, port: MessagePort): Promise<void> {
+export async function serveWriter(
+  start: WriterStart,
+  port: ThreadPort,
+  machine: Machine,
+): Promise<void> {
   const send = (message: FromWriter) => port.postMessage(message)
   try {
-    const store = openStore(start)
+    const store = machine.openStore(start)
     const head = await store.head(start.serverId)
     if (head === null && (await store.databases()).length > 0) {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
-    const writer = new WriterThread(store, head, start.difficulty, port)
+    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, machine)
     // Blocks follow each other: the next is begun when the one before it is durable or refused.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
@@ -165,5 +177,4 @@ async function run(start: WriterStart, port: MessagePort): Promise<void> {
   }
 }
 
-assert(parentPort !== null)
-await run(workerData as WriterStart, parentPort)
+if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemMachine)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
+import type { Machine, Thread } from '../machine.ts'
 import type { Earlier } from '../terms/kept-answers.ts'
 import type { Terms } from '../terms/terms.ts'
 import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
@@ -75,7 +75,7 @@ interface IndexChange {
  */
 export class LedgerWriter {
   readonly #clock: Clock
-  readonly #worker: Worker
+  readonly #worker: Thread
   /** What waits for the next block, oldest first. */
   #queue: Waiting[] = []
   /** The blocks that the thread has, oldest first. */
@@ -106,7 +106,7 @@ export class LedgerWriter {
   /** Databases that are changed by their owner alone: `LedgerService.ownDatabase`. */
   readonly owned = new Set<string>()
 
-  private constructor(worker: Worker, clock: Clock) {
+  private constructor(worker: Thread, clock: Clock) {
     this.#worker = worker
     this.#clock = clock
     worker.on('message', (message: FromWriter) => this.#receive(message))
@@ -120,10 +120,15 @@ export class LedgerWriter {
   }
 
   /** Starts the thread and opens the store in it. Errors: StoreError. */
-  static async start(start: WriterStart, clock: Clock): Promise<LedgerWriter> {
+  static async start(
+    start: WriterStart,
+    clock: Clock,
+    machine: Pick<Machine, 'startThread'>,
+  ): Promise<LedgerWriter> {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
+    const program = new URL(`./thread.${extension}`, import.meta.url)
+    const worker = machine.startThread(program, {
       name: 'ledger-writer',
       workerData: start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },

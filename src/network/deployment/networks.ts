@@ -3,10 +3,10 @@ import type { LedgerService } from '../../ledger/index.ts'
 import { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { systemType } from '../model/system.ts'
 import { BusinessNetwork } from '../resources/business-network.ts'
 import { ADMIN } from '../resources/caller.ts'
 import { ResourceDatabase } from '../resources/database.ts'
+import { EventFeed } from '../resources/event-feed.ts'
 import { Recorder } from '../resources/recorder.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
 import { definitionInItem, deploymentChanges, networkItem, networkItemId } from './network-item.ts'
@@ -122,16 +122,12 @@ export class Networks {
     }
     const { version } = this.#deps
     const scripts = await this.#loaded(next)
-    await network.replace(
-      async (database, recorder) => {
-        const changes = await upgradedResources(database, next, defaults)
-        const transaction = recorder.transaction(systemType('StartBusinessNetwork'), {})
-        const item = networkItem(next, version)
-        const before = [{ method: 'update_item', db: name, item } as const]
-        await recorder.record(transaction, ADMIN, changes, { also: before })
-      },
-      { definition: next, control: new AccessControl(next.rules), scripts },
-    )
+    const also = [{ method: 'update_item', db: name, item: networkItem(next, version) } as const]
+    await network.replace((database) => upgradedResources(database, next, defaults), also, {
+      definition: next,
+      control: new AccessControl(next.rules),
+      scripts,
+    })
     return network
   }
 
@@ -178,12 +174,14 @@ export class Networks {
     const { ledger, clock, log } = this.#deps
     const { name } = definition
     const database = new ResourceDatabase(definition.name, ledger)
-    const recorder = new Recorder(database, clock, deployment)
+    const events = new EventFeed(database)
+    const recorder = new Recorder(database, clock, events, deployment)
     const network = new BusinessNetwork({
       definition,
       database,
       control: new AccessControl(definition.rules),
       recorder,
+      events,
       scripts,
       log: (level, text) => log(name, level, text),
     })

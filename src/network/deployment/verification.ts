@@ -136,18 +136,17 @@ class Replay {
     const workplace = {
       definition,
       control: new AccessControl(definition.rules),
-      database: this.#state,
       scripts: this.#scripts,
       log: () => {},
     }
     const timestamp = String(resource.timestamp)
     try {
-      const done = await process(
-        workplace,
+      const done = await process(workplace, {
+        state: this.#state,
         processors,
-        { target, resource, timestamp },
-        callerIn(record),
-      )
+        transaction: { target, resource, timestamp },
+        caller: callerIn(record),
+      })
       const { eventsEmitted } = record
       const events = Array.isArray(eventsEmitted) ? eventsEmitted : []
       return (

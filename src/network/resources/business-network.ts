@@ -1,19 +1,23 @@
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
+import type { Change } from '../../ledger/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import { pointer } from '../model/problem.ts'
 import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
-import type { Caller } from './caller.ts'
+import { ADMIN, type Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import type {
   RecordedChanges,
   ResourceChange,
   ResourceDatabase,
+  ResourceReader,
   StoredResource,
 } from './database.ts'
-import { type EmittedEvent, EventFeed } from './event-feed.ts'
+import type { EmittedEvent, EventFeed } from './event-feed.ts'
+import { submitted, withId } from './given.ts'
+import type { Recorded } from './group.ts'
 import { Guard, type Judge as RuleJudge } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
 import { objectIn } from './item.ts'
@@ -22,12 +26,11 @@ import { type Listing, listResources, resourceFilter } from './listing.ts'
 import { missing, taken } from './messages.ts'
 import { process, processorsFor, type Workplace } from './processing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
-import type { Beside, Recorded, Recorder } from './recorder.ts'
+import type { Recorder, Turn } from './recorder.ts'
 import { missingReferences } from './references.ts'
 import { Resolver } from './resolve.ts'
 import { checkedReturn, isRecorded } from './returns.ts'
 import { historianTarget, type TransactionRecord } from './transaction-record.ts'
-import { Turns } from './turns.ts'
 
 /** What a request changed, and where that was recorded. */
 export interface Made extends Recorded {
@@ -50,24 +53,29 @@ export interface Submitted {
 export interface NetworkParts extends Workplace {
   readonly database: ResourceDatabase
   readonly recorder: Recorder
+  /** What its transactions emit. */
+  readonly events: EventFeed
 }
 
 /**
  * One deployed network: its resources, under its model and its access rules.
  *
- * Changes are made one after the other, each in one block of the ledger that also holds the
- * transaction it is part of; an answer means that the block is on the disk. Nothing is remembered
- * between requests: the ledger's database is all there is.
+ * Changes are decided one after the other, each on what the ones before it left, and recorded in that
+ * order: each in one block of the ledger that also holds the transaction it is part of. The next is
+ * decided while the one before it is on its way to the disk. Any answer, also a refusal, means that
+ * all that it stands on is on the disk. Nothing is remembered beyond that: the ledger's database is
+ * all there is.
  */
 export class BusinessNetwork {
   #parts: NetworkParts
-  readonly #turns = new Turns()
-  /** What its transactions emit. */
-  readonly events: EventFeed
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
-    this.events = new EventFeed(parts.database)
+  }
+
+  /** What its transactions emit. */
+  get events(): EventFeed {
+    return this.#parts.events
   }
 
   /** What is deployed. */
@@ -119,23 +127,23 @@ export class BusinessNetwork {
   async create(type: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
     const resources = resourcesOf(body, type, this.#judge)
     const values = resources.map(({ value }) => value)
-    return this.#turns.take(async () => {
+    return this.#parts.recorder.take(async (turn) => {
       const transaction = this.#registryTransaction('Add', type, { resources: values })
-      const guard = this.#guard(caller).within(transaction)
+      const guard = this.#guard(caller, turn.state).within(transaction)
       await requireTransaction(guard, transaction)
       const ids = new Set<string>()
       for (const { target, value } of resources) {
         await guard.require('CREATE', target, () => value)
-        if (ids.has(target.id) || (await this.#parts.database.read(target)) !== null) {
+        if (ids.has(target.id) || (await turn.state.read(target)) !== null) {
           throw taken(type, target.id)
         }
         ids.add(target.id)
       }
-      await this.#checkReferences(resources, Array.isArray(body))
+      await this.#checkReferences(resources, Array.isArray(body), turn.state)
       const writes = resources.map(
         ({ target, value }): ResourceChange => ({ kind: 'create', target, resource: value }),
       )
-      return this.#record(transaction, caller, writes, values)
+      return made(turn, values, transaction, caller, writes)
     })
   }
 
@@ -151,9 +159,9 @@ export class BusinessNetwork {
     expects: RevisionTest,
     caller: Caller,
   ): Promise<Made> {
-    return this.#turns.take(async () => {
-      const guard = this.#guard(caller)
-      const before = await this.#current(type, id, expects, guard)
+    return this.#parts.recorder.take(async (turn) => {
+      const guard = this.#guard(caller, turn.state)
+      const before = await current(type, id, { expects, guard, state: turn.state })
       const resource = resourceOf(withId(next(objectIn(before.text)), type, id), type, this.#judge)
       const { target, value } = resource
       const transaction = this.#registryTransaction('Update', type, { resources: [value] })
@@ -161,24 +169,24 @@ export class BusinessNetwork {
       await requireTransaction(inside, transaction)
       // Rules are asked about the version that is replaced.
       await inside.require('UPDATE', target, () => objectIn(before.text))
-      await this.#checkReferences([resource], false)
+      await this.#checkReferences([resource], false, turn.state)
       const write = { kind: 'update', target, resource: value } as const
-      return this.#record(transaction, caller, [write], [value])
+      return made(turn, [value], transaction, caller, [write])
     })
   }
 
   /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
   remove(type: TypeDeclaration, id: string, expects: RevisionTest, caller: Caller): Promise<Made> {
-    return this.#turns.take(async () => {
-      const guard = this.#guard(caller)
-      const before = await this.#current(type, id, expects, guard)
+    return this.#parts.recorder.take(async (turn) => {
+      const guard = this.#guard(caller, turn.state)
+      const before = await current(type, id, { expects, guard, state: turn.state })
       const target = { type: type.qualifiedName, id }
       const fields = { resources: [], resourceIds: [id] }
       const transaction = this.#registryTransaction('Remove', type, fields)
       const inside = guard.within(transaction)
       await requireTransaction(inside, transaction)
       await inside.require('DELETE', target, () => objectIn(before.text))
-      return this.#record(transaction, caller, [{ kind: 'delete', target }], [])
+      return made(turn, [], transaction, caller, [{ kind: 'delete', target }])
     })
   }
 
@@ -189,22 +197,20 @@ export class BusinessNetwork {
    */
   submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Submitted> {
     const fields = submitted(given)
-    return this.#turns.take(async () => {
+    return this.#parts.recorder.take(async (turn) => {
       const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
       const resource = resourceOf(draft.resource, type, this.#judge)
       const transaction = { ...draft, resource: resource.value }
-      await requireTransaction(this.#guard(caller).within(transaction), transaction)
-      await this.#checkReferences([resource], false)
+      await requireTransaction(this.#guard(caller, turn.state).within(transaction), transaction)
+      await this.#checkReferences([resource], false, turn.state)
       const processors = processorsFor(type, this.definition)
       const { changes, events, returned } =
         processors.length === 0
           ? NOTHING_PROCESSED
-          : await process(this.#parts, processors, transaction, caller)
+          : await process(this.#parts, { state: turn.state, processors, transaction, caller })
       const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
       if (!isRecorded(type)) return { reply, recorded: null }
-      const recorded = await this.#record(transaction, caller, changes, [], { events })
-      this.events.publish(recorded.height, events)
-      return { reply, recorded }
+      return { reply, recorded: await recorded(turn, transaction, caller, changes, { events }) }
     })
   }
 
@@ -214,25 +220,25 @@ export class BusinessNetwork {
    */
   submitSystem(
     verb: string,
-    decide: (database: ResourceDatabase) => Promise<SystemTransaction>,
+    decide: (state: ResourceReader) => Promise<SystemTransaction>,
     caller: Caller,
   ): Promise<Made> {
-    return this.#turns.take(async () => {
-      const { fields, writes } = await decide(this.#parts.database)
+    return this.#parts.recorder.take(async (turn) => {
+      const { fields, writes } = await decide(turn.state)
       const transaction = this.#parts.recorder.transaction(systemType(verb), fields)
-      const guard = this.#guard(caller).within(transaction)
+      const guard = this.#guard(caller, turn.state).within(transaction)
       await requireTransaction(guard, transaction)
       for (const { kind, target, resource } of writes) {
-        const before = kind === 'create' ? resource : await this.lookUp(target)
+        const before = kind === 'create' ? resource : await resourceAt(target, turn.state)
         await guard.require(kind === 'create' ? 'CREATE' : 'UPDATE', target, () => before)
       }
-      return this.#record(transaction, caller, writes, [])
+      return made(turn, [], transaction, caller, writes)
     })
   }
 
   /** Those of `events` that the caller may read. */
   async readableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
-    const guard = this.#guard(caller)
+    const guard = this.#guard(caller, this.#parts.database)
     const readable: EmittedEvent[] = []
     for (const event of events) {
       // One of a type that an upgrade took away is nobody's any more.
@@ -249,18 +255,24 @@ export class BusinessNetwork {
 
   /** A resource, whoever asks: for the gateway's own decisions, never for a reply. */
   async lookUp(target: Target): Promise<JsonObject | null> {
-    const stored = await this.#parts.database.read(target)
-    return stored === null ? null : objectIn(stored.text)
+    return resourceAt(target, this.#parts.database)
   }
 
-  /** Exchanges what is deployed, once `record` has recorded that; nothing else happens meanwhile. */
+  /**
+   * Exchanges what is deployed, once what `decide` makes of the resources is recorded as `transaction`;
+   * nothing else happens meanwhile.
+   */
   replace(
-    record: (database: ResourceDatabase, recorder: Recorder) => Promise<unknown>,
+    decide: (database: ResourceDatabase) => Promise<readonly ResourceChange[]>,
+    also: readonly Change[],
     next: Pick<NetworkParts, 'definition' | 'control' | 'scripts'>,
   ): Promise<void> {
-    return this.#turns.take(async () => {
-      await record(this.#parts.database, this.#parts.recorder)
-      const { scripts } = this.#parts
+    return this.#parts.recorder.take(async (turn) => {
+      await turn.durable
+      const { database, recorder, scripts } = this.#parts
+      const changes = await decide(database)
+      const transaction = recorder.transaction(systemType('StartBusinessNetwork'), {})
+      await turn.record(transaction, ADMIN, changes, { also })
       this.#parts = { ...this.#parts, ...next }
       await scripts.close()
     })
@@ -279,29 +291,15 @@ export class BusinessNetwork {
     return { model: this.#model, strictness: this.definition }
   }
 
-  #guard(caller: Caller): Guard {
-    const { control, database, scripts } = this.#parts
+  #guard(caller: Caller, database: ResourceReader): Guard {
+    const { control, scripts } = this.#parts
     const judge: RuleJudge = (request) => scripts.judge(request, conditionAnswerer(database))
     return new Guard({ control, model: this.#model, caller, database, judge }, null)
   }
 
   #source(caller: Caller): ListSource {
-    return { database: this.#parts.database, model: this.#model, guard: this.#guard(caller) }
-  }
-
-  /** What is there, if the caller may know of it. */
-  async #current(
-    type: TypeDeclaration,
-    id: string,
-    expects: RevisionTest,
-    guard: Guard,
-  ): Promise<StoredResource> {
-    const target = { type: type.qualifiedName, id }
-    const stored = await this.#parts.database.read(target)
-    if (stored === null) throw missing(type, id)
-    if (!(await guard.allows('READ', target, () => objectIn(stored.text)))) throw missing(type, id)
-    if (expects(stored.revision)) return stored
-    throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
+    const { database } = this.#parts
+    return { database, model: this.#model, guard: this.#guard(caller, database) }
   }
 
   #registryTransaction(verb: string, type: TypeDeclaration, fields: JsonObject): TransactionRecord {
@@ -311,27 +309,20 @@ export class BusinessNetwork {
     return this.#parts.recorder.transaction(systemType(verb + kind), { ...fields, targetRegistry })
   }
 
-  async #checkReferences(resources: readonly Resource[], inList: boolean): Promise<void> {
+  async #checkReferences(
+    resources: readonly Resource[],
+    inList: boolean,
+    state: ResourceReader,
+  ): Promise<void> {
     if (!this.definition.strictReferences) return
     const own = new Set(resources.map(({ target }) => `${target.type}#${target.id}`))
     const isThere = async (target: Target) =>
-      own.has(`${target.type}#${target.id}`) || (await this.#parts.database.read(target)) !== null
+      own.has(`${target.type}#${target.id}`) || (await state.read(target)) !== null
     for (const [index, { value }] of resources.entries()) {
       const path = inList ? pointer('', index) : ''
       const problems = await missingReferences(value, path, this.#model, isThere)
       if (problems.length > 0) throw invalid(problems)
     }
-  }
-
-  async #record(
-    transaction: TransactionRecord,
-    caller: Caller,
-    writes: readonly ResourceChange[],
-    resources: readonly JsonObject[],
-    beside: Beside = {},
-  ): Promise<Made> {
-    const recorded = await this.#parts.recorder.record(transaction, caller, writes, beside)
-    return { ...recorded, resources }
   }
 }
 
@@ -343,29 +334,44 @@ export interface SystemTransaction {
   readonly writes: readonly Exclude<ResourceChange, { kind: 'delete' }>[]
 }
 
+/** Records what `turn` decided; the next turn begins before that is on the disk. */
+function recorded(turn: Turn, ...what: Parameters<Turn['record']>): Promise<Recorded> {
+  const onDisk = turn.record(...what)
+  turn.release()
+  return onDisk
+}
+
+async function made(
+  turn: Turn,
+  resources: readonly JsonObject[],
+  ...what: Parameters<Turn['record']>
+): Promise<Made> {
+  return { ...(await recorded(turn, ...what)), resources }
+}
+
+async function resourceAt(target: Target, state: ResourceReader): Promise<JsonObject | null> {
+  const stored = await state.read(target)
+  return stored === null ? null : objectIn(stored.text)
+}
+
+/** What is there, if the caller may know of it. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED. */
+async function current(
+  type: TypeDeclaration,
+  id: string,
+  { expects, guard, state }: { expects: RevisionTest; guard: Guard; state: ResourceReader },
+): Promise<StoredResource> {
+  const target = { type: type.qualifiedName, id }
+  const stored = await state.read(target)
+  if (stored === null) throw missing(type, id)
+  if (!(await guard.allows('READ', target, () => objectIn(stored.text)))) throw missing(type, id)
+  // One that is not on the disk yet has no revision that anybody could ask for.
+  if (expects(stored.revision)) return stored
+  throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
+}
+
 /** Whoever submits must be allowed to, and to leave the historian's record of it. */
 async function requireTransaction(guard: Guard, transaction: TransactionRecord): Promise<void> {
   await guard.require('CREATE', transaction.target, () => transaction.resource)
   // The record is made when all is done, so a condition has nothing of it to look at.
   await guard.require('CREATE', historianTarget(transaction), () => null)
-}
-
-/** `value` with the id of the path, which it may leave out. Errors: RESOURCE_ID_MISMATCH. */
-function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
-  const name = identifier ?? ''
-  const given = value[name] ?? id
-  if (given === id) return { ...value, [name]: id }
-  const message = `the body names another id than the path, '${id}'`
-  throw new NetworkError('RESOURCE_ID_MISMATCH', message)
-}
-
-/** What a client says of a transaction: its time is ours to tell, and so is its id. */
-function submitted(given: Json): JsonObject {
-  if (!isJsonObject(given)) {
-    throw invalid([{ path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' }])
-  }
-  const { timestamp: _ignored, transactionId, ...fields } = given
-  if (transactionId === undefined || transactionId === null) return fields
-  const message = 'the id of a transaction is given by the server'
-  throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
 }

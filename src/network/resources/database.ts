@@ -5,6 +5,8 @@ import {
   type Found,
   LedgerError,
   type LedgerService,
+  type OwnDatabase,
+  type UnitOfWork,
   type Written,
 } from '../../ledger/index.ts'
 import type { TypeDeclaration } from '../model/model.ts'
@@ -57,12 +59,12 @@ export interface ResourceReader {
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerService
-  readonly #recordAsOwner: (changes: readonly Change[]) => Promise<Written>
+  readonly #own: OwnDatabase
 
   constructor(name: string, ledger: LedgerService) {
     this.name = name
     this.#ledger = ledger
-    this.#recordAsOwner = ledger.ownDatabase(name)
+    this.#own = ledger.ownDatabase(name)
   }
 
   /** The item of that id as it is kept, or null; also while there is no database yet. */
@@ -133,14 +135,26 @@ export class ResourceDatabase implements ResourceReader {
         if (own.length === 0) continue
         const items = own.map(({ item }) => item).filter(isJsonObject)
         const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
-        yield { height: block.height, changes: own.flatMap(changeIn), deployed }
+        yield {
+          height: block.height,
+          changes: own.flatMap(resourceChangesIn),
+          deployed,
+        }
       }
     }
   }
 
-  /** Records all of `changes`, with `before` in front of them, in one block. */
-  record(changes: readonly ResourceChange[], before: readonly Change[] = []): Promise<Written> {
-    return this.#recordAsOwner([...before, ...changes.map((change) => this.#entry(change))])
+  /**
+   * `changes`, with `before` in front of them, as a unit of work. Errors: UNIT_TOO_LARGE,
+   * ITEM_TOO_LARGE, ITEM_ID_INVALID.
+   */
+  prepare(changes: readonly ResourceChange[], before: readonly Change[] = []): UnitOfWork {
+    return this.#own.prepare([...before, ...changes.map((change) => this.#entry(change))])
+  }
+
+  /** Records what was prepared, in one block. */
+  record(unit: UnitOfWork): Promise<Written> {
+    return this.#own.record(unit)
   }
 
   #entry(change: ResourceChange): Change {
@@ -183,7 +197,7 @@ export class ResourceDatabase implements ResourceReader {
 }
 
 /** The change of a resource that an entry records; none for one that makes the database. */
-function changeIn(entry: JsonObject): ResourceChange[] {
+export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
   const target = targetOfItem(String(item.id ?? entry.id))
   if (target === null) return []

@@ -12,7 +12,7 @@ import {
 import { systemType } from '../model/system.ts'
 import type { BusinessNetwork } from './business-network.ts'
 import type { Caller } from './caller.ts'
-import type { ResourceDatabase } from './database.ts'
+import type { ResourceReader } from './database.ts'
 import { invalid } from './instances.ts'
 import { objectIn } from './item.ts'
 
@@ -86,8 +86,8 @@ export async function revokeIdentity(
   caller: Caller,
 ): Promise<void> {
   const target = { type: IDENTITY, id }
-  const decide = async (database: ResourceDatabase) => {
-    const stored = await database.read(target)
+  const decide = async (state: ResourceReader) => {
+    const stored = await state.read(target)
     if (stored === null) {
       throw new NetworkError('RESOURCE_NOT_FOUND', `Object with ID '${id}' does not exist`)
     }
@@ -129,13 +129,13 @@ async function add(
   caller: Caller,
 ): Promise<void> {
   const target = { type: IDENTITY, id }
-  const decide = async (database: ResourceDatabase) => {
-    if ((await database.read(participant)) === null) {
+  const decide = async (state: ResourceReader) => {
+    if ((await state.read(participant)) === null) {
       const { type, id: missing } = participant
       const message = `Object with ID '${missing}' in collection with ID 'Participant:${type}' does not exist`
       throw new NetworkError('RESOURCE_NOT_FOUND', message)
     }
-    if ((await database.read(target)) !== null) {
+    if ((await state.read(target)) !== null) {
       throw new NetworkError('RESOURCE_EXISTS', 'this identity is recorded already')
     }
     const resource = {

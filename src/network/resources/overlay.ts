@@ -18,11 +18,16 @@ import { itemIdOf, objectIn } from './item.ts'
 export class Overlay implements ResourceReader {
   /** What was changed, in its order. */
   readonly changes: ResourceChange[] = []
-  readonly #below: ResourceReader
+  #below: ResourceReader
   /** By type and id; null for what was removed. */
   readonly #changed = new Map<string, Map<string, StoredResource | null>>()
 
   constructor(below: ResourceReader) {
+    this.#below = below
+  }
+
+  /** Reads go to `below` from now on, which holds what was below until now. */
+  standOn(below: ResourceReader): void {
     this.#below = below
   }
 
@@ -33,7 +38,7 @@ export class Overlay implements ResourceReader {
     this.#changed.set(type, ofType)
     this.changes.push(change)
     if (change.kind === 'delete') ofType.set(id, null)
-    else ofType.set(id, { id, text: canonicalJson(change.resource), revision: 0 })
+    else ofType.set(id, new Unrecorded(id, change.resource))
   }
 
   async read(target: Target): Promise<StoredResource | null> {
@@ -68,6 +73,25 @@ export class Overlay implements ResourceReader {
       count += page.length
     }
     return count
+  }
+}
+
+/** A resource that has no revision yet: no other is equal to its. */
+class Unrecorded implements StoredResource {
+  readonly id: string
+  readonly revision = -1
+  readonly #resource: JsonObject
+  #text: string | null = null
+
+  constructor(id: string, resource: JsonObject) {
+    this.id = id
+    this.#resource = resource
+  }
+
+  /** Made when somebody reads it: most are not read. */
+  get text(): string {
+    this.#text ??= canonicalJson(this.#resource)
+    return this.#text
   }
 }
 

@@ -11,17 +11,15 @@ import type { Caller } from './caller.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
 import { checkedEvents } from './events.ts'
 import { invalid } from './instances.ts'
-import { objectIn } from './item.ts'
 import { Overlay } from './overlay.ts'
 import { missingReferences } from './references.ts'
-import { TransactionSession } from './session.ts'
+import { spoken, TransactionSession } from './session.ts'
 import type { TransactionRecord } from './transaction-record.ts'
 
 /** What processors work with. */
 export interface Workplace {
   readonly definition: NetworkDefinition
   readonly control: AccessControl
-  readonly database: ResourceReader
   readonly scripts: ScriptRunner
   /** Takes what processors say to the console. */
   readonly log: (level: string, text: string) => void
@@ -39,25 +37,55 @@ export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefi
   return processors.filter(({ transaction }) => isA(type, transaction)).map(({ name }) => name)
 }
 
+/** A transaction whose processors are to run. */
+export interface ProcessorsRun {
+  /** What the transaction starts from. */
+  readonly state: ResourceReader
+  /** Names of functions, in the order in which they run. */
+  readonly processors: readonly string[]
+  readonly transaction: TransactionRecord
+  readonly caller: Caller
+}
+
 /**
- * Runs `processors` for `transaction`: what they changed is not recorded yet.
+ * Runs the processors of a transaction: what they changed is not recorded yet.
+ *
+ * Most transactions are refused nothing. So processors first go on after a write as if it had been
+ * made, which saves a turn to this thread and back for each. When one is refused after all, they run
+ * again and ask for each write: since time and chance are fixed, they do the same up to there.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
-export async function process(
-  workplace: Workplace,
-  processors: readonly string[],
-  transaction: TransactionRecord,
-  caller: Caller,
-): Promise<Processed> {
-  const { definition, control, database, scripts, log } = workplace
+export async function process(workplace: Workplace, run: ProcessorsRun): Promise<Processed> {
+  const first = await attempt(workplace, run, false)
+  const last = first.session.misled ? await attempt(workplace, run, true) : first
+  const { session, answer, refused, overlay } = last
+  const { changes } = overlay
+  if (session.defect !== null) throw session.defect
+  for (const { level, text } of session.logged) workplace.log(level, text)
+  if (!('value' in answer)) throw failure(answer, session.denied)
+  if (refused !== null) throw refused
+  const { definition } = workplace
+  if (definition.strictReferences) await checkReferences(changes, overlay, definition)
+  const { returned = null, events = [] } = spoken(answer.value)
+  const instances = { model: definition.model, strictness: definition }
+  return { changes, events: checkedEvents(events, run.transaction, instances), returned }
+}
+
+/** One call of the processors, and the writes that they had not told of when they ended. */
+async function attempt(
+  { definition, control, scripts }: Workplace,
+  { state, processors, transaction, caller }: ProcessorsRun,
+  areWritesAsked: boolean,
+) {
   const { model, queries } = definition
-  const overlay = new Overlay(database)
+  const overlay = new Overlay(state)
   const guard = { control, model, caller }
   const instances = { model, strictness: definition }
-  const parts = { guard, transaction, overlay, instances, scripts, queries, log }
-  const session = new TransactionSession(parts)
+  const session = new TransactionSession({
+    ...{ guard, transaction, overlay, instances, scripts, queries },
+  })
   const { identity } = caller
-  const answer = await scripts.process(
+  const { answer, told } = await scripts.process(
     {
       transaction: transaction.resource,
       known: await session.named(),
@@ -67,14 +95,11 @@ export async function process(
       nowMs: Date.parse(transaction.timestamp),
       seed: createHash('sha256').update(transaction.target.id).digest().readInt32LE(),
     },
-    (request, evaluate) => session.answer(request, evaluate),
+    areWritesAsked,
+    (request, told, evaluate) => session.answer(request, told, evaluate),
   )
-  if (session.defect !== null) throw session.defect
-  if (!('value' in answer)) throw failure(answer, session.denied)
-  const { changes } = overlay
-  if (definition.strictReferences) await checkReferences(changes, overlay, definition)
-  const { returned = null, events = [] } = objectIn(answer.value)
-  return { changes, events: checkedEvents(events, transaction, instances), returned }
+  const refused = await session.finish(told)
+  return { session, answer, refused, overlay }
 }
 
 function failure(

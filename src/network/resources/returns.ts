@@ -5,17 +5,21 @@ import { checkInstance } from '../model/validation.ts'
 import { invalid, type Judge } from './instances.ts'
 
 /** What `@returns(Type)` on a transaction says. */
-interface Returned {
+export interface Returned {
   /** As it is written: a primitive, or the name of a type. */
   readonly name: string
   readonly array: boolean
+  /** The declared type of that name, short or qualified; null for a primitive. */
+  readonly type: TypeDeclaration | null
 }
 
 /** What a transaction's processors return to the client, or null when it is the transaction itself. */
-function returnedBy({ decorators }: TypeDeclaration): Returned | null {
-  const [name] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
-  if (typeof name !== 'string') return null
-  return { name: name.replace(/\[\]$/, ''), array: name.endsWith('[]') }
+export function returnedBy(transaction: TypeDeclaration, model: Model): Returned | null {
+  const { decorators } = transaction
+  const [written] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
+  if (typeof written !== 'string') return null
+  const name = written.replace(/\[\]$/, '')
+  return { name, array: written.endsWith('[]'), type: typeNamed(name, transaction, model) }
 }
 
 /** Whether a transaction is recorded: all are but those with `@commit(false)`. */
@@ -32,7 +36,7 @@ export function checkedReturn(
   returned: Json,
   judge: Judge,
 ): Json | undefined {
-  const declared = returnedBy(transaction)
+  const declared = returnedBy(transaction, judge.model)
   if (declared === null) return undefined
   const one = (value: Json) => element(value, declared, transaction, judge)
   if (!declared.array) return one(returned)
@@ -46,7 +50,7 @@ function element(
   transaction: TypeDeclaration,
   { model, strictness }: Judge,
 ): Json {
-  const type = typeNamed(declared.name, transaction, model)
+  const { type } = declared
   if (type === null || type.kind === 'enum') {
     const fits = type === null ? isPrimitive(value, declared.name) : type.values.has(String(value))
     if (fits) return value

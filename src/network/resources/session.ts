@@ -37,8 +37,6 @@ export interface SessionParts {
   readonly instances: InstanceJudge
   readonly scripts: ScriptRunner
   readonly queries: ReadonlyMap<string, NamedQuery>
-  /** Takes what processors say to the console. */
-  readonly log: (level: string, text: string) => void
 }
 
 /**
@@ -48,8 +46,11 @@ export interface SessionParts {
 export class TransactionSession {
   readonly #parts: SessionParts
   readonly #source: ListSource
+  /** What processors say to the console. */
+  readonly logged: { readonly level: string; readonly text: string }[] = []
+  /** While processors wait for an answer. */
   #evaluate: Evaluate | null = null
-  #logs = 0
+  #misled = false
   #denied: NetworkError | null = null
   #defect: unknown = null
 
@@ -57,8 +58,9 @@ export class TransactionSession {
     this.#parts = parts
     const { overlay, transaction, guard, scripts } = parts
     const judge: Judge = (request) => {
-      if (this.#evaluate === null) throw new Error('conditions are asked while processors wait')
-      return scripts.judgeMeanwhile(request, this.#evaluate, conditionAnswerer(overlay))
+      const evaluate = this.#evaluate
+      if (evaluate === null) return scripts.judge(request, conditionAnswerer(overlay))
+      return scripts.judgeMeanwhile(request, evaluate, conditionAnswerer(overlay))
     }
     const asked = new Guard({ ...guard, database: overlay, judge }, transaction)
     this.#source = { database: overlay, model: guard.model, guard: asked }
@@ -74,17 +76,70 @@ export class TransactionSession {
     return this.#defect
   }
 
-  /** Answers one request of the processors. Errors: what they see as exceptions. */
-  async answer(request: string, evaluate: Evaluate): Promise<string> {
+  /**
+   * Whether a write was refused that the processors went on after as if it had been made. All that
+   * they did since is void; they have to be called again, and to ask for each write.
+   */
+  get misled(): boolean {
+    return this.#misled
+  }
+
+  /**
+   * Makes the writes that the processors told of, then answers what they ask.
+   * Errors: what they see as exceptions.
+   */
+  async answer(request: string, told: readonly string[], evaluate: Evaluate): Promise<string> {
     this.#evaluate = evaluate
-    try {
-      const text = await this.#answer(objectIn(request))
+    return this.#guarded(async () => {
+      if (this.#misled) throw new NetworkError('TRANSACTION_FAILED', 'a write was refused')
+      const asked = spoken(request)
+      const isNothing = asked.ask === 'nothing'
+      await this.#write(told, isNothing && told.length === 1)
+      const text = isNothing ? 'null' : await this.#answer(asked)
       if (text.length <= ANSWER_LENGTH_MAX) return text
       throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+    })
+  }
+
+  /** Makes the writes that the processors had not told of when they ended; gives why one is refused. */
+  async finish(told: readonly string[]): Promise<unknown> {
+    this.#evaluate = null
+    return this.#guarded(() => this.#write(told, false)).then(
+      () => null,
+      (error: unknown) => error,
+    )
+  }
+
+  /** Notes what kind of failure `work` meets. */
+  async #guarded<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work()
     } catch (error) {
       if (!(error instanceof NetworkError || error instanceof FilterError)) this.#defect = error
       else if (error.code === 'ACCESS_DENIED') this.#denied = error
       throw error
+    }
+  }
+
+  async #write(told: readonly string[], isAsked: boolean): Promise<void> {
+    try {
+      for (const write of told) await this.#writeOne(spoken(write))
+    } catch (error) {
+      this.#misled ||= !isAsked
+      throw error
+    }
+  }
+
+  async #writeOne(asked: JsonObject): Promise<void> {
+    switch (asked.ask) {
+      case 'add':
+        return this.#each(asked.resources, (value) => this.#add(value))
+      case 'update':
+        return this.#each(asked.resources, (value) => this.#update(value))
+      case 'remove':
+        return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: String(id) }))
+      default:
+        throw unknownQuestion()
     }
   }
 
@@ -100,16 +155,10 @@ export class TransactionSession {
         return this.#resolveAll(asked)
       case 'query':
         return JSON.stringify(await this.#query(asked))
-      case 'add':
-        return this.#each(asked.resources, (value) => this.#add(value))
-      case 'update':
-        return this.#each(asked.resources, (value) => this.#update(value))
-      case 'remove':
-        return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: String(id) }))
       case 'log':
         return this.#log(asked)
       default:
-        throw new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
+        throw unknownQuestion()
     }
   }
 
@@ -189,7 +238,7 @@ export class TransactionSession {
     return selectedResources(this.#source, query, Object.fromEntries(texts))
   }
 
-  async #each(list: Json | undefined, apply: (value: Json) => Promise<void>): Promise<string> {
+  async #each(list: Json | undefined, apply: (value: Json) => Promise<void>): Promise<void> {
     for (const value of Array.isArray(list) ? list : []) {
       if (this.#parts.overlay.changes.length >= CHANGES_MAX) {
         const message = `a transaction makes ${CHANGES_MAX} changes at most`
@@ -197,7 +246,6 @@ export class TransactionSession {
       }
       await apply(value)
     }
-    return 'null'
   }
 
   async #add(value: Json): Promise<void> {
@@ -255,12 +303,24 @@ export class TransactionSession {
   }
 
   #log({ level, text }: JsonObject): string {
-    this.#logs += 1
-    if (this.#logs <= LOGS_MAX) {
-      this.#parts.log(String(level), String(text).slice(0, LOG_LENGTH_MAX))
+    if (this.logged.length < LOGS_MAX) {
+      this.logged.push({ level: String(level), text: String(text).slice(0, LOG_LENGTH_MAX) })
     }
     return 'null'
   }
+}
+
+/** What a guest says, which need not even be JSON. Errors: TRANSACTION_FAILED. */
+export function spoken(text: string): JsonObject {
+  try {
+    return objectIn(text)
+  } catch {
+    throw unknownQuestion()
+  }
+}
+
+function unknownQuestion(): NetworkError {
+  return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
 }
 
 function targetIn({ type, id }: JsonObject): Target {

@@ -24,8 +24,11 @@ const PAGE_BYTES = 65_536
 const FIRST_PAGES = 256
 /** What a guest's own calls may take of the stack. */
 const STACK_BYTES = 512 * 1024
-/** The copy is rounded up to whole pieces of this size. */
+/** The memory is looked through in pieces of this size. */
 const PIECE_BYTES = 4_096
+const ZEROS = Buffer.alloc(PIECE_BYTES)
+/** What is copied of a run of zeros although it is taken for the stack. */
+const MARGIN_BYTES = 65_536
 
 /** What a guest answers: JSON text, or how it failed. */
 export type GuestAnswer =
@@ -57,8 +60,8 @@ export interface GuestOptions {
   readonly program: Script
   /** Evaluated after the program, in order. */
   readonly scripts: readonly Script[]
-  /** The global function `host`, which is there for the program alone. */
-  readonly host: HostFunction
+  /** Global functions that are there for the program alone. */
+  readonly functions: Readonly<Record<'host' | 'tell', HostFunction>>
   /** The most memory that the guest and its engine may take, bytes. */
   readonly memoryBytes: number
   /** Milliseconds of a clock that never goes back. */
@@ -67,7 +70,7 @@ export interface GuestOptions {
 
 /**
  * JavaScript that nobody vouches for, in an engine that is compiled to WebAssembly: it reaches its own
- * memory and `host`, and nothing else.
+ * memory and the functions it is given, and nothing else.
  *
  * A guest is booted once. Then its memory is copied, and every call starts from that copy, so that
  * nothing one call leaves behind is seen by the next. The memory has a hard upper bound: it is the
@@ -78,7 +81,7 @@ export class Guest {
   readonly #memory: WasmMemory
   readonly #context: QuickJSContext
   readonly #runtime: QuickJSRuntime
-  readonly #booted: UsedPart
+  readonly #booted: readonly UsedPart[]
   readonly #clock: () => number
   readonly #limit: { untilMs: number }
   readonly #bootedBytes: number
@@ -100,12 +103,12 @@ export class Guest {
     this.#clock = clock
     this.#limit = limit
     this.#bootedBytes = memory.buffer.byteLength
-    this.#booted = usedPart(memory)
+    this.#booted = usedParts(memory)
   }
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
-    const { program, scripts, host, memoryBytes, nowMs } = options
+    const { program, scripts, functions, memoryBytes, nowMs } = options
     const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
@@ -117,13 +120,17 @@ export class Guest {
     // Set before the copy is made, because the engine notes in its memory that there is one.
     runtime.setInterruptHandler(() => nowMs() > limit.untilMs)
     const context = runtime.newContext()
-    const called = context.newFunction('host', (request) =>
-      context.newString(host(context.getString(request))),
-    )
-    context.setProp(context.global, 'host', called)
-    called.dispose()
+    for (const [name, answer] of Object.entries(functions)) {
+      const called = context.newFunction(name, (request) =>
+        context.newString(answer(context.getString(request))),
+      )
+      context.setProp(context.global, name, called)
+      called.dispose()
+    }
     const entry = loaded(context, program)
-    context.setProp(context.global, 'host', context.undefined)
+    for (const name of Object.keys(functions)) {
+      context.setProp(context.global, name, context.undefined)
+    }
     for (const script of scripts) loaded(context, script).dispose()
     return new Guest(memory, context, runtime, entry, nowMs, limit)
   }
@@ -139,7 +146,8 @@ export class Guest {
    */
   call(request: string, deadlineMs: number): GuestAnswer {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
-    new Uint8Array(this.#memory.buffer).set(this.#booted.bytes, this.#booted.from)
+    const memory = new Uint8Array(this.#memory.buffer)
+    for (const { from, bytes } of this.#booted) memory.set(bytes, from)
     this.#limit.untilMs = this.#clock() + deadlineMs
     try {
       return this.#call(request)
@@ -199,14 +207,28 @@ function loaded(context: QuickJSContext, { name, text }: Script): QuickJSHandle 
 }
 
 /**
- * A copy of the memory from its first byte that is not zero to its last. In front of it lies the part
- * of the stack that loading the scripts did not reach, and between calls nothing on the stack counts.
+ * A copy of all that the engine has in memory: what it was compiled with, then its heap up to the last
+ * piece that holds something. Between the two lies its stack, which is longer than both together. The
+ * part of it that loading the scripts did not reach is the longest run of zeros there is, and is left
+ * out: between calls nothing on the stack counts. What lies in front of the stack may end in zeros
+ * that do count, so the run begins `MARGIN_BYTES` late.
  */
-function usedPart(memory: WasmMemory): UsedPart {
+function usedParts(memory: WasmMemory): UsedPart[] {
   const all = new Uint8Array(memory.buffer)
-  const from = all.findIndex((byte) => byte !== 0)
-  const last = all.findLastIndex((byte) => byte !== 0)
-  return { from, bytes: all.slice(from, Math.ceil((last + 1) / PIECE_BYTES) * PIECE_BYTES) }
+  const isUsed = (at: number) => Buffer.compare(all.subarray(at, at + PIECE_BYTES), ZEROS) !== 0
+  let end = 0
+  const gap = { from: 0, to: 0 }
+  for (let at = 0; at < all.length; at += PIECE_BYTES) {
+    if (!isUsed(at)) continue
+    if (at - end > gap.to - gap.from) Object.assign(gap, { from: end, to: at })
+    end = at + PIECE_BYTES
+  }
+  const front = Math.min(gap.from + MARGIN_BYTES, gap.to)
+  return [partOf(all, 0, front), partOf(all, gap.to, end)]
+}
+
+function partOf(all: Uint8Array, from: number, to: number): UsedPart {
+  return { from, bytes: all.slice(from, to) }
 }
 
 interface UsedPart {

@@ -27,6 +27,8 @@ export interface GuestCall {
   readonly role: Role
   readonly request: string
   readonly deadlineMs: number
+  /** Whether each write waits for its answer; else they are told with what comes next. */
+  readonly areWritesAsked: boolean
 }
 
 /** Main thread to sandbox: one call at a time. */
@@ -45,9 +47,9 @@ export type FromSandbox =
   | { readonly ready: true }
   /** It could not start: a script of the network throws when it is loaded. */
   | { readonly failed: string }
-  /** The guest calls `host`, and the thread waits. */
-  | { readonly asked: string }
+  /** The guest calls `host`, and the thread waits; before that it called `tell` with each of `told`. */
+  | { readonly asked: string; readonly told: readonly string[] }
   /** The value of what was to be evaluated meanwhile. */
   | { readonly evaluated: GuestAnswer }
   /** The answer to the call; `worn` says that a guest cannot be called again. */
-  | { readonly done: GuestAnswer; readonly worn: boolean }
+  | { readonly done: GuestAnswer; readonly told: readonly string[]; readonly worn: boolean }

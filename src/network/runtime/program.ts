@@ -17,7 +17,7 @@ let body: string | null = null
 export function guestScripts(model: Model, scripts: readonly SourceFile[]): GuestScripts {
   body ??= PARTS.map(partText).join('\n')
   const types = JSON.stringify(Object.fromEntries(typesOf(model)))
-  const text = `((MODEL, host) => { 'use strict'\n${body}\nreturn program })(${types}, host)`
+  const text = `((MODEL, host, tell) => { 'use strict'\n${body}\nreturn program })(${types}, host, tell)`
   const program: Script = { name: 'program', text }
   return {
     program,

@@ -4,7 +4,7 @@ import { type Answerer, Sandbox, SandboxError } from './sandbox.ts'
 
 const program = {
   name: 'program.js',
-  text: `var count = 0; var ask = host; (code) => {
+  text: `var count = 0; var ask = host; var say = tell; (code) => {
     const value = (0, eval)(code)
     return value instanceof Promise ? value.then(String) : String(value)
   }`,
@@ -23,13 +23,14 @@ async function started(): Promise<Sandbox> {
   onTestFinished(() => sandbox.close())
   return sandbox
 }
-const evaluate = (
+const call = { role: 'processors', deadlineMs, areWritesAsked: false } as const
+const evaluate = async (
   sandbox: Sandbox,
   request: string,
   answer = silent,
   withinMs = deadlineMs,
 ): Promise<GuestAnswer> =>
-  sandbox.call({ role: 'processors', request, deadlineMs: withinMs }, answer)
+  (await sandbox.call({ ...call, request, deadlineMs: withinMs }, answer)).answer
 
 it('gives back what the script returns, or a promise of it', async () => {
   const sandbox = await started()
@@ -62,9 +63,34 @@ it('answers what the script asks, while the script waits', async () => {
   expect(asked).toEqual(['a', 'b', 'no'])
 })
 
+it('is told what the script says with its next question, or at the end, or at once where that is wanted', async () => {
+  const sandbox = await started()
+  const heard: string[] = []
+  const host: Answerer = async (request, told) => {
+    heard.push(`${told.join()} ${request}`)
+    return 'null'
+  }
+  const request = `say('a'); say('b'); ask('?'); say('c'); say('d'); 'end'`
+  const ended = await sandbox.call({ ...call, request }, host)
+  expect([heard, ended]).toEqual([['a,b ?'], { answer: { value: 'end' }, told: ['c', 'd'] }])
+
+  heard.length = 0
+  const nothing = '{"ask":"nothing"}'
+  expect((await sandbox.call({ ...call, request, areWritesAsked: true }, host)).told).toEqual([])
+  expect(heard).toEqual([`a ${nothing}`, `b ${nothing}`, ' ?', `c ${nothing}`, `d ${nothing}`])
+
+  heard.length = 0
+  const many = `for (let n = 0; n < 250; n += 1) say('x'); 'end'`
+  expect((await sandbox.call({ ...call, request: many }, host)).told).toHaveLength(50)
+  expect(heard).toHaveLength(2)
+  // What was told is not lost with a script that fails.
+  const fails = `say('x'); throw new Error('no')`
+  expect((await sandbox.call({ ...call, request: fails }, host)).told).toEqual(['x'])
+})
+
 it('evaluates a condition while a processor waits for what it protects, and answers that too', async () => {
   const sandbox = await started()
-  const host: Answerer = async (request, evaluateCondition) => {
+  const host: Answerer = async (request, _told, evaluateCondition) => {
     const answer = await evaluateCondition({ request, deadlineMs }, async (asked) => `<${asked}>`)
     return JSON.stringify(answer)
   }

@@ -1,5 +1,5 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
-import type { GuestAnswer } from './guest.ts'
+import type { GuestAnswer, GuestFailure } from './guest.ts'
 import type { Answer, FromSandbox, GuestCall, GuestScripts, SandboxStart } from './messages.ts'
 
 /** The engine calls itself; its own bound comes first, if the thread has room for that. */
@@ -15,12 +15,25 @@ export interface SandboxOptions extends GuestScripts {
   readonly bootMs: number
 }
 
-/** Answers `host(request)` of a guest; what it throws, the guest sees. */
-export type Answerer = (request: string, evaluate: Evaluate) => Promise<string>
+/**
+ * Answers `host(request)` of a guest, which called `tell` with each of `told` before that; what it
+ * throws, the guest sees.
+ */
+export type Answerer = (
+  request: string,
+  told: readonly string[],
+  evaluate: Evaluate,
+) => Promise<string>
+
+/** What a call came to, and what was told when nothing was asked any more. */
+export interface Ended {
+  readonly answer: GuestAnswer
+  readonly told: readonly string[]
+}
 
 /** Calls the guest that evaluates conditions, while the other one waits for an answer. */
 export type Evaluate = (
-  call: Omit<GuestCall, 'role'>,
+  call: Pick<GuestCall, 'request' | 'deadlineMs'>,
   answer: (request: string) => Promise<string>,
 ) => Promise<GuestAnswer>
 
@@ -51,7 +64,7 @@ export class Sandbox {
   }
 
   /** Calls a guest; `answer` is for what it asks meanwhile. */
-  call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
+  call(call: GuestCall, answer: Answerer): Promise<Ended> {
     const turn = this.#last.then(() => this.#call(call, answer))
     this.#last = turn.catch(() => {})
     return turn
@@ -65,8 +78,8 @@ export class Sandbox {
     this.#thread = null
   }
 
-  async #call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
-    if (this.#closed) return { failed: 'CLOSED', message: 'the sandbox is closed' }
+  async #call(call: GuestCall, answer: Answerer): Promise<Ended> {
+    if (this.#closed) return failed('CLOSED', 'the sandbox is closed')
     this.#thread ??= await Thread.start(this.#options)
     const done = await this.#thread.call(call, answer)
     // With the thread goes all memory that its guests took: the next call begins with another.
@@ -136,24 +149,27 @@ class Thread {
   }
 
   /** One call; the thread is ended when it does not answer in time. */
-  async call(call: GuestCall, answer: Answerer): Promise<GuestAnswer> {
+  async call(call: GuestCall, answer: Answerer): Promise<Ended> {
     const evaluate: Evaluate = async (inner, answerCondition) => {
-      const evaluated = this.#answer({ evaluate: { ...inner, role: 'conditions' } }, inner)
+      const call = { ...inner, role: 'conditions', areWritesAsked: true } as const
+      const evaluated = this.#answer({ evaluate: call }, inner)
       const message = await this.#converse(evaluated, inner, answerCondition)
       if (message !== null && 'evaluated' in message) return message.evaluated
       return { failed: 'LOST', message: 'the sandbox has ended' }
     }
     const first = this.#next(call.deadlineMs + GRACE_MS)
     this.#worker.postMessage({ call })
-    const message = await this.#converse(first, call, (request) => answer(request, evaluate))
+    const message = await this.#converse(first, call, (request, told) =>
+      answer(request, told, evaluate),
+    )
     if (message !== null && 'done' in message) {
       this.#worn = message.worn
-      return message.done
+      return { answer: message.done, told: message.told }
     }
     const late = !this.#ended
     await this.end()
-    if (late) return { failed: 'DEADLINE', message: 'out of time' }
-    return { failed: 'MEMORY', message: 'the sandbox ran out of memory' }
+    if (late) return failed('DEADLINE', 'out of time')
+    return failed('MEMORY', 'the sandbox ran out of memory')
   }
 
   async end(): Promise<void> {
@@ -165,11 +181,12 @@ class Thread {
   async #converse(
     first: Promise<FromSandbox | null>,
     call: Pick<GuestCall, 'deadlineMs'>,
-    answer: (request: string) => Promise<string>,
+    answer: (request: string, told: readonly string[]) => Promise<string>,
   ): Promise<FromSandbox | null> {
     let message = await first
     while (message !== null && 'asked' in message) {
-      message = await this.#answer(await answered(answer, message.asked), call)
+      const { asked, told } = message
+      message = await this.#answer(await answered(() => answer(asked, told)), call)
     }
     return message
   }
@@ -198,13 +215,14 @@ class Thread {
   }
 }
 
-async function answered(
-  answer: (request: string) => Promise<string>,
-  request: string,
-): Promise<Answer> {
+async function answered(answer: () => Promise<string>): Promise<Answer> {
   try {
-    return { answer: await answer(request) }
+    return { answer: await answer() }
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) }
   }
+}
+
+function failed(what: GuestFailure, message: string): Ended {
+  return { answer: { failed: what, message }, told: [] }
 }

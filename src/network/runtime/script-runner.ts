@@ -3,7 +3,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from './guest.ts'
 import { guestScripts } from './program.ts'
-import { type Answerer, type Evaluate, Sandbox, SandboxError } from './sandbox.ts'
+import { type Answerer, type Ended, type Evaluate, Sandbox, SandboxError } from './sandbox.ts'
 
 /** How long scripts of a network may take to be loaded, milliseconds. */
 const BOOT_MS = 2_000
@@ -55,10 +55,17 @@ export class ScriptRunner {
     await this.#running()
   }
 
-  /** Runs the processors of a transaction. */
-  async process(request: ProcessRequest, answer: Answerer): Promise<GuestAnswer> {
+  /**
+   * Runs the processors of a transaction. Without `areWritesAsked` they go on after a write as if it
+   * was made, and what they write is told with the next question, or the end.
+   */
+  async process(
+    request: ProcessRequest,
+    areWritesAsked: boolean,
+    answer: Answerer,
+  ): Promise<Ended> {
     const sandbox = await this.#running()
-    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
+    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs, areWritesAsked }
     return sandbox.call({ role: 'processors', ...call }, answer)
   }
 
@@ -69,7 +76,8 @@ export class ScriptRunner {
   ): Promise<readonly (boolean | null)[]> {
     const sandbox = await this.#running()
     const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
-    return judged(request, await sandbox.call({ role: 'conditions', ...call }, answer))
+    const asked = { role: 'conditions', areWritesAsked: true, ...call } as const
+    return judged(request, (await sandbox.call(asked, answer)).answer)
   }
 
   /** The same, while processors wait for the answer. */

@@ -1,6 +1,6 @@
 // Runs inside a guest, after `processors.js`: conditions of access rules, and the program itself.
 
-/* global MODEL, IDENTITIES, resourceWith, processTransaction, getAssetRegistry, getParticipantRegistry, getTransactionRegistry, getFactory, getSerializer, emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console */
+/* global MODEL, IDENTITIES, resourceWith, processTransaction, fixTimeAndChance, getAssetRegistry, getParticipantRegistry, getTransactionRegistry, getFactory, getSerializer, emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console */
 
 /** Asks each of `resources` the condition: true, false, or null where it throws. */
 function judge({ condition, variables, participant, transaction, resources }) {
@@ -35,6 +35,9 @@ for (const [name, value] of Object.entries({
 })) {
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
 }
+
+// Before the network's scripts are loaded, which may keep what they find.
+fixTimeAndChance()
 
 /** What the sandbox calls. */
 function program(requestText) {

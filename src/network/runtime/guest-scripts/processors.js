@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and what
 // runs its processors.
 
-/* global MODEL, IDENTITIES, STATE, ask, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, IDENTITIES, STATE, ask, write, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -34,7 +34,7 @@ class Registry {
   }
   async addAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    ask('add', { resources: resources.map(jsonOf) })
+    write('add', { resources: resources.map(jsonOf) })
     for (const resource of resources) {
       IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
     }
@@ -44,7 +44,7 @@ class Registry {
   }
   async updateAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    ask('update', { resources: resources.map(jsonOf) })
+    write('update', { resources: resources.map(jsonOf) })
   }
   async remove(resource) {
     return this.removeAll([resource])
@@ -53,7 +53,7 @@ class Registry {
     const ids = resources.map((resource) =>
       typeof resource === 'object' ? resource.getIdentifier() : String(resource),
     )
-    ask('remove', { type: this.id, ids })
+    write('remove', { type: this.id, ids })
   }
   #mine(resource) {
     if (STATE.get(resource)?.type === this.id) return
@@ -155,21 +155,22 @@ function shown(value) {
 const CURRENT = { participant: null, identity: null }
 
 /** Time stands at the transaction, and chance follows from its id: who repeats it sees the same. */
-function fixTimeAndChance(nowMs, seed) {
+const FIXED = { nowMs: 0, chance: 0 }
+
+function fixTimeAndChance() {
   const RealDate = Date
-  const Fixed = new Proxy(RealDate, {
+  const FixedDate = new Proxy(RealDate, {
     construct: (target, given, self) =>
-      Reflect.construct(target, given.length === 0 ? [nowMs] : given, self),
-    apply: () => new RealDate(nowMs).toString(),
-    get: (target, key) => (key === 'now' ? () => nowMs : Reflect.get(target, key)),
+      Reflect.construct(target, given.length === 0 ? [FIXED.nowMs] : given, self),
+    apply: () => new RealDate(FIXED.nowMs).toString(),
+    get: (target, key) => (key === 'now' ? () => FIXED.nowMs : Reflect.get(target, key)),
   })
-  RealDate.prototype.constructor = Fixed
-  globalThis.Date = Fixed
-  let state = seed | 0
+  RealDate.prototype.constructor = FixedDate
+  globalThis.Date = FixedDate
   // mulberry32
   Math.random = () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    FIXED.chance = (FIXED.chance + 0x6d2b79f5) | 0
+    let mixed = Math.imul(FIXED.chance ^ (FIXED.chance >>> 15), 1 | FIXED.chance)
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
   }
@@ -187,7 +188,8 @@ async function processTransaction({
 }) {
   CURRENT.participant = participant
   CURRENT.identity = identity
-  fixTimeAndChance(nowMs, seed)
+  FIXED.nowMs = nowMs
+  FIXED.chance = seed | 0
   known.forEach(resourceWith)
   const instance = fromJson(transaction)
   let returned

@@ -1,19 +1,29 @@
 // Runs inside a guest: what a resource is to the scripts of a network. The files of this folder are
 // the body of one function, in the order resources, processors, conditions, so that no name of theirs
-// meets one of the network's; its parameters are `MODEL` and `host`.
+// meets one of the network's; its parameters are `MODEL`, `host` and `tell`.
 //
 // Within one call, one identity is one object, whether it was read, queried, named by a relationship
 // or just made. Such an object knows its identity at once and fetches its content when that is first
 // asked for.
 
-/* global MODEL, host */
+/* global MODEL, host, tell */
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
+// Lists are gone through for each resource: they are made once.
+for (const type of Object.values(MODEL)) {
+  type.entries = Object.entries(type.properties)
+  type.defaults = type.entries.filter(([, property]) => property.default !== null)
+}
 
 /** Asks the network; throws what it refuses. */
 function ask(what, fields) {
   return JSON.parse(host(JSON.stringify({ ask: what, ...fields })))
+}
+
+/** Tells the network of a write; what it refuses may be thrown by a later call. */
+function write(what, fields) {
+  tell(JSON.stringify({ ask: what, ...fields }))
 }
 
 const IDENTITIES = new Map()
@@ -92,10 +102,12 @@ class Identified extends Typed {
 
 /** Puts `json`, as the network keeps it, into `values`. */
 function fill(values, type, json) {
-  for (const [name, property] of Object.entries(type.properties)) {
-    if (json[name] === undefined) continue
-    const value = (one) => heldValue(property, one)
-    values[name] = property.array ? json[name].map(value) : value(json[name])
+  for (const [name, property] of type.entries) {
+    const one = json[name]
+    if (one === undefined) continue
+    values[name] = property.array
+      ? one.map((element) => heldValue(property, element))
+      : heldValue(property, one)
   }
 }
 
@@ -131,54 +143,67 @@ function load(state, json) {
 }
 
 function identified(name, id, loaded) {
-  const type = typeNamed(name)
+  const type = MODEL[name]
   const values = Object.create(Identified.prototype)
   const state = { type: name, id, loaded, values }
   values[type.identifier] = id
-  const here = () => {
-    if (state.loaded) return
-    const json = ask('get', { type: name, id })
-    if (json === null)
-      throw new Error(
-        `Object with ID '${id}' in collection with ID '${kindOf(type)}:${name}' does not exist`,
-      )
-    load(state, json)
-  }
-  // What a resource answers without its content. Whoever awaits one asks it for `then`.
-  const known = (key) =>
-    typeof key === 'symbol' ||
-    key === type.identifier ||
-    ((key === 'then' || key in Identified.prototype) && !Object.hasOwn(type.properties, key))
-  const proxy = new Proxy(values, {
-    get(target, key, receiver) {
-      if (!known(key)) here()
-      return Reflect.get(target, key, receiver)
-    },
-    set(target, key, value) {
-      here()
-      target[key] = value
-      if (key === type.identifier) state.id = value
-      return true
-    },
-    deleteProperty(target, key) {
-      here()
-      return delete target[key]
-    },
-    has(target, key) {
-      if (!known(key)) here()
-      return key in target
-    },
-    ownKeys(target) {
-      here()
-      return Reflect.ownKeys(target)
-    },
-    getOwnPropertyDescriptor(target, key) {
-      if (!known(key)) here()
-      return Reflect.getOwnPropertyDescriptor(target, key)
-    },
-  })
+  const proxy = new Proxy(values, LAZY)
+  STATE.set(values, state)
   STATE.set(proxy, state)
   return proxy
+}
+
+/** Fetches the content of a resource, if that is not there yet. */
+function here(state) {
+  if (state.loaded) return
+  const { type: name, id } = state
+  const json = ask('get', { type: name, id })
+  if (json === null)
+    throw new Error(
+      `Object with ID '${id}' in collection with ID '${kindOf(MODEL[name])}:${name}' does not exist`,
+    )
+  load(state, json)
+}
+
+/** Fetches it, unless `key` is answered without. Whoever awaits a resource asks it for `then`. */
+function hereFor(target, key) {
+  const state = STATE.get(target)
+  if (state.loaded || typeof key === 'symbol') return
+  const { identifier, properties } = MODEL[state.type]
+  if (key === identifier) return
+  if ((key === 'then' || key in Identified.prototype) && !Object.hasOwn(properties, key)) return
+  here(state)
+}
+
+/** What stands in front of every resource. */
+const LAZY = {
+  get(target, key, receiver) {
+    hereFor(target, key)
+    return Reflect.get(target, key, receiver)
+  },
+  set(target, key, value) {
+    const state = STATE.get(target)
+    here(state)
+    target[key] = value
+    if (key === MODEL[state.type].identifier) state.id = value
+    return true
+  },
+  deleteProperty(target, key) {
+    here(STATE.get(target))
+    return delete target[key]
+  },
+  has(target, key) {
+    hereFor(target, key)
+    return key in target
+  },
+  ownKeys(target) {
+    here(STATE.get(target))
+    return Reflect.ownKeys(target)
+  },
+  getOwnPropertyDescriptor(target, key) {
+    hereFor(target, key)
+    return Reflect.getOwnPropertyDescriptor(target, key)
+  },
 }
 
 function kindOf({ kind }) {
@@ -190,9 +215,7 @@ function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
   const made = id === null ? withoutIdentity(name) : identified(name, id, true)
-  for (const [name, property] of Object.entries(type.properties)) {
-    if (property.default !== null) made[name] = heldValue(property, property.default)
-  }
+  for (const [name, property] of type.defaults) made[name] = heldValue(property, property.default)
   return made
 }
 
@@ -215,24 +238,28 @@ function fromJson(json) {
 function jsonOf(instance) {
   const state = STATE.get(instance)
   if (state === undefined) throw new Error('that is no instance of a type of the model')
+  if (state.id !== null) here(state)
+  const values = state.id === null ? instance : state.values
   const json = { $class: state.type }
   const { properties } = MODEL[state.type]
-  for (const name of Object.keys(instance)) {
-    const value = instance[name]
+  for (const name of Object.keys(values)) {
+    const value = values[name]
     if (value === undefined || value === null) continue
     const property = properties[name]
     // What the model does not know is passed on, so that the network can refuse it by its name.
-    const one = (element) =>
-      property === undefined ? element : jsonValueOf({ ...property, name }, element)
-    json[name] = Array.isArray(value) ? value.map(one) : one(value)
+    if (property === undefined) json[name] = value
+    else if (Array.isArray(value)) {
+      json[name] = value.map((element) => jsonValueOf(name, property, element))
+    } else json[name] = jsonValueOf(name, property, value)
   }
   return json
 }
 
-function jsonValueOf(property, value) {
+function jsonValueOf(name, property, value) {
+  if (typeof value === 'string') return value
   // JSON has no word for these, and null would mean that there is no value.
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw new Error(`${property.name} is no finite number: ${value}`)
+    throw new Error(`${name} is no finite number: ${value}`)
   }
   if (value instanceof Date) return value.toISOString()
   if (typeof value !== 'object' || value === null) return value

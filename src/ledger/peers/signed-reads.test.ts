@@ -1,0 +1,174 @@
+// Where tokens are required, a peer reads what a mirror is made of by its signature, and nothing else.
+import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import {
+  logOrigin,
+  nodeSha256,
+  rawPublicKey,
+  serverIdOf,
+  verifierKeyText,
+} from '../../chain/index.ts'
+import { issueApiToken, openTokens } from '../../tokens/index.ts'
+import { HttpSource } from './http-source.ts'
+import { NodeSigner, type Signer, signatureHeaders } from './signed-request.ts'
+
+const NOTHING = Buffer.alloc(0)
+
+function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const serverId = serverIdOf(publicKey)
+  const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
+  return { serverId, privateKey, vkey: verifierKeyText(nodeSha256, key) }
+}
+
+/** A node that asks for tokens and knows one peer, by its key alone. */
+async function guarded() {
+  const clock = new HandClock()
+  const tokens = await openTokens({ clock, folder: null, secret: null })
+  const node = await startLedgerNode({ clock, tokens, peers: { allowPrivate: true } })
+  onTestFinished(() => node.close())
+  const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
+  const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
+  const admin = { authorization: `Bearer ${token}` }
+  await node.send('POST', '/api/fruit', undefined, admin)
+  for (let n = 1; n < 9; n += 1) await node.send('POST', '/api/fruit', { id: `${n}` }, admin)
+  await node.service.log.consistency(0, 9)
+  const peer = keyPair()
+  expect(await node.send('POST', '/api/config/peers', { vkey: peer.vkey }, admin)).toMatchObject({
+    status: 200,
+  })
+  const signer = (change: Partial<Signer> = {}): Signer => ({
+    keyId: logOrigin(peer.serverId),
+    privateKey: peer.privateKey,
+    nowMs: clock.now(),
+    nonce: randomBytes(16).toString('base64url'),
+    ...change,
+  })
+  const { host: authority } = new URL(node.url)
+  /** Signs for `signedFor`, which is the path where it is left out. */
+  const headersOf = (signedFor: string, change: Partial<Signer> = {}, body = NOTHING) => {
+    const { pathname: path, search } = new URL(signedFor, node.url)
+    const request = { method: 'GET', authority, path, query: search === '' ? '?' : search }
+    return signatureHeaders(request, body, signer(change))
+  }
+  const read = (path: string, headers: Record<string, string>) =>
+    node.send('GET', path, undefined, headers)
+  return { node, clock, peer, admin, authority, signer, headersOf, read }
+}
+
+it('a peer reads checkpoint, blocks, consistency and tiles without a token', async () => {
+  const { node, clock, peer, admin, read } = await guarded()
+  const { serverId } = node.service
+  const source = new HttpSource({
+    url: node.url,
+    serverId,
+    allowPrivate: true,
+    signer: new NodeSigner(peer, clock),
+  })
+  expect(await source.checkpoint()).toBe(await node.service.log.checkpoint())
+  expect((await source.blocks(0, 9)).values).toEqual(
+    (await read(`/api/ledgers?serverid=${serverId}&proof=1`, admin)).json.ledgers,
+  )
+  expect(await source.consistency(3, 9)).toEqual((await node.service.log.consistency(3, 9)).proof)
+  const tile = await node.service.log.tile('0/000.p/9')
+  expect(Buffer.from(await source.leaves(0, 9))).toEqual(tile)
+  const unsigned = new HttpSource({ url: node.url, serverId, allowPrivate: true })
+  await expect(unsigned.checkpoint()).rejects.toThrow('answered 401 with TOKEN_NEEDED')
+})
+
+it('the signature of a peer opens nothing else', async () => {
+  const { node, headersOf, read } = await guarded()
+  const { serverId } = node.service
+  for (const path of [
+    '/api/dbs',
+    '/api/serverid',
+    '/api/fruit',
+    '/api/fruit/1',
+    '/api/fruit/1/history',
+    '/api/fruit/1/proof',
+    '/api/fruit/1/attachments',
+    `/api/ledgers/${serverId}/changes`,
+    `/api/ledgers/${serverId}/vkey`,
+    '/api/config/peers',
+    '/api/config/indexes',
+    '/metrics',
+  ]) {
+    const reply = await read(path, headersOf(path))
+    expect([path, reply.status, reply.json?.code]).toEqual([path, 401, 'TOKEN_NEEDED'])
+  }
+  const headers = headersOf('/api/ledgers')
+  const changed = await node.send('POST', '/api/ledgers', { entries: [] }, headers)
+  expect([changed.status, changed.json.code]).toEqual([401, 'TOKEN_NEEDED'])
+})
+
+it('a request with another key, path, query, host, body or time is refused, and so is one made before', async () => {
+  const { node, clock, authority, signer, headersOf, read } = await guarded()
+  const { serverId } = node.service
+  const path = `/api/ledgers?serverid=${serverId}&limit=1`
+  const stranger = keyPair()
+  const elsewhere = { method: 'GET', path: '/api/ledgers', query: path.slice(path.indexOf('?')) }
+  const refusals: [string, Record<string, string>][] = [
+    ['another key', headersOf(path, { privateKey: stranger.privateKey })],
+    ['no peer', headersOf(path, { ...stranger, keyId: logOrigin(stranger.serverId) })],
+    ['the node itself', headersOf(path, { keyId: logOrigin(serverId) })],
+    ['another path', headersOf(path.replace('ledgers', 'dbs'))],
+    ['another query', headersOf(path.replace('limit=1', 'limit=2'))],
+    ['no query', headersOf('/api/ledgers')],
+    ['another host', signatureHeaders({ ...elsewhere, authority: 'b.example' }, NOTHING, signer())],
+    [
+      'another method',
+      signatureHeaders({ ...elsewhere, authority, method: 'POST' }, NOTHING, signer()),
+    ],
+    ['a body', headersOf(path, {}, Buffer.from('x'))],
+    ['old', headersOf(path, { nowMs: clock.now() - 61_000 })],
+    ['to come', headersOf(path, { nowMs: clock.now() + 31_000 })],
+    ['half a signature', { 'signature-input': headersOf(path)['signature-input'] ?? '' }],
+    ['nonsense', { 'signature-input': 'sig1=()', signature: 'sig1=::' }],
+  ]
+  for (const [what, headers] of refusals) {
+    const reply = await read(path, headers)
+    expect([what, reply.status, reply.json]).toEqual([
+      what,
+      401,
+      { status: false, code: 'SIGNATURE_REFUSED', message: expect.any(String) },
+    ])
+  }
+  // What is appended behind a second question mark is not signed either.
+  const longer = await read(`${path}?&offset=3`, headersOf(path))
+  expect([longer.status, longer.json.code]).toEqual([401, 'SIGNATURE_REFUSED'])
+
+  const once = headersOf(path)
+  expect((await read(path, once)).json.ledgers).toHaveLength(1)
+  const again = await read(path, once)
+  expect([again.status, again.json.message]).toEqual([401, 'the request was made before'])
+})
+
+it('a signature holds for its minute, and is known as used until that has passed', async () => {
+  const { node, clock, headersOf, read } = await guarded()
+  const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+  const headers = headersOf(path)
+  clock.time += 59_000
+  expect((await read(path, headers)).status).toBe(200)
+  clock.time += 1_000
+  expect((await read(path, headers)).json.message).toBe('the request was made before')
+  clock.time += 1_000
+  expect((await read(path, headers)).json.message).toContain('not valid now')
+})
+
+it('a token that is given decides: a signature makes none good', async () => {
+  const { node, admin, headersOf, read } = await guarded()
+  const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+  const bad = await read(path, { ...headersOf(path), authorization: 'Bearer nonsense' })
+  expect([bad.status, bad.json.code]).toEqual([401, 'TOKEN_INVALID'])
+  const forged = { ...headersOf(path), signature: `sig1=:${'A'.repeat(86)}==:` }
+  expect((await read(path, { ...forged, ...admin })).status).toBe(200)
+})
+
+it('a peer that is taken out reads no more', async () => {
+  const { node, peer, admin, headersOf, read } = await guarded()
+  const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+  expect((await read(path, headersOf(path))).status).toBe(200)
+  await node.send('DELETE', `/api/config/peers/${peer.serverId}`, undefined, admin)
+  expect((await read(path, headersOf(path))).json.code).toBe('SIGNATURE_REFUSED')
+})

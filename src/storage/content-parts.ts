@@ -1,0 +1,53 @@
+import type { StoredContent } from './attachments.ts'
+import { type ContentFiles, onDisk } from './content-files.ts'
+import { sha256Of } from './content-hash.ts'
+import { StoreError } from './errors.ts'
+
+/**
+ * Contents that come from other nodes in parts, one behind the other, each known by its SHA-256 before
+ * it is here. Whoever calls sees to it that one content is worked on by one at a time.
+ *
+ * What a crash leaves, at each point of `add`:
+ * - before the last part: the bytes so far in `incoming/`, behind which the next part goes. What the
+ *   disk may have lost of them shows when the whole is hashed; then it begins anew.
+ * - after it: the content in its place, which was on the disk before it got there.
+ */
+export class ContentParts {
+  readonly #files: ContentFiles
+  readonly #durable: boolean
+
+  /** `durable` false: the folder is thrown away, nothing waits for the disk. */
+  constructor(files: ContentFiles, durable: boolean) {
+    this.#files = files
+    this.#durable = durable
+  }
+
+  /**
+   * Adds `bytes` behind the first `from` ones of a content; the last part puts it in its place. Gives
+   * how many bytes are here then: where the next part begins, also when this one did not begin there.
+   * Errors: CONTENT_DIFFERS, after which nothing of it is here; STORE_FULL, STORE_FAILED.
+   */
+  async add(content: StoredContent, from: number, bytes: Uint8Array): Promise<number> {
+    const { sha256, length } = content
+    const file = await this.#files.openPart(sha256)
+    let here: number
+    try {
+      here = (await file.stat()).size
+      if (here === from && here + bytes.length <= length) {
+        // The file is open for adding to its end.
+        await onDisk(() => file.writeFile(bytes))
+        here += bytes.length
+      }
+      if (here < length) return here
+      if (here > length || (await sha256Of(file, length)) !== sha256) {
+        await this.#files.removePart(sha256)
+        throw new StoreError('CONTENT_DIFFERS', `what came for content ${sha256} is another one`)
+      }
+      if (this.#durable) await onDisk(() => file.sync())
+    } finally {
+      await file.close()
+    }
+    await this.#files.place(sha256, sha256)
+    return here
+  }
+}

@@ -1,0 +1,203 @@
+// What happens while a block is on its way to the disk, with a disk that answers when it is told to.
+import { expect, it, onTestFinished } from 'vitest'
+import { type LedgerService, openLedger, type Written } from '../../src/ledger/index.ts'
+import {
+  ADMIN,
+  type BusinessNetwork,
+  defaultNetwork,
+  Networks,
+  type TypeDeclaration,
+} from '../../src/network/index.ts'
+import { HandClock } from '../support/ledger-node.ts'
+
+/** A block that waits for the disk. */
+interface Held {
+  readonly entries: number
+  /** Lets it be stored. */
+  store(): void
+  /** Has the disk refuse it. */
+  refuse(): void
+}
+
+/** The default network on a ledger whose blocks the test lets through, one by one. */
+async function started() {
+  const { service, close } = await openLedger({
+    folder: null,
+    difficulty: 0,
+    clock: new HandClock(),
+  })
+  const held: Held[] = []
+  let arrived = () => {}
+  const ownDatabase: LedgerService['ownDatabase'] = (db) => {
+    const own = service.ownDatabase(db)
+    return {
+      ...own,
+      record: (unit) =>
+        new Promise<Written>((resolve, reject) => {
+          const store = () => own.record(unit).then(resolve, reject)
+          const refuse = () => reject(new Error('the disk is full'))
+          held.push({ entries: unit.length, store, refuse })
+          arrived()
+        }),
+    }
+  }
+  const ledger = new Proxy(service, {
+    get(target, key) {
+      if (key === 'ownDatabase') return ownDatabase
+      const value = Reflect.get(target, key, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  const nothing = () => {}
+  const surroundings = { clock: new HandClock(), version: '0', warn: nothing, log: nothing }
+  const networks = await Networks.open({ ledger, ...surroundings, deadlineMs: 5_000 })
+  onTestFinished(async () => {
+    await networks.close()
+    await close()
+  })
+  /** The next block that waits for the disk. */
+  const next = async (): Promise<Held> => {
+    const first = held.shift()
+    if (first !== undefined) return first
+    await new Promise<void>((resolve) => {
+      arrived = resolve
+    })
+    return next()
+  }
+  const network = await networks.ship(defaultNetwork())
+  return { network, next, held }
+}
+
+const type = (network: BusinessNetwork, name: string): TypeDeclaration => {
+  const found = network.definition.model.type(`org.acme.mynetwork.${name}`)
+  if (found === null) throw new Error(`there is no ${name}`)
+  return found
+}
+const RICE = {
+  tradingSymbol: 'RICE',
+  description: 'd',
+  mainExchange: 'm',
+  quantity: 1,
+  owner: 'ann',
+}
+const create = (network: BusinessNetwork) => network.create(type(network, 'Commodity'), RICE, ADMIN)
+const trade = (network: BusinessNetwork, newOwner: string) =>
+  network.submit(type(network, 'Trade'), { commodity: 'RICE', newOwner }, ADMIN)
+const owner = async (network: BusinessNetwork) => {
+  const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
+  return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
+}
+/** What came of `work` so far. */
+function watched(work: Promise<unknown>) {
+  const seen = { state: 'open', work: work.catch(() => {}) }
+  work.then(
+    () => {
+      seen.state = 'done'
+    },
+    (error: Error) => {
+      seen.state = error.message
+    },
+  )
+  return seen
+}
+
+it('a transaction is decided on what those before it left, while that is on its way to the disk', async () => {
+  const { network, next, held } = await started()
+  const published: number[] = []
+  network.events.listen(({ events }) => published.push(events.length))
+  const made = watched(create(network))
+  const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
+  const first = await next()
+  // All three know the commodity, which is not on the disk; another turn shows that theirs have passed.
+  const refused = watched(create(network))
+  const passed = Promise.withResolvers<void>()
+  const last = network.submitSystem(
+    'StartBusinessNetwork',
+    async () => {
+      passed.resolve()
+      throw new Error('nothing is to be done')
+    },
+    ADMIN,
+  )
+  last.catch(() => {})
+  await passed.promise
+  const all = () => [made, ...trades, refused].map(({ state }) => state)
+  expect([all(), await owner(network), published]).toEqual([Array(4).fill('open'), 'undefined', []])
+  first.store()
+  const second = await next()
+  expect(second.entries).toBe(2 * 3)
+  await made.work
+  expect([all(), await owner(network), published]).toEqual([
+    ['done', 'open', 'open', 'open'],
+    'ann',
+    [],
+  ])
+  second.store()
+  await Promise.all(trades.map(({ work }) => work))
+  await refused.work
+  expect(all().slice(0, 3)).toEqual(['done', 'done', 'done'])
+  expect(refused.state).toContain('already exists')
+  expect([await owner(network), published, held]).toEqual(['eve', [2], []])
+})
+
+it('when a block cannot be stored, nothing that stands on it is, nobody is told otherwise, and the next starts afresh', async () => {
+  const { network, next, held } = await started()
+  const published: number[] = []
+  network.events.listen(({ events }) => published.push(events.length))
+  const made = watched(create(network))
+  const first = await next()
+  const later = [
+    watched(trade(network, 'bob')),
+    // That it exists is no longer true when the answer goes out.
+    watched(create(network)),
+    watched(network.remove(type(network, 'Commodity'), 'NONE', () => true, ADMIN)),
+  ]
+  const decided = Promise.withResolvers<void>()
+  // In its turn it looks at what is there, and goes on when the disk has refused.
+  const inBetween = watched(
+    network.submitSystem(
+      'StartBusinessNetwork',
+      async () => {
+        first.refuse()
+        await Promise.all([made.work, ...later.map(({ work }) => work)])
+        decided.resolve()
+        return { fields: {}, writes: [] }
+      },
+      ADMIN,
+    ),
+  )
+  await decided.promise
+  await inBetween.work
+  const states = [made, ...later, inBetween].map(({ state }) => state)
+  expect(states).toEqual(Array(5).fill('the disk is full'))
+  expect([
+    await network.lookUp({ type: 'org.acme.mynetwork.Commodity', id: 'RICE' }),
+    held,
+  ]).toEqual([null, []])
+
+  const again = watched(create(network))
+  const block = await next()
+  // The network itself comes along once more.
+  expect(block.entries).toBe(3 + 3)
+  block.store()
+  await again.work
+  expect([again.state, await owner(network), published]).toEqual(['done', 'ann', []])
+})
+
+it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
+  const { network, next } = await started()
+  const made = create(network)
+  ;(await next()).store()
+  await made
+  const trades = Array.from({ length: 20 }, (_, n) => trade(network, `t${n}`))
+  const blocks: number[] = []
+  for (let entries = 0; entries < 60; ) {
+    const block = await next()
+    entries += block.entries
+    blocks.push(block.entries)
+    block.store()
+  }
+  await Promise.all(trades)
+  expect(blocks.length).toBeLessThan(20)
+  expect(await owner(network)).toBe('t19')
+})

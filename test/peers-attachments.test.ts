@@ -1,0 +1,274 @@
+// Attachments of mirrored chains, over real HTTP: pulled, pushed, passed on, restored.
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../src/base/clock.ts'
+import { issueApiToken, openTokens } from '../src/tokens/index.ts'
+import {
+  type LedgerNode,
+  type LedgerNodeOptions,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from './support/ledger-node.ts'
+
+const PEERS = { allowPrivate: true, intervalMs: 20 }
+const WAIT_MS = 20_000
+const PART_BYTES = 2 * 1024 * 1024
+
+const shaOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+async function start(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
+  const node = await startLedgerNode({ peers: PEERS, clock: systemClock, ...options })
+  let isClosed = false
+  const close = async () => {
+    if (isClosed) return
+    isClosed = true
+    await node.close()
+  }
+  onTestFinished(close)
+  return { ...node, close }
+}
+
+async function attach(node: LedgerNode, name: string, bytes: Uint8Array): Promise<string> {
+  const path = `/api/files/a/attachments/${name}`
+  const type = { 'content-type': 'application/x-of-ours' }
+  expect((await node.send('PUT', path, bytes, type)).status).toBe(200)
+  return shaOf(bytes)
+}
+
+/** A node with a database `files` and an item `a`. */
+async function origin(options: LedgerNodeOptions = {}): Promise<LedgerNode> {
+  const node = await start(options)
+  await node.send('POST', '/api/files')
+  await node.send('POST', '/api/files', { id: 'a' })
+  return node
+}
+
+async function peer(at: LedgerNode, of: LedgerNode, via: LedgerNode | null = of, push = false) {
+  const vkey = of.service.log.verifierKey
+  const body = via === null ? { vkey } : { vkey, url: via.url, push }
+  expect((await at.send('POST', '/api/config/peers', body)).json).toEqual({ status: true })
+}
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + WAIT_MS
+  while (!(await isSo())) {
+    if (Date.now() > endMs) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
+    await delay(10)
+  }
+}
+
+async function bytesAt(node: LedgerNode, serverId: number, sha256: string, range?: string) {
+  const url = `${node.url}/api/ledgers/${serverId}/attachments/${sha256}`
+  const reply = await fetch(url, range === undefined ? {} : { headers: { range } })
+  return {
+    status: reply.status,
+    headers: reply.headers,
+    bytes: Buffer.from(await reply.arrayBuffer()),
+  }
+}
+
+const isAt = async (node: LedgerNode, serverId: number, sha256: string) =>
+  (await bytesAt(node, serverId, sha256)).status === 200
+
+const absentAt = async (node: LedgerNode, serverId: number, query = '') =>
+  (await node.send('GET', `/api/ledgers/${serverId}/attachments${query}`)).json
+
+it('contents come with the chain, whatever their length, and are answered byte for byte', async () => {
+  const node = await origin()
+  const { serverId } = node.service
+  const mirror = await start()
+  const lengths = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES + 7]
+  const all = lengths.map((length) => randomBytes(length))
+  for (const [n, bytes] of all.entries()) await attach(node, `n${n}`, bytes)
+  // Named twice, kept once; replaced, and still named by the chain.
+  const replaced = randomBytes(9)
+  await attach(node, 'again', replaced)
+  await attach(node, 'again', all[2] ?? replaced)
+  await peer(mirror, node)
+  for (const bytes of [...all, replaced]) {
+    await until('it is there', () => isAt(mirror, serverId, shaOf(bytes)))
+    const own = await bytesAt(node, serverId, shaOf(bytes))
+    const mirrored = await bytesAt(mirror, serverId, shaOf(bytes))
+    expect([own.bytes.equals(bytes), mirrored.bytes.equals(bytes)]).toEqual([true, true])
+    expect(mirrored.headers.get('etag')).toBe(`"${shaOf(bytes)}"`)
+    expect(mirrored.headers.get('content-type')).toBe('application/octet-stream')
+  }
+  const part = await bytesAt(mirror, serverId, shaOf(all[4] ?? replaced), 'bytes=5-9')
+  expect([part.status, part.bytes.equals((all[4] ?? replaced).subarray(5, 10))]).toEqual([
+    206,
+    true,
+  ])
+  expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
+  // What comes later, too.
+  const late = await attach(node, 'late', Buffer.from('late'))
+  await until('the late one is there', () => isAt(mirror, serverId, late))
+})
+
+it('what no entry names, or is not here, is told apart, and nothing else than digests is taken', async () => {
+  const folder = temporaryFolder()
+  const node = await origin({ folder })
+  const { serverId } = node.service
+  const lost = await attach(node, 'lost', Buffer.from('lost'))
+  await attach(node, 'kept', Buffer.from('kept'))
+  rmSync(join(folder, 'attachments', lost.slice(0, 2), lost.slice(2)))
+  const path = `/api/ledgers/${serverId}/attachments`
+  for (const [at, status, code] of [
+    [`${path}/${lost}`, 404, 'CONTENT_ABSENT'],
+    [`${path}/${shaOf(Buffer.from('x'))}`, 404, 'CONTENT_UNKNOWN'],
+    [`/api/ledgers/7/attachments/${lost}`, 404, 'SERVERID_UNKNOWN'],
+    [`/api/ledgers/x/attachments/${lost}`, 400, 'SERVERID_INVALID'],
+    [`${path}/${lost.toUpperCase()}`, 400, 'REQUEST_INVALID'],
+    [`${path}/..%2Fnode.key`, 400, 'REQUEST_INVALID'],
+    [`${path}?limit=0`, 400, 'REQUEST_INVALID'],
+    [`${path}?limit=1001`, 400, 'REQUEST_INVALID'],
+    [`${path}?after=x`, 400, 'REQUEST_INVALID'],
+  ] as const) {
+    const reply = await node.send('GET', at)
+    expect([at, reply.status, reply.json.code]).toEqual([at, status, code])
+  }
+  expect(await absentAt(node, serverId)).toEqual({
+    status: true,
+    absent: [{ sha256: lost, length: 4, size: 0 }],
+    after: '3.0',
+    more: false,
+  })
+  expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
+  expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
+
+  // A mirror says the same, shows it as what its source does not have, and gets it when it is back.
+  const mirror = await start()
+  await peer(mirror, node)
+  await until('it is shown', async () => {
+    const { json } = await mirror.send('GET', '/api/config/peers')
+    return json.peers[0].absent === 1 && json.peers[0].state === 'current'
+  })
+  expect(await absentAt(mirror, serverId)).toMatchObject({ absent: [{ sha256: lost }] })
+  expect((await bytesAt(mirror, serverId, lost)).status).toBe(404)
+  expect((await mirror.send('GET', '/metrics')).text).toMatch(
+    /daicho_peer_absent_contents\{[^}]*\} 1\n/,
+  )
+  writeFileSync(join(folder, 'attachments', lost.slice(0, 2), lost.slice(2)), 'lost')
+  await until('it is there', () => isAt(mirror, serverId, lost))
+  await until('nothing is missing', async () => {
+    return (await mirror.send('GET', '/api/config/peers')).json.peers[0].absent === 0
+  })
+})
+
+it('along a line of nodes contents are passed on, and a source that changes them passes nothing on', async () => {
+  const node = await origin()
+  const { serverId } = node.service
+  const folder = temporaryFolder()
+  const [middle, last] = [await start({ folder }), await start()]
+  await peer(middle, node)
+  const [good, bad] = [randomBytes(PART_BYTES + 3), Buffer.from('good as well')]
+  await attach(node, 'good', good)
+  await attach(node, 'bad', bad)
+  for (const bytes of [good, bad]) {
+    await until('the middle has it', () => isAt(middle, serverId, shaOf(bytes)))
+  }
+  const sha256 = shaOf(bad)
+  const path = join(
+    folder,
+    'mirrors',
+    `${serverId}`,
+    'attachments',
+    sha256.slice(0, 2),
+    sha256.slice(2),
+  )
+  writeFileSync(path, 'evil as well')
+  await peer(last, node, middle)
+  await until('the last has it', () => isAt(last, serverId, shaOf(good)))
+  expect((await bytesAt(last, serverId, shaOf(good))).bytes.equals(good)).toBe(true)
+  await until('the other is shown as absent', async () => {
+    return (await last.send('GET', '/api/config/peers')).json.peers[0].absent === 1
+  })
+  expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
+})
+
+it('a node that cannot be reached pushes its contents; both may ask for tokens', async () => {
+  const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
+  const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
+  const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
+  const withToken = (node: LedgerNode): LedgerNode => ({
+    ...node,
+    send: (method, path, body, headers) =>
+      node.send(method, path, body, { ...headers, authorization: `Bearer ${token}` }),
+  })
+  const folder = temporaryFolder()
+  const [open, hidden] = [await start({ tokens }), await start({ tokens, folder })].map(withToken)
+  if (open === undefined || hidden === undefined) throw new Error('there are two')
+  const { serverId } = hidden.service
+  await hidden.send('POST', '/api/files')
+  await hidden.send('POST', '/api/files', { id: 'a' })
+  const all = [0, 5, PART_BYTES, 2 * PART_BYTES + 1].map((length) => randomBytes(length))
+  for (const [n, bytes] of all.entries()) await attach(hidden, `n${n}`, bytes)
+  const lost = await attach(hidden, 'lost', Buffer.from('lost'))
+  rmSync(join(folder, 'attachments', lost.slice(0, 2), lost.slice(2)))
+  await peer(open, hidden, null)
+  await peer(hidden, open, open, true)
+  const path = (sha256: string) => `/api/ledgers/${serverId}/attachments/${sha256}`
+  for (const bytes of all) {
+    const sha256 = shaOf(bytes)
+    await until('it was pushed', async () => (await open.send('GET', path(sha256))).status === 200)
+    const reply = await fetch(open.url + path(sha256), { headers: { 'x-access-token': token } })
+    expect(Buffer.from(await reply.arrayBuffer()).equals(bytes)).toBe(true)
+  }
+  expect(await absentAt(open, serverId)).toMatchObject({ absent: [{ sha256: lost }], more: false })
+  const late = await attach(hidden, 'late', Buffer.from('late'))
+  await until('the late one', async () => (await open.send('GET', path(late))).status === 200)
+})
+
+/** Passes everything on to `node`; tells which parts of contents were asked for. */
+async function passingOn(node: LedgerNode): Promise<{ url: string; asked: string[] }> {
+  const asked: string[] = []
+  const proxy = createServer((incoming, reply) => {
+    const { method, url = '', headers } = incoming
+    if (url.includes('/attachments/')) asked.push(String(headers.range))
+    const onward = request(node.url + url, { method, headers }, (answer) => {
+      reply.writeHead(answer.statusCode ?? 500, answer.headers)
+      answer.pipe(reply)
+    })
+    incoming.pipe(onward)
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void proxy.close())
+  const address = proxy.address()
+  return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`, asked }
+}
+
+it('a content goes on where it broke off, also after the node was started anew', async () => {
+  const bytes = randomBytes(3 * PART_BYTES + 11)
+  const sha256 = shaOf(bytes)
+  const folder = temporaryFolder()
+  const node = await origin()
+  const { serverId } = node.service
+  await attach(node, 'large', bytes)
+  const first = await start({ folder })
+  await peer(first, node)
+  await until('it is there', () => isAt(first, serverId, sha256))
+  await first.send('DELETE', `/api/config/peers/${serverId}`)
+  await first.close()
+  // As a node leaves it that was killed when so much had come.
+  const have = 2 * PART_BYTES + 12
+  const contents = join(folder, 'mirrors', `${serverId}`, 'attachments')
+  expect(existsSync(join(contents, 'incoming'))).toBe(false)
+  rmSync(join(contents, sha256.slice(0, 2)), { recursive: true })
+  mkdirSync(join(contents, 'incoming'))
+  writeFileSync(join(contents, 'incoming', sha256), bytes.subarray(0, have))
+
+  const again = await start({ folder })
+  const { url, asked } = await passingOn(node)
+  await peer(again, node, { ...node, url })
+  await until('it is there', () => isAt(again, serverId, sha256))
+  expect(asked).toEqual([`bytes=${have}-${bytes.length - 1}`])
+  expect((await bytesAt(again, serverId, sha256)).bytes.equals(bytes)).toBe(true)
+  await again.close()
+  expect(await verifyFolder(join(folder, 'mirrors', `${serverId}`))).toMatchObject({
+    finding: null,
+  })
+})

@@ -1,0 +1,229 @@
+// Nodes that run as programs, each in a network of its own, whose wires are cut.
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { mirrorFolder } from '../../src/ledger/peers/places.ts'
+import { type Daicho, startDaicho } from '../support/daicho.ts'
+import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
+import { Namespaces, whyNoNamespaces } from '../support/namespaces.ts'
+
+const PORT = 4126
+/** How long wires stay cut; longer ones by hand, NAMESPACES_CUT_MS=30000. */
+const CUT_MS = Number(process.env.NAMESPACES_CUT_MS ?? 3_000)
+/** A request that got lost is given up after half a minute, and a peer that fails has a rest as long. */
+const WAIT_MS = 200_000
+const TEST_MS = 2 * WAIT_MS + 4 * CUT_MS
+const INTERVAL_MS = '100'
+/** So slow that six megabytes take twelve seconds. */
+const SLOW = '4mbit'
+
+const why = whyNoNamespaces()
+const skipped = why === null ? '' : ` (skipped: ${why})`
+
+/** A node at a host, reached over the wire that is never cut. */
+class PlacedNode {
+  readonly host: string
+  readonly folder: string
+  serverId = 0
+  vkey = ''
+  readonly #networks: Namespaces
+  readonly #listenAt: string
+  readonly #url: string
+  #daicho: Daicho | null = null
+
+  /** A hidden one listens where the other hosts cannot reach it. */
+  constructor(networks: Namespaces, host: string, isHidden: boolean) {
+    this.#networks = networks
+    this.host = host
+    this.folder = temporaryFolder()
+    this.#listenAt = isHidden ? networks.address(host) : '0.0.0.0'
+    this.#url = `http://${networks.address(host)}:${PORT}`
+  }
+
+  async start(): Promise<void> {
+    this.#daicho = startDaicho(
+      ['serve', '--only', 'ledger', '--host', this.#listenAt, '--port', `${PORT}`, '--json'],
+      {
+        SYSTEM_FOLDER: this.folder,
+        LOG_LEVEL: 'error',
+        BASIC_USERNAME: 'keeper',
+        BASIC_PASSWORD: 'brass: key',
+        PEERS_ALLOW_PRIVATE: '1',
+        PEERS_INTERVAL_MS: INTERVAL_MS,
+      },
+      { via: this.#networks.at(this.host) },
+    )
+    await this.#daicho.firstLine
+    this.serverId = (await this.send('GET', '/api/serverid')).serverid
+    this.vkey = (await this.text(`/api/ledgers/${this.serverId}/vkey`)).trim()
+  }
+
+  async kill(): Promise<void> {
+    this.#daicho?.child.kill('SIGKILL')
+    await this.#daicho?.ended
+  }
+
+  async text(path: string): Promise<string> {
+    return (await fetch(this.#url + path)).text()
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  async send(method: string, path: string, body?: unknown): Promise<any> {
+    const headers = { 'content-type': 'application/json' }
+    const sent = body === undefined ? {} : { headers, body: JSON.stringify(body) }
+    const reply = await fetch(this.#url + path, { method, ...sent })
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+    const json: any = await reply.json()
+    if (json.status !== true) throw new Error(`${method} ${path}: ${JSON.stringify(json)}`)
+    return json
+  }
+
+  /** Mirrors the chain of `other`, from its node or, where that is hidden, as it is pushed. */
+  async mirror(other: PlacedNode, { isHidden = false, push = false } = {}): Promise<void> {
+    const url = `http://${this.#networks.addressFor(this.host, other.host)}:${PORT}`
+    const peer = isHidden ? { vkey: other.vkey } : { vkey: other.vkey, url, push }
+    await this.send('POST', '/api/config/peers', peer)
+  }
+
+  chain(serverId: number): Promise<string> {
+    return this.text(`/api/ledgers?serverid=${serverId}&proof=1`)
+  }
+
+  /** How many blocks of the chain of `other` are mirrored here. */
+  async mirrored({ serverId }: PlacedNode): Promise<number> {
+    const { peers } = await this.send('GET', '/api/config/peers')
+    return peers.find((peer: { serverid: number }) => peer.serverid === serverId).blocks
+  }
+}
+
+async function placed(hosts: readonly string[], hidden: readonly string[]): Promise<Placed> {
+  const networks = new Namespaces(hosts)
+  const nodes = hosts.map((host) => new PlacedNode(networks, host, hidden.includes(host)))
+  onTestFinished(async () => {
+    await Promise.all(nodes.map((node) => node.kill()))
+    networks.remove()
+  })
+  await Promise.all(nodes.map((node) => node.start()))
+  await Promise.all(nodes.map((node) => node.send('POST', '/api/d')))
+  return { networks, nodes: nodes as [PlacedNode, PlacedNode, PlacedNode] }
+}
+
+interface Placed {
+  readonly networks: Namespaces
+  readonly nodes: [PlacedNode, PlacedNode, PlacedNode]
+}
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + WAIT_MS
+  while (!(await isSo())) {
+    if (Date.now() > endMs) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
+    await delay(50)
+  }
+}
+
+/** Waits until all nodes serve all chains byte by byte as their nodes do; then looks at every mirror. */
+async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
+  for (const of of nodes) {
+    const own = await of.chain(of.serverId)
+    for (const at of nodes) {
+      const what = `${at.host} has the chain of ${of.host}`
+      await until(what, async () => (await at.chain(of.serverId)) === own)
+    }
+  }
+  for (const at of nodes) {
+    const { peers } = await at.send('GET', '/api/config/peers')
+    for (const peer of peers) expect([at.host, peer.evidence]).toEqual([at.host, null])
+    for (const of of nodes) {
+      const folder = at === of ? at.folder : mirrorFolder(at.folder, of.serverId)
+      const { finding } = await verifyFolder(folder)
+      expect([at.host, of.host, finding]).toEqual([at.host, of.host, null])
+    }
+  }
+}
+
+async function write(node: PlacedNode, count: number, text = ''): Promise<void> {
+  for (let n = 0; n < count; n += 1) await node.send('POST', '/api/d', { n, text })
+}
+
+it.skipIf(why !== null)(
+  `a node that nobody can call pushes its chain, and reads those of the others${skipped}`,
+  async () => {
+    const { nodes } = await placed(['a', 'b', 'h'], ['h'])
+    const [a, b, hidden] = nodes
+    for (const [at, of] of [
+      [a, b],
+      [b, a],
+    ] as const) {
+      await at.mirror(of)
+      await at.mirror(hidden, { isHidden: true })
+      await hidden.mirror(at, { push: true })
+    }
+    await Promise.all(nodes.map((node) => write(node, 30)))
+    await expectAgreement(nodes)
+    // What a peer that would call it meets.
+    await expect(fetchFrom(a, hidden)).resolves.toBe('unreachable')
+  },
+  TEST_MS,
+)
+
+/** Asks the host of `from` to mirror `to` by its address, and says how that goes. */
+async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
+  await from.mirror(to)
+  let code = ''
+  await until('it was tried', async () => {
+    const { peers } = await from.send('GET', '/api/config/peers')
+    const peer = peers.find((one: { serverid: number; url: string | null }) => {
+      return one.serverid === to.serverId && one.url !== null
+    })
+    code = peer?.error?.code ?? ''
+    return code !== ''
+  })
+  return code.toLowerCase()
+}
+
+it.skipIf(why !== null)(
+  `after partitions, wires that lead one way only, nodes that were killed in the middle of a batch or stayed away, all mirrors agree${skipped}`,
+  async () => {
+    const { networks, nodes } = await placed(['a', 'b', 'c'], [])
+    const [a, b, c] = nodes
+    for (const at of nodes) for (const of of nodes) if (at !== of) await at.mirror(of)
+    const writeAll = () => Promise.all(nodes.map((node) => write(node, 20)))
+    await writeAll()
+
+    // One node alone, the others together.
+    networks.cut('a', 'b')
+    networks.cut('a', 'c')
+    await Promise.all([writeAll(), delay(CUT_MS)])
+    await until('the others go on', async () => (await b.mirrored(c)) === 41)
+    expect(await b.mirrored(a)).toBeLessThan(41)
+    networks.mend('a', 'b')
+    networks.mend('a', 'c')
+
+    // What b says to c is lost, what c says to b is not.
+    networks.cutOneWay('b', 'c')
+    await Promise.all([writeAll(), delay(CUT_MS)])
+    networks.mendOneWay('b', 'c')
+    await expectAgreement(nodes)
+
+    // A node whose chain is being fetched goes, with all its connections, and comes back.
+    const blocks = 61
+    const more = 100
+    networks.slow('a', 'b', SLOW)
+    await write(a, more, 'x'.repeat(60_000))
+    await until('a batch is stored', async () => (await b.mirrored(a)) > blocks)
+    await a.kill()
+    const stored = await b.mirrored(a)
+    expect(stored).toBeLessThan(blocks + more)
+    await a.start()
+    await until('it goes on', async () => (await b.mirrored(a)) > stored)
+    networks.quicken('a', 'b')
+    await expectAgreement(nodes)
+
+    // One is away for long; it finds much when it comes back.
+    await c.kill()
+    await Promise.all([write(a, 150), write(b, 150)])
+    await c.start()
+    await write(c, 5)
+    await expectAgreement(nodes)
+  },
+  TEST_MS,
+)

@@ -1,0 +1,130 @@
+import {
+  checkpointOf,
+  nodeCrypto,
+  nodeSha256,
+  openCheckpoint,
+  verifierKeyOf,
+} from '../../src/chain/index.ts'
+import { type Copy, copyAt, fits } from './copies.ts'
+import { isFound } from './heal.ts'
+import { all, type Scene } from './scene.ts'
+import { DATABASE, type SimulatedNode } from './simulated-node.ts'
+
+/** What there was to be checked. */
+export interface Counts {
+  readonly acknowledged: number
+  readonly signed: number
+  /** Chains of which there were two histories at the end. */
+  readonly forks: number
+  /** Nodes that were restored. */
+  readonly restored: number
+}
+
+/** Looks for what must never be. */
+export async function check(scene: Scene): Promise<Counts> {
+  let forks = 0
+  for (const node of scene.nodes) if (await checkChain(scene, node)) forks += 1
+  for (const node of all(scene)) await checkAcknowledged(scene, node)
+  for (const node of scene.nodes) checkSigned(scene, node)
+  return {
+    acknowledged: all(scene).reduce((sum, { acknowledged }) => sum + acknowledged.length, 0),
+    signed: scene.signed.length,
+    forks,
+    restored: scene.restored.size,
+  }
+}
+
+/** Whether the key of `node` is one that was made to sign two histories, or may have been. */
+function isForkable({ kind, victim }: Scene, node: SimulatedNode): boolean {
+  return node === victim && (kind === 'old disk' || kind === 'copied key')
+}
+
+/** All copies of the chain of `node`. Says whether there are two histories of it. */
+async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
+  const { world, signed } = scene
+  const { serverId } = node.identity
+  const copies: Copy[] = []
+  for (const one of all(scene)) copies.push(await copyAt(one, serverId))
+  const own = copies.find(({ at }) => at === node)
+  for (const copy of copies) await checkCopy(scene, node, copy, own?.texts ?? [])
+  const histories = copies.flatMap(({ ids, seen }) => {
+    const believed = signed.find(({ note }) => note === seen)?.ids
+    return believed === undefined ? [ids] : [ids, believed]
+  })
+  const isForked = histories.some((one) => histories.some((other) => !fits(one, other)))
+  if (isForked && !isForkable(scene, node)) world.fault(`there are two histories of ${node.host}`)
+  if (isForked && !isFound(scene, node)) {
+    world.fault(`there are two histories of ${node.host}, and nobody has found that`)
+  }
+  return isForked
+}
+
+async function checkCopy(
+  scene: Scene,
+  node: SimulatedNode,
+  copy: Copy,
+  own: readonly string[],
+): Promise<void> {
+  const { world } = scene
+  const what = `the copy of ${node.host} at ${copy.at.host}`
+  if (!isForkable(scene, node)) {
+    if (!fits(own, copy.texts)) world.fault(`${what} has what was never written`)
+    if (copy.evidence !== null) world.fault(`${what} accuses: ${copy.evidence.what}`)
+  } else if (copy.evidence !== null) await checkEvidence(scene, node, copy)
+  if (copy.finding !== null) world.fault(`${what} does not verify: ${copy.finding}`)
+}
+
+/** What accuses a key of two histories shows two that it has signed. */
+async function checkEvidence(
+  { world, signed }: Scene,
+  node: SimulatedNode,
+  { evidence, ids, isOwn, at }: Copy,
+): Promise<void> {
+  const key = verifierKeyOf(nodeSha256, node.identity.vkey)
+  const notes = (evidence?.notes ?? []).slice(isOwn ? 1 : 0)
+  const histories: (readonly string[])[] = isOwn ? [ids] : []
+  for (const note of notes) {
+    const head = await openCheckpoint(nodeCrypto, key, note).catch(() => null)
+    if (head === null) world.fault(`${at.host} has evidence that nobody has signed`)
+    histories.push(signed.find((one) => one.note === note)?.ids ?? [])
+  }
+  const [one = [], other = []] = histories
+  if (fits(one, other))
+    world.fault(`${at.host} has evidence that shows nothing: ${evidence?.what}, ${notes.join(' ')}`)
+}
+
+/** Every acknowledged write is there, but those that went with a disk and that nobody else had. */
+async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<void> {
+  const { world, putBack, victim, restored } = scene
+  const { service, acknowledged, host } = node
+  const lost: string[] = []
+  const isVictim = node === victim && putBack !== null
+  if (service === null) {
+    if (!isVictim) world.fault(`${host} is not up: ${node.refusal}`)
+    return
+  }
+  const isForked = isForkable(scene, node) && isFound(scene, node)
+  for (const [index, { id, height }] of acknowledged.entries()) {
+    if (isVictim && index < putBack.acknowledged) {
+      const isKept = height < putBack.blocks || (height < putBack.mirrored && !isForked)
+      if (!isKept) continue
+    } else if (isVictim && restored.has(node)) continue
+    const item = await service.readItem(DATABASE, id).catch(() => null)
+    if (item === null) lost.push(id)
+  }
+  if (lost.length > 0) world.fault(`${host} has lost what it acknowledged: ${lost.join(' ')}`)
+}
+
+/** A key that nobody copied, of a disk that was not put back as a whole, has signed one history. */
+function checkSigned(scene: Scene, node: SimulatedNode): void {
+  const { world, signed } = scene
+  if (isForkable(scene, node)) return
+  let longest: readonly string[] = []
+  for (const { serverId, note, ids } of signed) {
+    if (serverId !== node.identity.serverId) continue
+    const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
+    if (size !== ids.length) world.fault(`${node.host} has signed blocks that are not stored`)
+    if (!fits(longest, ids)) world.fault(`${node.host} has signed two histories`)
+    if (ids.length > longest.length) longest = ids
+  }
+}

@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { provenBlockJson } from '../../src/chain/index.ts'
+import { type Evidence, evidenceIn } from '../../src/ledger/peers/evidence.ts'
+import { mirrorFolder } from '../../src/ledger/peers/places.ts'
+import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
+import type { SimulatedNode } from './simulated-node.ts'
+
+/** A chain as a node keeps it. */
+export interface Copy {
+  readonly at: SimulatedNode
+  readonly isOwn: boolean
+  /** The blocks with all that proves them, by height. */
+  readonly texts: readonly string[]
+  readonly ids: readonly string[]
+  /** The newest signed head that it has believed; empty for none. */
+  readonly seen: string
+  readonly evidence: Evidence | null
+  /** What does not hold in it, or null. */
+  readonly finding: string | null
+}
+
+/** The chain of `serverId` as `node` keeps it. */
+export async function copyAt(node: SimulatedNode, serverId: number): Promise<Copy> {
+  const isOwn = node.identity.serverId === serverId
+  const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
+  const seenPath = join(folder, 'seen')
+  const copy = {
+    ...{ at: node, isOwn, evidence: evidenceIn(folder) },
+    seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
+  }
+  if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
+  const store = openStoreReader(folder, { frozen: true })
+  try {
+    const blocks = []
+    for (;;) {
+      const page = await store.blocks(store.serverId, blocks.length, 1_000)
+      if (page.length === 0) break
+      blocks.push(...page)
+    }
+    const { finding } = await verifyStore(store)
+    return {
+      ...copy,
+      texts: blocks.map(provenBlockJson),
+      ids: blocks.map(({ id }) => id),
+      finding: finding?.what ?? null,
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+/** Whether one of two lists begins with the other. */
+export function fits(one: readonly string[], other: readonly string[]): boolean {
+  const length = Math.min(one.length, other.length)
+  return one.slice(0, length).every((text, at) => text === other[at])
+}

@@ -1,0 +1,38 @@
+// Worlds of nodes that write, mirror each other and are harmed, one per seed: docs/decisions/0107-simulation.md.
+import { expect, it } from 'vitest'
+import { runSeed } from './run.ts'
+import { runSeeds } from './seeds.ts'
+
+const TITLE =
+  'no write is lost, no key signs two histories unless it was copied or put back, and if so it is found'
+const SEEDS_MS = 600_000
+
+for (let from = 1; from <= 500; from += 50) {
+  it(`seeds ${from} to ${from + 49}: ${TITLE}`, () => runSeeds(from, from + 49), SEEDS_MS)
+}
+
+it(
+  'a seed always gives the same run',
+  async () => {
+    for (const seed of [3, 7, 51]) {
+      expect([seed, (await runSeed(seed)).traceHash]).toEqual([
+        seed,
+        (await runSeed(seed)).traceHash,
+      ])
+    }
+  },
+  SEEDS_MS,
+)
+
+it(
+  'a disk that says it has stored before it has is found by what is lost',
+  async () => {
+    let lost = 0
+    for (let seed = 1; seed <= 15; seed += 1) {
+      const { faults } = await runSeed(seed, 'hasty')
+      if (faults.some((fault) => fault.includes('has lost what it acknowledged'))) lost += 1
+    }
+    expect(lost).toBeGreaterThan(0)
+  },
+  SEEDS_MS,
+)

@@ -1,0 +1,108 @@
+import { copyAt } from './copies.ts'
+import { all, type Scene } from './scene.ts'
+import type { SimulatedNode } from './simulated-node.ts'
+
+/** Within so many steps nodes agree when nothing is in their way any more. */
+const STEPS = 60
+const STEP_MS = 4_000
+
+/** Everything is well again. Operators restore the nodes that say that they must be restored. */
+export async function heal(scene: Scene): Promise<void> {
+  const { world, network } = scene
+  world.note('all is well again')
+  network.heal()
+  for (const node of all(scene)) {
+    node.fullness = 0
+    if (!node.isRunning) await node.start()
+  }
+  for (let step = 0; step < STEPS; step += 1) {
+    for (const node of all(scene)) if (isBehindItself(scene, node)) node.write(1)
+    await world.pass(STEP_MS)
+    for (const node of all(scene)) {
+      if (scene.double === null && !scene.restored.has(node) && mustRestore(node)) {
+        scene.restored.add(node)
+        await restore(scene, node)
+      }
+    }
+    if (all(scene).every((node) => isFound(scene, node) || isAgreedOn(scene, node))) return
+  }
+  for (const node of all(scene)) {
+    if (!isFound(scene, node) && !isAgreedOn(scene, node)) {
+      world.fault(`the mirrors of ${node.host} do not come to have what it has`)
+      noteStates(scene, node)
+    }
+  }
+}
+
+/**
+ * Whether others have seen heads of its chain that it has not any more, and nobody has the blocks: only
+ * what it writes from here on can show that.
+ */
+function isBehindItself(scene: Scene, { identity, ids }: SimulatedNode): boolean {
+  return scene.nodes.some(({ service }) => {
+    const peers = service?.mirrors.peers() ?? []
+    return peers.some(({ serverId, ofBlocks }) => {
+      return serverId === identity.serverId && ofBlocks > ids.length && scene.kind === 'old disk'
+    })
+  })
+}
+
+/** Whether the node says so; one whose key has signed two histories cannot be helped. */
+function mustRestore({ refusal, service }: SimulatedNode): boolean {
+  if (refusal === 'STORE_ROLLED_BACK') return true
+  const isDoubted = service?.writesRefused?.code === 'CHAIN_DOUBTED'
+  return isDoubted && service?.mirrors.ownEvidence === null
+}
+
+async function restore({ world, nodes }: Scene, node: SimulatedNode): Promise<void> {
+  const { serverId } = node.identity
+  node.cutOff()
+  let from = ''
+  let most = -1
+  for (const other of nodes) {
+    if (other === node) continue
+    const { ids } = await copyAt(other, serverId)
+    if (ids.length <= most) continue
+    most = ids.length
+    from = other.host
+  }
+  if (await node.restore(from)) await node.start()
+  else world.note(`${node.host} stays as it is`)
+}
+
+/** Whether somebody knows that something is wrong with the chain of `node`. */
+export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
+  const { serverId } = identity
+  return all(scene).some((node) => {
+    if (node.identity.serverId !== serverId) {
+      const peers = node.service?.mirrors.peers() ?? []
+      return peers.some((peer) => peer.serverId === serverId && peer.evidence !== null)
+    }
+    return node.refusal !== null || node.service?.writesRefused?.code === 'CHAIN_DOUBTED'
+  })
+}
+
+/** What others say of the chain of `node`, for whoever looks for the reason. */
+function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
+  for (const { host, service } of all(scene)) {
+    for (const { serverId, url, blocks, ofBlocks, error } of service?.mirrors.peers() ?? []) {
+      if (serverId !== identity.serverId) continue
+      const state = `${blocks} of ${ofBlocks}, error ${error?.code ?? null} ${error?.message ?? ''}`
+      scene.world.note(`${host} from ${url}: ${state}; it has ${ids.length}`)
+    }
+  }
+}
+
+/** Whether all others have the chain of `node`, whole. */
+function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
+  const { serverId } = node.identity
+  const size = node.ids.length
+  return all(scene).every((other) => {
+    // One that cannot be restored: what it has signed is lost.
+    if (other.refusal !== null) return true
+    if (other.service === null) return false
+    if (other.identity.serverId === serverId) return other.ids.length === size
+    const peers = other.service.mirrors.peers().filter((peer) => peer.serverId === serverId)
+    return peers.every(({ blocks, ofBlocks }) => blocks === size && ofBlocks === size)
+  })
+}

@@ -1,0 +1,142 @@
+import { OutboundError, type OutboundReply } from '../../src/http/index.ts'
+import type { Lies } from './lies.ts'
+import type { World } from './world.ts'
+
+/** The usual way of a message from node to node. */
+const WAY_MS_MAX = 60
+/** The way of one that others overtake. */
+const LONG_WAY_MS_MAX = 4_000
+/** How often a lost message is noticed at once, as a broken connection, and not by waiting. */
+const BROKEN_SHARE = 0.7
+
+/** A request as it leaves a node. */
+export interface Sent {
+  readonly method: 'GET' | 'POST'
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array | null
+  readonly policy: { readonly timeoutMs: number; readonly bodyBytesMax: number }
+}
+
+/** What comes back. */
+export interface Answer {
+  readonly status: number
+  readonly body: Buffer
+}
+
+/** Answers requests; a rejection is a connection that breaks. */
+export type Serve = (sent: Sent) => Promise<Answer>
+
+interface Caller {
+  readonly host: string
+  readonly sent: Sent
+  readonly answered: (answer: Answer) => void
+  readonly failed: (code: 'UNREACHABLE' | 'TIMEOUT') => void
+}
+
+/** What lies between the nodes: it drops, delays, reorders, duplicates, cuts and lies. */
+export class Network {
+  /** How likely each message is lost, overtaken by later ones, or comes twice. */
+  loss = 0
+  delay = 0
+  duplication = 0
+  /** Tells others of the requests of `caller` something else. */
+  lies: Lies | null = null
+  /** Called when `caller` has an answer. */
+  onAnswer: (caller: string, sent: Sent, answer: Answer) => void = () => {}
+  readonly #world: World
+  readonly #serving = new Map<string, Serve>()
+  /** `<from> <to>`: what goes this way does not arrive. */
+  readonly #cuts = new Set<string>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  listen(host: string, serve: Serve): void {
+    this.#serving.set(host, serve)
+  }
+
+  leave(host: string): void {
+    this.#serving.delete(host)
+  }
+
+  /** One way only. */
+  cut(from: string, to: string): void {
+    this.#cuts.add(`${from} ${to}`)
+  }
+
+  /** Everything arrives from now on, at the usual time, once and as it was sent. */
+  heal(): void {
+    this.#cuts.clear()
+    this.loss = 0
+    this.delay = 0
+    this.duplication = 0
+    this.lies = null
+  }
+
+  mend(from: string, to: string): void {
+    this.#cuts.delete(`${from} ${to}`)
+  }
+
+  /** Calls from `host`; nothing is answered to a caller that has ended. Errors: OutboundError. */
+  call(host: string, sent: Sent, hasEnded: () => boolean): Promise<OutboundReply> {
+    const world = this.#world
+    return new Promise((resolve, reject) => {
+      let isOpen = true
+      const settle = (how: () => void) => {
+        if (!isOpen) return
+        isOpen = false
+        forget()
+        if (!hasEnded()) how()
+      }
+      const failed = (code: 'UNREACHABLE' | 'TIMEOUT') =>
+        settle(() => reject(new OutboundError(code, `${sent.url.hostname}: ${code}`)))
+      const forget = world.after(sent.policy.timeoutMs, () => failed('TIMEOUT'))
+      if (hasEnded()) {
+        reject(new OutboundError('UNREACHABLE', 'the node has ended'))
+        return
+      }
+      const answered = (answer: Answer) =>
+        settle(() => {
+          const { status, body } = answer
+          if (body.length > sent.policy.bodyBytesMax) {
+            reject(new OutboundError('BODY_TOO_LARGE', `${sent.url.hostname}: too long`))
+            return
+          }
+          this.onAnswer(host, sent, answer)
+          resolve({ status, body, header: () => null })
+        })
+      const caller = { host, sent, answered, failed }
+      const times = world.happens(this.duplication) ? 2 : 1
+      for (let time = 0; time < times; time += 1) {
+        this.#travel(host, sent.url.hostname, failed, () => this.#arrive(caller))
+      }
+    })
+  }
+
+  #travel(from: string, to: string, lost: Caller['failed'], arrive: () => void): void {
+    const world = this.#world
+    const isLong = world.happens(this.delay)
+    const wayMs = world.between(1, isLong ? LONG_WAY_MS_MAX : WAY_MS_MAX)
+    if (this.#cuts.has(`${from} ${to}`) || world.happens(this.loss)) {
+      if (world.happens(BROKEN_SHARE)) world.after(wayMs, () => lost('UNREACHABLE'))
+    } else world.after(wayMs, arrive)
+  }
+
+  #arrive({ host, sent, answered, failed }: Caller): void {
+    const to = sent.url.hostname
+    const serve = this.#serving.get(to)
+    if (serve === undefined) {
+      this.#travel(to, host, failed, () => failed('UNREACHABLE'))
+      return
+    }
+    serve(sent).then(
+      (answer) => {
+        const told = this.lies === null ? answer : this.lies.tell(host, sent, answer)
+        this.#travel(to, host, failed, () => answered(told))
+      },
+      () => this.#travel(to, host, failed, () => failed('UNREACHABLE')),
+    )
+  }
+}

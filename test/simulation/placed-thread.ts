@@ -1,0 +1,98 @@
+import { EventEmitter } from 'node:events'
+import type { WorkerOptions } from 'node:worker_threads'
+import { type SignerStart, serveSigner } from '../../src/ledger/log/thread.ts'
+import type { Machine, Thread, ThreadPort } from '../../src/ledger/machine.ts'
+import type { MirrorsStart } from '../../src/ledger/peers/messages.ts'
+import { serveMirrors } from '../../src/ledger/peers/thread.ts'
+import type { WriterStart } from '../../src/ledger/writer/messages.ts'
+import { serveWriter } from '../../src/ledger/writer/thread.ts'
+import type { World } from './world.ts'
+
+/** The id that a thread of Node has when it has ended. */
+const ENDED = -1
+
+/** The two ends of a thread that is none: its program runs in turns of this event loop. */
+interface Ends {
+  readonly outer: EventEmitter & { threadId: number }
+  readonly inner: EventEmitter
+}
+
+/**
+ * Runs the program of a thread of the node in place. Messages are copied as between threads, and come
+ * in a turn of their own. `sees` is shown those that come out.
+ */
+export function placedThread(
+  world: World,
+  { name, workerData }: WorkerOptions,
+  machine: Machine,
+  sees: (thread: string, message: unknown) => void,
+): Thread {
+  const outer = Object.assign(new EventEmitter(), { threadId: 1 })
+  const ends: Ends = { outer, inner: new EventEmitter() }
+  const end = () => {
+    if (outer.threadId === ENDED) return
+    outer.threadId = ENDED
+    setImmediate(() => outer.emit('exit', 0))
+  }
+  const port = portOf(world, ends, end, (message) => sees(name ?? '', message))
+  setImmediate(() => serve(name ?? '', workerData, { port, machine, end }))
+  const thread = Object.assign(outer, {
+    postMessage: (message: unknown) => send(world, ends, ends.inner, message),
+    ref: () => {},
+    unref: () => {},
+    terminate: async () => {
+      end()
+      return 0
+    },
+  })
+  // The members that nodes use of it are there.
+  return thread as unknown as Thread
+}
+
+interface Served {
+  readonly port: ThreadPort
+  readonly machine: Machine
+  readonly end: () => void
+}
+
+/** Nothing waits for a disk in memory, and a log made long beforehand is of no use there. */
+function serve(name: string, start: unknown, { port, machine, end }: Served): void {
+  if (name === 'ledger-writer') {
+    void serveWriter({ ...(start as WriterStart), durable: false }, port, machine)
+  } else if (name === 'log-signer') serveSigner(start as SignerStart, port)
+  else serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, machine, end)
+}
+
+function portOf(
+  world: World,
+  ends: Ends,
+  end: () => void,
+  sees: (message: unknown) => void,
+): ThreadPort {
+  const { inner, outer } = ends
+  const early: unknown[] = []
+  const keepEarly = (message: unknown) => early.push(message)
+  inner.on('message', keepEarly)
+  const port = {
+    postMessage: (message: unknown) => {
+      sees(message)
+      send(world, ends, outer, message)
+    },
+    on: (event: 'message', receive: (message: unknown) => void) => {
+      inner.off(event, keepEarly)
+      for (const message of early.splice(0)) receive(message)
+      inner.on(event, receive)
+    },
+    close: end,
+  }
+  return port as unknown as ThreadPort
+}
+
+function send(world: World, { outer }: Ends, to: EventEmitter, message: unknown): void {
+  const copy = structuredClone(message)
+  world.underWay += 1
+  setImmediate(() => {
+    world.underWay -= 1
+    if (outer.threadId !== ENDED) to.emit('message', copy)
+  })
+}

@@ -1,0 +1,58 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Counts, check } from './checks.ts'
+import { heal } from './heal.ts'
+import { Network } from './network.ts'
+import { all, type Kind, sceneOf } from './scene.ts'
+import type { Surroundings } from './simulated-node.ts'
+import { trouble } from './trouble.ts'
+import { World } from './world.ts'
+
+/** A world at its end. */
+export interface Outcome {
+  readonly kind: Kind
+  /** What must never have been. */
+  readonly faults: readonly string[]
+  readonly trace: readonly string[]
+  readonly traceHash: string
+  readonly counts: Counts
+}
+
+/** Runs the world of `seed` from its beginning to its end; `disks` as in `Surroundings`. */
+export async function runSeed(
+  seed: number,
+  disks: Surroundings['disks'] = 'honest',
+): Promise<Outcome> {
+  const world = new World(seed)
+  const base = baseFolder()
+  const scene = sceneOf({
+    world,
+    network: new Network(world),
+    base,
+    disks,
+    signed: [],
+    closing: [],
+  })
+  try {
+    await trouble(scene)
+    await heal(scene)
+    const counts = await check(scene)
+    const { faults, trace, traceHash } = world
+    return { kind: scene.kind, faults, trace, traceHash, counts }
+  } finally {
+    await Promise.all(all(scene).map((node) => node.end()))
+    await Promise.all(scene.closing)
+    rmSync(base, { recursive: true, force: true })
+  }
+}
+
+/** In memory, where the machine has such a place. */
+function baseFolder(): string {
+  const prefix = 'daicho-simulation-'
+  try {
+    return mkdtempSync(join('/dev/shm', prefix))
+  } catch {
+    return mkdtempSync(join(tmpdir(), prefix))
+  }
+}

@@ -1,0 +1,21 @@
+import { type Outcome, runSeed } from './run.ts'
+
+/** Lines of the trace that are shown of a seed that fails. */
+const LINES_SHOWN = 40
+
+/** Runs the seeds from `from` to `to`, both included. Errors: for the first world with a fault, all about it. */
+export async function runSeeds(from: number, to: number): Promise<void> {
+  for (let seed = from; seed <= to; seed += 1) {
+    const outcome = await runSeed(seed)
+    if (outcome.faults.length > 0) throw new Error(failureText(seed, outcome))
+  }
+}
+
+/** What there is to say of a world in which something was that must never be. */
+export function failureText(seed: number, { kind, faults, trace }: Outcome): string {
+  return [
+    `seed ${seed} (${kind}): ${[...new Set(faults)].join('; ')}`,
+    `the whole of it: npm run -s simulate -- ${seed}`,
+    ...trace.slice(-LINES_SHOWN),
+  ].join('\n')
+}

@@ -1,0 +1,63 @@
+import { toBase64 } from '../../src/base/base64.ts'
+import type { Clock } from '../../src/base/clock.ts'
+import { CodedError } from '../../src/base/coded-error.ts'
+import { logOrigin, provenBlockJson } from '../../src/chain/index.ts'
+import type { LedgerService } from '../../src/ledger/index.ts'
+import { isDigestOf, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
+import type { Answer, Sent, Serve } from './network.ts'
+
+/** What stands for the routes that nodes call each other by: the same calls, without HTTP. */
+export function serving(service: LedgerService, clock: Clock): Serve {
+  const signed = new SignedRequests()
+  return async (sent) => {
+    try {
+      if (sent.method === 'POST') return await pushed(service, signed, clock, sent)
+      return { status: 200, body: await got(service, sent.url) }
+    } catch (error) {
+      if (!(error instanceof CodedError)) throw error
+      const { code, message } = error
+      return { status: 503, body: Buffer.from(JSON.stringify({ status: false, code, message })) }
+    }
+  }
+}
+
+async function got(service: LedgerService, { pathname, searchParams }: URL): Promise<Buffer> {
+  const number = (name: string) => Number(searchParams.get(name))
+  if (pathname === '/api/ledgers') {
+    const range = { limit: number('limit'), offset: number('offset') }
+    const texts: string[] = []
+    for await (const page of await service.listBlocks(number('serverid'), range)) {
+      texts.push(...page.map(provenBlockJson))
+    }
+    return Buffer.from(`{"status":true,"ledgers":[${texts.join(',')}]}`)
+  }
+  const [, , , serverId = '', what, ...rest] = pathname.split('/')
+  const log = service.logOf(serverId)
+  if (what === 'checkpoint') return Buffer.from(await log.checkpoint())
+  if (what === 'tile') return Buffer.from(await log.tile(rest.join('/')))
+  const { proof } = await log.consistency(number('from'), number('to'))
+  return Buffer.from(JSON.stringify({ status: true, proof: proof.map(toBase64) }))
+}
+
+async function pushed(
+  { mirrors }: LedgerService,
+  signed: SignedRequests,
+  clock: Clock,
+  { url, headers, body }: Sent,
+): Promise<Answer> {
+  const { keyId, digest } = await signed.verify(
+    { method: 'POST', authority: url.host, path: url.pathname, query: '?' },
+    headers,
+    (id) => mirrors.peerOfKey(id)?.key.publicKey ?? null,
+    clock.now(),
+  )
+  const serverId = Number(url.pathname.split('/').pop())
+  const peer = mirrors.peerOfKey(keyId)
+  const content = Buffer.from(body ?? [])
+  if (peer === null || keyId !== logOrigin(serverId) || !isDigestOf(digest, content)) {
+    return { status: 401, body: Buffer.from('{"status":false}') }
+  }
+  const { to, error } = await mirrors.push(peer.vkey, content)
+  const reply = { status: error === null, ...error, ...to }
+  return { status: error === null ? 200 : 422, body: Buffer.from(JSON.stringify(reply)) }
+}

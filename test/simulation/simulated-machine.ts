@@ -1,0 +1,145 @@
+import type { WorkerOptions } from 'node:worker_threads'
+import type { Machine, Thread } from '../../src/ledger/machine.ts'
+import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
+import type { Network, Sent } from './network.ts'
+import { placedThread } from './placed-thread.ts'
+import type { World } from './world.ts'
+
+/** Longest that the disk takes for its half of a commit. */
+const DISK_MS_MAX = 20
+
+/** Whose machine it is. */
+export interface Owner {
+  /** The thread that signs gave out a head. */
+  signed(note: string): void
+  /** A block of the node's own chain was stored. */
+  stored(height: number, id: string): void
+  /** How likely a commit finds no room. */
+  fullness(): number
+  /** Whether the disk says that it has stored before it has. */
+  readonly isHasty: boolean
+}
+
+/** The machine of one run of a node: it is there until the run is cut off. */
+export class SimulatedMachine implements Machine {
+  readonly clock: Machine['clock']
+  readonly schedule: Machine['schedule']
+  readonly outbound: Machine['outbound']
+  readonly #world: World
+  readonly #owner: Owner
+  readonly #timers = new Map<() => void, () => void>()
+  #hasEnded = false
+  /** Resolves when the node has begun with its peers, the last thing that it does at a start. */
+  readonly begun: Promise<void>
+  #begin: () => void = () => {}
+
+  constructor(world: World, network: Network, host: string, skewMs: number, owner: Owner) {
+    this.#world = world
+    this.#owner = owner
+    this.begun = new Promise((resolve) => {
+      this.#begin = resolve
+    })
+    this.clock = { now: () => Math.floor(world.nowMs) + skewMs }
+    this.schedule = { after: (ms, run) => this.#after(ms, run) }
+    const call = (sent: Sent) => network.call(host, sent, () => this.#hasEnded)
+    this.outbound = {
+      get: (url, headers, policy) => call({ method: 'GET', url, headers, body: null, policy }),
+      post: (url, headers, body, policy) => call({ method: 'POST', url, headers, body, policy }),
+    }
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /**
+   * Cuts the run off: from now on nothing that it does is seen by others. What it waits for comes at
+   * once, so that it can be closed.
+   */
+  end(): void {
+    this.#hasEnded = true
+    for (const [run, forget] of [...this.#timers]) {
+      forget()
+      this.#timers.delete(run)
+      run()
+    }
+  }
+
+  random(bytes: number): Buffer {
+    return this.#world.bytes(bytes)
+  }
+
+  /** A store whose commits take their time, before and after the moment from which on they hold. */
+  openStore(options: StoreOptions): Store {
+    const store = openStore({ ...options, durable: false })
+    let isTogether = false
+    const commit = async (work: () => Promise<void>) => {
+      await this.#disk()
+      if (!this.#hasEnded && this.#world.happens(this.#owner.fullness())) {
+        throw new StoreError('STORE_FULL', 'there is no room left on the disk')
+      }
+      await work()
+    }
+    const slow: Pick<Store, 'append' | 'together'> = {
+      append: async (block, effects, answers) => {
+        if (isTogether) return store.append(block, effects, answers)
+        const stored = commit(() => store.append(block, effects, answers)).then(() =>
+          this.#owner.stored(block.height, block.id),
+        )
+        if (this.#owner.isHasty) {
+          // Nobody is told any more when it goes wrong.
+          stored.catch(() => {})
+          return
+        }
+        await stored
+        await this.#disk()
+      },
+      together: async (appends) => {
+        await commit(async () => {
+          isTogether = true
+          await store.together(appends).finally(() => {
+            isTogether = false
+          })
+        })
+        await this.#disk()
+      },
+    }
+    return new Proxy(store, {
+      get(target, name) {
+        if (name === 'append' || name === 'together') return slow[name]
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+  }
+
+  startThread(_program: URL, options: WorkerOptions): Thread {
+    if (options.name === 'mirrors') this.#begin()
+    return placedThread(this.#world, options, this, (thread, message) => {
+      if (this.#hasEnded || thread !== 'log-signer') return
+      const { signed } = message as { signed?: { note: string } }
+      if (signed !== undefined) this.#owner.signed(signed.note)
+    })
+  }
+
+  #disk(): Promise<void> {
+    if (this.#hasEnded) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#after(this.#world.between(0, DISK_MS_MAX), resolve)
+    })
+  }
+
+  #after(ms: number, run: () => void): () => void {
+    if (this.#hasEnded) return () => {}
+    const once = () => {
+      this.#timers.delete(once)
+      run()
+    }
+    const forget = this.#world.after(ms, once)
+    this.#timers.set(once, forget)
+    return () => {
+      forget()
+      this.#timers.delete(once)
+    }
+  }
+}

@@ -1,0 +1,319 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto'
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CodedError } from '../../src/base/coded-error.ts'
+import {
+  checkpointOf,
+  logOrigin,
+  nodeSha256,
+  rawPublicKey,
+  serverIdOf,
+  verifierKeyText,
+} from '../../src/chain/index.ts'
+import type { Outbound } from '../../src/http/index.ts'
+import {
+  HttpSource,
+  type LedgerService,
+  type OpenLedger,
+  openLedger,
+  type Peer,
+  restoreChain,
+} from '../../src/ledger/index.ts'
+import { openStoreReader } from '../../src/storage/index.ts'
+import type { Network } from './network.ts'
+import { serving } from './serve.ts'
+import { SimulatedMachine } from './simulated-machine.ts'
+import type { World } from './world.ts'
+
+/** Between two rounds with a peer. */
+const INTERVAL_MS = 3_000
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
+/** Where clients write. */
+export const DATABASE = 'd'
+
+/** The key of a node, and who it is by it. */
+export interface Identity {
+  readonly pem: string
+  readonly serverId: number
+  readonly vkey: string
+}
+
+/** A key by the seed of the world. */
+export function identityOf(world: World): Identity {
+  const key = Buffer.concat([PKCS8_PREFIX, world.bytes(32)])
+  const privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
+  const publicKey = createPublicKey(privateKey)
+  const serverId = serverIdOf(publicKey)
+  return {
+    pem: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+    serverId,
+    vkey: verifierKeyText(nodeSha256, {
+      name: logOrigin(serverId),
+      publicKey: rawPublicKey(publicKey),
+    }),
+  }
+}
+
+/** A write that was answered: it must be there for ever. */
+export interface Acknowledged {
+  readonly id: string
+  readonly height: number
+}
+
+/** What was signed: the ids of the blocks, which by their links say all of the history. */
+export interface SignedHistory {
+  readonly serverId: number
+  readonly note: string
+  readonly ids: readonly string[]
+}
+
+interface Run {
+  readonly machine: SimulatedMachine
+  readonly opening: Promise<OpenLedger>
+  ledger: OpenLedger | null
+}
+
+/** What nodes of one world share. */
+export interface Surroundings {
+  readonly world: World
+  readonly network: Network
+  /** Where their folders are. */
+  readonly base: string
+  readonly signed: SignedHistory[]
+  /** Hasty ones say that they have stored before they have: what the checks must find. */
+  readonly disks: 'honest' | 'hasty'
+  /** Runs that have ended and close their files. */
+  readonly closing: Promise<void>[]
+}
+
+/** A node that is started, cut off and started again, in a world. */
+export class SimulatedNode {
+  readonly host: string
+  readonly identity: Identity
+  peers: readonly Peer[] = []
+  readonly acknowledged: Acknowledged[] = []
+  /** Why it did not start the last time. */
+  refusal: string | null = null
+  /** How likely its disk is full. */
+  fullness = 0
+  /** Whether it may be called. */
+  isHidden = false
+  /** Whether a peer has shown it a longer chain of its own in this run. */
+  #isWarned = false
+  readonly #around: Surroundings
+  readonly #skewMs: number
+  #folder: string
+  #folders = 0
+  #writes = 0
+  #run: Run | null = null
+  /** The blocks of its store, by height. */
+  #ids: string[] = []
+
+  constructor(around: Surroundings, host: string, identity: Identity) {
+    this.#around = around
+    this.host = host
+    this.identity = identity
+    this.#skewMs = around.world.between(-12_000, 12_000)
+    this.#folder = this.#nextFolder()
+    mkdirSync(this.#folder)
+    writeFileSync(join(this.#folder, 'node.key'), identity.pem)
+  }
+
+  get folder(): string {
+    return this.#folder
+  }
+
+  get isRunning(): boolean {
+    return this.#run !== null
+  }
+
+  /** Null while it does not answer. */
+  get service(): LedgerService | null {
+    return this.#run?.ledger?.service ?? null
+  }
+
+  /** Starts it; it answers when it has asked its peers. */
+  async start(): Promise<void> {
+    const { world, network } = this.#around
+    this.refusal = null
+    this.#isWarned = false
+    this.#ids = await idsIn(this.#folder)
+    const machine = new SimulatedMachine(world, network, this.host, this.#skewMs, {
+      signed: (note) => this.#signed(note),
+      stored: (height, id) => {
+        if (this.#run?.machine === machine) this.#ids.splice(height, this.#ids.length, id)
+      },
+      fullness: () => this.fullness,
+      isHasty: this.#around.disks === 'hasty',
+    })
+    const opening = openLedger({
+      folder: this.#folder,
+      difficulty: 0,
+      clock: machine.clock,
+      peers: { fixed: this.peers, allowPrivate: true, intervalMs: INTERVAL_MS },
+      machine,
+    })
+    const run: Run = { machine, opening, ledger: null }
+    this.#run = run
+    const opened = opening.then(
+      (ledger) => {
+        if (machine.hasEnded) return
+        run.ledger = ledger
+        world.note(`${this.host} is up with ${this.#ids.length} blocks`)
+        if (!this.isHidden) network.listen(this.host, serving(ledger.service, machine.clock))
+      },
+      (error: unknown) => {
+        if (machine.hasEnded) return
+        this.refusal = error instanceof CodedError ? String(error.code) : String(error)
+        world.note(`${this.host} refuses to start: ${this.refusal}`)
+        machine.end()
+        this.#run = null
+      },
+    )
+    await Promise.race([machine.begun, opened])
+  }
+
+  /** What a disk that is found elsewhere has: everything that was brought to it. */
+  snapshot(): string {
+    const copy = this.#nextFolder()
+    cpSync(this.#folder, copy, { recursive: true })
+    return copy
+  }
+
+  /** The power goes; what is on the disk stays. */
+  cutOff(): void {
+    const run = this.#run
+    if (run === null) return
+    this.#around.world.note(`${this.host} is cut off`)
+    // What the run that was cut off does from now on, closing its files, it does to the other folder.
+    this.#folder = this.snapshot()
+    void this.end()
+  }
+
+  /** Ends the run. Resolves when its files are closed. */
+  end(): Promise<void> {
+    const run = this.#run
+    if (run === null) return Promise.resolve()
+    this.#around.network.leave(this.host)
+    this.#run = null
+    run.machine.end()
+    const closing = run.opening.then((ledger) => ledger.close()).catch(() => {})
+    this.#around.closing.push(closing)
+    return closing
+  }
+
+  /** Puts an older state of the disk in, all of it or the files of the store; not while it runs. */
+  putBack(snapshot: string, what: 'all' | 'store'): void {
+    if (what === 'all') {
+      rmSync(this.#folder, { recursive: true })
+      cpSync(snapshot, this.#folder, { recursive: true })
+      return
+    }
+    this.removeStore()
+    for (const name of readdirSync(snapshot)) {
+      if (isOfStore(name)) cpSync(join(snapshot, name), join(this.#folder, name))
+    }
+  }
+
+  removeStore(): void {
+    for (const name of readdirSync(this.#folder)) {
+      if (isOfStore(name)) rmSync(join(this.#folder, name))
+    }
+  }
+
+  /** What an operator does: takes the chain from a node that has it. Says whether that went well. */
+  async restore(from: string): Promise<boolean> {
+    const { world, network } = this.#around
+    const { serverId } = this.identity
+    world.note(`${this.host} is restored from ${from}`)
+    this.removeStore()
+    const call = network.call.bind(network, 'operator')
+    const outbound: Outbound = {
+      get: (url, headers, policy) =>
+        call({ method: 'GET', url, headers, body: null, policy }, () => false),
+      post: () => Promise.reject(new Error('a restore only reads')),
+    }
+    const source = new HttpSource({ url: `http://${from}`, serverId, allowPrivate: true, outbound })
+    try {
+      await world.until(
+        restoreChain({
+          folder: this.#folder,
+          serverId,
+          source: () => source,
+          vkey: null,
+          clock: { now: () => Math.floor(world.nowMs) },
+          difficulty: 0,
+          progress: () => {},
+          threads: 1,
+        }),
+      )
+      return true
+    } catch (error) {
+      world.note(`${this.host} is not restored: ${String(error)}`)
+      this.refusal = error instanceof CodedError ? String(error.code) : String(error)
+      return false
+    }
+  }
+
+  /** A client writes `count` items at once, and waits for the answer. */
+  write(count: number): void {
+    const { service } = this
+    const machine = this.#run?.machine
+    if (service === null || machine === undefined) return
+    const { world } = this.#around
+    const wasWarned = this.#isWarned
+    const name = `${this.host}-${this.#writes}`
+    this.#writes += 1
+    if (this.#ids.length === 0) void service.createDatabase(DATABASE).catch(() => {})
+    const items = Array.from({ length: count }, (_, n) => ({ id: `${name}-${n}`, n, name }))
+    service.createItems(DATABASE, items).then(
+      ({ height }) => {
+        if (machine.hasEnded) return
+        world.note(`${this.host} has ${name} in block ${height}`)
+        for (const { id } of items) this.acknowledged.push({ id, height })
+        if (wasWarned)
+          world.fault(`${this.host} wrote although a peer has a longer chain of its own`)
+      },
+      (error: unknown) => {
+        if (machine.hasEnded) return
+        const code = error instanceof CodedError ? error.code : error
+        world.note(`${this.host} has not ${name}: ${code}`)
+      },
+    )
+  }
+
+  /** A peer has shown it so many signed blocks of its own chain. */
+  shownOwn(blocks: number): void {
+    if (blocks > this.#ids.length) this.#isWarned = true
+  }
+
+  /** Ids of the blocks in its store. */
+  get ids(): readonly string[] {
+    return this.#ids
+  }
+
+  #signed(note: string): void {
+    const { world, signed } = this.#around
+    const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
+    world.note(`${this.host} has signed ${size} blocks`)
+    signed.push({ serverId: this.identity.serverId, note, ids: this.#ids.slice(0, size) })
+  }
+
+  #nextFolder(): string {
+    this.#folders += 1
+    return join(this.#around.base, `${this.host}-${this.#folders}`)
+  }
+}
+
+/** The ids of the blocks of the store in `folder`, by height; none where there is no store. */
+async function idsIn(folder: string): Promise<string[]> {
+  if (!readdirSync(folder).includes('ledger.db')) return []
+  const store = openStoreReader(folder, { frozen: true })
+  const blocks = await store.blocks(store.serverId, 0, 10_000)
+  await store.close()
+  return blocks.map(({ id }) => id)
+}
+
+function isOfStore(name: string): boolean {
+  return name.startsWith('ledger.db')
+}
