@@ -150,8 +150,9 @@ describe('Idempotency-Key', () => {
     ['POST', FRUIT, { id: 'plum' }],
     ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
     ['POST', FIG, { n: 7 }],
-    ['PATCH', FIG, { ripe: true }],
+    // What was sent with a key must stay: an erasure has what was sent forgotten.
     ['POST', `${FIG}/erase`, {}],
+    ['PATCH', FIG, { ripe: true }],
     ['PUT', `${FIG}/attachments/a.json`, '{'],
     ['DELETE', `${FIG}/attachments/a.json`],
     ['DELETE', FIG],
