@@ -60,5 +60,7 @@ function moved(from: string, to: string): void {
 
 /** Starts a browser without a window; the caller closes it. */
 export async function launchBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: await browserPath(), args: FLAGS })
+  // The names of files that it saves are in the encoding of its locale.
+  const env = { ...process.env, LANG: 'C.UTF-8' }
+  return chromium.launch({ executablePath: await browserPath(), args: FLAGS, env })
 }

@@ -43,4 +43,36 @@ export interface AttachmentsCalls {
       offset: number
     }
   }
+  /** List contents of attachments that entries of a chain name and that are not here */
+  'GET /api/ledgers/{serverid}/attachments': {
+    input: { path: { serverid: string }; query?: { after?: string; limit?: number } }
+    reply: {
+      status: true
+      absent: readonly {
+        /** Of the content */
+        sha256: string
+        /** Bytes */
+        length: number
+        /** Bytes of it that have come */
+        size: number
+      }[]
+      /** The last entry that was looked at; go on with it while there is `more` */
+      after: string | null
+      more: boolean
+    }
+  }
+  /** Read a content of attachments by its SHA-256, or the parts that `Range` asks for */
+  'GET /api/ledgers/{serverid}/attachments/{sha256}': {
+    input: { path: { serverid: string; sha256: string } }
+    reply: unknown
+  }
+  /** Bring a part of a content of the own attachments to a node; signed (RFC 9421) */
+  'POST /api/ledgers/{serverid}/attachments/{sha256}': {
+    input: { path: { serverid: string; sha256: string }; query: { offset: number } }
+    reply: {
+      status: true
+      /** Bytes that are here: where the next part begins */
+      size: number
+    }
+  }
 }

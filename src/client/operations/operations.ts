@@ -62,6 +62,8 @@ export interface OperationsCalls {
         blocks: number
         /** Blocks that are signed and not stored here yet */
         lag: number
+        /** Contents of its attachments that `url` does not have, as far as was looked */
+        absent: number
         /** When the last round ended well, milliseconds since the Unix epoch */
         current: number | null
         error: { code: string; message: string } | null

@@ -54,11 +54,9 @@ class MirrorsThread {
     const store = openStoreReader(start.folder, { frozen: false })
     const checkpoint = () => this.#ownCheckpoint()
     this.#own = { key, store, folder: start.folder, checkpoint }
-    this.#signer = new NodeSigner(
-      { serverId, privateKey: start.privateKey },
-      machine.clock,
-      machine.random,
-    )
+    const random = (bytes: number) => machine.random(bytes)
+    const node = { serverId, privateKey: start.privateKey }
+    this.#signer = new NodeSigner(node, machine.clock, random)
   }
 
   /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
