@@ -11,7 +11,9 @@ import {
   verifyFolder,
 } from '../support/ledger-node.ts'
 
-const KILLS = 12
+const KILLS = 20
+/** Where the same way is gone with another source or key. */
+const KILLS_MORE = 6
 const BLOCKS = 1_200
 /** A restore of so many blocks takes about as long, from the first thing that it writes on. */
 const KILL_WITHIN_MS = 900
@@ -37,10 +39,10 @@ async function origin() {
 }
 
 /** Runs `args` and kills it, again and again; what is there then is no store, or all of one. */
-async function killedAgainAndAgain(args: string[], target: string): Promise<void> {
+async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
-  for (let n = 0; n < KILLS; n += 1) {
+  for (let n = 0; n < kills; n += 1) {
     const before = readdirSync(target).length
     const restore = startDaicho(args, env)
     let hasEnded = false
@@ -80,7 +82,7 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
   const { folder, node, serverId, args } = await origin()
   const target = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
-  await killedAgainAndAgain(args, target)
+  await killedAgainAndAgain(args, target, KILLS)
   const ended = await runDaicho(args, { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' })
   expect([ended.code, JSON.parse(ended.stdout)]).toMatchObject([
     0,
@@ -103,12 +105,12 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
 }, 400_000)
 
-it(`without the key too: killed ${KILLS} times, the data come back under a new chain`, async () => {
+it(`without the key too: killed ${KILLS_MORE} times, the data come back under a new chain`, async () => {
   const { node, serverId, args } = await origin()
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   const withKey = [...args, '--key', node.service.log.verifierKey]
-  await killedAgainAndAgain(withKey, target)
+  await killedAgainAndAgain(withKey, target, KILLS_MORE)
   const ended = await runDaicho(withKey, env)
   const done = JSON.parse(ended.stdout)
   expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])
@@ -141,7 +143,7 @@ it(`without the key too: killed ${KILLS} times, the data come back under a new c
   })
 }, 400_000)
 
-it(`an import without the key, killed ${KILLS} times, brings the data back under a new chain`, async () => {
+it(`an import without the key, killed ${KILLS_MORE} times, brings the data back under a new chain`, async () => {
   const { folder, node, serverId } = await origin()
   const file = join(temporaryFolder(), 'chain.jsonl')
   const exported = await runDaicho(['export', folder, '--out', file], {})
@@ -153,7 +155,7 @@ it(`an import without the key, killed ${KILLS} times, brings the data back under
   const mirror = join(target, 'mirrors', `${serverId}`)
   cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
   rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
-  await killedAgainAndAgain(args, target)
+  await killedAgainAndAgain(args, target, KILLS_MORE)
   const ended = await runDaicho(args, env)
   const done = JSON.parse(ended.stdout)
   expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])

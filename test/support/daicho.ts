@@ -28,8 +28,12 @@ export interface Daicho {
   readonly ended: Promise<Ended>
 }
 
+const { NODE_COMPILE_CACHE } = process.env
+/** A program takes half the time to start from sources that were compiled before. */
+const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+
 /**
- * Starts `daicho <args>` with nothing in its environment but `variables`; `via` is a program with
+ * Starts `daicho <args>` with nothing of daicho in its environment but `variables`; `via` is a program with
  * arguments that becomes it, `cwd` the folder that it starts in.
  */
 export function startDaicho(
@@ -40,7 +44,7 @@ export function startDaicho(
   const flags = ['--disable-warning=ExperimentalWarning', MAIN, ...args]
   const [program = process.execPath, ...more] = [...via, process.execPath, ...flags]
   const child = spawn(program, more, {
-    env: { ...variables },
+    env: { ...COMPILED, ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(cwd === undefined ? {} : { cwd }),
   })
