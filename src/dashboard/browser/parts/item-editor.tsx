@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import { useId } from 'preact/hooks'
 import { type Checked, checkedItem } from '../json/checked.ts'
 import { t } from '../language/language.ts'
+import { Sign } from './sign.tsx'
 
 /** The JSON of an item in a field that says at once whether it can be saved. */
 export function ItemEditor(props: {
@@ -29,7 +30,8 @@ export function ItemEditor(props: {
       />
       <div class="editor-line">
         <small id={hintId} class={isFine ? 'fine' : 'wrong'} role="status">
-          {isFine ? `✓ ${t().jsonFine}` : `✗ ${whyText(checked, props.id)}`}
+          <Sign of={isFine ? 'tick' : 'cross'} />{' '}
+          {isFine ? t().jsonFine : whyText(checked, props.id)}
         </small>
         <button
           type="button"

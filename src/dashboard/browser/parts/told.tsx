@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
+import { Sign } from './sign.tsx'
 
 const told = signal<string | null>(null)
 
@@ -24,7 +25,7 @@ export function Told(): JSX.Element {
               told.value = null
             }}
           >
-            ✕
+            <Sign of="cross" />
           </button>
         </p>
       )}

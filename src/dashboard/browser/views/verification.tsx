@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
 import { base } from '../node/ledger.ts'
+import { Sign } from '../parts/sign.tsx'
 import { hrefOf } from '../routes.ts'
 import { type CheckState, checkStates } from '../verification/checks.ts'
 import type { Fault } from '../verification/faults.ts'
@@ -101,7 +102,10 @@ function Outcome({ now }: { now: Run }): JSX.Element | null {
       const { fault, blocks, entries, erased } = now.verdict
       return (
         <div class={`verdict ${fault === null ? 'good' : 'bad'}`}>
-          <p class="verdict-title">{fault === null ? `✓ ${t().holds}` : `✗ ${t().holdsNot}`}</p>
+          <p class="verdict-title">
+            <Sign of={fault === null ? 'tick' : 'cross'} />{' '}
+            {fault === null ? t().holds : t().holdsNot}
+          </p>
           {fault !== null && <FaultText fault={fault} />}
           <p>{t().figures(blocks, entries)}</p>
           {erased > 0 && <p>{t().erased(erased)}</p>}
@@ -139,7 +143,12 @@ function FaultText({ fault: { code, height, index } }: { fault: Fault }): JSX.El
   )
 }
 
-const MARKS: Readonly<Record<CheckState, string>> = { holds: '✓', fails: '✗', open: '·', none: '–' }
+const MARKS: Readonly<Record<CheckState, JSX.Element | string>> = {
+  holds: <Sign of="tick" />,
+  fails: <Sign of="cross" />,
+  open: '·',
+  none: '–',
+}
 
 function Checks({ now }: { now: Run }): JSX.Element {
   const states = checkStates(
