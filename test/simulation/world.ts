@@ -124,8 +124,16 @@ export class World implements Schedule {
 
   /** Lets what the last event has set off run to its end. */
   async settle(): Promise<void> {
-    for (let quiet = 0; quiet < QUIET_TURNS; quiet = this.underWay > 0 ? 0 : quiet + 1) await turn()
+    for (let quiet = 0; quiet < QUIET_TURNS; ) {
+      await turn()
+      quiet = this.underWay > 0 || isFileUnderWay() ? 0 : quiet + 1
+    }
   }
+}
+
+/** Whether a file is being read or written for somebody who waits: how long that takes is no chance of ours. */
+function isFileUnderWay(): boolean {
+  return process.getActiveResourcesInfo().some((resource) => resource.startsWith('FSReq'))
 }
 
 /** A turn of the event loop. */
