@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=8 --max-old-space-size=1536
+#!/usr/bin/env -S node --max-semi-space-size=8
 import { Command, CommanderError } from 'commander'
 import { EXIT, Exit } from './exit.ts'
 import { VERSION } from './version.ts'
