@@ -1,8 +1,9 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { exchange } from '../../test/support/raw-socket.ts'
 import type { HttpComponent } from './component.ts'
-import { buildApp } from './listener.ts'
+import { buildApp, startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
 /** A component whose one route throws `error`. */
@@ -70,4 +71,33 @@ it('a failure that refuses many requests is one line of the log, and an error wh
   await app.close()
   expect(lines).toMatchObject([{ level: 50, msg: 'STOPPED', reason: 'the disk failed' }])
   expect(lines[0]).not.toHaveProperty('err')
+})
+
+it('a request that names a Content-Type and brings no body is answered, and so is the next one', async () => {
+  const component: HttpComponent = {
+    ...thrower(new Error('not asked')),
+    async register(app) {
+      app.addContentTypeParser('text/plain', { parseAs: 'buffer' }, async (_request, body) => body)
+      app.post('/', async ({ body }) => `${(body as Buffer).length} bytes`)
+      app.get('/', async () => 'read')
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  const { url, close } = await startListener(component, options)
+  onTestFinished(close)
+  const head = 'Host: a\r\nContent-Type: text/plain\r\n'
+  const requests = [
+    `POST / HTTP/1.1\r\n${head}\r\n`,
+    `POST / HTTP/1.1\r\n${head}Content-Length: 0\r\n\r\n`,
+    `GET / HTTP/1.1\r\n${head}\r\n`,
+    `POST / HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n`,
+    `POST / HTTP/1.1\r\n${head}\r\n`,
+  ]
+  const expected = ['0 bytes', '0 bytes', 'read', '2 bytes', '0 bytes']
+  const { replies } = await exchange(url, requests, { replies: 5 })
+  expect(replies.map(({ body }) => body)).toEqual(expected)
+  // And all at once, as clients do that do not wait.
+  const together = await exchange(url, [requests.join('')], { replies: 5 })
+  expect(together.replies.map(({ body }) => body)).toEqual(expected)
 })

@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
@@ -73,6 +74,8 @@ export async function buildApp(
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
       ServerResponse: CountedResponse,
+      // Requests without a body are not made into streams that nobody reads: a sixth of what a GET costs.
+      optimizeEmptyRequests: true,
       // A missing Host is refused by the hook below, in the component's own shape.
       requireHostHeader: false,
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, component.limits.requestTimeoutMs),
@@ -119,6 +122,10 @@ export async function buildApp(
         : null)
     if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)
+  })
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    // What is no stream does not end: a parser that is asked because of a Content-Type would wait.
+    done(null, request.raw.readableEnded ? Readable.from([]) : payload)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {
