@@ -10,10 +10,10 @@ import {
 } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import { temporaryFolder } from './support/ledger-node.ts'
+import { tamper } from './support/tampered.ts'
 
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
 const VERSION: string = JSON.parse(readFileSync('package.json', 'utf8')).version
@@ -304,22 +304,15 @@ describe('serve', () => {
     expectRefusal(await serve(folder), 78, /belongs to server id \d+, but the key beside it/)
     renameSync(`${key}.away`, key)
 
-    edit(store, 'PRAGMA user_version = 99')
+    tamper(folder, 'PRAGMA user_version = 99')
     expectRefusal(await serve(folder), 78, /has format 99.*use a newer one/)
     expectRefusal(await runDaicho(['verify', folder]), 78, /has format 99.*use a newer one/)
-    edit(store, 'PRAGMA application_id = 7')
+    tamper(folder, 'PRAGMA application_id = 7')
     expectRefusal(await serve(folder), 78, /is not a daicho store/)
     writeFileSync(store, 'this is text, not a store, and long enough to look at it '.repeat(40))
     expectRefusal(await serve(folder), 78, /ledger\.db/)
   })
 })
-
-/** Runs SQL on the file of a node that is stopped. */
-function edit(store: string, sql: string): void {
-  const database = new DatabaseSync(store)
-  database.exec(sql)
-  database.close()
-}
 
 describe('verify', () => {
   it('says that everything holds while the server runs, after it stopped, and after it was killed', async () => {
@@ -350,8 +343,8 @@ describe('verify', () => {
 
   it('names a planted difference, with its place, and ends with 1', async () => {
     const folder = await livedIn()
-    const store = join(folder, 'ledger.db')
-    edit(store, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
+    const _store = join(folder, 'ledger.db')
+    tamper(folder, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
     const [json, text] = await Promise.all([
       runDaicho(['verify', folder, '--json']),
       runDaicho(['verify', folder]),
@@ -365,9 +358,9 @@ describe('verify', () => {
     expect(text.code).toBe(1)
     expect(text.stdout).toMatch(/^DIFFERENCE at height 2, entry 0: item fig of fruit/)
 
-    edit(store, `UPDATE items SET item = '{"id":"fig","ripe":true}' WHERE id = 'fig'`)
+    tamper(folder, `UPDATE items SET item = '{"id":"fig","ripe":true}' WHERE id = 'fig'`)
     expect((await runDaicho(['verify', folder])).code).toBe(0)
-    edit(store, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
+    tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
     const chain = await runDaicho(['verify', folder, '--json'])
     expect(chain.code).toBe(1)
     expect(JSON.parse(chain.stdout).finding).toMatchObject({ height: 1, index: 1 })
@@ -376,7 +369,7 @@ describe('verify', () => {
   it('names a file that is no store any more', async () => {
     const folder = await livedIn()
     const store = join(folder, 'ledger.db')
-    edit(store, 'PRAGMA wal_checkpoint(TRUNCATE)')
+    tamper(folder, 'PRAGMA wal_checkpoint(TRUNCATE)')
     writeFileSync(store, Buffer.concat([Buffer.alloc(100), readFileSync(store).subarray(100)]))
     const { code, stdout } = await runDaicho(['verify', folder, '--json'])
     expect(code).toBe(1)

@@ -17,6 +17,7 @@ import { expect, it } from 'vitest'
 import { CONTENT_FOLDERS, DATA_FILES } from '../src/cli/data-files.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { tamper } from './support/tampered.ts'
 
 async function post(url: string, body?: unknown): Promise<number> {
   const reply = await fetch(url, {
@@ -140,9 +141,7 @@ it('a backup is a folder that serve continues; --without-keys leaves the keys ou
 
 it('a store that does not hold gives neither a backup nor an export: 1, and where', async () => {
   const folder = await livedIn()
-  const database = new DatabaseSync(join(folder, 'ledger.db'))
-  database.exec(`UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
-  database.close()
+  tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   const to = temporaryFolder()
   const [backup, json, exported] = await Promise.all([
     runDaicho(['backup', folder, join(to, 'one')]),

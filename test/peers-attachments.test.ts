@@ -3,7 +3,6 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { issueApiToken, openTokens } from '../src/tokens/index.ts'
@@ -14,9 +13,9 @@ import {
   temporaryFolder,
   verifyFolder,
 } from './support/ledger-node.ts'
+import { PEERS } from './support/peers.ts'
+import { until } from './support/until.ts'
 
-const PEERS = { allowPrivate: true, intervalMs: 20 }
-const WAIT_MS = 20_000
 const PART_BYTES = 2 * 1024 * 1024
 
 const shaOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
@@ -52,14 +51,6 @@ async function peer(at: LedgerNode, of: LedgerNode, via: LedgerNode | null = of,
   const vkey = of.service.log.verifierKey
   const body = via === null ? { vkey } : { vkey, url: via.url, push }
   expect((await at.send('POST', '/api/config/peers', body)).json).toEqual({ status: true })
-}
-
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + WAIT_MS
-  while (!(await isSo())) {
-    if (Date.now() > endMs) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
-    await delay(10)
-  }
 }
 
 async function bytesAt(node: LedgerNode, serverId: number, sha256: string, range?: string) {

@@ -1,8 +1,7 @@
 // Nodes that mirror each other's chains, over real HTTP.
 import { execFile } from 'node:child_process'
-import { copyFileSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
@@ -10,31 +9,16 @@ import { systemClock } from '../src/base/clock.ts'
 import { HttpSource, restoreChain } from '../src/ledger/index.ts'
 import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
-
-const PEERS = { allowPrivate: true, intervalMs: 20 }
-const WAIT_MS = 10_000
+import { backupOf, mirror, PEERS } from './support/peers.ts'
+import { until } from './support/until.ts'
 
 async function vkeyOf(node: LedgerNode, serverId = node.service.serverId): Promise<string> {
   return (await node.send('GET', `/api/ledgers/${serverId}/vkey`)).text.trim()
 }
 
-async function mirror(at: LedgerNode, of: LedgerNode, via = of): Promise<void> {
-  const peer = { vkey: of.service.log.verifierKey, url: via.url }
-  expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
-}
-
 /** All blocks of the chain of `serverId`, with proofs, as `node` serves them. */
 async function chainAt(node: LedgerNode, serverId: number): Promise<string> {
   return (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)).text
-}
-
-/** Asks until it is so. */
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + WAIT_MS
-  while (!(await isSo())) {
-    if (Date.now() > endMs) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
-    await delay(10)
-  }
 }
 
 it('three nodes that write at once end with the same three chains; databases are not shared', async () => {
@@ -69,13 +53,6 @@ it('three nodes that write at once end with the same three chains; databases are
   }
   await Promise.all(nodes.map((node) => node.close()))
 })
-
-/** Copies what a backup has of the folder of a node that has stopped. */
-function backupOf(folder: string): string {
-  const copy = temporaryFolder()
-  for (const name of ['node.key', 'ledger.db']) copyFileSync(join(folder, name), join(copy, name))
-  return copy
-}
 
 it('a chain is mirrored along a line of nodes; the last one never meets the first', async () => {
   const [first, middle, last] = [

@@ -1,7 +1,6 @@
 import type { RequestListener } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { RateFeedService } from './service.ts'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import {
   Diary,
   ecbFile,
@@ -9,11 +8,13 @@ import {
   feedOn,
   frankfurterBody,
   gmoBody,
-  Hands,
+  type Hands,
   loopbackGet,
   openExchangeRatesBody,
   PER_EUR,
-  Stage,
+  type Stage,
+  send,
+  Theatre,
 } from './test-world.ts'
 
 const MINUTE = 60_000
@@ -21,33 +22,21 @@ const DAY = 86_400_000
 const GOOD_DATE = '2026-10-07'
 const NEXT_DATE = '2026-10-08'
 
+let theatre: Theatre
 let stage: Stage
 let hands: Hands
-let open: RateFeedService[]
+let opened: Theatre['openFeed']
 
 beforeEach(async () => {
-  stage = new Stage()
-  hands = new Hands()
-  open = []
+  theatre = new Theatre()
+  stage = theatre.stage
+  hands = theatre.hands
+  opened = theatre.openFeed
   await stage.open()
 })
 afterEach(async () => {
-  for (const feed of open) await feed.close()
-  stage.close()
+  await theatre.close()
 })
-
-async function opened(...args: DropTwo<Parameters<typeof feedOn>>): Promise<RateFeedService> {
-  const feed = feedOn(stage, hands, ...args)
-  open.push(feed)
-  await feed.open()
-  return feed
-}
-type DropTwo<List> = List extends [unknown, unknown, ...infer Rest] ? Rest : never
-
-const send =
-  (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
-  (_request, response) =>
-    response.writeHead(status, headers).end(body)
 
 /** What each source answers when all is well, with the vector `PER_EUR`. */
 const PLAYED: Readonly<Record<string, string>> = {
@@ -258,7 +247,7 @@ describe('the live ticker over the reference rates', () => {
 describe('500 cold requests', () => {
   it('make one request to the source', async () => {
     const feed = feedOn(stage, hands, 'ecb')
-    open.push(feed)
+    onTestFinished(() => feed.close())
     stage.answer = send(PLAYED.ecb ?? '')
     const answers = await Promise.all(Array.from({ length: 500 }, async () => feed.answer()))
     expect(stage.requests.length).toBe(1)

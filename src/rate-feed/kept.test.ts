@@ -1,47 +1,43 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import type { RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SourceListError } from './errors.ts'
-import type { RateFeedService } from './service.ts'
 import { parseSourceList } from './source-list.ts'
-import { Diary, ecbFile, feedOn, Hands, loopbackGet, PER_EUR, Stage } from './test-world.ts'
+import {
+  Diary,
+  ecbFile,
+  feedOn,
+  type Hands,
+  loopbackGet,
+  PER_EUR,
+  type Stage,
+  send,
+  Theatre,
+} from './test-world.ts'
 
 const MINUTE = 60_000
 const GOOD_DATE = '2026-10-07'
 const NEXT_DATE = '2026-10-08'
 
+let theatre: Theatre
 let stage: Stage
 let hands: Hands
+let opened: Theatre['openFeed']
 let folder: string
-let open: RateFeedService[]
 
 beforeEach(async () => {
-  stage = new Stage()
-  hands = new Hands()
-  open = []
+  theatre = new Theatre()
+  stage = theatre.stage
+  hands = theatre.hands
+  opened = theatre.openFeed
   folder = mkdtempSync(join(tmpdir(), 'daicho-rates-'))
   await stage.open()
 })
 afterEach(async () => {
-  for (const feed of open) await feed.close()
-  stage.close()
+  await theatre.close()
   rmSync(folder, { recursive: true })
 })
-
-async function opened(...args: DropTwo<Parameters<typeof feedOn>>): Promise<RateFeedService> {
-  const feed = feedOn(stage, hands, ...args)
-  open.push(feed)
-  await feed.open()
-  return feed
-}
-type DropTwo<List> = List extends [unknown, unknown, ...infer Rest] ? Rest : never
-
-const send =
-  (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
-  (_request, response) =>
-    response.writeHead(status, headers).end(body)
 
 describe('the last good vector', () => {
   const path = () => join(folder, 'rates.json')

@@ -106,6 +106,36 @@ export function feedOn(
   return createRateFeed(depsOn(stage, hands, sources, settings, deps))
 }
 
+/** A stage with its hands, and the feeds that were opened on it. */
+export class Theatre {
+  readonly stage = new Stage()
+  readonly hands = new Hands()
+  readonly #feeds: RateFeedService[] = []
+
+  /** Opens a feed as `feedOn` makes it; `close` closes it. */
+  openFeed = async (
+    sources: string,
+    settings: Partial<RateFeedSettings> = {},
+    deps: Partial<RateFeedDeps> = {},
+  ): Promise<RateFeedService> => {
+    const feed = feedOn(this.stage, this.hands, sources, settings, deps)
+    this.#feeds.push(feed)
+    await feed.open()
+    return feed
+  }
+
+  async close(): Promise<void> {
+    for (const feed of this.#feeds) await feed.close()
+    this.stage.close()
+  }
+}
+
+/** A source that always answers so. */
+export const send =
+  (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
+  (_request, response) =>
+    response.writeHead(status, headers).end(body)
+
 /** What `feedOn` makes its feed of. */
 export function depsOn(
   stage: Stage,

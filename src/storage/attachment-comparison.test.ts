@@ -8,7 +8,7 @@ import { AttachmentComparison } from './attachment-comparison.ts'
 import { effectOf } from './effect.ts'
 import { openStore, openStoreReader } from './open.ts'
 import { attachmentEraser } from './sqlite/attachments.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 
 const ENTRIES = [
   entry.createDb('fruit'),

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Json, JsonObject } from '../base/json.ts'
 import {
   compareByOrder,
@@ -9,102 +9,19 @@ import {
   type SortValue,
   sortValuesOf,
 } from '../filter/index.ts'
-import { INDEXES_PER_DATABASE, type ItemSearch, SORTED_ITEMS_MAX, type Store } from './store.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry, type StoreUnderTest } from './store-contract.ts'
+import { INDEXES_PER_DATABASE, type ItemSearch, SORTED_ITEMS_MAX } from './store.ts'
+import { item, order, shortPath, where } from './test-filters.ts'
+import {
+  appendEntries,
+  CONTRACT_SERVER_ID,
+  entry,
+  StoreStage,
+  type StoreUnderTest,
+} from './test-store.ts'
 import { verifyStore } from './verify.ts'
 
 const serverid = CONTRACT_SERVER_ID
 const everything = { where: null, order: [], after: null, offset: 0, limit: null, text: false }
-
-/** Numbers near each other and far apart, texts that sort and match differently, lists and objects. */
-const scalar = fc.oneof(
-  fc.constantFrom<Json>(
-    null,
-    true,
-    false,
-    0,
-    1,
-    -1,
-    5,
-    0.1,
-    0.30000000000000004,
-    1e21,
-    9223372036854775000,
-  ),
-  fc.constantFrom<Json>(
-    '',
-    '5',
-    'a',
-    'ab',
-    'B',
-    'é',
-    '\ue000',
-    '🍎',
-    'a"b\\',
-    'line\nbreak',
-    'nul\u0000l',
-    'null',
-  ),
-  fc.constantFrom<Json>(
-    'x'.repeat(254),
-    'x'.repeat(255),
-    'x'.repeat(256),
-    `${'x'.repeat(255)}🍎`,
-    `${'x'.repeat(256)}y`,
-  ),
-  fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => (n === 0 ? 0 : n)),
-)
-const NAMES = ['a', 'b', 'odd "name\\', '$.x[0]', 'é', '0']
-const name = fc.constantFrom(...NAMES)
-const value = fc.letrec<{ value: Json }>((tie) => ({
-  value: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    scalar,
-    fc.array(tie('value'), { maxLength: 3 }),
-    fc.dictionary(name, tie('value'), { maxKeys: 3 }),
-  ),
-})).value
-const item = fc.dictionary(name, value, { maxKeys: 4 })
-const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'))
-/** Most often what is there to be found. */
-const shortPath = fc.oneof({ arbitrary: name, weight: 3 }, { arbitrary: path, weight: 2 })
-const ordered = scalar.filter((given) => typeof given === 'number' || typeof given === 'string')
-const operators: fc.Arbitrary<Json> = fc.oneof(
-  scalar,
-  fc.record({ eq: scalar }),
-  fc.record({ neq: scalar }),
-  fc.record({ inq: fc.array(scalar, { maxLength: 4 }) }),
-  fc.record({ nin: fc.array(scalar, { maxLength: 4 }) }),
-  fc
-    .tuple(fc.constantFrom('gt', 'gte', 'lt', 'lte'), ordered)
-    .map(([name, given]) => ({ [name]: given })),
-  fc.tuple(ordered, ordered).map(([gte, lt]) => ({ gte, lt })),
-  fc
-    .tuple(fc.integer({ min: -2, max: 6 }), fc.integer({ min: -2, max: 6 }))
-    .map((between) => ({ between })),
-  fc.record({ exists: fc.boolean() }),
-  fc.record({ like: fc.constantFrom('a%', '%', '_', '') }),
-  fc.record({ nlike: fc.constantFrom('a%', '%') }),
-  fc.record({ ilike: fc.constantFrom('b', 'A%') }),
-  fc.record({ regexp: fc.constantFrom('^a', '[b-z]') }),
-)
-const where = fc.letrec<{ where: Json }>((tie) => ({
-  where: fc.oneof(
-    { depthSize: 'small' },
-    fc.dictionary(shortPath, operators, { minKeys: 1, maxKeys: 3 }),
-    fc.record({ and: fc.array(tie('where'), { minLength: 1, maxLength: 2 }) }),
-    fc.record({ or: fc.array(tie('where'), { minLength: 1, maxLength: 3 }) }),
-  ),
-})).where
-const order = fc.array(
-  fc
-    .tuple(
-      shortPath.filter((text) => !text.includes(' ')),
-      fc.constantFrom('', ' ASC', ' DESC'),
-    )
-    .map((parts) => parts.join('')),
-  { maxLength: 2 },
-)
 
 const read = (filter: Json): Filter => {
   const found = filterOf({ filter: JSON.stringify(filter) })
@@ -135,25 +52,16 @@ function meant(items: readonly JsonObject[], filter: Filter): string[] {
 /** What every engine guarantees of searches and declared indexes. */
 export function describeSearch(name: string, make: () => StoreUnderTest): void {
   describe(`searches and indexes on ${name}`, () => {
-    let under: StoreUnderTest
-    let store: Store
-    const open = async () => {
-      under = make()
-      store = await under.open()
-    }
-    afterEach(async () => {
-      await store.close()
-      under.remove()
-    })
+    const stage = new StoreStage(make)
     const found = async (db: string, query: Partial<ItemSearch>) => {
-      const { created } = (await store.database(db)) ?? { created: -1 }
-      const { index, pieces } = await store.search(created, { ...everything, ...query })
+      const { created } = (await stage.store.database(db)) ?? { created: -1 }
+      const { index, pieces } = await stage.store.search(created, { ...everything, ...query })
       const items = []
       for await (const piece of pieces) items.push(...piece)
       return { index, items, ids: items.map(({ id }) => id) }
     }
     const built = async () => {
-      while (await store.tidy());
+      while (await stage.store.tidy());
     }
     const create = (db: string, given: JsonObject) =>
       ({ serverid, method: 'create_item', db, item: { ...given, id: String(given.id) } }) as const
@@ -161,7 +69,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       ({ serverid, method: 'update_item', db, item: { ...given, id: String(given.id) } }) as const
 
     it('a search gives what the filter means, in its order, with and without indexes, as items change', async () => {
-      await open()
+      await stage.open()
       let run = 0
       await fc.assert(
         fc.asyncProperty(
@@ -190,15 +98,15 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
                 expect(ids).toEqual(meant(now, filter))
               }
             }
-            await appendEntries(store, [entry.createDb(db)])
-            if (early) for (const each of paths) await store.addIndex(db, each)
-            await appendEntries(store, [
+            await appendEntries(stage.store, [entry.createDb(db)])
+            if (early) for (const each of paths) await stage.store.addIndex(db, each)
+            await appendEntries(stage.store, [
               entry.createDb(`${db}x`),
               ...now.map((each) => create(db, each)),
             ])
             if (!early) {
               await check()
-              for (const each of paths) await store.addIndex(db, each)
+              for (const each of paths) await stage.store.addIndex(db, each)
             }
             // Changed while it is being built, or after.
             if (!early) await built()
@@ -207,7 +115,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
               const index = now.findIndex((each) => each.id === id)
               if (index === -1) continue
               const next: JsonObject = { ...content, id }
-              await appendEntries(store, [
+              await appendEntries(stage.store, [
                 content === null ? entry.remove(db, id) : update(db, next),
               ])
               if (content === null) now.splice(index, 1)
@@ -219,12 +127,12 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
         ),
         { numRuns: 120 },
       )
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
     const fruit = async (count: number) => {
-      await open()
-      await appendEntries(store, [entry.createDb('fruit')])
+      await stage.open()
+      await appendEntries(stage.store, [entry.createDb('fruit')])
       for (let at = 0; at < count; at += 1_000) {
         const items = Array.from({ length: Math.min(1_000, count - at) }, (_, n) =>
           create('fruit', {
@@ -234,14 +142,14 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
             tens: [Math.floor((at + n) / 10)],
           }),
         )
-        await appendEntries(store, items)
+        await appendEntries(stage.store, items)
       }
     }
 
     it('an index is used for one value, several, a range, both ends of one, and an order', async () => {
       await fruit(3_000)
       for (const path of ['n', 'odd', 'tens'])
-        expect(await store.addIndex('fruit', path)).toBe('done')
+        expect(await stage.store.addIndex('fruit', path)).toBe('done')
       await built()
       const cases: [Json, string | null, number][] = [
         [{ where: { n: 7 } }, 'n', 1],
@@ -283,15 +191,15 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
     })
 
     it('a range of ids is gone through in the order of ids, either way, whatever else is asked, and counted', async () => {
-      await open()
+      await stage.open()
       const ids = ['b#2', 'a#10', 'a#9', 'a', 'a$', 'a#', 'a#é', 'a#🍎', 'a#\ue000', 'b#1']
       const made = [...ids, ...Array.from({ length: 2_500 }, (_, n) => `c#${10_000 + n}`)]
-      await appendEntries(store, [{ serverid, method: 'create_db', db: 'd' }])
+      await appendEntries(stage.store, [{ serverid, method: 'create_db', db: 'd' }])
       const items = made.map((id, n) => create('d', { id, n, odd: n % 2 }))
       for (let at = 0; at < items.length; at += 500) {
-        await appendEntries(store, items.slice(at, at + 500))
+        await appendEntries(stage.store, items.slice(at, at + 500))
       }
-      const { created } = (await store.database('d')) ?? { created: -1 }
+      const { created } = (await stage.store.database('d')) ?? { created: -1 }
       const range = (type: string) => ({ id: { gte: `${type}#`, lt: `${type}$` } })
       const ofA = ['a#', 'a#10', 'a#9', 'a#é', 'a#\ue000', 'a#🍎']
       const both = read({ where: { and: [range('a'), { n: { gt: 4 } }] }, order: 'id' })
@@ -302,7 +210,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       })
       for (const indexed of [false, true]) {
         if (indexed) {
-          await store.addIndex('d', 'odd')
+          await stage.store.addIndex('d', 'odd')
           await built()
         }
         for (const [type, all] of [
@@ -311,7 +219,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
           ['c', made.slice(ids.length)],
           ['d', []],
         ] as const) {
-          expect(await store.countIds(created, `${type}#`, `${type}$`)).toBe(all.length)
+          expect(await stage.store.countIds(created, `${type}#`, `${type}$`)).toBe(all.length)
           for (const order of ['id ASC', 'id DESC']) {
             const sorted = order === 'id ASC' ? all : all.toReversed()
             for (const odd of [null, 0, 1]) {
@@ -330,8 +238,8 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
 
     it('a search goes on behind a position, in the order of creation', async () => {
       await fruit(2_500)
-      await store.addIndex('fruit', 'odd')
-      const after = (await store.item('fruit', '2490'))?.created ?? null
+      await stage.store.addIndex('fruit', 'odd')
+      const after = (await stage.store.item('fruit', '2490'))?.created ?? null
       for (const isBuilt of [false, true]) {
         if (isBuilt) await built()
         const { where } = read({ where: { odd: 1 } })
@@ -352,69 +260,68 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
     it('an index is built piece by piece, tells how far, goes on after a restart, and is used when whole', async () => {
       await fruit(2_200)
       const { where } = read({ where: { n: 7 } })
-      await store.addIndex('fruit', 'n')
-      expect(await store.addIndex('fruit', 'n')).toBe('exists')
-      expect(await store.addIndex('nuts', 'n')).toBe('no-database')
-      expect(await store.indexes()).toEqual([
+      await stage.store.addIndex('fruit', 'n')
+      expect(await stage.store.addIndex('fruit', 'n')).toBe('exists')
+      expect(await stage.store.addIndex('nuts', 'n')).toBe('no-database')
+      expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 0, total: 4 },
       ])
-      expect(await store.tidy()).toBe(true)
+      expect(await stage.store.tidy()).toBe(true)
       expect((await found('fruit', { where })).index).toBeNull()
-      await store.tidy()
-      await store.close()
-      store = await under.open()
-      expect(await store.indexes()).toEqual([
+      await stage.store.tidy()
+      await stage.reopen()
+      expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },
       ])
       // Neither what is built nor what is not is disturbed by what happens meanwhile.
-      await appendEntries(store, [
+      await appendEntries(stage.store, [
         update('fruit', { id: '3', n: 7 }),
         update('fruit', { id: '2100', n: 7 }),
         create('fruit', { id: 'new', n: 7 }),
         entry.remove('fruit', '7'),
         entry.remove('fruit', '2150'),
       ])
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect((await verifyStore(stage.store)).finding).toBeNull()
       await built()
       expect(await found('fruit', { where })).toMatchObject({
         index: 'n',
         ids: ['3', '2100', 'new'],
       })
-      expect(await store.indexes()).toEqual([
+      expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: true, done: 5, total: 5 },
       ])
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
     it('indexes go with their database, or when they are removed; a new one of the name starts anew', async () => {
       await fruit(1_500)
-      await store.addIndex('fruit', 'n')
-      await store.addIndex('fruit', 'odd')
+      await stage.store.addIndex('fruit', 'n')
+      await stage.store.addIndex('fruit', 'odd')
       await built()
-      expect(await store.removeIndex('fruit', 'odd')).toBe('done')
-      expect(await store.removeIndex('fruit', 'odd')).toBe('missing')
-      await store.addIndex('fruit', 'odd')
-      expect((await verifyStore(store)).finding).toBeNull()
-      await appendEntries(store, [
+      expect(await stage.store.removeIndex('fruit', 'odd')).toBe('done')
+      expect(await stage.store.removeIndex('fruit', 'odd')).toBe('missing')
+      await stage.store.addIndex('fruit', 'odd')
+      expect((await verifyStore(stage.store)).finding).toBeNull()
+      await appendEntries(stage.store, [
         entry.deleteDb('fruit'),
         entry.createDb('fruit'),
         create('fruit', { id: 'a', n: 1 }),
       ])
-      expect(await store.indexes()).toEqual([])
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect(await stage.store.indexes()).toEqual([])
+      expect((await verifyStore(stage.store)).finding).toBeNull()
       await built()
-      await store.addIndex('fruit', 'n')
+      await stage.store.addIndex('fruit', 'n')
       await built()
       const { where } = read({ where: { n: 1 } })
       expect(await found('fruit', { where })).toMatchObject({ index: 'n', ids: ['a'] })
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
     it('a block that is refused leaves the indexes as they were', async () => {
       await fruit(10)
-      await store.addIndex('fruit', 'n')
+      await stage.store.addIndex('fruit', 'n')
       await built()
-      const refused = appendEntries(store, [
+      const refused = appendEntries(stage.store, [
         update('fruit', { id: '1', n: 77 }),
         entry.deleteDb('fruit'),
         entry.remove('nuts', 'x'),
@@ -422,31 +329,31 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
       const { where } = read({ where: { n: { inq: [1, 77] } } })
       expect(await found('fruit', { where })).toMatchObject({ index: 'n', ids: ['1'] })
-      expect((await verifyStore(store)).finding).toBeNull()
+      expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
     it('when an index is removed while a search goes by it, the rest is gone through one by one', async () => {
       await fruit(5_000)
-      await store.addIndex('fruit', 'odd')
+      await stage.store.addIndex('fruit', 'odd')
       await built()
-      const { created } = (await store.database('fruit')) ?? { created: -1 }
+      const { created } = (await stage.store.database('fruit')) ?? { created: -1 }
       const { where } = read({ where: { odd: 1 } })
-      const { index, pieces } = await store.search(created, { ...everything, where })
+      const { index, pieces } = await stage.store.search(created, { ...everything, where })
       expect(index).toBe('odd')
       let count = 0
       for await (const piece of pieces) {
         count += piece.length
-        if ((await store.removeIndex('fruit', 'odd')) === 'done') await built()
+        if ((await stage.store.removeIndex('fruit', 'odd')) === 'done') await built()
       }
       expect(count).toBe(2_500)
-      await store.addIndex('fruit', 'n')
+      await stage.store.addIndex('fruit', 'n')
       await built()
-      const inOrder = await store.search(created, {
+      const inOrder = await stage.store.search(created, {
         ...everything,
         order: read({ order: 'n' }).order,
       })
       const interrupted = (async () => {
-        for await (const _ of inOrder.pieces) await store.removeIndex('fruit', 'n')
+        for await (const _ of inOrder.pieces) await stage.store.removeIndex('fruit', 'n')
       })()
       await expect(interrupted).rejects.toMatchObject({ code: 'SEARCH_INTERRUPTED' })
     })
@@ -454,9 +361,9 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
     it(`a database has at most ${INDEXES_PER_DATABASE} indexes`, async () => {
       await fruit(1)
       for (let at = 0; at < INDEXES_PER_DATABASE; at += 1) {
-        expect(await store.addIndex('fruit', `p${at}`)).toBe('done')
+        expect(await stage.store.addIndex('fruit', `p${at}`)).toBe('done')
       }
-      expect(await store.addIndex('fruit', 'one.more')).toBe('too-many')
+      expect(await stage.store.addIndex('fruit', 'one.more')).toBe('too-many')
     })
 
     it(`sorts ${SORTED_ITEMS_MAX} items without an index; beyond, with a limit or an index only`, async () => {
@@ -468,7 +375,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
         null,
         [`${SORTED_ITEMS_MAX - 1}`, `${SORTED_ITEMS_MAX - 2}`],
       ])
-      await store.addIndex('fruit', 'n')
+      await stage.store.addIndex('fruit', 'n')
       await built()
       const all = await found('fruit', { order })
       expect([all.index, all.ids.length, all.ids[0]]).toEqual([

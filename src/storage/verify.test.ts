@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { Entry } from '../chain/index.ts'
 import type { Finding } from './comparison.ts'
 import { openStore, openStoreReader } from './open.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from './store-contract.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { type Verification, verifyStore } from './verify.ts'
 
 const FILE = 'ledger.db'

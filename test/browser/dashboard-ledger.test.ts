@@ -1,10 +1,8 @@
 // The dashboard on a chain of 150,000 items, its verification of sound and broken chains, and how every
 // view looks: to eyes, to screen readers, and to the policy of the page.
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { buildDashboard } from '../../scripts/build-dashboard.ts'
-import { launchBrowser } from '../support/browser.ts'
-import { openDashboard } from '../support/dashboard-page.ts'
+import { dashboards } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { expectFineLooks } from '../support/looks.ts'
 import { tamper } from '../support/tampered.ts'
@@ -12,11 +10,9 @@ import { tamper } from '../support/tampered.ts'
 const ITEMS = 150_000
 const PER_REQUEST = 10_000
 
-let browser: Browser
+const { startNode, openPage } = dashboards()
 let node: LedgerNode
 beforeAll(async () => {
-  await buildDashboard()
-  browser = await launchBrowser()
   node = await startLedgerNode({ dashboard: true })
   await node.send('POST', '/api/places')
   for (let from = 0; from < ITEMS; from += PER_REQUEST) {
@@ -30,17 +26,13 @@ beforeAll(async () => {
   await node.send('POST', '/api/places/place-7', { name: 'Place 7', country: 'JP', since: 1889 })
   await node.send('POST', '/api/places/place-7', { name: 'Seven', country: 'JP', tags: ['old'] })
 })
-afterAll(async () => {
-  await browser.close()
-  await node.close()
-})
+afterAll(() => node.close())
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
 it('150,000 items: pages on and back, and the ledger by height, database and method', async () => {
-  const opened = await openDashboard(browser, node, { at: '#/db/places' })
-  const { page, complaints } = opened
+  const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await rows.nth(49).waitFor()
   expect(await rows.count()).toBe(50)
@@ -68,15 +60,13 @@ it('150,000 items: pages on and back, and the ledger by height, database and met
   await page.keyboard.press('Enter')
   await shown(page, 'No entry found so far.')
   expect(complaints).toEqual([])
-  await opened.close()
 })
 
 it('150,000 items: a filter by a member, and one as JSON', async ({ skip }) => {
   const { paths } = (await node.send('GET', '/doc/json')).json
   const taken = JSON.stringify(paths['/api/{db}'].get.parameters)
   skip(!taken.includes('"filter"'), 'this node takes no filter')
-  const opened = await openDashboard(browser, node, { at: '#/db/places' })
-  const { page, complaints } = opened
+  const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await page.getByText('Filter', { exact: true }).click()
   await page.getByLabel('Member').fill('name')
@@ -95,12 +85,10 @@ it('150,000 items: a filter by a member, and one as JSON', async ({ skip }) => {
   await rows.nth(49).waitFor()
 
   expect(complaints).toEqual([])
-  await opened.close()
 })
 
 it('the verification recomputes all of it, and compares with what it verified before', async () => {
-  const opened = await openDashboard(browser, node, { at: '#/verify' })
-  const { page, complaints } = opened
+  const { page, complaints } = await openPage(node, { at: '#/verify' })
   await button(page, 'Verify the chain').click()
   await page.locator('.verdict.good').waitFor({ timeout: 30_000 })
   expect(await page.locator('.verdict').innerText()).toContain('18 blocks, 150,003 entries')
@@ -118,7 +106,6 @@ it('the verification recomputes all of it, and compares with what it verified be
   await page.locator('.verdict.bad').waitFor({ timeout: 30_000 })
   await shown(page, 'The node shows another key than when this browser verified it before.')
   expect(complaints).toEqual([])
-  await opened.close()
 })
 
 it.each([
@@ -137,9 +124,8 @@ it.each([
     for (let price = 4; price < 9; price += 1) await whole.send('POST', '/api/fruit', { price })
     await whole.close()
     tamper(folder, sql)
-    const broken = await startLedgerNode({ folder, dashboard: true })
-    const opened = await openDashboard(browser, broken, { at: '#/verify' })
-    const { page, complaints } = opened
+    const broken = await startNode({ folder })
+    const { page, complaints } = await openPage(broken, { at: '#/verify' })
     await button(page, 'Verify the chain').click()
     await shown(page, 'The chain does not hold.')
     const verdict = page.locator('.verdict.bad')
@@ -152,8 +138,6 @@ it.each([
     await verdict.getByRole('link').click()
     await page.locator('.block').first().waitFor()
     expect(complaints).toEqual([])
-    await opened.close()
-    await broken.close()
   },
 )
 
@@ -167,8 +151,7 @@ const VIEWS: readonly (readonly [string, string, string])[] = [
 ]
 
 it('no view has a fault for axe, at 1280 and 360 pixels, light and dark', async () => {
-  const opened = await openDashboard(browser, node)
-  const { page, complaints } = opened
+  const { page, complaints } = await openPage(node)
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)
     await page.locator(wait).first().waitFor()
@@ -186,5 +169,4 @@ it('no view has a fault for axe, at 1280 and 360 pixels, light and dark', async 
   await button(page, 'Delete: places').click()
   await expectFineLooks(page, 'delete-database')
   expect(complaints).toEqual([])
-  await opened.close()
 })

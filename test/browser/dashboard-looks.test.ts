@@ -1,40 +1,13 @@
 // How the views of the dashboard look and are reached by keyboard in states that are not the usual one:
 // empty, with one item, in Japanese, failing, loading, signed out, and where the chain does not hold.
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { buildDashboard } from '../../scripts/build-dashboard.ts'
-import { launchBrowser } from '../support/browser.ts'
-import { type DashboardPage, openDashboard } from '../support/dashboard-page.ts'
+import type { Page } from 'playwright-core'
+import { expect, it } from 'vitest'
+import { dashboards } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { expectFineLooks, tabStops } from '../support/looks.ts'
 import { tamper } from '../support/tampered.ts'
 
-let browser: Browser
-beforeAll(async () => {
-  await buildDashboard()
-  browser = await launchBrowser()
-})
-afterAll(() => browser.close())
-
-const open: { close(): Promise<unknown> }[] = []
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close()
-})
-
-async function started(folder: string | null = null): Promise<LedgerNode> {
-  const node = await startLedgerNode({ dashboard: true, folder })
-  open.push(node)
-  return node
-}
-
-async function opened(
-  node: LedgerNode,
-  options: Parameters<typeof openDashboard>[2] = {},
-): Promise<DashboardPage> {
-  const page = await openDashboard(browser, node, options)
-  open.push(page)
-  return page
-}
+const { startNode, openPage } = dashboards()
 
 async function withOneItem(node: LedgerNode): Promise<void> {
   await node.send('POST', '/api/fruit')
@@ -45,8 +18,8 @@ async function withOneItem(node: LedgerNode): Promise<void> {
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
 it('every view of an empty node says what is to be done, and is fine to look at', async () => {
-  const node = await started()
-  const { page, complaints } = await opened(node)
+  const node = await startNode()
+  const { page, complaints } = await openPage(node)
   await shown(page, 'There is no database yet. Create the first one.')
   await expectFineLooks(page, 'empty-databases')
   await page.goto(`${node.url}/#/ledger`)
@@ -66,9 +39,9 @@ it.each([
   ['en', 'Verify the chain'],
   ['ja', '台帳を検証'],
 ])('every view with one item is fine to look at: %s', async (locale, verify) => {
-  const node = await started()
+  const node = await startNode()
   await withOneItem(node)
-  const { page, complaints } = await opened(node, { locale })
+  const { page, complaints } = await openPage(node, { locale })
   const views = [
     ['databases', '#/', '.rows li'],
     ['items', '#/db/fruit', '.items tbody tr'],
@@ -94,16 +67,16 @@ it('a chain that does not hold is red in light and in dark, and its block is a l
   await withOneItem(whole)
   await whole.close()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'Aomori', 'Aomorj') WHERE height = 1`)
-  const { page } = await opened(await started(folder), { at: '#/verify' })
+  const { page } = await openPage(await startNode({ folder }), { at: '#/verify' })
   await page.getByRole('button', { name: 'Verify the chain' }).click()
   await page.getByRole('link', { name: 'Entry 1.0 is wrong' }).waitFor()
   await expectFineLooks(page, 'broken-chain')
 })
 
 it('failures, waiting, and the end of a session are fine to look at', async () => {
-  const node = await started()
+  const node = await startNode()
   await withOneItem(node)
-  const { page } = await opened(node)
+  const { page } = await openPage(node)
   await page.route('**/api/fruit?**', (route) =>
     route.fulfill({ status: 500, json: { status: false, code: 'STORE_BROKEN', message: 'no' } }),
   )
@@ -189,9 +162,9 @@ it.each([
 ])(
   'Tab goes through %s in the order in which it is read, and shows where it is',
   async (at, wait, stops) => {
-    const node = await started()
+    const node = await startNode()
     await withOneItem(node)
-    const { page } = await opened(node, { at })
+    const { page } = await openPage(node, { at })
     await page.locator(wait).first().waitFor()
     const found = await tabStops(page, 40)
     expect(found.slice(0, HEAD.length + stops.length).map((stop) => stop.split('\n')[0])).toEqual([

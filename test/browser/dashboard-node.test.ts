@@ -1,42 +1,19 @@
 // What the page says of its node and of other nodes: who is mirrored, how far, and what is wrong.
-import { copyFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { buildDashboard } from '../../scripts/build-dashboard.ts'
-import { launchBrowser } from '../support/browser.ts'
-import { openDashboard } from '../support/dashboard-page.ts'
-import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+import type { Page } from 'playwright-core'
+import { expect, it } from 'vitest'
+import { dashboards } from '../support/dashboard-page.ts'
+import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 import { expectFineLooks } from '../support/looks.ts'
+import { backupOf, mirror, PEERS } from '../support/peers.ts'
 
-const PEERS = { allowPrivate: true, intervalMs: 20 }
-
-let browser: Browser
-beforeAll(async () => {
-  await buildDashboard()
-  browser = await launchBrowser()
-})
-afterAll(() => browser.close())
-
+const { startNode, openPage } = dashboards()
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-async function mirror(at: LedgerNode, of: LedgerNode): Promise<void> {
-  const peer = { vkey: of.service.log.verifierKey, url: of.url }
-  expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
-}
-
-/** The folder of a node as a backup has it: its key, and what it had stored. */
-function backupOf(folder: string): string {
-  const copy = temporaryFolder()
-  for (const name of ['node.key', 'ledger.db']) copyFileSync(join(folder, name), join(copy, name))
-  return copy
-}
-
 it('other nodes appear, come forward, fail and come back by themselves', async () => {
-  const node = await startLedgerNode({ peers: PEERS, dashboard: true })
+  const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const other = await startLedgerNode({ folder })
-  const { page, complaints, close } = await openDashboard(browser, node, { at: '#/node' })
+  const { page, complaints } = await openPage(node, { at: '#/node' })
   await shown(page, 'No other node is mirrored here.')
   await expectFineLooks(page, 'node-alone')
 
@@ -59,12 +36,11 @@ it('other nodes appear, come forward, fail and come back by themselves', async (
   await mirror(node, back)
   await page.locator('.peer .state.current').waitFor()
   expect(complaints).toEqual([])
-  await close()
-  await Promise.all([node.close(), back.close()])
+  await back.close()
 })
 
 it('two histories under one key freeze a chain, and every page says so', async () => {
-  const node = await startLedgerNode({ peers: PEERS, dashboard: true })
+  const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const first = await startLedgerNode({ folder })
   await first.send('POST', '/api/fruit')
@@ -74,7 +50,7 @@ it('two histories under one key freeze a chain, and every page says so', async (
   await going.send('POST', '/api/fruit', { id: 'fig' })
   await twin.send('POST', '/api/fruit', { id: 'plum' })
   await mirror(node, going)
-  const { page, complaints, close } = await openDashboard(browser, node, { at: '#/node' })
+  const { page, complaints } = await openPage(node, { at: '#/node' })
   await page.locator('.peer .state.current').waitFor()
   await mirror(node, twin)
   const said = `Node ${going.service.serverId} has signed two histories.`
@@ -95,8 +71,7 @@ it('two histories under one key freeze a chain, and every page says so', async (
   await page.getByRole('link', { name: 'See the evidence' }).first().click()
   await page.locator('.peer .state.frozen').first().waitFor()
   expect(complaints).toEqual([])
-  await close()
-  await Promise.all([node, going, twin].map((one) => one.close()))
+  await Promise.all([going.close(), twin.close()])
 })
 
 it('a node that takes no changes, because peers have more of its chain, says why', async () => {
@@ -115,19 +90,17 @@ it('a node that takes no changes, because peers have more of its chain, says why
     .toContain('\n2\n')
   await node.close()
   const fixed = [{ vkey: keeper.service.log.verifierKey, url: keeper.url }]
-  const options = { folder: old, peers: { ...PEERS, fixed }, dashboard: true }
-  const returned = await startLedgerNode(options)
-  const { page, close } = await openDashboard(browser, returned)
+  const returned = await startNode({ folder: old, peers: { ...PEERS, fixed } })
+  const { page } = await openPage(returned)
   await page.getByRole('alert').getByText('This node takes no changes now:').waitFor()
   await page.getByRole('alert').getByText('(CHAIN_DOUBTED)').waitFor()
   await expectFineLooks(page, 'doubted')
-  await close()
-  await Promise.all([returned.close(), keeper.close()])
+  await keeper.close()
 })
 
 it('a session that may not read the list of nodes still sees its own', async () => {
-  const node = await startLedgerNode({ peers: PEERS, dashboard: true })
-  const { page, close } = await openDashboard(browser, node)
+  const node = await startNode({ peers: PEERS })
+  const { page } = await openPage(node)
   await page.route('**/api/config/peers', (route) =>
     route.fulfill({ status: 403, json: { status: false, code: 'SCOPE_MISSING', message: 'no' } }),
   )
@@ -138,6 +111,4 @@ it('a session that may not read the list of nodes still sees its own', async () 
   await shown(page, 'Verifier key')
   await page.unroute('**/api/config/peers')
   await shown(page, 'No other node is mirrored here.')
-  await close()
-  await node.close()
 })

@@ -2,42 +2,13 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import type { Page } from 'playwright-core'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
-import { launchBrowser } from '../support/browser.ts'
-import { type DashboardPage, openDashboard } from '../support/dashboard-page.ts'
-import { HandClock, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { dashboards } from '../support/dashboard-page.ts'
+import { HandClock } from '../support/ledger-node.ts'
 
-let browser: Browser
-beforeAll(async () => {
-  await buildDashboard()
-  browser = await launchBrowser()
-})
-afterAll(async () => {
-  await browser.close()
-})
-
-const open: { close(): Promise<unknown> }[] = []
-afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await one.close()
-})
-
-async function startNode(options: Parameters<typeof startLedgerNode>[0] = {}): Promise<LedgerNode> {
-  const node = await startLedgerNode({ dashboard: true, ...options })
-  open.push(node)
-  return node
-}
-
-async function openPage(
-  node: LedgerNode,
-  options: Parameters<typeof openDashboard>[2] = {},
-): Promise<DashboardPage> {
-  const opened = await openDashboard(browser, node, options)
-  open.push(opened)
-  return opened
-}
+const { startNode, openPage } = dashboards()
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
@@ -295,7 +266,9 @@ describe('the page itself', () => {
     const elsewhere = createServer((_request, reply) => {
       reply.setHeader('content-type', 'text/html').end(LURE)
     })
-    open.push({ close: async () => elsewhere.close() })
+    onTestFinished(() => {
+      elsewhere.close()
+    })
     elsewhere.listen(0, '127.0.0.1')
     await once(elsewhere, 'listening')
     const { port } = elsewhere.address() as AddressInfo

@@ -5,6 +5,7 @@ import { mirrorFolder } from '../../src/ledger/peers/places.ts'
 import { type Daicho, startDaicho } from '../support/daicho.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 import { Namespaces, whyNoNamespaces } from '../support/namespaces.ts'
+import { until } from '../support/until.ts'
 
 const PORT = 4126
 /** How long wires stay cut; longer ones by hand, NAMESPACES_CUT_MS=30000. */
@@ -112,13 +113,8 @@ interface Placed {
   readonly nodes: [PlacedNode, PlacedNode, PlacedNode]
 }
 
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + WAIT_MS
-  while (!(await isSo())) {
-    if (Date.now() > endMs) throw new Error(`not within ${WAIT_MS} ms: ${what}`)
-    await delay(50)
-  }
-}
+/** Asks until it is so, as long as a peer may rest. */
+const within = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, WAIT_MS)
 
 /** Waits until all nodes serve all chains byte by byte as their nodes do; then looks at every mirror. */
 async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
@@ -126,7 +122,7 @@ async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
     const own = await of.chain(of.serverId)
     for (const at of nodes) {
       const what = `${at.host} has the chain of ${of.host}`
-      await until(what, async () => (await at.chain(of.serverId)) === own)
+      await within(what, async () => (await at.chain(of.serverId)) === own)
     }
   }
   for (const at of nodes) {
@@ -169,7 +165,7 @@ it.skipIf(why !== null)(
 async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
   await from.mirror(to)
   let code = ''
-  await until('it was tried', async () => {
+  await within('it was tried', async () => {
     const { peers } = await from.send('GET', '/api/config/peers')
     const peer = peers.find((one: { serverid: number; url: string | null }) => {
       return one.serverid === to.serverId && one.url !== null
@@ -193,7 +189,7 @@ it.skipIf(why !== null)(
     networks.cut('a', 'b')
     networks.cut('a', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
-    await until('the others go on', async () => (await b.mirrored(c)) === 41)
+    await within('the others go on', async () => (await b.mirrored(c)) === 41)
     expect(await b.mirrored(a)).toBeLessThan(41)
     networks.mend('a', 'b')
     networks.mend('a', 'c')
@@ -209,12 +205,12 @@ it.skipIf(why !== null)(
     const more = 100
     networks.slow('a', 'b', SLOW)
     await write(a, more, 'x'.repeat(60_000))
-    await until('a batch is stored', async () => (await b.mirrored(a)) > blocks)
+    await within('a batch is stored', async () => (await b.mirrored(a)) > blocks)
     await a.kill()
     const stored = await b.mirrored(a)
     expect(stored).toBeLessThan(blocks + more)
     await a.start()
-    await until('it goes on', async () => (await b.mirrored(a)) > stored)
+    await within('it goes on', async () => (await b.mirrored(a)) > stored)
     networks.quicken('a', 'b')
     await expectAgreement(nodes)
 

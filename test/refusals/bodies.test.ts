@@ -3,29 +3,18 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
-import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { startLedgerNode } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
+import { expectRefusal, type RefusingNode, startRefusingNode } from '../support/refusals.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 
-let node: LedgerNode
-let chain: string
+let node: RefusingNode
 beforeAll(async () => {
-  node = await startLedgerNode()
-  await node.send('POST', '/api/a')
-  await node.send('POST', '/api/a', { id: 'x', n: 1 })
-  chain = await chainText()
+  node = await startRefusingNode()
 })
-afterEach(async () => {
-  expect(await chainText()).toBe(chain)
-  expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
-})
+afterEach(() => node.expectUnmoved())
 afterAll(() => node.close())
-
-async function chainText(): Promise<string> {
-  const { serverid } = (await node.send('GET', '/api/serverid')).json
-  return (await node.send('GET', `/api/ledgers?serverid=${serverid}`)).text
-}
 
 /** Every path and method that takes a body. */
 const TAKERS = [
@@ -50,14 +39,6 @@ async function sendBytes(
   const lines = [`Content-Type: ${type}`, `Content-Length: ${body.length}`]
   const { replies } = await exchange(node.url, [head(method, path, lines), body], { replies: 1 })
   return replies[0] ?? { status: 0, headers: new Map(), body: '' }
-}
-
-function expectRefusal(reply: RawReply | undefined, status: number, code: string): void {
-  expect(reply?.status).toBe(status)
-  expect(reply?.headers.get('content-type')).toBe('application/json; charset=utf-8')
-  const json = JSON.parse(reply?.body ?? '')
-  expect(json).toEqual({ status: false, code, message: expect.any(String) })
-  expect(json.message).not.toMatch(/\n|\bat .*:\d+:\d+|node_modules/)
 }
 
 const deep = (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`

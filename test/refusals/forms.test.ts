@@ -1,30 +1,20 @@
 // What a request can be, apart from its body, that is not taken: hosts, origins, targets, names,
 // broken syntax. Each gets a refusal in the ledger's shape, and nothing is changed by it.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
+import { CREDENTIALS, startLedgerNode } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
+import { expectRefusal, type RefusingNode, startRefusingNode } from '../support/refusals.ts'
 
-let node: LedgerNode
+let node: RefusingNode
 let host: string
-let chain: string
 const lines: string[] = []
 beforeAll(async () => {
-  node = await startLedgerNode({ publicHosts: ['ledger.example'], log: (line) => lines.push(line) })
+  const log = (line: string) => lines.push(line)
+  node = await startRefusingNode({ publicHosts: ['ledger.example'], log })
   host = new URL(node.url).host
-  await node.send('POST', '/api/a')
-  await node.send('POST', '/api/a', { id: 'x', n: 1 })
-  chain = await chainText()
 })
-afterEach(async () => {
-  expect(await chainText()).toBe(chain)
-  expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
-})
+afterEach(() => node.expectUnmoved())
 afterAll(() => node.close())
-
-async function chainText(): Promise<string> {
-  const { serverid } = (await node.send('GET', '/api/serverid')).json
-  return (await node.send('GET', `/api/ledgers?serverid=${serverid}`)).text
-}
 
 /** Sends a request as these lines, and gives the one reply. */
 async function ask(line: string, headers: readonly string[], body = ''): Promise<RawReply> {
@@ -34,15 +24,6 @@ async function ask(line: string, headers: readonly string[], body = ''): Promise
   expect(replies.length).toBe(1)
   expect(rest).toBe('')
   return replies[0] ?? { status: 0, headers: new Map(), body: '' }
-}
-
-function expectRefusal(reply: RawReply, status: number, code: string, method = ''): void {
-  expect([reply.status, reply.headers.get('content-type')]).toEqual([
-    status,
-    'application/json; charset=utf-8',
-  ])
-  if (method === 'HEAD') return
-  expect(JSON.parse(reply.body)).toEqual({ status: false, code, message: expect.any(String) })
 }
 
 const REQUESTS = [

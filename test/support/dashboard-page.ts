@@ -1,5 +1,13 @@
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { CREDENTIALS, type LedgerNode } from './ledger-node.ts'
+import { afterAll, beforeAll, onTestFinished } from 'vitest'
+import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { launchBrowser } from './browser.ts'
+import {
+  CREDENTIALS,
+  type LedgerNode,
+  type LedgerNodeOptions,
+  startLedgerNode,
+} from './ledger-node.ts'
 
 /** A page of the dashboard, and everything that it should not have done. */
 export interface DashboardPage {
@@ -9,11 +17,42 @@ export interface DashboardPage {
   close(): Promise<void>
 }
 
-/** Opens the dashboard of `node` in a browser of its own, signed in, and waits until it is there. */
+/** How a page differs from the usual one; `at` is its place, `#/node`. */
+type PageOptions = BrowserContextOptions & { readonly at?: string }
+
+/** Nodes with the dashboard and pages of them, for the tests of a file; what one has opened goes with it. */
+export interface Dashboards {
+  startNode(options?: LedgerNodeOptions): Promise<LedgerNode>
+  openPage(node: LedgerNode, options?: PageOptions): Promise<DashboardPage>
+}
+
+/** To be called once in a file: its tests share one browser. */
+export function dashboards(): Dashboards {
+  let browser: Browser
+  beforeAll(async () => {
+    await buildDashboard()
+    browser = await launchBrowser()
+  })
+  afterAll(() => browser.close())
+  return {
+    async startNode(options = {}) {
+      const node = await startLedgerNode({ dashboard: true, ...options })
+      onTestFinished(() => node.close())
+      return node
+    },
+    async openPage(node, options) {
+      const page = await openDashboard(browser, node, options)
+      onTestFinished(() => page.close())
+      return page
+    },
+  }
+}
+
+/** Opens the dashboard of `node` in a context of its own, signed in, and waits until it is there. */
 export async function openDashboard(
   browser: Browser,
   node: Pick<LedgerNode, 'url'>,
-  options: BrowserContextOptions & { readonly at?: string } = {},
+  options: PageOptions = {},
 ): Promise<DashboardPage> {
   const { at = '', ...rest } = options
   const context = await browser.newContext({

@@ -1,6 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { expect } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
+import { temporaryFolder, verifyFolder } from './ledger-node.ts'
+import { tamper } from './tampered.ts'
 
 /**
  * The files below `folder`, by their paths from there, that hold `text` in any of their bytes, or in
@@ -29,5 +32,19 @@ export async function compacted(folder: string): Promise<void> {
     await store.close()
     if (due.length === 0) return
     await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** Verification says `what`, each time of a copy of the store in `folder` that was changed by `sql`. */
+export async function expectFindings(
+  folder: string,
+  changes: readonly (readonly [sql: string, what: string])[],
+): Promise<void> {
+  for (const [sql, what] of changes) {
+    const copy = temporaryFolder()
+    copyFileSync(join(folder, 'ledger.db'), join(copy, 'ledger.db'))
+    tamper(copy, sql)
+    const { finding } = await verifyFolder(copy)
+    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(what)])
   }
 }

@@ -3,7 +3,7 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
-import { compacted, filesWith } from '../../../test/support/erased.ts'
+import { compacted, expectFindings, filesWith } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
   startLedgerNode,
@@ -223,7 +223,7 @@ it('what is not erased by the chain is not taken as erased', async () => {
   expect((await verifyFolder(folder)).finding).toBeNull()
   const zeros = (at: number) =>
     `CAST(substr(blinds, 1, ${at * 32}) || zeroblob(32) || substr(blinds, ${at * 32 + 33}) AS BLOB)`
-  for (const [sql, what] of [
+  await expectFindings(folder, [
     [`UPDATE blocks SET blinds = ${zeros(1)} WHERE height = 1`, 'no entry erases it'],
     ['INSERT INTO erasures VALUES (16385, 49152)', '2 entries are noted as erased'],
     ['DELETE FROM erasures', 'no entry erases it'],
@@ -233,13 +233,5 @@ it('what is not erased by the chain is not taken as erased', async () => {
     ],
     ['UPDATE blocks SET blinds = randomblob(64) WHERE height = 1', 'do not match'],
     ['INSERT INTO uncompacted VALUES (5)', 'is noted as an erasure'],
-  ] as const) {
-    const copy = temporaryFolder()
-    copyFileSync(join(folder, 'ledger.db'), join(copy, 'ledger.db'))
-    const database = new DatabaseSync(join(copy, 'ledger.db'))
-    database.exec(sql)
-    database.close()
-    const { finding } = await verifyFolder(copy)
-    expect([sql, finding?.what]).toEqual([sql, expect.stringContaining(what)])
-  }
+  ])
 })

@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { gzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import {
@@ -12,6 +11,7 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
+import { tamper } from '../../../test/support/tampered.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import {
   type Block,
@@ -276,9 +276,7 @@ it('an import needs the key of the chain, and a folder without a store or its lo
 
 it('a chain that does not hold is not exported', async () => {
   const { folder } = await livedIn()
-  const database = new DatabaseSync(join(folder, 'ledger.db'))
-  database.exec(`UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
-  database.close()
+  tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   await expect(exportOf(folder)).rejects.toMatchObject({
     code: 'CHAIN_DAMAGED',
     message: expect.stringContaining('height 1, entry 1'),

@@ -2,9 +2,9 @@
 // not done: whatever is signed before and after, no two heads contradict each other.
 import { copyFileSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { tamper } from '../../../test/support/tampered.ts'
 import {
   type Checkpoint,
   checkpointOf,
@@ -131,9 +131,7 @@ it('nothing is signed that the store does not hold: a changed entry, header or n
   ]) {
     const { folder, node, write, key } = await writtenFolder()
     await write(4)
-    const database = new DatabaseSync(join(folder, 'ledger.db'))
-    database.exec(sql)
-    database.close()
+    tamper(folder, sql)
     const store = openStoreReader(folder, { frozen: false })
     const kept = signedHeadIn(folder)
     const signer = await LogSigner.open(store, kept, key)

@@ -15,10 +15,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
+import { tamper } from '../../../test/support/tampered.ts'
 import { holdFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import type { Store } from '../store.ts'
-import { appendEntries, CONTRACT_SERVER_ID, entry } from '../store-contract.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { verifyStore } from '../verify.ts'
 import { type BackupOptions, backupFolder, dropOldBackups } from './backup.ts'
 
@@ -123,9 +124,7 @@ it('a backup while the node writes holds the chain up to one block, and the data
 it('a store that does not hold gives no backup, unless nobody looks', async () => {
   const { folder, to, store } = await world()
   await store.close()
-  const database = new DatabaseSync(join(folder, 'ledger.db'))
-  database.exec(`UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
-  database.close()
+  tamper(folder, `UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
   const made = await backup(folder, to)
   expect(made.path).toBeNull()
   expect(made.verification?.finding).toMatchObject({ height: 1, index: 0 })

@@ -4,12 +4,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
+import { tamper } from '../../../test/support/tampered.ts'
 import { entryOf, packPosition } from '../../chain/index.ts'
 import { effectOf } from '../effect.ts'
 import { holdFolder } from '../folder.ts'
+import { describeKept } from '../kept-contract.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { describeSearch } from '../search-contract.ts'
-import { appendEntries, CONTRACT_SERVER_ID, describeStore, entry } from '../store-contract.ts'
+import { describeStore } from '../store-contract.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { verifyStore } from '../verify.ts'
 
 const serverId = CONTRACT_SERVER_ID
@@ -24,17 +27,13 @@ const makeStore = () => {
   }
 }
 describeStore('SQLite', makeStore)
+describeKept('SQLite', makeStore)
 describeSearch('SQLite', makeStore)
 
 function testFolder(): string {
   const folder = temporary()
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return folder
-}
-const change = (folder: string, sql: string) => {
-  const database = new DatabaseSync(join(folder, 'ledger.db'))
-  database.exec(sql)
-  database.close()
 }
 const codeOf = (open: () => unknown) => {
   try {
@@ -54,9 +53,9 @@ it('refuses a file that a newer version wrote, another program’s, another node
     codeOf(() => openStoreReader(folder, { frozen: false })),
   ]
   expect(codeOf(() => openStore({ folder, serverId: 5, durable: true }))).toBe('STORE_FOREIGN')
-  change(folder, 'PRAGMA user_version = 99')
+  tamper(folder, 'PRAGMA user_version = 99')
   expect(opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
-  change(folder, 'PRAGMA user_version = 2; PRAGMA application_id = 1')
+  tamper(folder, 'PRAGMA user_version = 2; PRAGMA application_id = 1')
   expect(opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 

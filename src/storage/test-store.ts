@@ -1,0 +1,145 @@
+// What the tests of stores share: entries, and a store that goes with its test. Not part of the program.
+import { hash, randomBytes } from 'node:crypto'
+import { afterEach } from 'vitest'
+import { canonicalJson } from '../base/canonical-json.ts'
+import {
+  type Attachment,
+  type Block,
+  type Entry,
+  HASH_BYTES,
+  packPosition,
+  sealBlock,
+} from '../chain/index.ts'
+import { type Effect, effectOf } from './effect.ts'
+import type { NewAnswer } from './kept-answer.ts'
+import type { Store, StoreReader } from './store.ts'
+
+/** The server id of the node whose store is under test. */
+export const CONTRACT_SERVER_ID = 4_126
+
+/** An engine under test. */
+export interface StoreUnderTest {
+  /** Opens the same store again and again: what was appended is there. */
+  open(): Promise<Store>
+  /** Opens a reader beside the open store. */
+  read(): Promise<StoreReader>
+  /** Removes it. */
+  remove(): void
+}
+
+/** Seals `entries` on what the store holds and appends them with their effects. */
+export async function appendEntries(
+  store: Store,
+  entries: readonly Entry[],
+  timestamp = 1,
+  answers: readonly NewAnswer[] = [],
+): Promise<Block> {
+  const head = await store.head(store.serverId)
+  const block = sealBlock(head, {
+    serverId: store.serverId,
+    entries: entries.map((entry) => canonicalJson(entry)),
+    timestamps: entries.map(() => Math.max(timestamp, head?.timestamp ?? 0)),
+    blinds: randomBytes(entries.length * HASH_BYTES),
+  })
+  await store.append(block, effectsOf(block.height, entries), answers)
+  return block
+}
+
+/** What `entries` do as the block of `height`. */
+export function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
+  return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
+}
+
+/** A text as an attachment. */
+export function attachmentMadeOf(name: string, content: string): Attachment {
+  const sha256 = hash('sha256', content, 'hex')
+  return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
+}
+
+const serverid = CONTRACT_SERVER_ID
+/** Entries, short. */
+export const entry = {
+  createDb: (db: string): Entry => ({ serverid, method: 'create_db', db }),
+  deleteDb: (db: string): Entry => ({ serverid, method: 'delete_db', db }),
+  create: (db: string, id: string, n: number | string = 0): Entry => ({
+    serverid,
+    method: 'create_item',
+    db,
+    item: { id, n },
+  }),
+  update: (db: string, id: string, n: number | string = 1): Entry => ({
+    serverid,
+    method: 'update_item',
+    db,
+    item: { id, n },
+  }),
+  erase: (db: string, id: string, positions: string[]): Entry => ({
+    serverid,
+    method: 'erase_item',
+    db,
+    id,
+    positions,
+  }),
+  remove: (db: string, id: string): Entry => ({ serverid, method: 'delete_item', db, id }),
+  attach: (db: string, id: string, name: string, content: string): Entry => ({
+    serverid,
+    method: 'create_attachment',
+    db,
+    id,
+    attachment: attachmentMadeOf(name, content),
+  }),
+  detach: (db: string, id: string, name: string, content: string): Entry => ({
+    serverid,
+    method: 'delete_attachment',
+    db,
+    id,
+    attachment: attachmentMadeOf(name, content),
+  }),
+}
+
+/** The store of a test: made at its beginning, removed at its end. */
+export class StoreStage {
+  #under: StoreUnderTest | null = null
+  #store: Store | null = null
+  readonly #make: () => StoreUnderTest
+
+  /** To be called where tests are described. */
+  constructor(make: () => StoreUnderTest) {
+    this.#make = make
+    afterEach(async () => {
+      await this.store.close()
+      this.#under?.remove()
+    })
+  }
+
+  get store(): Store {
+    return known(this.#store)
+  }
+
+  async open(): Promise<void> {
+    this.#under = this.#make()
+    this.#store = await this.#under.open()
+  }
+
+  async reopen(): Promise<void> {
+    await this.store.close()
+    this.#store = await known(this.#under).open()
+  }
+
+  /** Opens a reader beside the open store; the caller closes it. */
+  read(): Promise<StoreReader> {
+    return known(this.#under).read()
+  }
+
+  /** Expects the same of the store as it is and of the store opened again. */
+  async expectLasting(expectations: (now: Store) => Promise<void>): Promise<void> {
+    await expectations(this.store)
+    await this.reopen()
+    await expectations(this.store)
+  }
+}
+
+function known<Value>(value: Value | null): Value {
+  if (value === null) throw new Error('the store was not opened')
+  return value
+}

@@ -1,0 +1,83 @@
+import { hash } from 'node:crypto'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished } from 'vitest'
+import {
+  type LedgerNode,
+  type LedgerNodeOptions,
+  type Reply,
+  startLedgerNode,
+  temporaryFolder,
+  verifyFolder,
+} from './ledger-node.ts'
+
+/** The item that things are attached to. */
+export const ITEM = '/api/fruit/a'
+/** Headers of bytes that are of no kind. */
+export const BYTES = { 'content-type': 'application/octet-stream' }
+
+/** The name of a content. */
+export const shaOf = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
+/** Where a content is kept, below `attachments`. */
+export const fileOf = (text: string): string => `${shaOf(text).slice(0, 2)}/${shaOf(text).slice(2)}`
+
+/** A node with the item `ITEM`, its folder, and what is attached there. */
+export class AttachedNode {
+  readonly folder: string
+  readonly node: LedgerNode
+
+  private constructor(folder: string, node: LedgerNode) {
+    this.folder = folder
+    this.node = node
+  }
+
+  /** Starts one; at the end of the test it is closed, and verifies. */
+  static async start(options: LedgerNodeOptions = {}): Promise<AttachedNode> {
+    const folder = temporaryFolder()
+    const node = await startLedgerNode({ folder, ...options })
+    onTestFinished(async () => {
+      await node.close()
+      expect((await verifyFolder(folder)).finding).toBeNull()
+    })
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { id: 'a' })
+    return new AttachedNode(folder, node)
+  }
+
+  put(
+    name: string,
+    body: string | Uint8Array,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> {
+    const path = `${ITEM}/attachments/${encodeURIComponent(name)}`
+    return this.node.send('PUT', path, body, { ...BYTES, ...headers })
+  }
+
+  get(name: string, headers: Record<string, string> = {}): Promise<Reply> {
+    const path = `${ITEM}/attachments/${encodeURIComponent(name)}`
+    return this.node.send('GET', path, undefined, headers)
+  }
+
+  async names(): Promise<string[]> {
+    const { attachments } = (await this.node.send('GET', `${ITEM}/attachments`)).json
+    return attachments.map(({ name }: { name: string }) => name)
+  }
+
+  /** The files of contents, and of what is still arriving. */
+  files(): string[] {
+    const path = join(this.folder, 'attachments')
+    if (!existsSync(path)) return []
+    return readdirSync(path, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+      .toSorted()
+  }
+
+  /** The entries since the item was there. */
+  // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+  async entries(): Promise<any[]> {
+    const path = `/api/ledgers?serverid=${this.node.service.serverId}&offset=2`
+    const { ledgers } = (await this.node.send('GET', path)).json
+    return ledgers.flatMap(({ body }: { body: unknown[] }) => body)
+  }
+}

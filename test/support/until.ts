@@ -1,0 +1,18 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** Less than a test has, so that what was waited for is said. */
+const WAIT_MS = 25_000
+const PAUSE_MS = 10
+
+/** Asks until it is so. Errors: with `what`, after `waitMs`. */
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  waitMs = WAIT_MS,
+): Promise<void> {
+  const endMs = Date.now() + waitMs
+  while (!(await isSo())) {
+    if (Date.now() > endMs) throw new Error(`not within ${waitMs} ms: ${what}`)
+    await delay(PAUSE_MS)
+  }
+}
