@@ -8,7 +8,8 @@ import autocannon from 'autocannon'
 import fastify from 'fastify'
 import { pino } from 'pino'
 import { systemClock } from '../src/base/clock.ts'
-import { outboundGet, startListener } from '../src/http/index.ts'
+import { startListener } from '../src/http/index.ts'
+import { outboundGet } from '../src/http/outbound.ts'
 import { parseSourceList, rateFeedComponent } from '../src/rate-feed/index.ts'
 
 const CONNECTIONS = 64

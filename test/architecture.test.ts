@@ -25,8 +25,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
-/** Wings with a second face: what of them runs without Node. */
-const FACES: Record<string, readonly string[]> = { chain: ['index.ts', 'portable.ts'] }
+/** Wings with further faces: what of them runs without Node, or without a listener. */
+const FACES: Record<string, readonly string[]> = {
+  chain: ['index.ts', 'portable.ts'],
+  http: ['index.ts', 'outbound.ts', 'histogram.ts'],
+  ledger: ['index.ts', 'unserved.ts'],
+}
 /** Pure: nothing that touches the machine. */
 const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/

@@ -10,7 +10,7 @@ import { expect, it } from 'vitest'
 import { positionText } from '../src/chain/index.ts'
 import { importExport } from '../src/ledger/export/import.ts'
 import { exportLines } from '../src/ledger/export/write-export.ts'
-import { type OpenLedger, openLedger } from '../src/ledger/index.ts'
+import { type OpenLedger, openLedger } from '../src/ledger/unserved.ts'
 import { openStoreReader } from '../src/storage/index.ts'
 import { HandClock, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 

@@ -1,24 +1,10 @@
 import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Clock } from '../base/clock.ts'
-import { converterComponent } from '../converter/index.ts'
-import { dashboardFolder } from '../dashboard/index.ts'
-import {
-  mountGuardedPath,
-  mountPresenceFilter,
-  openPairs,
-  PRESET_PAIR,
-} from '../guarded-path/index.ts'
-import { type Credentials, type HttpApp, type HttpComponent, readPageFiles } from '../http/index.ts'
-import { ledgerComponent, type OpenLedger, openLedger, peerOfText } from '../ledger/index.ts'
-import { ownNetworkDatabases } from '../network/index.ts'
-import { rateFeedComponent } from '../rate-feed/index.ts'
-import { openUserBook, PRESET_USER, sampleApiComponent } from '../sample-api/index.ts'
-import { openTokens, type TokenService } from '../tokens/index.ts'
+import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
+import type { OpenLedger } from '../ledger/unserved.ts'
+import type { TokenService } from '../tokens/index.ts'
 import { EXIT, Exit } from './exit.ts'
-import { gatewayOf } from './gateway.ts'
-import { rateFeedDeps } from './rate-feed-deps.ts'
-import { ledgerOfRates } from './rate-ledger.ts'
 import type { Settings } from './settings.ts'
 
 /** What components are made from. */
@@ -37,7 +23,10 @@ export interface Surroundings {
   readonly notices: string[]
 }
 
-/** How each component is made, in the order in which they start; a key is the name in `--only`. */
+/**
+ * How each component is made, in the order in which they start; a key is the name in `--only`. What it is
+ * made of is loaded when it is: a start does not wait for components that were not asked for.
+ */
 export const COMPONENTS = {
   ledger: ledger,
   converter: converter,
@@ -53,6 +42,9 @@ export type ComponentName = keyof typeof COMPONENTS
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 async function ledger(around: Surroundings): Promise<HttpComponent> {
+  const { dashboardFolder } = await import('../dashboard/index.ts')
+  const { readPageFiles } = await import('../http/index.ts')
+  const { ledgerComponent } = await import('../ledger/index.ts')
   const { settings, clock, version, logger } = around
   const credentials = dashboardCredentials(around)
   const tokens = settings.TOKENS === 'required' ? await tokensOf(around) : null
@@ -75,6 +67,8 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
 /** The one ledger of this process. Errors: StoreError, LedgerError. */
 async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
   if (around.ledger !== null) return around.ledger
+  const { openLedger, peerOfText } = await import('../ledger/unserved.ts')
+  const { ownNetworkDatabases } = await import('../network/index.ts')
   const { settings, clock } = around
   const opened = await openLedger({
     folder: settings.SYSTEM_FOLDER,
@@ -99,6 +93,7 @@ async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
 }
 
 async function gateway(around: Surroundings): Promise<HttpComponent> {
+  const { gatewayOf } = await import('./gateway.ts')
   const { settings, host, clock, version, logger } = around
   const isShared = around.ledger !== null
   const opened = await ledgerOf(around)
@@ -117,6 +112,10 @@ async function gateway(around: Surroundings): Promise<HttpComponent> {
 }
 
 async function samples(around: Surroundings): Promise<HttpComponent> {
+  const { mountGuardedPath, mountPresenceFilter, openPairs, PRESET_PAIR } = await import(
+    '../guarded-path/index.ts'
+  )
+  const { openUserBook, PRESET_USER, sampleApiComponent } = await import('../sample-api/index.ts')
   const { settings, host, clock, version, logger, notices } = around
   const loopback = isLoopback(host)
   const users = await openUserBook({
@@ -150,6 +149,7 @@ async function samples(around: Surroundings): Promise<HttpComponent> {
 
 /** The one token service of this process. Errors: TokenError, KeptError. */
 async function tokensOf(around: Surroundings): Promise<TokenService> {
+  const { openTokens } = await import('../tokens/index.ts')
   const { clock, settings } = around
   around.tokens ??= await openTokens({
     clock,
@@ -160,6 +160,9 @@ async function tokensOf(around: Surroundings): Promise<TokenService> {
 }
 
 async function rates(around: Surroundings): Promise<HttpComponent> {
+  const { rateFeedComponent } = await import('../rate-feed/index.ts')
+  const { rateFeedDeps } = await import('./rate-feed-deps.ts')
+  const { ledgerOfRates } = await import('./rate-ledger.ts')
   const { settings, clock, logger, version } = around
   if (settings.RATES_RECORD && around.ledger === null) {
     throw new Exit(EXIT.configuration, 'RATES_RECORD=1 needs the ledger in the same process')
@@ -174,6 +177,7 @@ async function rates(around: Surroundings): Promise<HttpComponent> {
 }
 
 async function converter({ settings, version }: Surroundings): Promise<HttpComponent> {
+  const { converterComponent } = await import('../converter/index.ts')
   const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
   return converterComponent({ version, defaults })
 }

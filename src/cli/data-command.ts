@@ -1,5 +1,5 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
-import { ExportError } from '../ledger/index.ts'
+import { ExportError } from '../ledger/unserved.ts'
 import { EXIT, Exit } from './exit.ts'
 import { exitingWith } from './node-folder.ts'
 

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import { importAnew, importExport } from '../ledger/index.ts'
+import { importAnew, importExport } from '../ledger/unserved.ts'
 import { bytesOfFile, count, runOnExport, shareOf } from './data-command.ts'
 import { nodeFolder } from './node-folder.ts'
 import { exitingWithPeers } from './peer-exits.ts'

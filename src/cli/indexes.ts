@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import { type OpenLedger, openLedger } from '../ledger/index.ts'
+import { type OpenLedger, openLedger } from '../ledger/unserved.ts'
 import { openStoreReader, StoreError } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { callNode, type NodeReply } from './node-call.ts'

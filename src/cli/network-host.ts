@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
-import { openLedger } from '../ledger/index.ts'
+import { openLedger } from '../ledger/unserved.ts'
 import {
   ADMIN,
   type BusinessNetwork,

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { outboundGet } from '../http/index.ts'
+import { outboundGet } from '../http/outbound.ts'
 import { parseSourceList, type RateFeedDeps } from '../rate-feed/index.ts'
 import type { Settings } from './settings.ts'
 

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
-import { OutboundError, outboundGet } from '../http/index.ts'
+import { OutboundError, outboundGet } from '../http/outbound.ts'
 import {
   createRateFeed,
   type FeedLog,

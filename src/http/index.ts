@@ -6,18 +6,9 @@ export {
 } from './basic-credentials.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
 export { serveComponentPage } from './component-page.ts'
-export { Histogram, histogramHead } from './histogram.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export { figure, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
-export {
-  type Outbound,
-  OutboundError,
-  type OutboundErrorCode,
-  type OutboundReply,
-  outboundGet,
-  systemOutbound,
-} from './outbound.ts'
 export { type PageFile, pageFile, readPageFiles, SECURED, servePageFiles } from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'

@@ -3,26 +3,8 @@ export type { Change, OwnDatabase, Written } from './change.ts'
 export type { PlacedEntry } from './changes/entry-iterator.ts'
 export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'
-export { LedgerError, type LedgerErrorCode } from './errors.ts'
-export { ExportError, type ExportErrorCode, type ExportFinding } from './export/errors.ts'
-export type { ExportEnd, ExportHeader } from './export/format.ts'
-export { type AnewOptions, type ImportOptions, importAnew, importExport } from './export/import.ts'
-export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
-export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { mergePatch } from './merge-patch.ts'
-export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export type { ListRange } from './pages.ts'
-export type { ContentSource } from './peers/content-pull.ts'
-export { PeerError, type PeerErrorCode } from './peers/errors.ts'
-export { HttpSource, type SourceOptions } from './peers/http-source.ts'
-export { type Peer, peerOfText, rootUrl } from './peers/peer.ts'
-export type { BlockPage, ChainSource, PullProgress } from './peers/pull.ts'
-export {
-  type Restored,
-  type RestoreOptions,
-  type RestoreSource,
-  restoreChain,
-} from './peers/restore.ts'
 export type { Found, IndexName, ItemQuery } from './queries/queries.ts'
 export type { ChangesRange, ItemListRange, LedgerService } from './service.ts'
 export type { UnitOfWork } from './unit-of-work.ts'

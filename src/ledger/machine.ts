@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type MessagePort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { type Clock, systemClock } from '../base/clock.ts'
 import { type Schedule, systemSchedule } from '../base/schedule.ts'
-import { type Outbound, systemOutbound } from '../http/index.ts'
+import { type Outbound, systemOutbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 
 /** A program of the node that runs beside it; the members of `Worker` that nodes use. */

@@ -1,5 +1,5 @@
 import { CodedError } from '../base/coded-error.ts'
-import type { OutboundErrorCode } from '../http/index.ts'
+import type { OutboundErrorCode } from '../http/outbound.ts'
 
 /** Why a source gave no vector. The first group is what its reply was, the second what was in it. */
 export type SourceErrorCode =

@@ -1,4 +1,4 @@
-import { OutboundError, type OutboundReply } from '../../src/http/index.ts'
+import { OutboundError, type OutboundReply } from '../../src/http/outbound.ts'
 import type { Lies } from './lies.ts'
 import type { World } from './world.ts'
 

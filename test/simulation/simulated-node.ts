@@ -10,15 +10,15 @@ import {
   serverIdOf,
   verifierKeyText,
 } from '../../src/chain/index.ts'
-import type { Outbound } from '../../src/http/index.ts'
+import type { Outbound } from '../../src/http/outbound.ts'
+import type { LedgerService } from '../../src/ledger/index.ts'
 import {
   HttpSource,
-  type LedgerService,
   type OpenLedger,
   openLedger,
   type Peer,
   restoreChain,
-} from '../../src/ledger/index.ts'
+} from '../../src/ledger/unserved.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
 import type { Network } from './network.ts'
 import { serving } from './serve.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
-import type { Outbound } from '../../http/index.ts'
+import type { Outbound } from '../../http/outbound.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { type AbsentContent, type ChainContents, PART_BYTES_MAX } from './chain-contents.ts'
 import { PeerError } from './errors.ts'

@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { HASH_BYTES, tilePath } from '../../chain/index.ts'
-import { type Outbound, OutboundError, systemOutbound } from '../../http/index.ts'
+import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { ContentSource } from './content-pull.ts'
 import { PeerError } from './errors.ts'
 import type { BlockPage, ChainSource } from './pull.ts'

@@ -1,4 +1,4 @@
-import { Histogram, histogramHead } from '../../http/index.ts'
+import { Histogram, histogramHead } from '../../http/histogram.ts'
 import type { CommittedBlock } from './messages.ts'
 
 const BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]

@@ -1,14 +1,14 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
-import {
-  type Change,
-  type Found,
-  LedgerError,
-  type LedgerService,
-  type OwnDatabase,
-  type UnitOfWork,
-  type Written,
+import type {
+  Change,
+  Found,
+  LedgerService,
+  OwnDatabase,
+  UnitOfWork,
+  Written,
 } from '../../ledger/index.ts'
+import { LedgerError } from '../../ledger/unserved.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
 import { idIn, itemIdOf, itemOf, objectIn, resourceTextIn, targetOfItem } from './item.ts'

@@ -1,4 +1,4 @@
-import { OutboundError, type OutboundReply } from '../../http/index.ts'
+import { OutboundError, type OutboundReply } from '../../http/outbound.ts'
 import { SourceError } from '../source-error.ts'
 import type { Quote } from '../vector.ts'
 import type { RateSource } from './source.ts'
