@@ -7,6 +7,8 @@ export default defineConfig({
     reporters: ['default', new ClosingLineReporter()],
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    maxWorkers: 2,
+    // One more than the processors that a small machine has: many tests wait for disks, browsers and wires.
+    maxWorkers: 3,
+    expect: { poll: { timeout: 25_000 } },
   },
 })

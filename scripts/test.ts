@@ -1,26 +1,61 @@
-// The whole check of the project, cheapest first; `npm test` and `.ci/run` run this. Arguments are
-// handed to the test runner: `npm test -- src/chain` runs the tests of one folder after the checks.
-import { spawnSync } from 'node:child_process'
+// The whole check of the project; `npm test` and `.ci/run` run this. Arguments are handed to the test
+// runner: `npm test -- src/chain` runs the tests of one folder after the checks.
+import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
+type Step = readonly [name: string, command: readonly string[]]
+
 const root = fileURLToPath(new URL('..', import.meta.url))
-const steps: readonly (readonly [string, readonly string[]])[] = [
+/** What only reads runs side by side. */
+const READING: readonly Step[] = [
   ['lock', ['node', 'scripts/check-lock.ts']],
   ['format, lint, imports', ['biome', 'check', '--colors=off', '.']],
   ['types', ['tsc', '-p', 'tsconfig.json']],
   ['types of the dashboard', ['tsc', '-p', 'src/dashboard/browser/tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
+]
+/** Each needs the one before it. */
+const BUILDING: readonly Step[] = [
   ['build', ['node', 'scripts/build.ts']],
   ['package', ['publint', '--strict']],
-  ['tests', ['vitest', 'run', ...process.argv.slice(2)]],
 ]
-for (const [name, [command = '', ...args]] of steps) {
-  console.log(`== ${name}`)
-  const step = spawnSync(command, args, { cwd: root, stdio: 'inherit' })
-  if (step.status !== 0) {
-    // The runner has printed its own closing line; the steps before it have none.
-    if (name !== 'tests')
-      console.log(`\nThe check "${name}" failed.\n0 passed, 1 failed, 0 skipped`)
-    process.exit(step.status ?? 1)
+
+/** Runs a program; what it says is told when it has ended, or at once. Resolves with its exit code. */
+function run(
+  [name, [command = '', ...args]]: Step,
+  says: 'at once' | 'at its end',
+): Promise<number> {
+  if (says === 'at once') console.log(`== ${name}`)
+  const stdio = says === 'at once' ? 'inherit' : 'pipe'
+  const program = spawn(command, args, { cwd: root, stdio: ['ignore', stdio, stdio] })
+  const said: Buffer[] = []
+  for (const stream of [program.stdout, program.stderr]) {
+    stream?.on('data', (bytes: Buffer) => said.push(bytes))
   }
+  return new Promise((resolve, reject) => {
+    program.on('error', reject)
+    program.on('close', (code) => {
+      if (says === 'at its end') {
+        console.log(`== ${name}`)
+        process.stdout.write(Buffer.concat(said))
+      }
+      resolve(code ?? 1)
+    })
+  })
 }
+
+/** Ends with the closing line, which only the test runner has of itself. */
+function stopUnless(code: number, name: string): void {
+  if (code === 0) return
+  console.log(`\nThe check "${name}" failed.\n0 passed, 1 failed, 0 skipped`)
+  process.exit(code)
+}
+
+const codes = await Promise.all(READING.map((step) => run(step, 'at its end')))
+for (const [at, [name]] of READING.entries()) {
+  stopUnless(codes[at] ?? 1, name)
+}
+for (const step of BUILDING) {
+  stopUnless(await run(step, 'at once'), step[0])
+}
+process.exit(await run(['tests', ['vitest', 'run', ...process.argv.slice(2)]], 'at once'))

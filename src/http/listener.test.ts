@@ -77,7 +77,11 @@ it('a request that names a Content-Type and brings no body is answered, and so i
   const component: HttpComponent = {
     ...thrower(new Error('not asked')),
     async register(app) {
-      app.addContentTypeParser('text/plain', { parseAs: 'buffer' }, async (_request, body) => body)
+      app.addContentTypeParser(
+        'text/plain',
+        { parseAs: 'buffer' },
+        async (_request: unknown, body: Buffer) => body,
+      )
       app.post('/', async ({ body }) => `${(body as Buffer).length} bytes`)
       app.get('/', async () => 'read')
     },

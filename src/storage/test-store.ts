@@ -45,8 +45,7 @@ export async function appendEntries(
   return block
 }
 
-/** What `entries` do as the block of `height`. */
-export function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
+function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
   return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
 }
 

@@ -8,7 +8,13 @@ const TITLE =
 const SEEDS_MS = 600_000
 
 for (let from = 1; from <= 500; from += 50) {
-  it(`seeds ${from} to ${from + 49}: ${TITLE}`, () => runSeeds(from, from + 49), SEEDS_MS)
+  it(
+    `seeds ${from} to ${from + 49}: ${TITLE}`,
+    async () => {
+      await runSeeds(from, from + 49)
+    },
+    SEEDS_MS,
+  )
 }
 
 it(

@@ -1,14 +1,25 @@
+import type { Counts } from './checks.ts'
 import { type Outcome, runSeed } from './run.ts'
 
 /** Lines of the trace that are shown of a seed that fails. */
 const LINES_SHOWN = 40
 
-/** Runs the seeds from `from` to `to`, both included. Errors: for the first world with a fault, all about it. */
-export async function runSeeds(from: number, to: number): Promise<void> {
+/**
+ * Runs the seeds from `from` to `to`, both included; says what there was to be found in their worlds.
+ * Errors: for the first world with a fault, all about it.
+ */
+export async function runSeeds(
+  from: number,
+  to: number,
+): Promise<Pick<Counts, 'forks' | 'restored'>> {
+  let [forks, restored] = [0, 0]
   for (let seed = from; seed <= to; seed += 1) {
     const outcome = await runSeed(seed)
     if (outcome.faults.length > 0) throw new Error(failureText(seed, outcome))
+    forks += outcome.counts.forks
+    restored += outcome.counts.restored
   }
+  return { forks, restored }
 }
 
 /** What there is to say of a world in which something was that must never be. */

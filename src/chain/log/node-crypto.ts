@@ -10,11 +10,24 @@ export function rawPublicKey(key: KeyObject): Uint8Array {
   return key.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length)
 }
 
-const verifySignature: VerifySignature = (publicKey, message, signature) => {
-  const der = Buffer.concat([SPKI_PREFIX, publicKey])
+/** A node verifies many signatures of few keys; making a key takes as long as verifying with it. */
+const KEYS_KEPT = 64
+const keys = new Map<string, KeyObject>()
+
+/** The key of the raw 32 bytes. */
+function publicKeyOf(raw: Uint8Array): KeyObject {
+  const name = Buffer.from(raw).toString('latin1')
+  const kept = keys.get(name)
+  if (kept !== undefined) return kept
+  const der = Buffer.concat([SPKI_PREFIX, raw])
   const key = createPublicKey({ key: der, format: 'der', type: 'spki' })
-  return verify(null, message, key, signature)
+  if (keys.size === KEYS_KEPT) keys.clear()
+  keys.set(name, key)
+  return key
 }
+
+const verifySignature: VerifySignature = (publicKey, message, signature) =>
+  verify(null, message, publicKeyOf(publicKey), signature)
 
 /** Hashes and signatures by Node. */
 export const nodeCrypto: Crypto = { sha256: nodeSha256, verifySignature }
