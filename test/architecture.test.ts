@@ -110,6 +110,20 @@ it('no file imports itself, however long the way round', () => {
   expect(files.flatMap((path) => walk(path, []))).toEqual([])
 })
 
+it('threads, and commands that serve nothing, load nothing of a listener', () => {
+  const loadedBy = (from: string): string[] => {
+    const text = readFileSync(from, 'utf8').replaceAll(/(?:import|export) type [^']*/g, '')
+    const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)
+    return [...found].map(([, specifier = '']) => resolve(dirname(from), specifier))
+  }
+  for (const start of ['writer/thread.ts', 'log/thread.ts', 'peers/thread.ts', 'unserved.ts']) {
+    const loaded = new Set([join(src, 'ledger', start)])
+    for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
+    expect(loaded).toContain(join(src, 'storage/store.ts'))
+    expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
+  }
+})
+
 it(`no file has more than ${LINES_MAX} lines`, () => {
   const long = files
     .filter((path) => !isTest(path))
