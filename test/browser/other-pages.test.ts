@@ -35,7 +35,7 @@ async function openPage(
   const context = await browser.newContext({ locale: 'en', timezoneId: 'UTC', ...options })
   open.push(context)
   const page = await context.newPage()
-  page.setDefaultTimeout(10_000)
+  page.setDefaultTimeout(25_000)
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))
   page.on('console', (line) => {

@@ -15,7 +15,7 @@ const KILLS = 20
 /** Where the same way is gone with another source or key. */
 const KILLS_MORE = 6
 const BLOCKS = 1_200
-/** A restore of so many blocks takes about as long, from the first thing that it writes on. */
+/** A restore of so many blocks takes about as long, from the first thing that it writes on, or less. */
 const KILL_WITHIN_MS = 900
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
@@ -42,6 +42,7 @@ async function origin() {
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
+  let withinMs = KILL_WITHIN_MS
   for (let n = 0; n < kills; n += 1) {
     const before = readdirSync(target).length
     const restore = startDaicho(args, env)
@@ -50,13 +51,17 @@ async function killedAgainAndAgain(args: string[], target: string, kills: number
       hasEnded = true
     })
     while (!hasEnded && readdirSync(target).length === before) await delay(5)
-    await delay(Math.random() * KILL_WITHIN_MS)
+    await delay(Math.random() * withinMs)
     restore.child.kill('SIGKILL')
     await restore.ended
     if (existsSync(join(target, 'ledger.db'))) {
       expect(await verifyFolder(target)).toMatchObject({ finding: null })
       rmSync(join(target, 'ledger.db'))
-    } else killedInside += 1
+      withinMs /= 2
+    } else {
+      killedInside += 1
+      withinMs = Math.min(KILL_WITHIN_MS, withinMs * 1.5)
+    }
   }
   expect(killedInside).toBeGreaterThan(0)
 }

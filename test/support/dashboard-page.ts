@@ -62,7 +62,7 @@ export async function openDashboard(
   })
   const complaints: string[] = []
   const page = await context.newPage()
-  page.setDefaultTimeout(10_000)
+  page.setDefaultTimeout(25_000)
   page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
   page.on('console', (line) => {
     if (line.type() === 'error' && !/status of (401|4\d\d)/.test(line.text())) {
