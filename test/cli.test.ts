@@ -12,7 +12,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
-import { temporaryFolder } from './support/ledger-node.ts'
+import { livedIn, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 import { tamper } from './support/tampered.ts'
 
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
@@ -37,18 +37,6 @@ async function request(url: string, method = 'GET', body?: unknown, headers = {}
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
   })
   return { status: reply.status, text: await reply.text() }
-}
-
-/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
-async function livedIn(): Promise<string> {
-  const folder = temporaryFolder()
-  const server = await serveLedger(folder)
-  await request(`${server.url}/api/fruit`, 'POST')
-  await request(`${server.url}/api/fruit`, 'POST', [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
-  await request(`${server.url}/api/fruit/fig`, 'POST', { ripe: true })
-  server.child.kill('SIGTERM')
-  expect((await server.ended).code).toBe(0)
-  return folder
 }
 
 describe('help, version and mistakes', () => {
@@ -298,9 +286,8 @@ describe('serve', () => {
     writeFileSync(key, 'not a key')
     expectRefusal(await serve(folder), 78, /does not hold an Ed25519 key/)
     const other = temporaryFolder()
-    const stranger = await serveLedger(other)
+    await (await startLedgerNode({ folder: other })).close()
     writeFileSync(key, readFileSync(join(other, 'node.key')))
-    stranger.child.kill('SIGTERM')
     expectRefusal(await serve(folder), 78, /belongs to server id \d+, but the key beside it/)
     renameSync(`${key}.away`, key)
 

@@ -16,7 +16,7 @@ import { gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { CONTENT_FOLDERS, DATA_FILES } from '../src/cli/data-files.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
-import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { livedIn, startLedgerNode, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 import { tamper } from './support/tampered.ts'
 
 async function post(url: string, body?: unknown): Promise<number> {
@@ -27,18 +27,6 @@ async function post(url: string, body?: unknown): Promise<number> {
   })
   await reply.arrayBuffer()
   return reply.status
-}
-
-/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
-async function livedIn(): Promise<string> {
-  const folder = temporaryFolder()
-  const server = await serveLedger(folder)
-  await post(`${server.url}/api/fruit`)
-  await post(`${server.url}/api/fruit`, [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
-  await post(`${server.url}/api/fruit/fig`, { ripe: true })
-  server.child.kill('SIGTERM')
-  expect((await server.ended).code).toBe(0)
-  return folder
 }
 
 /** One line on stderr, nothing on stdout, and this exit code. */
@@ -265,15 +253,14 @@ it('a node goes on writing while it is backed up and exported; both hold a begin
 
 it('killed at any moment, a backup, an export and an import leave nothing half, and run again', async () => {
   const folder = temporaryFolder()
-  const server = await serveLedger(folder)
-  await post(`${server.url}/api/fruit`)
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/fruit')
   const text = 'x'.repeat(200)
   for (let block = 0; block < 8; block += 1) {
     const many = Array.from({ length: 5_000 }, (_, n) => ({ n, text }))
-    expect(await post(`${server.url}/api/fruit`, many)).toBe(200)
+    expect((await node.send('POST', '/api/fruit', many)).status).toBe(200)
   }
-  server.child.kill('SIGTERM')
-  await server.ended
+  await node.close()
   const to = temporaryFolder()
   const out = join(to, 'chain.ndjson')
   expect((await runDaicho(['export', folder, '--out', out])).code).toBe(0)
@@ -343,11 +330,10 @@ it('a full disk ends an export and an import with 1 and one line, and leaves not
   }
   try {
     const folder = temporaryFolder()
-    const server = await serveLedger(folder)
-    await post(`${server.url}/api/fruit`)
-    await post(`${server.url}/api/fruit`, { text: 'x'.repeat(1_000_000) })
-    server.child.kill('SIGTERM')
-    await server.ended
+    const node = await startLedgerNode({ folder })
+    await node.send('POST', '/api/fruit')
+    await node.send('POST', '/api/fruit', { text: 'x'.repeat(1_000_000) })
+    await node.close()
     const full = await runDaicho(['export', folder, '--out', join(disk, 'chain')])
     expect([full.code, full.stderr]).toEqual([1, expect.stringMatching(/no room left/)])
     expect(readdirSync(disk)).toEqual([])

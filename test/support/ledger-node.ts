@@ -154,3 +154,14 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     },
   }
 }
+
+/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
+export async function livedIn(): Promise<string> {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
+  await node.send('POST', '/api/fruit/fig', { ripe: true })
+  await node.close()
+  return folder
+}
