@@ -11,7 +11,7 @@ export function rawPublicKey(key: KeyObject): Uint8Array {
 }
 
 /** A node verifies many signatures of few keys; making a key takes as long as verifying with it. */
-const KEYS_KEPT = 64
+export const KEYS_KEPT = 64
 const keys = new Map<string, KeyObject>()
 
 /** The key of the raw 32 bytes. */
