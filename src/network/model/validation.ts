@@ -69,8 +69,9 @@ class InstanceChecker {
     path: string,
   ): TypeDeclaration | null {
     const at = pointer(path, '$class')
-    const type = named === undefined ? declared : this.#model.type(String(named))
-    if (type === null || typeof (named ?? '') !== 'string' || !isA(type, declared)) {
+    const name = named === undefined ? declared.qualifiedName : named
+    const type = typeof name === 'string' ? this.#model.type(name) : null
+    if (type === null || !isA(type, declared)) {
       const what = `${declared.qualifiedName} or a type that extends it`
       return this.#wrong(at, 'WRONG_CLASS', `$class must be ${what}`)
     }
