@@ -10,7 +10,8 @@ import { verifyFolder } from '../support/ledger-node.ts'
 const MODEL = `namespace org.test
 enum Colour { o RED }
 concept Part { o String name o Part inner optional }
-asset Thing identified by id { o String id o String text optional o Part part optional }
+asset Thing identified by id { o String id o String text optional o Part part optional
+  o String word regex=/^(a+)+$/ optional }
 event Said { o String text }
 transaction Run { o String code }
 @returns(Colour)
@@ -138,6 +139,13 @@ it('a condition that spoils its own answer denies', async () => {
     const { json } = await node.send('POST', '/api/Judged', { spoil })
     expect([json.error.statusCode, json.error.code]).toEqual([403, 'ACCESS_DENIED'])
   }
+})
+
+it('a text that a pattern of the model cannot be compared with in time is refused', async () => {
+  const { status, json } = await node.send('POST', '/api/Thing', { id: 'x', word: `${'a'.repeat(99)}!` })
+  expect([status, json.error.code, json.error.message]).toEqual([
+    ...[422, 'RESOURCE_INVALID', '/word: takes too long to be compared with /^(a+)+$/'],
+  ])
 })
 
 it('an object for the class of a resource is refused over HTTP, too', async () => {

@@ -216,6 +216,13 @@ const files = fc
   )
   .map((text) => Buffer.from(text, 'base64'))
 
+/** Texts that the fields of a form may have, by the type of their schema. */
+const SMALL: Any = {
+  integer: fc.constantFrom('1', '2', '10', '100'),
+  boolean: fc.constantFrom('true', 'false'),
+  string: fc.constantFrom('ff0000', '#00ff00'),
+}
+
 /** A multipart body with the parts of `schema`, which may be missing, twice or damaged. */
 function formOf(schema: Any): fc.Arbitrary<Buffer> {
   const parts = Object.entries<Any>(schema.properties ?? {}).map(([name, member]) => {
@@ -224,8 +231,11 @@ function formOf(schema: Any): fc.Arbitrary<Buffer> {
       { weight: 6, arbitrary: files },
       fc.tuple(files, mutation).map(([bytes, mutate]) => mutate(bytes)),
     )
-    const small = fc.constantFrom('1', '2', '10', '100', 'true', '#ff0000', 'nearest')
-    const text = fc.oneof(small, nastyQueryValue).map((value) => Buffer.from(value))
+    const small =
+      member.enum === undefined ? SMALL[member.type] : fc.constantFrom<string>(...member.enum)
+    const text = fc
+      .oneof({ weight: 20, arbitrary: small }, nastyQueryValue)
+      .map((value) => Buffer.from(value))
     const filename = fc.constantFrom(
       'a.png',
       '../../a.gif',
