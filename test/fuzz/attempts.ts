@@ -361,9 +361,7 @@ function endOf(
 
 function whole(list: readonly FuzzRequest[], host: string) {
   return {
-    pieces: list.map((one, at) =>
-      bytesOf(at === list.length - 1 ? withClose(one) : one, host),
-    ),
+    pieces: list.map((one, at) => bytesOf(at === list.length - 1 ? withClose(one) : one, host)),
     methods: list.map(({ method }) => method),
     sound: true,
   }

@@ -65,30 +65,83 @@ const thing = (part: string) =>
 
 const NOT_ASKED = 'the network cannot be asked for that'
 it.each([
-  ['an object for a type', `say('{"ask":"get","type":{"toString":1},"id":"a"}'); ${LOOK}`, NOT_ASKED],
-  ['an object for an id', `say('{"ask":"get","type":"org.test.Thing","id":{}}'); ${LOOK}`, NOT_ASKED],
+  [
+    'an object for a type',
+    `say('{"ask":"get","type":{"toString":1},"id":"a"}'); ${LOOK}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for an id',
+    `say('{"ask":"get","type":"org.test.Thing","id":{}}'); ${LOOK}`,
+    NOT_ASKED,
+  ],
   ['no id', `say('{"ask":"get","type":"org.test.Thing"}'); ${LOOK}`, NOT_ASKED],
-  ['objects for ids', `say('{"ask":"remove","type":"org.test.Thing","ids":[{"valueOf":1}]}'); ${WRITE}`, NOT_ASKED],
-  ['an object for a query', `say('{"ask":"query","name":{"toString":1}}'); await query("x")`, NOT_ASKED],
-  ['an object for a line of log', `say('{"ask":"log","level":"log","text":{"toString":1}}'); console.log(1)`, NOT_ASKED],
-  ['an object for a class', `say('{"ask":"add","resources":[{"$class":{"toString":1}}]}'); ${WRITE}`, NOT_ASKED],
-  ['an object for the class of a part', `say(${thing(`'{"$class":{"toString":1},"name":"x"}'`)}); ${WRITE}`,
-    '/part/$class: $class must be org.test.Part or a type that extends it'],
-  ['an object for the class of an event', `JSON.stringify = () => '{"events":[{"$class":{"toString":1}}]}'`, NOT_ASKED],
-  ['depths', `say('{"ask":"log","text":' + '['.repeat(200000) + ']'.repeat(200000) + '}'); console.log(1)`,
-    'nesting goes beyond 64 levels'],
-  ['a resource deeper than the ledger takes', `say(${thing(parts(62))}); ${WRITE}`, 'nesting goes beyond 64 levels'],
-  ['a deep end', `JSON.stringify = () => '{"events":' + '['.repeat(99) + ']'.repeat(99) + '}'`,
-    'nesting goes beyond 64 levels'],
-  ['half of an emoji', `${THINGS} ${NEW} x.text = "🍎".slice(0, 1); await r.add(x)`,
-    'a string holds half of a surrogate pair'],
-  ['half of an emoji in an event', `const e = getFactory().newEvent("org.test", "Said"); e.text = "🍎"[1]; emit(e)`,
-    'a string holds half of a surrogate pair'],
-  ['a prototype', `say('{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","__proto__":{}}]}'); ${WRITE}`,
-    'a member may not be named __proto__'],
-  ['more than anybody says', `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
-    'processors hand over 16777216 characters at a time at most'],
-  ['an error of odd members', `throw { name: { toString: 1 }, message: { toString: 1 } }`, ''],
+  [
+    'objects for ids',
+    `say('{"ask":"remove","type":"org.test.Thing","ids":[{"valueOf":1}]}'); ${WRITE}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a query',
+    `say('{"ask":"query","name":{"toString":1}}'); await query("x")`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a line of log',
+    `say('{"ask":"log","level":"log","text":{"toString":1}}'); console.log(1)`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a class',
+    `say('{"ask":"add","resources":[{"$class":{"toString":1}}]}'); ${WRITE}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for the class of a part',
+    `say(${thing(`'{"$class":{"toString":1},"name":"x"}'`)}); ${WRITE}`,
+    '/part/$class: $class must be org.test.Part or a type that extends it',
+  ],
+  [
+    'an object for the class of an event',
+    `JSON.stringify = () => '{"events":[{"$class":{"toString":1}}]}'`,
+    NOT_ASKED,
+  ],
+  [
+    'depths',
+    `say('{"ask":"log","text":' + '['.repeat(200000) + ']'.repeat(200000) + '}'); console.log(1)`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'a resource deeper than the ledger takes',
+    `say(${thing(parts(62))}); ${WRITE}`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'a deep end',
+    `JSON.stringify = () => '{"events":' + '['.repeat(99) + ']'.repeat(99) + '}'`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'half of an emoji',
+    `${THINGS} ${NEW} x.text = "🍎".slice(0, 1); await r.add(x)`,
+    'a string holds half of a surrogate pair',
+  ],
+  [
+    'half of an emoji in an event',
+    `const e = getFactory().newEvent("org.test", "Said"); e.text = "🍎"[1]; emit(e)`,
+    'a string holds half of a surrogate pair',
+  ],
+  [
+    'a prototype',
+    `say('{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","__proto__":{}}]}'); ${WRITE}`,
+    'a member may not be named __proto__',
+  ],
+  [
+    'more than anybody says',
+    `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
+    'processors hand over 16777216 characters at a time at most',
+  ],
+  ['an error of odd members', `throw { name: { toString: 1 }, message: { toString: 1 } }`, 'Error'],
   ['an error whose name is none', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
 ])('%s fails the transaction, and says why', async (_name, code, message) => {
   const { json } = await node.send('POST', '/api/Run', { code })
@@ -113,9 +166,10 @@ it('writes that are too much together are refused, also of one resource again an
     for (;;) await r.update(x)`
   const { json } = await node.send('POST', '/api/Run', { code })
   // Where the machine is slow, time is up before.
-  expect(['a transaction writes 67108864 characters at most', 'the transaction took too long: out of time']).toContain(
-    json.error.message,
-  )
+  expect([
+    'a transaction writes 67108864 characters at most',
+    'the transaction took too long: out of time',
+  ]).toContain(json.error.message)
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
@@ -135,20 +189,30 @@ it('what is not of the enum that a transaction returns is refused', async () => 
 
 it('a condition that spoils its own answer denies', async () => {
   expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
-  for (const spoil of ['JSON.stringify = () => "{"', 'JSON.stringify = () => "[1]"', 'JSON.stringify = () => 1']) {
+  for (const spoil of [
+    'Array.prototype.toJSON = () => undefined',
+    'Array.prototype.toJSON = () => [1]',
+    'Boolean.prototype.toJSON = () => "true"',
+  ]) {
     const { json } = await node.send('POST', '/api/Judged', { spoil })
     expect([json.error.statusCode, json.error.code]).toEqual([403, 'ACCESS_DENIED'])
   }
 })
 
 it('a text that a pattern of the model cannot be compared with in time is refused', async () => {
-  const { status, json } = await node.send('POST', '/api/Thing', { id: 'x', word: `${'a'.repeat(99)}!` })
+  const { status, json } = await node.send('POST', '/api/Thing', {
+    id: 'x',
+    word: `${'a'.repeat(99)}!`,
+  })
   expect([status, json.error.code, json.error.message]).toEqual([
     ...[422, 'RESOURCE_INVALID', '/word: takes too long to be compared with /^(a+)+$/'],
   ])
 })
 
 it('an object for the class of a resource is refused over HTTP, too', async () => {
-  const { status, json } = await node.send('POST', '/api/Thing', { $class: { toString: 1 }, id: 'x' })
+  const { status, json } = await node.send('POST', '/api/Thing', {
+    $class: { toString: 1 },
+    id: 'x',
+  })
   expect([status, json.error.code]).toEqual([422, 'RESOURCE_INVALID'])
 })

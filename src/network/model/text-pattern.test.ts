@@ -6,7 +6,11 @@ it('says what the regular expression says, of short texts and long ones, simple 
   const texts = ['', 'abab', 'ABab', 'éx', 'aa', 'abcd', 'a'.repeat(300), `${'ab'.repeat(200)}x`]
   for (const pattern of patterns) {
     for (const text of texts) {
-      expect([pattern, text, matchesPattern(pattern, text)]).toEqual([pattern, text, pattern.test(text)])
+      expect([pattern, text, matchesPattern(pattern, text)]).toEqual([
+        pattern,
+        text,
+        pattern.test(text),
+      ])
     }
   }
 })
