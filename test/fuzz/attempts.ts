@@ -21,7 +21,7 @@ export interface Attempt {
 }
 
 /** How often a connection is left open without an end of its request: one such takes a while. */
-const OPEN_ONE_IN = 2_000
+const OPEN_ONE_IN = 200
 
 const targets = fc.constantFrom(
   ...[
@@ -341,7 +341,12 @@ export function attemptsOf(
     })),
   )
   return fc
-    .tuple(shaped, fc.array(fc.nat(), { maxLength: 4 }), fc.nat(OPEN_ONE_IN), fc.nat(20))
+    .tuple(
+      shaped,
+      fc.array(fc.nat(), { maxLength: 4 }),
+      fc.noBias(fc.nat(OPEN_ONE_IN)),
+      fc.noBias(fc.nat(20)),
+    )
     .map(([attempt, cuts, open, reset]) => ({
       ...attempt,
       pieces: attempt.pieces.flatMap((piece) => cutAt(piece, cuts)),
