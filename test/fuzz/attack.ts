@@ -68,9 +68,14 @@ export async function attack(
 
 async function documentOf(name: ListenerName, url: string): Promise<unknown> {
   const { document, without } = PLANS[name]
-  const json = await (await fetch(url + document)).json()
+  const json = await jsonAt(url + document)
   for (const path of without) delete json.paths[path]
   return json
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what is expected of it is said where it is read
+async function jsonAt(address: string): Promise<any> {
+  return (await fetch(address)).json()
 }
 
 /** One attack, and what was noted of it. */
@@ -115,10 +120,10 @@ class Run {
     if (verified.code !== 0) this.note(seed, `verify: ${verified.stdout}${verified.stderr}`)
     const again = await serve('ledger', folder)
     const counts: number[] = []
-    const { serverid } = await (await fetch(`${again.url}/api/serverid`)).json()
+    const { serverid } = await jsonAt(`${again.url}/api/serverid`)
     for (;;) {
       const query = `serverid=${serverid}&offset=${counts.length}&limit=200`
-      const { ledgers } = await (await fetch(`${again.url}/api/ledgers?${query}`)).json()
+      const { ledgers } = await jsonAt(`${again.url}/api/ledgers?${query}`)
       if (ledgers.length === 0) break
       for (const { body } of ledgers) counts.push(body.length)
     }

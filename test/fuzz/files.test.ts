@@ -237,7 +237,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
       {
         name: 'a',
         admin: true,
-        passwordHash: `$argon2id$v=19$m=19456,t=2,p=1$${'c'.repeat(22)}$${'a'.repeat(43)}`,
+        passwordHash: `$argon2id$v=19$m=19456,t=2,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`,
       },
     ]),
     read: (bytes) => asFile(bytes, (file) => openUserBook({ file, folder: null, loopback: true })),

@@ -192,7 +192,7 @@ it('a condition that spoils its own answer denies', async () => {
   for (const spoil of [
     'Array.prototype.toJSON = () => undefined',
     'Array.prototype.toJSON = () => [1]',
-    'Boolean.prototype.toJSON = () => "true"',
+    'Array.prototype.toJSON = () => "[true]"',
   ]) {
     const { json } = await node.send('POST', '/api/Judged', { spoil })
     expect([json.error.statusCode, json.error.code]).toEqual([403, 'ACCESS_DENIED'])

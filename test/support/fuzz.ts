@@ -231,7 +231,7 @@ function formOf(schema: Any): fc.Arbitrary<Buffer> {
       { weight: 6, arbitrary: files },
       fc.tuple(files, mutation).map(([bytes, mutate]) => mutate(bytes)),
     )
-    const small =
+    const small: fc.Arbitrary<string> =
       member.enum === undefined ? SMALL[member.type] : fc.constantFrom<string>(...member.enum)
     const text = fc
       .oneof({ weight: 20, arbitrary: small }, nastyQueryValue)
@@ -249,9 +249,14 @@ function formOf(schema: Any): fc.Arbitrary<Buffer> {
       const head = `--b\r\nContent-Disposition: form-data; name="${name}"${named}\r\n\r\n`
       return Buffer.concat([Buffer.from(head), bytes, Buffer.from('\r\n')])
     })
-    return fc.array(part, { minLength: isFile ? 1 : 0, maxLength: isFile ? 2 : 1 })
+    const once = part.map((one) => [one])
+    return fc.oneof(
+      { weight: isFile ? 10 : 1, arbitrary: once },
+      { weight: isFile ? 0 : 3, arbitrary: fc.constant([]) },
+      fc.array(part, { maxLength: isFile ? 2 : 1 }),
+    )
   })
-  const end = fc.constantFrom('--b--\r\n', '--b--', '--b\r\n', '')
+  const end = fc.constantFrom('--b--\r\n', '--b--\r\n', '--b--', '--b\r\n', '')
   const whole = fc
     .tuple(fc.tuple(...parts), end)
     .map(([lists, last]) => Buffer.concat([...lists.flat(), Buffer.from(last)]))

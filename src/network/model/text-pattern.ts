@@ -6,7 +6,7 @@ const COMPARISON_MS = 100
 const SHORT_LENGTH = 256
 
 /** What the script below looks at; kept between comparisons, because making one takes a while. */
-const compared: { pattern: RegExp; text: string } = createContext({ pattern: /^$/, text: '' })
+const compared = createContext({})
 const COMPARISON = new Script('pattern.test(text)')
 
 /**
