@@ -129,12 +129,13 @@ function requestOf(
     .tuple(
       ...named('query').map(({ name, schema }) => {
         const right = known[name] ?? soundJsonOf(schema, known).map(String)
-        const value = fc.oneof({ weight: 3, arbitrary: right }, nastyQueryValue)
+        const value = fc.oneof({ weight: 8, arbitrary: right }, nastyQueryValue)
         return fc.option(
           fc.array(
             value.map((text) => `${name}=${encoded(text)}`),
             { minLength: 1, maxLength: 2 },
           ),
+          { freq: 1 },
         )
       }),
       fc.option(fc.tuple(anyText, nastyQueryValue).map((pair) => pair.map(encoded).join('='))),
