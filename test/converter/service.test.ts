@@ -121,6 +121,31 @@ describe('a crowd', () => {
   )
 })
 
+it('a client that leaves while it waits for its turn is nothing to log', async () => {
+  const lines: string[] = []
+  const limits = { ...TEST_LIMITS, seats: 1, queueMax: 1 }
+  const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
+  try {
+    // Its workbook begins to come and is not read: it keeps the seat.
+    const first = await postImage(busy.url, image, 'a.png', { width: 3_000, height: 3_000 })
+    const leaving = new AbortController()
+    const second = fetch(`${busy.url}/image`, {
+      ...{ method: 'POST', body: formOf(image, 'a.png'), signal: leaving.signal },
+    })
+    second.catch(() => {})
+    const statusOf = async () => (await postImage(busy.url, image, 'a.png')).status
+    // The queue has one place: when another is told so, the second one waits in it.
+    expect(await statusOf()).toBe(503)
+    leaving.abort()
+    await expect(second).rejects.toThrow('aborted')
+    await first.body?.cancel()
+    expect(await statusOf()).toBe(200)
+  } finally {
+    await busy.close()
+  }
+  expect(lines).toEqual([])
+})
+
 describe('whatever is sent', () => {
   it('is answered with a status below 500 and a boolean in it', async () => {
     const type = fc.constantFrom(
