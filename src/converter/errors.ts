@@ -11,6 +11,7 @@ export type ConverterErrorCode =
   | 'GRID_TOO_LARGE' // more cells, columns or rows than a sheet or we bear
   | 'FORMAT_NOT_ACCEPTED' // not an image, or one of a kind that is not decoded here
   | 'IMAGE_UNDECODABLE' // of an accepted kind, but damaged or cut short
+  | 'GIVEN_UP' // whoever asked for it has left: nobody is told, and it is nothing to log
   | 'BUSY' // every seat and every place in the queue is taken
 
 /** Thrown by the converter; the message names the values and what would be accepted. */
@@ -29,6 +30,7 @@ export const statusOf: Record<ConverterErrorCode, number> = {
   GRID_TOO_LARGE: 413,
   FORMAT_NOT_ACCEPTED: 415,
   IMAGE_UNDECODABLE: 422,
+  GIVEN_UP: 408,
   BUSY: 503,
 }
 

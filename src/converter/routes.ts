@@ -109,8 +109,9 @@ function doorkeeper() {
 /** Aborts when the reply is sent or nobody is left to send it to. */
 function untilGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
-  if (reply.raw.destroyed) gone.abort()
-  reply.raw.once('close', () => gone.abort())
+  const leave = () => gone.abort(new ConverterError('GIVEN_UP', 'nobody waits for the image'))
+  if (reply.raw.destroyed) leave()
+  reply.raw.once('close', leave)
   return gone.signal
 }
 

@@ -71,7 +71,7 @@ describe('conversion workers', () => {
     product.destroy()
     const late = new AbortController()
     const { product: other } = await workers.start(job(LARGE), late.signal)
-    late.abort()
+    late.abort(new Error('given up'))
     await expect(buffer(other)).rejects.toThrow('given up')
     await buffer((await workers.start(job(), forever())).product)
   })

@@ -100,7 +100,7 @@ export class ConversionWorkers {
    * Starts `job` as soon as there is a seat, and resolves when its image is decoded.
    *
    * `onRows` is told how many rows are done. Errors: ConverterError; the reason of `signal` when it
-   * aborts before; Error when the worker itself fails.
+   * aborts; Error when the worker itself fails.
    */
   async start(job: Job, signal: AbortSignal, onRows?: (rows: number) => void): Promise<Conversion> {
     await this.#seats.take(signal)
@@ -116,7 +116,7 @@ export class ConversionWorkers {
       .then(() => this.#leave(worker, product.reusable))
       .finally(() => this.#running.delete(product))
     this.#running.set(product, left)
-    const giveUp = () => product.destroy(new Error('the conversion was given up'))
+    const giveUp = () => product.destroy(signal.reason)
     signal.addEventListener('abort', giveUp, { once: true })
     product.once('close', () => signal.removeEventListener('abort', giveUp))
     return { plan: await product.begin(job), product }

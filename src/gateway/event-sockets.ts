@@ -56,6 +56,10 @@ export class EventSockets {
 
   constructor(deps: EventSocketsDeps) {
     this.#deps = deps
+    // Thrown inside of `handleUpgrade`; by itself it answers in a form of its own.
+    this.#server.on('wsClientError', ({ message }) => {
+      throw new HttpRefusal(400, 'HANDSHAKE_INVALID', message)
+    })
     this.#stopPings = deps.everyHalfMinute(() => {
       for (const { sockets } of this.#audiences.values()) {
         for (const socket of sockets) socket.ping()

@@ -72,13 +72,21 @@ const NO_TUNNEL: Refusal = {
   message: 'this is not a proxy',
 }
 
-/** Answers a connection that has no reply object with `refusal`, and closes it. */
-export function refuseSocket(component: HttpComponent, socket: Duplex, refusal: Refusal): void {
+/**
+ * Answers a connection that has no reply object with `refusal`, and closes it; `lines` are more of its
+ * head, each with its line end.
+ */
+export function refuseSocket(
+  component: HttpComponent,
+  socket: Duplex,
+  refusal: Refusal,
+  lines = '',
+): void {
   const { contentType, body } = component.refusalReply(refusal)
   const { status } = refusal
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${contentType}\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n${lines}\r\n${body}`,
   )
   // Closing with bytes unread resets the connection, and the client may never see the reply.
   const linger = setTimeout(() => socket.destroy(), LINGER_MS)

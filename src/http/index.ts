@@ -13,4 +13,4 @@ export { type PageFile, pageFile, readPageFiles, SECURED, servePageFiles } from 
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { takeStrictJson } from './strict-json-body.ts'
 export { swaggerFiles, swaggerPage } from './swagger-page.ts'
-export { FailureThrottle, type ThrottleLimits } from './throttle.ts'
+export { addressOf, FailureThrottle, type ThrottleLimits } from './throttle.ts'

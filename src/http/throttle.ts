@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 
 /** How many failures are borne in which time. */
@@ -8,6 +9,16 @@ export interface ThrottleLimits {
   readonly windowMs: number
   /** Keys remembered at most; the oldest window goes first. */
   readonly keysMax: number
+}
+
+/**
+ * Where `request` comes from; all whose connection is gone count as one, since nobody knows any more.
+ * They get no answer, but what they asked for may still be under way.
+ */
+export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
+  // Fastify's type does not say that there may be none.
+  const address: string | undefined = ip
+  return address ?? ''
 }
 
 /** Counts failures by key (an address, an address and a name) in fixed windows, within a bound. */

@@ -6,6 +6,9 @@ import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf } from './refusal.ts'
 import { formHeadersOf, hostsRefusal } from './request-form.ts'
 
+/** RFC 6455, section 4.2.2: who asks for another version is told which one there is. */
+const VERSION = 'Sec-WebSocket-Version: 13\r\n'
+
 /**
  * Hands requests for another protocol to `component`, if it takes them: such requests reach no route
  * and none of its hooks, so the guards stand here once more.
@@ -26,12 +29,12 @@ export function answerUpgrades(
         ? crossOriginRefusal(request.url ?? '', headers, publicHosts)
         : null)
     if (refusal !== null) {
-      refuseSocket(component, socket, refusal)
+      refuseSocket(component, socket, refusal, VERSION)
       return
     }
     upgrade.call(component, request, socket, head).catch((error: unknown) => {
-      if (socket.writable) refuseSocket(component, socket, refusalOf(component, error))
-      else socket.destroy()
+      if (!socket.writable) socket.destroy()
+      else refuseSocket(component, socket, refusalOf(component, error), VERSION)
     })
   })
 }

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 import {
+  addressOf,
   type Credentials,
   equalCredentials,
   FailureThrottle,
@@ -18,17 +19,18 @@ export type KeeperCheck = (request: FastifyRequest, reply: FastifyReply) => void
 export function keeperCheck(credentials: Credentials, clock: Clock): KeeperCheck {
   const throttle = new FailureThrottle(clock, FAILURES)
   return (request, reply) => {
-    const wait = throttle.waitMs(request.ip)
+    const address = addressOf(request)
+    const wait = throttle.waitMs(address)
     if (wait > 0) {
       reply.header('retry-after', Math.ceil(wait / 1000))
       throw new HttpRefusal(429, 'TOO_MANY_FAILURES', 'too many wrong passwords; try again later')
     }
     const given = parseBasic(request.headers.authorization)
     if (given === null || !equalCredentials(given, credentials)) {
-      if (given !== null) throttle.fail(request.ip)
+      if (given !== null) throttle.fail(address)
       reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
       throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a name and a password are needed')
     }
-    throttle.clear(request.ip)
+    throttle.clear(address)
   }
 }

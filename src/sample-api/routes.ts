@@ -2,7 +2,7 @@ import formbody from '@fastify/formbody'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../base/strict-json.ts'
-import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import { addressOf, type HttpApp, HttpRefusal } from '../http/index.ts'
 import { Failure, LoginBody, LoginReply, TokenQuery, UsersReply, WelcomeReply } from './schemas.ts'
 import type { SampleService } from './service.ts'
 
@@ -95,7 +95,8 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
     },
     async (request, reply) => {
       const body: unknown = request.body
-      const login = await service.login(field(body, 'name'), field(body, 'password'), request.ip)
+      const [name, password] = [field(body, 'name'), field(body, 'password')]
+      const login = await service.login(name, password, addressOf(request))
       reply.header('cache-control', 'no-store')
       switch (login.outcome) {
         case 'issued': {

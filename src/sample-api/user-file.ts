@@ -57,11 +57,15 @@ export async function readUsersFile(path: string): Promise<Users> {
     try {
       users = addUser(users, await declaredUser(entry))
     } catch (error) {
-      fail(`has a mistake in user ${index + 1}: ${error instanceof Error ? error.message : ''}`)
+      const why = error instanceof Error ? error.message.slice(0, REASON_LENGTH_MAX) : ''
+      fail(`has a mistake in user ${index + 1}: ${why}`)
     }
   }
   return users
 }
+
+/** Characters of a reason that are shown: it names members, which may be of any length. */
+const REASON_LENGTH_MAX = 300
 
 const MEMBERS = new Set(['name', 'password', 'passwordHash', 'admin'])
 

@@ -121,6 +121,36 @@ describe('a crowd', () => {
   )
 })
 
+it('a client that leaves while it waits for its turn is nothing to log', async () => {
+  const lines: string[] = []
+  const limits = { ...TEST_LIMITS, seats: 1, queueMax: 1 }
+  const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
+  try {
+    // Its workbook begins to come and is not read: it keeps the seat.
+    const first = await postImage(busy.url, image, 'a.png', { width: 3_000, height: 3_000 })
+    const leaving = new AbortController()
+    const post = () =>
+      fetch(`${busy.url}/image`, {
+        ...{ method: 'POST', body: formOf(image, 'a.png'), signal: leaving.signal },
+      })
+    // The queue has one place: when one of two is told so, the other one waits in it.
+    const two = [post(), post()]
+    const told = await Promise.race(two)
+    expect([told.status, await told.json()]).toEqual([
+      503,
+      expect.objectContaining({ code: 'BUSY' }),
+    ])
+    leaving.abort()
+    const ends = (await Promise.allSettled(two)).map(({ status }) => status)
+    expect(ends.toSorted()).toEqual(['fulfilled', 'rejected'])
+    await first.body?.cancel()
+    expect((await postImage(busy.url, image, 'a.png')).status).toBe(200)
+  } finally {
+    await busy.close()
+  }
+  expect(lines).toEqual([])
+})
+
 describe('whatever is sent', () => {
   it('is answered with a status below 500 and a boolean in it', async () => {
     const type = fc.constantFrom(

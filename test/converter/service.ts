@@ -12,14 +12,17 @@ export type Fields = Readonly<Record<string, string | number | boolean>>
 /** Workers with the usual priority: tests are to end soon, also on a busy machine. */
 export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
 
-/** A converter on a free port of this machine. */
-export async function startConverter(deps: Partial<ConverterDependencies> = {}): Promise<Listener> {
+/** A converter on a free port of this machine; `log` takes what is worse than a warning. */
+export async function startConverter(
+  deps: Partial<ConverterDependencies> = {},
+  log: (line: string) => void = () => {},
+): Promise<Listener> {
   return startListener(
     converterComponent({ version: '0.0.0', workerLimits: TEST_LIMITS, ...deps }),
     {
       host: '127.0.0.1',
       port: 0,
-      logger: pino({ level: 'silent' }),
+      logger: pino({ level: 'error' }, { write: log }),
       publicHosts: new Set(),
     },
   )

@@ -2,6 +2,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import { type GatewayNode, type GatewayOptions, gateway, networkOf } from '../support/gateway.ts'
+import { exchange } from '../support/raw-socket.ts'
 
 const MODEL = `namespace org.test
 asset Thing identified by id { o String id }
@@ -157,6 +158,37 @@ it.each([
   const open = await node.send('GET', '/status')
   expect(open.status).toBe(200)
 })
+
+it.each([
+  [
+    'POST',
+    'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+    'Invalid HTTP method',
+  ],
+  [
+    'GET',
+    'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x',
+    'Missing or invalid Sec-WebSocket-Key header',
+  ],
+  [
+    'GET',
+    'Sec-WebSocket-Version: 7\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+    'Missing or invalid Sec-WebSocket-Version header',
+  ],
+])(
+  'refuses a %s that begins a WebSocket with %j, in the form of every refusal',
+  async (method, lines, message) => {
+    const node = await started()
+    const head = `${method} / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket`
+    const { replies, closed } = await exchange(node.url, [`${head}\r\n${lines}\r\n\r\n`])
+    expect([replies.length, replies[0]?.status, closed]).toEqual([1, 400, true])
+    expect(replies[0]?.headers.get('sec-websocket-version')).toBe('13')
+    expect(JSON.parse(replies[0]?.body ?? '').error).toMatchObject({
+      code: 'HANDSHAKE_INVALID',
+      message,
+    })
+  },
+)
 
 it('asks every 30 seconds whether a client is there, and lets go of those that are not', async () => {
   let tick = () => {}

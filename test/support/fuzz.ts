@@ -88,15 +88,19 @@ function objectOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.
   return fc.tuple(own, extra).map(([first, second]) => ({ ...(first as object), ...second }))
 }
 
+/** What else stands beside the operations of a path is no operation. */
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'patch'])
+
 /** Requests for every operation of an OpenAPI document; names in `known` are drawn from there. */
 export function requestsOf(
   document: Any,
   known: Record<string, fc.Arbitrary<string>>,
 ): fc.Arbitrary<FuzzRequest> {
+  const base: string = document.servers?.[0]?.url.replace(/\/$/, '') ?? ''
   const operations = Object.entries<Any>(document.paths).flatMap(([path, methods]) =>
-    Object.entries<Any>(methods).map(([method, operation]) =>
-      requestOf(method.toUpperCase(), path, operation, known),
-    ),
+    Object.entries<Any>(methods)
+      .filter(([method]) => METHODS.has(method))
+      .map(([method, operation]) => requestOf(method.toUpperCase(), base + path, operation, known)),
   )
   return fc.oneof(...operations)
 }
@@ -125,12 +129,13 @@ function requestOf(
     .tuple(
       ...named('query').map(({ name, schema }) => {
         const right = known[name] ?? soundJsonOf(schema, known).map(String)
-        const value = fc.oneof({ weight: 3, arbitrary: right }, nastyQueryValue)
+        const value = fc.oneof({ weight: 8, arbitrary: right }, nastyQueryValue)
         return fc.option(
           fc.array(
             value.map((text) => `${name}=${encoded(text)}`),
             { minLength: 1, maxLength: 2 },
           ),
+          { freq: 1 },
         )
       }),
       fc.option(fc.tuple(anyText, nastyQueryValue).map((pair) => pair.map(encoded).join('='))),
@@ -142,14 +147,16 @@ function requestOf(
         .join('&'),
     )
   const content = operation.requestBody?.content
+  const form = content?.['multipart/form-data']?.schema
   const schema = (content?.['application/json'] ?? content?.['*/*'])?.schema
+  const body = schema === undefined ? fc.constant(null) : bodyOf(schema, known)
   return fc
     .record({
       path,
       query,
-      body: schema === undefined ? fc.constant(null) : bodyOf(schema, known),
+      body: form === undefined ? body : formOf(form),
       type: fc.oneof(
-        { weight: 12, arbitrary: fc.constant('application/json') },
+        { weight: 12, arbitrary: fc.constant(form === undefined ? 'application/json' : FORM) },
         fc.constantFrom(
           'application/merge-patch+json',
           'text/plain',
@@ -191,6 +198,71 @@ function bodyOf(schema: Any, known: Record<string, fc.Arbitrary<string>>): fc.Ar
     special.map((text) => Buffer.from(text)),
     fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
   )
+}
+
+const FORM = 'multipart/form-data; boundary=b'
+
+/** Files that a form may bring, sound ones of few dots in every format, and what is none. */
+const files = fc
+  .constantFrom(
+    'R0lGODdhAQABAIAAAP8AAAAA/ywAAAAAAQABAAACAkQBADs=',
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
+    'Qk06AAAAAAAAADYAAAAoAAAAAQAAAAEAAAABABgAAAAAAAQAAAATCwAAEwsAAAAAAAAAAAAAAAD/AA==',
+    '/9j/2wBDAP//////////////////////////////////////////////////////////////////////////////////////2wBDAf//////////////////////////////////////////////////////////////////////////////////////wAARCAACAAIDASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAL/xAAXEAEBAQEAAAAAAAAAAAAAAAAAATFx/8QAFQEBAQAAAAAAAAAAAAAAAAAAAAL/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIRAxEAPwCLt6Aof//Z',
+    'UklGRjIAAABXRUJQVlA4TCUAAAAvAUAAAB8gJCCI/g92Q0iQkP3/VyEBQfR/sPkPfHJUcIGGiP6HAA==',
+    'SUkqABwAAAB4nPvPwMDI8J/hPwMnFycAGDUDGxAAAAEDAAEAAAACAAAAAQEDAAEAAAACAAAAAgEDAAMAAADyAAAAAwEDAAEAAAAIAAAABgEDAAEAAAACAAAAEQEEAAEAAAAIAAAAEgEDAAEAAAABAAAAFQEDAAEAAAADAAAAFgEDAAEAAAAAAQAAFwEEAAEAAAAUAAAAGgEFAAEAAADiAAAAGwEFAAEAAADqAAAAHAEDAAEAAAABAAAAKAEDAAEAAAACAAAAPQEDAAEAAAACAAAAUwEDAAMAAAD4AAAAAAAAADMzywAAAAgAMzPLAAAACAAIAAgACAABAAEAAQA=',
+    'AAAAHGZ0eXBhdmlmAAAAAG1pZjFhdmlmbWlhZgAAANZtZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAAAERAAAEAAQAAAAAA+gABAAAAAAAAACUAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABhdjAxAAAAAA5waXRtAAAAAAABAAAAVmlwcnAAAAA4aXBjbwAAAAxhdjFDgSACAAAAABRpc3BlAAAAAAAAAAIAAAACAAAAEHBpeGkAAAAAAwgICAAAABZpcG1hAAAAAAAAAAEAAQOBAgMAAAAtbWRhdBIACgc4ADaQENBpMhgf8mKE7///8WfgAJA2ILZsc8f2rUJ8Xxg=',
+    'PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSI5IiBoZWlnaHQ9IjkiLz4=',
+    '',
+  )
+  .map((text) => Buffer.from(text, 'base64'))
+
+/** Texts that the fields of a form may have, by the type of their schema. */
+const SMALL: Any = {
+  integer: fc.constantFrom('1', '2', '10', '100'),
+  boolean: fc.constantFrom('true', 'false'),
+  string: fc.constantFrom('ff0000', '#00ff00'),
+}
+
+/** A multipart body with the parts of `schema`, which may be missing, twice or damaged. */
+function formOf(schema: Any): fc.Arbitrary<Buffer> {
+  const parts = Object.entries<Any>(schema.properties ?? {}).map(([name, member]) => {
+    const isFile = member.format === 'binary'
+    const file = fc.oneof(
+      { weight: 6, arbitrary: files },
+      fc.tuple(files, mutation).map(([bytes, mutate]) => mutate(bytes)),
+    )
+    const small: fc.Arbitrary<string> =
+      member.enum === undefined ? SMALL[member.type] : fc.constantFrom<string>(...member.enum)
+    const text = fc
+      .oneof({ weight: 20, arbitrary: small }, nastyQueryValue)
+      .map((value) => Buffer.from(value))
+    const filename = fc.constantFrom(
+      'a.png',
+      '../../a.gif',
+      'x'.repeat(300),
+      '\u0000',
+      '台.bmp',
+      '',
+    )
+    const part = fc.tuple(isFile ? file : text, filename).map(([bytes, given]) => {
+      const named = isFile ? `; filename="${given}"` : ''
+      const head = `--b\r\nContent-Disposition: form-data; name="${name}"${named}\r\n\r\n`
+      return Buffer.concat([Buffer.from(head), bytes, Buffer.from('\r\n')])
+    })
+    const once = part.map((one) => [one])
+    return fc.oneof(
+      { weight: isFile ? 10 : 1, arbitrary: once },
+      { weight: isFile ? 0 : 3, arbitrary: fc.constant([]) },
+      fc.array(part, { maxLength: isFile ? 2 : 1 }),
+    )
+  })
+  const end = fc.constantFrom('--b--\r\n', '--b--\r\n', '--b--', '--b\r\n', '')
+  const whole = fc
+    .tuple(fc.tuple(...parts), end)
+    .map(([lists, last]) => Buffer.concat([...lists.flat(), Buffer.from(last)]))
+  const damaged = fc.tuple(whole, mutation).map(([bytes, mutate]) => mutate(bytes))
+  return fc.oneof({ weight: 4, arbitrary: whole }, damaged)
 }
 
 /** A small damage to some bytes. */

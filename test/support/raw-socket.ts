@@ -25,6 +25,8 @@ export interface RawOptions {
   readonly halfClose?: boolean
   /** Methods of the requests, to know which replies have no body. */
   readonly methods?: readonly string[]
+  /** How long the server may take to answer or close, milliseconds; else 20 s. */
+  readonly hangMs?: number
 }
 
 /** No exchange may last longer; a hang is a defect and is told as one. */
@@ -52,7 +54,7 @@ export function exchange(
     const hang = setTimeout(() => {
       socket.destroy()
       reject(new Error(`no answer to ${JSON.stringify(pieces).slice(0, 500)}`))
-    }, HANG_MS)
+    }, options.hangMs ?? HANG_MS)
     socket.on('data', (bytes) => {
       received = Buffer.concat([received, bytes])
       if (options.replies === undefined) return

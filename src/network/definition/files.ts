@@ -13,6 +13,8 @@ export interface NetworkSource {
 export const NETWORK_BYTES_MAX = 10 * 1024 * 1024
 /** Files of a network. */
 export const NETWORK_FILES_MAX = 500
+/** Characters of a message: the paths of an archive may be of any length. */
+const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
 
@@ -57,5 +59,5 @@ export class FileSet {
 
 /** A refusal of files as a whole. */
 export function unreadable(message: string, cause?: unknown): NetworkError {
-  return new NetworkError('NETWORK_UNREADABLE', message, { cause })
+  return new NetworkError('NETWORK_UNREADABLE', message.slice(0, MESSAGE_LENGTH_MAX), { cause })
 }

@@ -15,6 +15,8 @@ export function scriptErrorOf(text: string): ScriptError | null {
     new Script(text, { filename: NAME })
     return null
   } catch (error) {
+    // Brackets in brackets take all of the stack.
+    if (error instanceof RangeError) return { message: 'it nests too deeply', line: 1, column: 1 }
     if (!(error instanceof SyntaxError)) throw error
     // V8 tells the place only here: “script:<line>”, the line itself, and carets under the fault.
     const [place = '', , carets = ''] = error.stack?.split('\n') ?? []

@@ -17,6 +17,8 @@ export interface Finding {
 
 /** Findings that one report holds at most. */
 const FINDINGS_MAX = 1_000
+/** Characters of one message: names that it holds may be of any length. */
+const MESSAGE_LENGTH_MAX = 1_000
 
 /** Collects what is found while a network is read: everything, not only the first. */
 export class Findings {
@@ -50,7 +52,8 @@ export class Findings {
   }
 
   #add(finding: Finding): void {
-    if (this.#list.length < FINDINGS_MAX) this.#list.push(finding)
+    if (this.#list.length >= FINDINGS_MAX) return
+    this.#list.push({ ...finding, message: finding.message.slice(0, MESSAGE_LENGTH_MAX) })
   }
 }
 

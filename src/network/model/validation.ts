@@ -5,6 +5,7 @@ import { isA, type Model, type Property, type TypeDeclaration, typeText } from '
 import { PROBLEMS_MAX, type Problem, type ProblemCode, pointer } from './problem.ts'
 import { inRange } from './property-meta.ts'
 import { relationshipText, targetOf } from './relationship.ts'
+import { matchesPattern } from './text-pattern.ts'
 
 /** How strictly instances are judged. */
 export interface Strictness {
@@ -69,8 +70,9 @@ class InstanceChecker {
     path: string,
   ): TypeDeclaration | null {
     const at = pointer(path, '$class')
-    const type = named === undefined ? declared : this.#model.type(String(named))
-    if (type === null || typeof (named ?? '') !== 'string' || !isA(type, declared)) {
+    const name = named === undefined ? declared.qualifiedName : named
+    const type = typeof name === 'string' ? this.#model.type(name) : null
+    if (type === null || !isA(type, declared)) {
       const what = `${declared.qualifiedName} or a type that extends it`
       return this.#wrong(at, 'WRONG_CLASS', `$class must be ${what}`)
     }
@@ -133,8 +135,7 @@ class InstanceChecker {
         return typeof value === 'boolean' ? value : this.#wrongType(path, property)
       case 'String':
         if (typeof value !== 'string') return this.#wrongType(path, property)
-        if (property.regex === null || property.regex.test(value)) return value
-        return this.#wrong(path, 'PATTERN_MISMATCH', `must match ${property.regex}`)
+        return this.#text(value, property, path)
       case 'DateTime': {
         if (typeof value !== 'string') return this.#wrongType(path, property)
         const instant = instantOf(value)
@@ -144,6 +145,13 @@ class InstanceChecker {
         if (typeof value !== 'number') return this.#wrongType(path, property)
         return this.#number(value, primitive, property, path)
     }
+  }
+
+  #text(value: string, { regex }: Property, path: string): Json {
+    const matches = regex === null || matchesPattern(regex, value)
+    if (matches === true) return value
+    const message = matches === null ? 'takes too long to be compared with' : 'must match'
+    return this.#wrong(path, 'PATTERN_MISMATCH', `${message} ${regex}`)
   }
 
   #number(value: number, primitive: Primitive, { range }: Property, path: string): Json {

@@ -1,7 +1,7 @@
 import { NetworkError } from '../errors.ts'
 import type { ConditionAnswerer } from '../runtime/script-runner.ts'
 import type { ResourceReader } from './database.ts'
-import { objectIn } from './item.ts'
+import { spoken, wordIn } from './spoken.ts'
 
 /**
  * Answers conditions of access rules, which follow relationships and do nothing else. They read
@@ -9,10 +9,10 @@ import { objectIn } from './item.ts'
  */
 export function conditionAnswerer(database: ResourceReader): ConditionAnswerer {
   return async (request) => {
-    const { ask, type, id } = objectIn(request)
+    const { ask, type, id } = spoken(request)
     if (ask !== 'get') {
       throw new NetworkError('ACCESS_DENIED', 'a condition reads what relationships lead to')
     }
-    return (await database.read({ type: String(type), id: String(id) }))?.text ?? 'null'
+    return (await database.read({ type: wordIn(type), id: wordIn(id) }))?.text ?? 'null'
   }
 }

@@ -2,6 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import { checkInstance } from '../model/validation.ts'
 import { invalid, type Judge } from './instances.ts'
+import { wordIn } from './spoken.ts'
 import type { TransactionRecord } from './transaction-record.ts'
 
 /** Events that one transaction may emit. */
@@ -31,7 +32,7 @@ function checkedEvent(
   { target, timestamp }: TransactionRecord,
   { model, strictness }: Judge,
 ): JsonObject {
-  const name = isJsonObject(event) ? String(event.$class) : ''
+  const name = isJsonObject(event) ? wordIn(event.$class) : ''
   const type = model.type(name)
   if (!isJsonObject(event) || type?.kind !== 'event') {
     throw new NetworkError('TRANSACTION_FAILED', `there is no event ${name.slice(0, 100)}`)

@@ -8,9 +8,12 @@ export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
 }
 
+/** Characters of an id that a message shows: no resource has a longer one. */
+const ID_SHOWN = 256
+
 /** A refusal because nothing is there, or nothing that the caller may know of. */
 export function missing(type: TypeDeclaration, id: string): NetworkError {
-  const message = `Object with ID '${id}' in collection with ID '${collectionOf(type)}' does not exist`
+  const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${collectionOf(type)}' does not exist`
   return new NetworkError('RESOURCE_NOT_FOUND', message)
 }
 

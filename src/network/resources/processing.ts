@@ -13,7 +13,8 @@ import { checkedEvents } from './events.ts'
 import { invalid } from './instances.ts'
 import { Overlay } from './overlay.ts'
 import { missingReferences } from './references.ts'
-import { spoken, TransactionSession } from './session.ts'
+import { TransactionSession } from './session.ts'
+import { spoken } from './spoken.ts'
 import type { TransactionRecord } from './transaction-record.ts'
 
 /** What processors work with. */

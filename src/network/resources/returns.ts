@@ -52,7 +52,10 @@ function element(
 ): Json {
   const { type } = declared
   if (type === null || type.kind === 'enum') {
-    const fits = type === null ? isPrimitive(value, declared.name) : type.values.has(String(value))
+    const fits =
+      type === null
+        ? isPrimitive(value, declared.name)
+        : typeof value === 'string' && type.values.has(value)
     if (fits) return value
     throw wrong(transaction, declared)
   }

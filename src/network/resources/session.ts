@@ -18,10 +18,13 @@ import { collectionOf, missing, taken } from './messages.ts'
 import type { Overlay } from './overlay.ts'
 import { selectedResources } from './query.ts'
 import { Resolver } from './resolve.ts'
+import { isWord, spoken, unknownQuestion, wordIn } from './spoken.ts'
 import type { TransactionRecord } from './transaction-record.ts'
 
 /** Changes that one transaction may make. */
 const CHANGES_MAX = 2_000
+/** Characters of all that one transaction writes. */
+const WRITTEN_LENGTH_MAX = 64 * 1024 * 1024
 /** Lines that one transaction may log, and characters of each. */
 const LOGS_MAX = 100
 const LOG_LENGTH_MAX = 4_096
@@ -51,6 +54,7 @@ export class TransactionSession {
   /** While processors wait for an answer. */
   #evaluate: Evaluate | null = null
   #misled = false
+  #writtenLength = 0
   #denied: NetworkError | null = null
   #defect: unknown = null
 
@@ -123,11 +127,21 @@ export class TransactionSession {
 
   async #write(told: readonly string[], isAsked: boolean): Promise<void> {
     try {
-      for (const write of told) await this.#writeOne(spoken(write))
+      for (const write of told) {
+        this.#count(write.length)
+        await this.#writeOne(spoken(write))
+      }
     } catch (error) {
       this.#misled ||= !isAsked
       throw error
     }
+  }
+
+  #count(length: number): void {
+    this.#writtenLength += length
+    if (this.#writtenLength <= WRITTEN_LENGTH_MAX) return
+    const message = `a transaction writes ${WRITTEN_LENGTH_MAX} characters at most`
+    throw new NetworkError('TRANSACTION_FAILED', message)
   }
 
   async #writeOne(asked: JsonObject): Promise<void> {
@@ -137,7 +151,7 @@ export class TransactionSession {
       case 'update':
         return this.#each(asked.resources, (value) => this.#update(value))
       case 'remove':
-        return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: String(id) }))
+        return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: wordIn(id) }))
       default:
         throw unknownQuestion()
     }
@@ -191,7 +205,7 @@ export class TransactionSession {
 
   async #list(asked: JsonObject): Promise<string[]> {
     const { database, guard } = this.#source
-    const type = this.#typeOf(String(asked.type))
+    const type = this.#typeOf(wordIn(asked.type))
     if (guard.readsAll(type.qualifiedName) === false) return []
     const found: string[] = []
     let length = 0
@@ -229,12 +243,12 @@ export class TransactionSession {
     const query =
       typeof text === 'string'
         ? writtenQuery(text, model)
-        : this.#parts.queries.get(String(name ?? ''))
+        : this.#parts.queries.get(wordIn(name ?? ''))
     if (query === undefined) {
-      throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${String(name)}`)
+      throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${wordIn(name).slice(0, 100)}`)
     }
     const given = isJsonObject(parameters) ? Object.entries(parameters) : []
-    const texts = given.map(([key, value]) => [key, isJsonObject(value) ? '' : String(value)])
+    const texts = given.map(([key, value]) => [key, isWord(value) ? String(value) : ''])
     return selectedResources(this.#source, query, Object.fromEntries(texts))
   }
 
@@ -280,7 +294,7 @@ export class TransactionSession {
   }
 
   #judged(value: Json) {
-    const name = isJsonObject(value) ? String(value.$class) : ''
+    const name = isJsonObject(value) ? wordIn(value.$class) : ''
     const type = this.#writable(name)
     const { target, value: resource } = resourceOf(value, type, this.#parts.instances)
     return { type, target, resource }
@@ -304,25 +318,12 @@ export class TransactionSession {
 
   #log({ level, text }: JsonObject): string {
     if (this.logged.length < LOGS_MAX) {
-      this.logged.push({ level: String(level), text: String(text).slice(0, LOG_LENGTH_MAX) })
+      this.logged.push({ level: wordIn(level), text: wordIn(text).slice(0, LOG_LENGTH_MAX) })
     }
     return 'null'
   }
 }
 
-/** What a guest says, which need not even be JSON. Errors: TRANSACTION_FAILED. */
-export function spoken(text: string): JsonObject {
-  try {
-    return objectIn(text)
-  } catch {
-    throw unknownQuestion()
-  }
-}
-
-function unknownQuestion(): NetworkError {
-  return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
-}
-
 function targetIn({ type, id }: JsonObject): Target {
-  return { type: String(type), id: String(id) }
+  return { type: wordIn(type), id: wordIn(id) }
 }

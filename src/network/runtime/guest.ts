@@ -26,6 +26,8 @@ const FIRST_PAGES = 256
 const STACK_BYTES = 512 * 1024
 /** The memory is looked through in pieces of this size. */
 const PIECE_BYTES = 4_096
+/** Characters that are told of what a guest throws. */
+const MESSAGE_LENGTH_MAX = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
 /** What is copied of a run of zeros although it is taken for the stack. */
 const MARGIN_BYTES = 65_536
@@ -83,7 +85,7 @@ export class Guest {
   readonly #runtime: QuickJSRuntime
   readonly #booted: readonly UsedPart[]
   readonly #clock: () => number
-  readonly #limit: { untilMs: number }
+  readonly #limit: Limit
   readonly #bootedBytes: number
   readonly #entry: QuickJSHandle
   #lost = false
@@ -94,7 +96,7 @@ export class Guest {
     runtime: QuickJSRuntime,
     entry: QuickJSHandle,
     clock: () => number,
-    limit: { untilMs: number },
+    limit: Limit,
   ) {
     this.#memory = memory
     this.#entry = entry
@@ -116,9 +118,12 @@ export class Guest {
     )
     const runtime = engine.newRuntime()
     runtime.setMaxStackSize(STACK_BYTES)
-    const limit = { untilMs: nowMs() + bootMs }
+    const limit = { untilMs: nowMs() + bootMs, isReached: false }
     // Set before the copy is made, because the engine notes in its memory that there is one.
-    runtime.setInterruptHandler(() => nowMs() > limit.untilMs)
+    runtime.setInterruptHandler(() => {
+      limit.isReached ||= nowMs() > limit.untilMs
+      return limit.isReached
+    })
     const context = runtime.newContext()
     for (const [name, answer] of Object.entries(functions)) {
       const called = context.newFunction(name, (request) =>
@@ -148,9 +153,11 @@ export class Guest {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
     const memory = new Uint8Array(this.#memory.buffer)
     for (const { from, bytes } of this.#booted) memory.set(bytes, from)
-    this.#limit.untilMs = this.#clock() + deadlineMs
+    Object.assign(this.#limit, { untilMs: this.#clock() + deadlineMs, isReached: false })
     try {
-      return this.#call(request)
+      const answer = this.#call(request)
+      // Also what was stopped behind an answer counts: how far it came is chance.
+      return this.#limit.isReached ? OUT_OF_TIME : answer
     } catch (error) {
       // Not an error of the guest's code but of the engine, or of V8 under it (its stack, say):
       // nothing is known of the engine's state any more.
@@ -182,7 +189,7 @@ export class Guest {
 
   #failure(thrown: unknown): GuestAnswer {
     const message = messageOf(thrown)
-    if (this.#clock() > this.#limit.untilMs) return { failed: 'DEADLINE', message: 'out of time' }
+    if (this.#clock() > this.#limit.untilMs) return OUT_OF_TIME
     if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
       return { failed: 'MEMORY', message }
     }
@@ -191,6 +198,15 @@ export class Guest {
     return { failed: 'THROWN', message }
   }
 }
+
+/** When a guest is stopped, and whether it was. */
+interface Limit {
+  /** By the guest's clock. */
+  untilMs: number
+  isReached: boolean
+}
+
+const OUT_OF_TIME = { failed: 'DEADLINE', message: 'out of time' } as const
 
 /** A script of a network that cannot even be loaded. */
 class GuestBootError extends Error {
@@ -238,7 +254,13 @@ interface UsedPart {
 
 /** `<name>: <message>` of what was thrown, which can be anything. */
 function messageOf(thrown: unknown): string {
+  return wholeMessageOf(thrown).slice(0, MESSAGE_LENGTH_MAX)
+}
+
+function wholeMessageOf(thrown: unknown): string {
   if (typeof thrown !== 'object' || thrown === null) return String(thrown)
-  const name = 'name' in thrown ? String(thrown.name) : 'Error'
-  return 'message' in thrown ? `${name}: ${String(thrown.message)}` : name
+  // Members of it can be anything, too.
+  const name = 'name' in thrown && typeof thrown.name === 'string' ? thrown.name : 'Error'
+  const isTold = 'message' in thrown && typeof thrown.message === 'string'
+  return isTold ? `${name}: ${thrown.message}` : name
 }

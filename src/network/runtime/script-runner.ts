@@ -115,10 +115,18 @@ export class ScriptRunner {
 
 /** What the guest answered, which is nobody's word: where it is no answer, the condition threw. */
 function judged({ resources }: ConditionRequest, answer: GuestAnswer): (boolean | null)[] {
-  const values: unknown = 'value' in answer ? JSON.parse(answer.value) : []
+  const values: unknown = 'value' in answer ? parsed(answer.value) : []
   const list: readonly unknown[] = Array.isArray(values) ? values : []
   return resources.map((_resource, at) => {
     const value = list[at]
     return typeof value === 'boolean' ? value : null
   })
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return []
+  }
 }

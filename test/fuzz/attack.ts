@@ -1,0 +1,198 @@
+// Sends what `attempts.ts` makes to one listener, and looks at what comes back and at what is left.
+import { connect } from 'node:net'
+import fc from 'fast-check'
+import { startProgram } from '../support/program.ts'
+import { exchange, type RawReply } from '../support/raw-socket.ts'
+import { type Attempt, attemptsOf } from './attempts.ts'
+import { type ListenerName, PLANS, type Served, serve } from './served.ts'
+
+/** Attempts that are made of one seed; the next ones are made of the next seed. */
+export const BATCH = 500
+/** Connections at a time. */
+const TOGETHER = 24
+/** How long a listener may leave a connection without answer and end, whose client has ended. */
+const HANG_MS = 60_000
+/** The same where the client has not: the longest time for a request to arrive, and to be closed on. */
+const OPEN_MS = 150_000
+/** What no reply holds: places in sources, and folders of this machine. */
+const INSIDE = /node_modules|\.ts:\d|\bat \S+ \(|\/tmp\/|\/work\//
+/** How much more memory a listener may have at the end than after the first part, MiB. */
+const GROWTH_MIB_MAX = 192
+/** Findings that are noted; the rest is counted. */
+const NOTED_MAX = 30
+
+/** What an attack came to. */
+export interface Outcome {
+  readonly sent: number
+  /** Replies by status. */
+  readonly statuses: ReadonlyMap<number, number>
+  /** What must never be; with the seed that it was found with. */
+  readonly findings: readonly string[]
+  readonly sizes: readonly ReturnType<Served['size']>[]
+}
+
+/** Makes `count` attempts on the listener `name`, of `seed` and those after it, with its data in `folder`. */
+export async function attack(
+  name: ListenerName,
+  count: number,
+  seed: number,
+  folder: string,
+): Promise<Outcome> {
+  const served = await serve(name, folder)
+  const run = new Run(name, served)
+  const document = await documentOf(name, served.url)
+  const attempts = attemptsOf(document, PLANS[name].known, new URL(served.url).host)
+  const sizes: ReturnType<Served['size']>[] = []
+  for (let from = 0; from < count; from += BATCH) {
+    const batch = Math.min(BATCH, count - from)
+    const ofSeed = seed + from / BATCH
+    const list = fc.sample(attempts, { numRuns: batch, seed: ofSeed })
+    await run.all(list, ofSeed)
+    await run.expectAlive(ofSeed)
+    const quarter = Math.floor((4 * (from + batch)) / count)
+    if (quarter > sizes.length) sizes.push(served.size())
+  }
+  const [first] = sizes
+  const last = sizes.at(-1)
+  if (first && last && last.memoryMiB > first.memoryMiB + GROWTH_MIB_MAX) {
+    run.note(seed, `memory grew from ${first.memoryMiB} to ${last.memoryMiB} MiB`)
+  }
+  served.daicho.child.kill('SIGTERM')
+  const { code, stderr } = await served.daicho.ended
+  if (code !== 0) run.note(seed, `it ended with ${code}`)
+  if (stderr !== '') run.note(seed, `it logged errors: ${stderr.slice(0, 2_000)}`)
+  if (name === 'ledger' || name === 'gateway') await run.expectKept(folder, seed)
+  const { statuses, findings } = run
+  return { sent: count, statuses, findings, sizes }
+}
+
+async function documentOf(name: ListenerName, url: string): Promise<unknown> {
+  const { document, without } = PLANS[name]
+  const json = await jsonAt(url + document)
+  for (const path of without) delete json.paths[path]
+  return json
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what is expected of it is said where it is read
+async function jsonAt(address: string): Promise<any> {
+  return (await fetch(address)).json()
+}
+
+/** One attack, and what was noted of it. */
+class Run {
+  readonly statuses = new Map<number, number>()
+  readonly findings: string[] = []
+  /** `Ledger-Position` of what was said to be done. */
+  readonly #positions = new Set<string>()
+  readonly #name: ListenerName
+  readonly #url: string
+
+  constructor(name: ListenerName, { url }: Served) {
+    this.#name = name
+    this.#url = url
+  }
+
+  note(seed: number, what: string): void {
+    if (this.findings.length < NOTED_MAX) this.findings.push(`${this.#name}, seed ${seed}: ${what}`)
+  }
+
+  /** Makes all attempts of `list`, some at a time. */
+  async all(list: readonly Attempt[], seed: number): Promise<void> {
+    const left = list.values()
+    const lanes = Array.from({ length: TOGETHER }, async () => {
+      for (const attempt of left) await this.#one(attempt, seed)
+    })
+    await Promise.all(lanes)
+  }
+
+  /** Whether the listener still answers. */
+  async expectAlive(seed: number): Promise<void> {
+    const path = PLANS[this.#name].document
+    const reply = await fetch(this.#url + path).catch((error: unknown) => String(error))
+    const status = typeof reply === 'string' ? reply : reply.status
+    if (typeof reply !== 'string') await reply.arrayBuffer()
+    if (status !== 200) throw new Error(`${this.#name}, seed ${seed}: it is gone: ${status}`)
+  }
+
+  /** Whether the store verifies, and holds all that was said to be done. */
+  async expectKept(folder: string, seed: number): Promise<void> {
+    const verified = await startProgram(['verify', folder]).ended
+    if (verified.code !== 0) this.note(seed, `verify: ${verified.stdout}${verified.stderr}`)
+    const again = await serve('ledger', folder)
+    const counts: number[] = []
+    const { serverid } = await jsonAt(`${again.url}/api/serverid`)
+    for (;;) {
+      const query = `serverid=${serverid}&offset=${counts.length}&limit=200`
+      const { ledgers } = await jsonAt(`${again.url}/api/ledgers?${query}`)
+      if (ledgers.length === 0) break
+      for (const { body } of ledgers) counts.push(body.length)
+    }
+    for (const position of this.#positions) {
+      const [, height, index] = /^\d+\/(\d+)\.(\d+)$/.exec(position) ?? []
+      if (Number(index) < (counts[Number(height)] ?? 0)) continue
+      this.note(seed, `${position} was acknowledged and is not there`)
+    }
+    again.daicho.child.kill('SIGTERM')
+    await again.daicho.ended
+  }
+
+  async #one(attempt: Attempt, seed: number): Promise<void> {
+    const asked = `${attempt.kind} ${shown(Buffer.concat(attempt.pieces))}`
+    if (attempt.end === 'reset') return sendAndReset(this.#url, attempt.pieces)
+    const isOpen = attempt.end === 'open'
+    const answered = await exchange(this.#url, attempt.pieces, {
+      halfClose: attempt.end === 'fin',
+      methods: attempt.methods,
+      hangMs: isOpen ? OPEN_MS : HANG_MS,
+    }).catch((error: unknown) => String(error))
+    if (typeof answered === 'string') return this.note(seed, `${asked}\nno end: ${answered}`)
+    const { replies, rest } = answered
+    for (const reply of replies) this.#look(reply, asked, seed)
+    // What speaks HTTP/1.0 is answered until the end of the connection; what upgrades, otherwise.
+    const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
+    if (rest !== '' && !isOther) this.note(seed, `${asked}\nhalf a reply: ${shown(rest)}`)
+    const closes = replies.some(({ headers }) => headers.get('connection') === 'close')
+    if (attempt.sound && !closes && replies.length !== attempt.methods.length) {
+      this.note(seed, `${asked}\n${replies.length} replies to ${attempt.methods.length} requests`)
+    }
+  }
+
+  #look(reply: RawReply, asked: string, seed: number): void {
+    const { status, headers, body } = reply
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1)
+    const position = headers.get('ledger-position')
+    const isChange = !/^\S+ (GET|HEAD) /.test(asked)
+    if (status < 300 && position !== undefined && isChange) this.#positions.add(position)
+    if (status < 400) return
+    const answered = () => `${asked}\n${status} ${shown(body)}`
+    if (status >= 500 && status !== 503) this.note(seed, answered())
+    if (INSIDE.test(body)) this.note(seed, `it tells of its inside: ${answered()}`)
+    const isHead = body === '' && headers.has('content-length')
+    if (!isHead && !this.#hasForm(reply)) this.note(seed, `another form: ${answered()}`)
+  }
+
+  #hasForm(reply: RawReply): boolean {
+    try {
+      return PLANS[this.#name].isRefusal(reply)
+    } catch {
+      return false
+    }
+  }
+}
+
+function shown(content: string | Buffer): string {
+  const text = typeof content === 'string' ? content : content.toString('latin1')
+  return text.length <= 600 ? text : `${text.slice(0, 600)}… (${text.length})`
+}
+
+/** Sends all and resets the connection, whatever is under way on it. */
+function sendAndReset(url: string, pieces: readonly Buffer[]): Promise<void> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    socket.on('close', () => resolve())
+    for (const piece of pieces) socket.write(piece)
+    socket.end(Buffer.alloc(0), () => socket.resetAndDestroy())
+  })
+}

@@ -1,0 +1,26 @@
+// Attacks by hand: `npm run -s fuzz -- ledger 100000 1` makes so many attempts on a listener, of the seeds
+// from 1 on; `npm run -s fuzz -- all 1000` makes 1,000 on each.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { attack } from './attack.ts'
+import { LISTENERS } from './served.ts'
+
+const [which = 'all', count = '1000', seed = '1'] = process.argv.slice(2)
+for (const name of LISTENERS.filter((each) => which === 'all' || each === which)) {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-fuzz-'))
+  const { sent, statuses, findings, sizes } = await attack(
+    name,
+    Number(count),
+    Number(seed),
+    folder,
+  )
+  const replies = [...statuses]
+    .toSorted(([a], [b]) => a - b)
+    .map(([code, times]) => `${code}×${times}`)
+  console.log(`${name}: ${sent} attempts, ${replies.join(' ')}`)
+  console.log(sizes.map((size) => `${size?.memoryMiB} MiB, ${size?.files} files`).join('; '))
+  for (const finding of findings) console.log(`--- ${finding}`)
+  if (findings.length > 0) process.exitCode = 1
+  rmSync(folder, { recursive: true })
+}

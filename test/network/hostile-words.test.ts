@@ -1,0 +1,218 @@
+// What comes out of a sandbox is nobody's word: whatever processors say instead of what is documented, the
+// transaction fails with a refusal of its own, soon, and nothing else does.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
+import { verifyFolder } from '../support/ledger-node.ts'
+
+const MODEL = `namespace org.test
+enum Colour { o RED }
+concept Part { o String name o Part inner optional }
+asset Thing identified by id { o String id o String text optional o Part part optional
+  o String word regex=/^(a+)+$/ optional }
+event Said { o String text }
+transaction Run { o String code }
+@returns(Colour)
+transaction Pick { o String code }
+transaction Judged { o String spoil }`
+const LIB = `const REAL = JSON.stringify
+/** Says \`text\` in the place of the next thing that is asked for. */
+function say(text) { JSON.stringify = (value, ...more) => value && value.ask ? text : REAL(value, ...more) }
+async function evaluate(code) { return (0, eval)('(async () => {' + code + '})')() }
+/** @param {org.test.Run} tx the transaction
+ *  @transaction */
+async function run(tx) { await evaluate(tx.code) }
+/** @param {org.test.Pick} tx the transaction
+ *  @transaction */
+async function pick(tx) { return evaluate(tx.code) }
+/** @param {org.test.Judged} tx the transaction
+ *  @transaction */
+async function judged(tx) {}
+function spoiled(tx) { (0, eval)(tx.spoil); return true }`
+const RULES = `rule Spoil { description: "x" participant: "ANY" operation: CREATE
+  resource(r): "org.test.Judged" condition: (spoiled(r)) action: ALLOW }
+rule Things { description: "x" participant: "ANY" operation: ALL resource: "org.test.Thing" action: ALLOW }
+rule Runs { description: "x" participant: "ANY" operation: ALL resource: "org.test.Run" action: ALLOW }
+rule Picks { description: "x" participant: "ANY" operation: ALL resource: "org.test.Pick" action: ALLOW }
+rule System { description: "x" participant: "ANY" operation: ALL
+  resource: "org.hyperledger.composer.system.**" action: ALLOW }`
+
+let node: GatewayNode
+let folder: string
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  const files = { 'lib/run.js': LIB, 'permissions.acl': RULES }
+  node = await startGateway({ folder, deploy: [networkOf(MODEL, files)], deadlineMs: 3_000 })
+})
+afterAll(async () => {
+  await node.close()
+  const { finding } = await verifyFolder(folder)
+  rmSync(folder, { recursive: true, force: true })
+  expect(finding).toBeNull()
+})
+
+const THINGS = 'const r = await getAssetRegistry("org.test.Thing"), f = getFactory();'
+const NEW = 'const x = f.newResource("org.test", "Thing", "x");'
+const LOOK = `${THINGS} await r.exists("a")`
+const WRITE = `${THINGS} ${NEW} await r.add(x)`
+/** JSON of parts in parts. */
+const parts = (levels: number) =>
+  `'{"$class":"org.test.Part","name":"x","inner":'.repeat(${levels}) + '{"name":"x"}' + '}'.repeat(${levels})`
+const thing = (part: string) =>
+  `'{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","part":' + ${part} + '}]}'`
+
+const NOT_ASKED = 'the network cannot be asked for that'
+it.each([
+  [
+    'an object for a type',
+    `say('{"ask":"get","type":{"toString":1},"id":"a"}'); ${LOOK}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for an id',
+    `say('{"ask":"get","type":"org.test.Thing","id":{}}'); ${LOOK}`,
+    NOT_ASKED,
+  ],
+  ['no id', `say('{"ask":"get","type":"org.test.Thing"}'); ${LOOK}`, NOT_ASKED],
+  [
+    'objects for ids',
+    `say('{"ask":"remove","type":"org.test.Thing","ids":[{"valueOf":1}]}'); ${WRITE}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a query',
+    `say('{"ask":"query","name":{"toString":1}}'); await query("x")`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a line of log',
+    `say('{"ask":"log","level":"log","text":{"toString":1}}'); console.log(1)`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for a class',
+    `say('{"ask":"add","resources":[{"$class":{"toString":1}}]}'); ${WRITE}`,
+    NOT_ASKED,
+  ],
+  [
+    'an object for the class of a part',
+    `say(${thing(`'{"$class":{"toString":1},"name":"x"}'`)}); ${WRITE}`,
+    '/part/$class: $class must be org.test.Part or a type that extends it',
+  ],
+  [
+    'an object for the class of an event',
+    `JSON.stringify = () => '{"events":[{"$class":{"toString":1}}]}'`,
+    NOT_ASKED,
+  ],
+  [
+    'depths',
+    `say('{"ask":"log","text":' + '['.repeat(200000) + ']'.repeat(200000) + '}'); console.log(1)`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'a resource deeper than the ledger takes',
+    `say(${thing(parts(62))}); ${WRITE}`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'a deep end',
+    `JSON.stringify = () => '{"events":' + '['.repeat(99) + ']'.repeat(99) + '}'`,
+    'nesting goes beyond 64 levels',
+  ],
+  [
+    'half of an emoji',
+    `${THINGS} ${NEW} x.text = "🍎".slice(0, 1); await r.add(x)`,
+    'a string holds half of a surrogate pair',
+  ],
+  [
+    'half of an emoji in an event',
+    `const e = getFactory().newEvent("org.test", "Said"); e.text = "🍎"[1]; emit(e)`,
+    'a string holds half of a surrogate pair',
+  ],
+  [
+    'a prototype',
+    `say('{"ask":"add","resources":[{"$class":"org.test.Thing","id":"x","__proto__":{}}]}'); ${WRITE}`,
+    'a member may not be named __proto__',
+  ],
+  [
+    'more than anybody says',
+    `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
+    'processors hand over 16777216 characters at a time at most',
+  ],
+  ['an error of odd members', `throw { name: { toString: 1 }, message: { toString: 1 } }`, 'Error'],
+  ['an error whose name is none', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
+])('%s fails the transaction, and says why', async (_name, code, message) => {
+  const { json } = await node.send('POST', '/api/Run', { code })
+  expect([json.error.statusCode, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
+  expect(json.error.message).toBe(message)
+  expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
+})
+
+it('messages of errors are cut, however long', async () => {
+  for (const code of [
+    'throw new Error("x".repeat(5e6))',
+    `say('{"ask":"query","name":"' + 'x'.repeat(5e6) + '"}'); await query("x")`,
+    `say('{"ask":"resolve","type":"org.test.Thing","id":"' + 'x'.repeat(5e6) + '"}'); await query("x")`,
+  ]) {
+    const { status, text } = await node.send('POST', '/api/Run', { code })
+    expect([code, status, text.length < 5_000]).toEqual([code, 422, true])
+  }
+})
+
+it('writes that are too much together are refused, also of one resource again and again', async () => {
+  const code = `${THINGS} ${NEW} x.text = "x".repeat(8e6); await r.add(x)
+    for (;;) await r.update(x)`
+  const { json } = await node.send('POST', '/api/Run', { code })
+  // Where the machine is slow, time is up before.
+  expect([
+    'a transaction writes 67108864 characters at most',
+    'the transaction took too long: out of time',
+  ]).toContain(json.error.message)
+  expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
+})
+
+it('what is stopped behind the answer fails the transaction: how far it came is chance', async () => {
+  const code = '(async () => { for (;;) await null })(); return'
+  const { json } = await node.send('POST', '/api/Run', { code })
+  expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
+})
+
+it('what is not of the enum that a transaction returns is refused', async () => {
+  for (const returned of ['{ toString: 1 }', '["RED"]', '"BLUE"', 'null']) {
+    const { json } = await node.send('POST', '/api/Pick', { code: `return ${returned}` })
+    expect(json.error.message).toBe('Pick must return Colour, and returned none')
+  }
+  expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
+})
+
+it('a condition that spoils its own answer denies', async () => {
+  expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
+  for (const spoil of [
+    'Array.prototype.toJSON = () => undefined',
+    'Array.prototype.toJSON = () => [1]',
+    'Array.prototype.toJSON = () => "[true]"',
+  ]) {
+    const { json } = await node.send('POST', '/api/Judged', { spoil })
+    expect([json.error.statusCode, json.error.code]).toEqual([403, 'ACCESS_DENIED'])
+  }
+})
+
+it('a text that a pattern of the model cannot be compared with in time is refused', async () => {
+  const { status, json } = await node.send('POST', '/api/Thing', {
+    id: 'x',
+    word: `${'a'.repeat(99)}!`,
+  })
+  expect([status, json.error.code, json.error.message]).toEqual([
+    ...[422, 'RESOURCE_INVALID', '/word: takes too long to be compared with /^(a+)+$/'],
+  ])
+})
+
+it('an object for the class of a resource is refused over HTTP, too', async () => {
+  const { status, json } = await node.send('POST', '/api/Thing', {
+    $class: { toString: 1 },
+    id: 'x',
+  })
+  expect([status, json.error.code]).toEqual([422, 'RESOURCE_INVALID'])
+})
