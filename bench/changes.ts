@@ -12,10 +12,13 @@ import { load, median, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 4)
+/** All that is written is sent a thousand times: a second of writing takes ten of catching up. */
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
 const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
+/** Longest wait for the last follower after a round. */
+const CATCH_UP_MS_MAX = 120_000
 const body = JSON.stringify(sampleItem())
 
 /** Followers in a process of their own. */
@@ -98,26 +101,30 @@ interface Result {
   readonly lagS: number
 }
 
-async function round(alone: Server, server: Server, what: Case): Promise<Result> {
+/** The writers of `what`: requests a second, and processor time of the node for one, microseconds. */
+async function write(server: Server, { perSecond }: Case): Promise<{ rate: number; us: number }> {
+  const before = server.cpuSeconds()
+  const { perSecond: rate } = await load({
+    url: `${server.url}/api/bench`,
+    method: 'POST',
+    body,
+    connections: 64,
+    seconds: SECONDS,
+    ...(perSecond === null ? {} : { overallRate: perSecond }),
+  })
+  return { rate, us: (1e6 * (server.cpuSeconds() - before)) / (rate * SECONDS) }
+}
+
+async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone' | 'aloneUs'>> {
   const { serverid } = await json(`${server.url}/api/serverid`)
   const crowd = await Crowd.start(server.url, `/api/ledgers/${serverid}/changes${what.query}`)
   const before = await figure(server, 'daicho_chain_entries')
-  const write = ({ url }: Server) =>
-    load({
-      url: `${url}/api/bench`,
-      method: 'POST',
-      body,
-      connections: 64,
-      seconds: SECONDS,
-      ...(what.perSecond === null ? {} : { overallRate: what.perSecond }),
-    })
   let residentMb = 0
   const watch = setInterval(() => {
     residentMb = Math.max(residentMb, server.residentMb())
   }, 100)
-  const [serverBefore, crowdBefore] = [server.cpuSeconds(), crowd.cpuSeconds()]
-  const followed = await write(server)
-  const followedS = server.cpuSeconds() - serverBefore
+  const crowdBefore = crowd.cpuSeconds()
+  const { rate, us } = await write(server, what)
   const followersS = crowd.cpuSeconds() - crowdBefore
   const stoppedAt = performance.now()
   // What was on the way when the clock stopped is written as well.
@@ -125,7 +132,7 @@ async function round(alone: Server, server: Server, what: Case): Promise<Result>
   const written = (await figure(server, 'daicho_chain_entries')) - before
   let seen = await crowd.seen()
   const atOnce = seen.least / written
-  while (what.sent && seen.least < written && performance.now() - stoppedAt < 300_000) {
+  while (what.sent && seen.least < written && performance.now() - stoppedAt < CATCH_UP_MS_MAX) {
     await new Promise((resolve) => setTimeout(resolve, 20))
     seen = await crowd.seen()
   }
@@ -139,19 +146,18 @@ async function round(alone: Server, server: Server, what: Case): Promise<Result>
   while ((await figure(server, 'daicho_feed_followers')) > 0) {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  const aloneBefore = alone.cpuSeconds()
-  const unfollowed = await write(alone)
-  const aloneS = alone.cpuSeconds() - aloneBefore
   return {
-    alone: unfollowed.perSecond,
-    followed: followed.perSecond,
-    aloneUs: (1e6 * aloneS) / (unfollowed.perSecond * SECONDS),
-    followedUs: (1e6 * followedS) / (followed.perSecond * SECONDS),
-    followers: followersS / SECONDS,
-    residentMb,
-    atOnce,
-    lagS,
+    ...{ followed: rate, followedUs: us, followers: followersS / SECONDS },
+    ...{ residentMb, atOnce, lagS },
   }
+}
+
+/** Both, one after the other: a machine that grows slower or faster favours neither over the rounds. */
+async function round(alone: Server, server: Server, what: Case, turn: number): Promise<Result> {
+  const before = turn % 2 === 1 ? await write(alone, what) : null
+  const result = await followed(server, what)
+  const { rate, us } = before ?? (await write(alone, what))
+  return { ...result, alone: rate, aloneUs: us }
 }
 
 /** All cases; `parts` chooses some by their numbers, from 1 on. */
@@ -178,7 +184,9 @@ export async function run(parts: readonly string[]): Promise<void> {
     for (const [at, what] of CASES.entries()) {
       if (parts.length > 0 && !parts.includes(`${at + 1}`)) continue
       const results: Result[] = []
-      for (let turn = 0; turn < ROUNDS; turn += 1) results.push(await round(alone, server, what))
+      for (let turn = 0; turn < ROUNDS; turn += 1) {
+        results.push(await round(alone, server, what, turn))
+      }
       const middle = (of: (result: Result) => number) => median(results.map(of))
       rows.push([
         what.name,

@@ -40,6 +40,11 @@ export interface HttpLimits {
   readonly bodyBytesMax: number
   /** Bytes of long bodies that are held at a time, more are refused with 503; 256 MiB when absent. */
   readonly bodiesBytesMax?: number
+  /**
+   * Characters and bytes of long replies that wait for slow connections, more are refused with 503;
+   * 256 Mi when absent.
+   */
+  readonly repliesMax?: number
   /** Longest time from the first byte of a request to its last, milliseconds. */
   readonly requestTimeoutMs: number
   /** Connections held open at most, more are closed at once; 1,000 when absent. */

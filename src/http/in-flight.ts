@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { CountedResponse } from './counted-response.ts'
+import type { ReplyRoom } from './reply-room.ts'
 
 type Response = ServerResponse<IncomingMessage>
 
@@ -15,14 +16,15 @@ const byServer = new WeakMap<Server, InFlight>()
 export class InFlight {
   readonly #latest = new Map<Socket, Response>()
 
-  /** One per server. */
-  constructor(server: Server) {
+  /** One per server; `room` counts what its connections have not taken. */
+  constructor(server: Server, room: ReplyRoom) {
     byServer.set(server, this)
     server.on('connection', (socket: Socket) => {
       socket.once('close', () => {
         const response = this.#latest.get(socket)
         if (response instanceof CountedResponse) response.gone()
         this.#latest.delete(socket)
+        room.gone(socket)
       })
     })
   }

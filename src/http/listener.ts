@@ -13,6 +13,7 @@ import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
+import { ReplyRoom } from './reply-room.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { answerUpgrades } from './upgrades.ts'
 import { validatorCompiler } from './validator.ts'
@@ -96,7 +97,8 @@ export async function buildApp(
 
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
-  const inFlight = new InFlight(app.server)
+  const replies = new ReplyRoom(component.limits.repliesMax)
+  const inFlight = new InFlight(app.server, replies)
   const room = new BodyRoom(component.limits.bodyBytesMax, component.limits.bodiesBytesMax)
   answerBareRequests(component, app.server)
   answerUpgrades(component, app.server, options.publicHosts)
@@ -108,6 +110,7 @@ export async function buildApp(
   })
   app.addHook('onRequest', (request, reply, done) => {
     inFlight.add(reply.raw)
+    if (reply.raw instanceof CountedResponse) reply.raw.room = replies
     if (closing) reply.header('connection', 'close')
     const { raw } = request
     const headers = formHeadersOf(raw)
@@ -126,6 +129,12 @@ export async function buildApp(
   app.addHook('preParsing', (request, _reply, payload, done) => {
     // What is no stream does not end: a parser that is asked because of a Content-Type would wait.
     done(null, request.raw.readableEnded ? Readable.from([]) : payload)
+  })
+  app.addHook('onSend', (_request, { raw }, payload, done) => {
+    const refusal = replies.refusal(payload)
+    const length = refusal === null ? replies.given(raw.req.socket, payload) : 0
+    if (length > 0) raw.once('finish', () => replies.taken(raw.req.socket, length))
+    done(refusal)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {

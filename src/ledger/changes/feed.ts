@@ -85,7 +85,7 @@ export interface FeedDeps {
  * follower nothing is read at all.
  *
  * Writers go first: after each turn the feed rests, many times as long as the turn took while changes
- * are being written (`rest.ts`). What came meanwhile goes out together. What comes while it is idle
+ * are being written, and longer the more it handed over (`rest.ts`). What came meanwhile goes out together. What comes while it is idle
  * goes out at once.
  */
 export class ChangeFeed {
@@ -103,6 +103,8 @@ export class ChangeFeed {
   #turning = false
   /** Whether anything was written since the last turn began, but for what woke the feed. */
   #written = false
+  /** Slices that the turn has handed over. */
+  #handed = 0
   /** The event loop's time when the last turn ended. */
   #restedFrom = performance.eventLoopUtilization()
   #closed = false
@@ -273,8 +275,10 @@ export class ChangeFeed {
     }
     // All have all there is: what was read is young garbage as long as nothing keeps it.
     if (this.#due.size + this.#busy.size === 0) this.#pages.clear()
-    const rest = restMs(performance.now() - startedAt, { written: this.#written, loopShare })
+    const beside = { written: this.#written, loopShare, handed: this.#handed }
+    const rest = restMs(performance.now() - startedAt, beside)
     this.#written = false
+    this.#handed = 0
     this.#restedFrom = performance.eventLoopUtilization()
     this.#deps.schedule.after(rest, () => {
       this.#turning = this.#due.size > 0
@@ -297,6 +301,7 @@ export class ChangeFeed {
   #hold(place: Place, slice: Slice): void {
     place.held = slice
     place.beats = 0
+    this.#handed += 1
     if (slice.holders === 0) this.#heldBytes += slice.bytes.length
     slice.holders += 1
   }

@@ -1,5 +1,6 @@
 // What is pushed is taken from the key of the chain only, once, and as it was signed.
 import { generateKeyPairSync, hash, randomBytes } from 'node:crypto'
+import { cpSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import {
   HandClock,
@@ -22,6 +23,8 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const target = await startLedgerNode({ clock, ...options })
   onTestFinished(async () => void (await Promise.all([node.close(), target.close()])))
   await node.send('POST', '/api/fruit')
+  const twinFolder = temporaryFolder()
+  cpSync(folder, twinFolder, { recursive: true })
   for (let n = 1; n < 6; n += 1) await node.send('POST', '/api/fruit', { n })
   await node.service.log.consistency(0, 6)
   const key = existingNodeKey(folder)
@@ -40,7 +43,8 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
     (await nextPush(store, await node.service.log.checkpoint(), to)).body
   const vkey = node.service.log.verifierKey
   await target.send('POST', '/api/config/peers', { vkey })
-  return { node, target, clock, signer, push, serverId }
+  const note = await node.service.log.checkpoint()
+  return { node, target, clock, signer, push, serverId, twinFolder, note }
 }
 
 function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Signer) {
@@ -132,6 +136,50 @@ it('what is signed and does not hold is refused with its reason, and nothing of 
     const reply = await target.send('POST', path, body, signedFor(target, path, body, signer()))
     expect([reply.status, reply.json.code, reply.json.size]).toEqual([status, code, 0])
   }
+})
+
+/** A node that went on from an earlier state of the one in `pair`, with `blocks` in all, and what it pushes. */
+async function twinOf(folder: string, blocks: number) {
+  const twin = await startLedgerNode({ folder })
+  onTestFinished(() => twin.close())
+  const { blocks: common } = await twin.service.chainSize()
+  for (let n = common; n < blocks; n += 1) await twin.send('POST', '/api/fruit', { twin: n })
+  await twin.service.log.consistency(0, blocks)
+  const note = await twin.service.log.checkpoint()
+  const store = openStoreReader(folder, { frozen: false })
+  onTestFinished(() => store.close())
+  const push = async (to: { size: number; seen: number } | null) =>
+    (await nextPush(store, note, to)).body
+  return { note, push }
+}
+
+it.each([
+  ['shorter, with a push that only asks', 5, null],
+  ['as long, with a push that only asks', 6, null],
+  ['longer', 9, { size: 6, seen: 6 }],
+  ['longer, from where it begins', 9, { size: 0, seen: 6 }],
+])('a second history that is only pushed is kept as evidence: %s', async (_, blocks, to) => {
+  const { target, signer, push, serverId, twinFolder, note } = await pair()
+  const path = `/api/ledgers/${serverId}`
+  const post = async (body: Buffer) =>
+    target.send('POST', path, body, signedFor(target, path, body, signer()))
+  const evidence = async () =>
+    (await target.send('GET', '/api/config/peers')).json.peers[0].evidence
+  expect((await post(await push())).status).toBe(200)
+  const twin = await twinOf(twinFolder, blocks)
+  const body = await twin.push(to)
+  if (to !== null) {
+    // A root that no proof leads to accuses nobody, whoever says it.
+    const lie = JSON.parse(body.toString())
+    lie.roots[6] = randomBytes(32).toString('base64')
+    const refused = await post(Buffer.from(JSON.stringify(lie)))
+    expect([refused.status, refused.json.code]).toEqual([422, 'LOG_UNPROVEN'])
+    expect(await evidence()).toBeNull()
+  }
+  const reply = await post(body)
+  expect([reply.status, reply.json.code]).toEqual([409, 'MIRROR_FROZEN'])
+  expect((await evidence()).notes).toEqual([note, twin.note])
+  expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })
 
 it('a part of a content is taken when an entry names it, signed by the key of the chain, and as long as it may be', async () => {

@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { connect, Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { pino } from 'pino'
+import { expect, it } from 'vitest'
+import type { HttpComponent } from './component.ts'
+import { startListener } from './listener.ts'
+import { statusFalseReply } from './refusal.ts'
+import { ReplyRoom } from './reply-room.ts'
+
+const MI = 1024 * 1024
+/** More than the system takes for a connection that nobody reads. */
+const LONG = 32 * MI
+
+/** A page of a list each time. */
+async function* pieces() {
+  for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
+}
+
+it('short replies are let in always; long ones as long as there is room, and one of any length alone', () => {
+  const room = new ReplyRoom(2 * MI)
+  const [slow, other] = [new Socket(), new Socket()]
+  expect(room.refusal('x'.repeat(3 * MI))).toBeNull()
+  expect(room.given(slow, 'x'.repeat(MI))).toBe(MI)
+  expect(room.refusal('x'.repeat(MI))).toBeNull()
+  expect(room.refusal('x'.repeat(MI + 1))).toMatchObject({ status: 503, code: 'REPLIES_BUSY' })
+  expect(room.given(other, Buffer.alloc(MI + 1))).toBe(MI + 1)
+  // A stream, which has no length yet.
+  expect(room.refusal({})).toMatchObject({ code: 'REPLIES_BUSY' })
+  for (const short of ['x'.repeat(64 * 1024), null, undefined]) {
+    expect(room.refusal(short)).toBeNull()
+    expect(room.given(slow, short)).toBe(0)
+  }
+  room.taken(other, MI + 1)
+  expect(room.refusal({})).toBeNull()
+  room.gone(slow)
+  room.taken(slow, MI)
+  expect(room.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
+})
+
+it('beyond twice the room those that have waited longest are closed, and no more of them than must be', () => {
+  const room = new ReplyRoom(2 * MI)
+  const sockets = Array.from({ length: 6 }, () => new Socket())
+  for (const socket of sockets) room.given(socket, 'x'.repeat(MI))
+  expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true, true, ...Array(4).fill(false)])
+  // Whoever has just been given something is not.
+  const alone = new Socket()
+  room.given(alone, 'x'.repeat(9 * MI))
+  expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
+})
+
+it.each(['text', 'stream'])(
+  'while a %s waits for a slow client long replies are refused and short ones sent; when it is gone, all are',
+  async (kind) => {
+    const component: HttpComponent = {
+      name: 'replies',
+      defaultPort: 0,
+      limits: { bodyBytesMax: 1_000, requestTimeoutMs: 30_000, repliesMax: MI },
+      sameOriginOnly: false,
+      statusOf: {},
+      refusalReply: statusFalseReply,
+      async register(app) {
+        app.get('/text', async () => 'x'.repeat(LONG))
+        app.get('/stream', async (_, reply) => {
+          return reply.send(Readable.from(pieces(), { objectMode: false }))
+        })
+        app.get('/short', async () => 'short')
+      },
+    }
+    const logger = pino({ level: 'silent' })
+    const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+    const { url, close } = await startListener(component, options)
+    const slow = connect(Number(new URL(url).port), '127.0.0.1')
+    slow.on('error', () => {})
+    slow.write(`GET /${kind} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)
+    // The first bytes are here, and nothing of it is read.
+    await once(slow, 'readable')
+    for (;;) {
+      const refused = await fetch(`${url}/text`)
+      if (refused.status === 200) {
+        // The stream had not filled what the system takes.
+        await refused.body?.cancel()
+        continue
+      }
+      expect([refused.status, await refused.json()]).toMatchObject([
+        503,
+        { status: false, code: 'REPLIES_BUSY' },
+      ])
+      break
+    }
+    expect(await (await fetch(`${url}/short`)).text()).toBe('short')
+    slow.destroy()
+    for (;;) {
+      const reply = await fetch(`${url}/text`)
+      const { length } = await reply.text()
+      if (reply.status === 503) continue
+      expect(length).toBe(LONG)
+      break
+    }
+    await close()
+  },
+)
