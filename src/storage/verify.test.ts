@@ -130,7 +130,7 @@ it('finds one flipped bit in every column of every row of every table, and names
       .map((row) => String(row.name))
   const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
   expect(tables).toEqual([
-    ...['node', 'blocks', 'databases', 'items', 'dropped', 'attachments', 'superseded', 'answers'],
+    ...['node', 'databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
     ...['indexes', 'index_entries', 'dropped_indexes'],
     ...['tree', 'erasures', 'uncompacted'],
   ])
