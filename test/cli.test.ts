@@ -363,6 +363,15 @@ describe('verify', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: false, finding: { height: null } })
   })
 
+  it('a folder of the node that is a file stops the start with one line and 78', async () => {
+    const folder = await livedIn()
+    writeFileSync(join(folder, 'attachments'), 'x')
+    const refused = await runDaicho(SERVE, { SYSTEM_FOLDER: folder })
+    expectRefusal(refused, 78, /^daicho: ENOTDIR: not a directory, \w+ '.*attachments/)
+    const verified = await runDaicho(['verify', folder])
+    expect(verified.stderr).not.toContain('    at ')
+  })
+
   it('leaves the folder of a stopped node as it was', async () => {
     const folder = await livedIn()
     const picture = () =>

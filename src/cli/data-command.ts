@@ -1,6 +1,7 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
 import { ExportError } from '../ledger/unserved.ts'
-import { EXIT, Exit } from './exit.ts'
+import { isDamage } from '../storage/index.ts'
+import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { exitingWith } from './node-folder.ts'
 
 /** How the program ends when stores, exports and keys refuse. */
@@ -31,10 +32,11 @@ export async function runOnData<Result>(work: () => Promise<Result>): Promise<Re
   try {
     return await exitingWith(EXITS_OF_DATA, work)
   } catch (error) {
-    if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) throw error
-    const full = error.code === 'ENOSPC' || error.code === 'EDQUOT'
-    const message = full ? `there is no room left on the disk (${error.message})` : error.message
-    throw new Exit(EXIT.finding, message, { cause: error })
+    if (isDamage(error)) {
+      const message = `the store cannot be read: ${error.message}`
+      throw new Exit(EXIT.finding, message, { cause: error })
+    }
+    throw exitOfSystem(error) ?? error
   }
 }
 

@@ -20,3 +20,16 @@ export class Exit extends Error {
     this.code = code
   }
 }
+
+const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
+
+/**
+ * How the program ends when the system refuses it a file or a socket, with `code`; null for errors of
+ * any other kind, which are defects and keep their stack.
+ */
+export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
+  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
+  const full = NO_ROOM.has(String(error.code))
+  const message = full ? `there is no room left on the disk (${error.message})` : error.message
+  return new Exit(code, message, { cause: error })
+}

@@ -25,6 +25,8 @@ const EXITS = {
 
 /** How often a node is asked how far it is. */
 const POLL_MS = 200
+/** Building goes in short pieces: longer without one, and something is in the way. */
+const STILL_MS = 30_000
 
 interface IndexState {
   readonly db: string
@@ -106,12 +108,19 @@ function say(flags: Flags, what: string, db: string, path: string): void {
 
 async function built(indexes: Indexes, db: string, path: string): Promise<void> {
   const line = new ProgressLine('indexing', process.stderr)
+  let grown = { done: -1, atMs: systemClock.now() }
   for (;;) {
     const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
     if (index === undefined) throw new Exit(EXIT.finding, 'the index was removed meanwhile')
     const { state, done, total } = index
     line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`, systemClock.now())
     if (state === 'ready') break
+    const nowMs = systemClock.now()
+    if (done !== grown.done) grown = { done, atMs: nowMs }
+    if (nowMs - grown.atMs > STILL_MS) {
+      const why = `the index has not grown for ${STILL_MS / 1000} s; is there room on the disk?`
+      throw new Exit(EXIT.finding, `${why} The node goes on building it as soon as it can`)
+    }
     await pause(POLL_MS)
   }
   line.end()

@@ -1,10 +1,13 @@
 #!/usr/bin/env -S node --max-semi-space-size=8
 import { Command, CommanderError } from 'commander'
-import { EXIT, Exit } from './exit.ts'
+import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { VERSION } from './version.ts'
 
-if (Number(process.versions.node.split('.')[0]) < 22) {
-  process.stderr.write(`daicho needs Node 22.18 or newer; this is ${process.versions.node}\n`)
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+// 23 has no `setReturnArrays` in `node:sqlite`, which went into 24 and 22.16.
+if (major < 24 && (major !== 22 || minor < 18)) {
+  const needed = 'daicho needs Node 24 or newer, or 22.18 or newer of 22'
+  process.stderr.write(`${needed}; this is ${process.versions.node}\n`)
   process.exit(EXIT.configuration)
 }
 
@@ -50,7 +53,8 @@ try {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
   }
-  if (!(error instanceof Exit)) throw error
-  process.stderr.write(`daicho: ${error.message}\n`)
-  process.exit(error.code)
+  const exit = error instanceof Exit ? error : exitOfSystem(error)
+  if (exit === null) throw error
+  process.stderr.write(`daicho: ${exit.message}\n`)
+  process.exit(exit.code)
 }

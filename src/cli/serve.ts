@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { type HttpComponent, type Listener, startListener } from '../http/index.ts'
 import { COMPONENTS, type ComponentName, type Surroundings } from './components.ts'
-import { EXIT, Exit } from './exit.ts'
+import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { VERSION } from './version.ts'
 
@@ -172,7 +172,8 @@ function startFailure(error: unknown, host: string): unknown {
     const message = `HOST: ${host} is no address of this machine`
     return new Exit(EXIT.configuration, message, { cause: error })
   }
-  if (error.syscall !== 'listen') return error
+  // Whatever else the system refuses a start is a file or a folder of the node.
+  if (error.syscall !== 'listen') return exitOfSystem(error, EXIT.configuration)
   return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
 }
 

@@ -14,7 +14,7 @@ import {
   verifyBlock,
 } from '../chain/index.ts'
 import type { Finding } from './comparison.ts'
-import { StoreError } from './errors.ts'
+import { isDamage, StoreError } from './errors.ts'
 import type { StoreReader } from './store.ts'
 
 /** Blocks read at a time. */
@@ -114,6 +114,10 @@ export async function damageAsFinding<Result extends object>(
   try {
     return await work()
   } catch (error) {
+    if (isDamage(error)) {
+      const what = `the file of the store cannot be read: ${error.message}`
+      return { finding: { height, index: null, what } }
+    }
     if (!(error instanceof StoreError) || error.code !== 'STORE_DAMAGED') throw error
     return { finding: { height, index: null, what: error.message } }
   }

@@ -31,3 +31,11 @@ export class EffectError extends StoreError {
     this.position = position
   }
 }
+
+const DAMAGE = new Set([10, 11, 26]) // SQLITE_IOERR, SQLITE_CORRUPT, SQLITE_NOTADB
+
+/** Whether it is the engine that says so of its file: it cannot be read, or is not what it must be. */
+export function isDamage(error: unknown): error is Error {
+  if (!(error instanceof Error) || !('errcode' in error)) return false
+  return DAMAGE.has(Number(error.errcode) & 0xff)
+}

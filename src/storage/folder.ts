@@ -73,7 +73,8 @@ function lock(path: string): DatabaseSync {
     if (error instanceof Error && error.message.includes('locked')) {
       throw new StoreError('FOLDER_IN_USE', `another daicho is using the folder ${path}`)
     }
-    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be used: ${error}`, {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be used: ${reason}`, {
       cause: error,
     })
   }

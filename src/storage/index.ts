@@ -12,7 +12,7 @@ export { Contents } from './contents.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
 export { erasedEntryText } from './erased-entry.ts'
 export { ErasureTally } from './erasure-tally.ts'
-export { EffectError, StoreError, type StoreErrorCode } from './errors.ts'
+export { EffectError, isDamage, StoreError, type StoreErrorCode } from './errors.ts'
 export { type Folder, holdFolder, storePathIn } from './folder.ts'
 export {
   ANSWERS_KEPT_MS,

@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
@@ -10,6 +10,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { type Verification, verifyStore } from './verify.ts'
 
 const FILE = 'ledger.db'
+const PAGE_BYTES = 4096
 
 /** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
 async function filledFolder(also: readonly Entry[] = []): Promise<string> {
@@ -129,7 +130,7 @@ it('finds one flipped bit in every column of every row of every table, and names
       .map((row) => String(row.name))
   const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
   expect(tables).toEqual([
-    ...['node', 'blocks', 'databases', 'items', 'dropped', 'attachments', 'superseded', 'answers'],
+    ...['node', 'databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
     ...['indexes', 'index_entries', 'dropped_indexes'],
     ...['tree', 'erasures', 'uncompacted'],
   ])
@@ -173,6 +174,25 @@ it('finds one flipped bit in every column of every row of every table, and names
     }
   }
   expect(flips).toBeGreaterThan(100)
+})
+
+it('ends with a finding, or says that the store is damaged, whichever page was overwritten', async () => {
+  const folder = await filledFolder(ERASING)
+  const whole = readFileSync(join(inCopy(folder, () => null).path, FILE))
+  let found = 0
+  for (let at = PAGE_BYTES; at < whole.length; at += PAGE_BYTES) {
+    const { path } = inCopy(folder, () => null)
+    // 0xff is no kind of page, so this is not a page that merely looks empty.
+    writeFileSync(join(path, FILE), Buffer.from(whole).fill(0xff, at, at + PAGE_BYTES))
+    try {
+      const finding = await findingIn(path)
+      // A page that nothing is in, or an index that nothing here reads, may go unnoticed.
+      if (finding !== null) found += 1
+    } catch (error) {
+      expect(error, `page ${at / PAGE_BYTES}`).toMatchObject({ code: 'STORE_DAMAGED' })
+    }
+  }
+  expect(found).toBeGreaterThan(5)
 })
 
 /** Runs `work` on a copy of the store, and says where the copy is. */

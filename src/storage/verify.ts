@@ -75,7 +75,9 @@ export async function verifyStore(
   }
   try {
     for (;;) {
-      const { blocks, finding: wrong }: Walked = await walk.next()
+      const walked = await damageAsFinding<Walked>(done.blocks, () => walk.next())
+      if (!('blocks' in walked)) return result(walked.finding)
+      const { blocks, finding: wrong } = walked
       const differs = await damageAsFinding(done.blocks, async () => ({
         finding: await compared(blocks),
       }))

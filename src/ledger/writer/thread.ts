@@ -20,6 +20,8 @@ import { restAfter } from './upkeep-rest.ts'
 
 /** Pieces of upkeep run this long after a block. */
 const TIDY_PAUSE_MS = 5
+/** Upkeep that found no room is tried again after this. */
+const FULL_REST_MS = 1_000
 
 class WriterThread {
   readonly #store: Store
@@ -139,7 +141,12 @@ class WriterThread {
       this.#restMs = restAfter(clock.now() - startedMs)
       if (isMoreDue) this.tidySoon()
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'STORE_FULL') return
+      if (error instanceof StoreError && error.code === 'STORE_FULL') {
+        // Room may come without a change that would have upkeep go on.
+        this.#restMs = FULL_REST_MS
+        this.tidySoon()
+        return
+      }
       this.#stopped = true
     }
   }

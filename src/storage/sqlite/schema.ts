@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
 import { additionTables, fillAdditions } from './additions.ts'
+import { settleEarlyLayout } from './early-layout.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963
@@ -19,6 +20,11 @@ const FORMAT_VERSION = 2
  */
 const TABLES = `
   CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
+  CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+  CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
+`
+
+const BLOCKS_AND_ITEMS = `
   CREATE TABLE blocks (
     height INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -30,7 +36,6 @@ const TABLES = `
     blinds BLOB NOT NULL,
     commitments BLOB NOT NULL
   ) STRICT;
-  CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
   CREATE TABLE items (
     created INTEGER PRIMARY KEY,
     db INTEGER NOT NULL,
@@ -40,7 +45,6 @@ const TABLES = `
   ) STRICT;
   CREATE UNIQUE INDEX items_by_id ON items (db, id);
   CREATE INDEX items_in_order ON items (db, created);
-  CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
 `
 
 /**
@@ -53,6 +57,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
   if (version === 0) {
     database.exec('BEGIN IMMEDIATE')
     database.exec(TABLES)
+    database.exec(BLOCKS_AND_ITEMS)
     database.exec(additionTables())
     database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
@@ -73,6 +78,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
 function upgrade(database: DatabaseSync, serverId: number): void {
   database.exec('BEGIN IMMEDIATE')
   try {
+    settleEarlyLayout(database, BLOCKS_AND_ITEMS)
     database.exec(additionTables())
     fillAdditions(database, serverId)
     database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)

@@ -1,7 +1,7 @@
 import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { StoreError } from '../errors.ts'
+import { isDamage, StoreError } from '../errors.ts'
 import { connect } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
@@ -82,14 +82,12 @@ function withoutLog(path: string): void {
 }
 
 const SQLITE_FULL = 13
-const DAMAGE = new Set([11, 26]) // SQLITE_CORRUPT, SQLITE_NOTADB
-
 function copyError(error: unknown, path: string): StoreError {
   const reason = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
   if (code === SQLITE_FULL) {
     return new StoreError('STORE_FULL', 'there is no room left for the copy', { cause: error })
   }
-  const kind = DAMAGE.has(code) ? 'STORE_DAMAGED' : 'STORE_FAILED'
+  const kind = isDamage(error) ? 'STORE_DAMAGED' : 'STORE_FAILED'
   return new StoreError(kind, `${path} cannot be copied: ${reason}`, { cause: error })
 }
