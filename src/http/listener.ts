@@ -132,9 +132,11 @@ export async function buildApp(
   })
   app.addHook('onSend', (_request, { raw }, payload, done) => {
     const refusal = replies.refusal(payload)
-    const length = refusal === null ? replies.given(raw.req.socket, payload) : 0
-    if (length > 0) raw.once('finish', () => replies.taken(raw.req.socket, length))
-    done(refusal)
+    if (refusal !== null) return done(refusal)
+    const { socket } = raw.req
+    const length = replies.given(socket, payload)
+    if (length > 0) raw.once('finish', () => replies.taken(socket, length))
+    done(null, payload)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
     app.addHook('onResponse', async (request, reply) => {
