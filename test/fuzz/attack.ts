@@ -7,7 +7,7 @@ import { type Attempt, attemptsOf } from './attempts.ts'
 import { type ListenerName, PLANS, type Served, serve } from './served.ts'
 
 /** Attempts that are made of one seed; the next ones are made of the next seed. */
-export const BATCH = 500
+const BATCH = 500
 /** Connections at a time. */
 const TOGETHER = 24
 /** How long a listener may leave a connection without answer and end, whose client has ended. */
