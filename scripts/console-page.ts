@@ -20,11 +20,14 @@ const PORTS = [
   ['gateway', 'gateway-port', '4130'],
 ] as const
 
+/** What nodes of pages are started with: nothing is asked of other sites. */
+const QUIET = 'LOG_LEVEL=error RATES_SOURCES=lastgood,snapshot'
+
 /** A command of a page. */
 export interface Step {
   readonly command: string
-  /** What the page says that it prints; null where the page does not show it. */
-  readonly says: string | null
+  /** What the page says that it prints. */
+  readonly says: string
   /** Where in the page `says` stands, in UTF-16 units. */
   readonly from: number
   readonly to: number
@@ -42,7 +45,10 @@ const VOLATILE = new RegExp(
     String.raw`(?<date>Date: .* GMT)`,
     String.raw`(?<length>content-length: \d+)`,
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
-    String.raw`(?<id>\b\d{13,17}\b)`,
+    String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
+    String.raw`(?<id>\b(?:\d{13,17}|[0-9a-f]{16})\b)`,
+    // A log is signed when there is rest.
+    String.raw`(?<size>in a log of \d+)`,
     String.raw`(?<pace>\d+\.\d s(?:, \d+ entries\/s)?)`,
     String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
   ].join('|'),
@@ -59,7 +65,7 @@ export function kindsIn(text: string): string {
 
 /**
  * The commands of a page, in their order: those in blocks of console text, and those in comments
- * that begin with `run`, which readers do not see and whose output is not shown.
+ * that begin with `run`, which readers do not see.
  */
 export function stepsIn(page: string): Step[] {
   const blocks = page.matchAll(/^```console\n([\s\S]*?)^```$|^<!-- run\n([\s\S]*?)^-->$/gm)
@@ -70,7 +76,7 @@ export function stepsIn(page: string): Step[] {
       (found) => {
         const [all, command = '', says = ''] = found
         const to = start + (found.index ?? 0) + all.length
-        return { command, says: block[1] === undefined ? null : says, from: to - says.length, to }
+        return { command, says, from: to - says.length, to }
       },
     )
   })
@@ -107,9 +113,6 @@ export class PageShell {
         PATH: `${programs}:${PATH}`,
         HOME: folder,
         LANG: 'C.UTF-8',
-        LOG_LEVEL: 'error',
-        // No page asks other sites for rates.
-        RATES_SOURCES: 'lastgood,snapshot',
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
       stdio: ['pipe', 'ignore', 'inherit'],
@@ -123,12 +126,13 @@ export class PageShell {
     const endMs = Date.now() + STEP_MS
     for (;;) {
       const said = await this.#once(command)
-      const waits = says?.includes('current') === true && kindsIn(said) !== kindsIn(says)
-      if (waits && Date.now() < endMs) {
+      // Something that comes by itself is waited for.
+      const comes = /^timeout /.test(command) || says.includes('current')
+      if (comes && kindsIn(said) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
         continue
       }
-      this.#learn(says ?? '', said)
+      this.#learn(says, said)
       return said
     }
   }
@@ -155,7 +159,7 @@ export class PageShell {
     const values = [...said.matchAll(VOLATILE)]
     for (const [at, [written]] of [...says.matchAll(VOLATILE)].entries()) {
       const value = values[at]?.[0]
-      if (value !== undefined && !/^[\d.]+ s/.test(written)) this.#here.set(written, value)
+      if (value !== undefined && !/ /.test(written)) this.#here.set(written, value)
     }
   }
 
@@ -167,18 +171,22 @@ export class PageShell {
         return here === undefined ? all : `${host}:${here}`
       },
     )
-    const start = /^((?:\w+=\S+ )*)npm start(?: --)?([^&]*)&?$/.exec(translated)
-    if (start !== null) return this.#serve(start[1] ?? '', start[2] ?? '')
+    const start = /^((?:\w+=\S+ )*)(?:npm start(?: --)?|daicho serve)([^&]*)(&?)$/.exec(translated)
+    if (start !== null) {
+      const [, variables = '', flags = '', isBehind] = start
+      const lines = await this.#serve(variables, flags)
+      return isBehind === '&' ? '' : lines
+    }
     return this.#asInPage(await this.#shellRun(translated.replace(/^kill (%\d+)$/, 'kill $1; wait $1')))
   }
 
-  /** Starts a node behind the page, and waits until it listens. */
+  /** Starts a node in the background, and waits until it listens; what it prints. */
   async #serve(variables: string, flags: string): Promise<string> {
     const addresses = join(this.#folder, '.shell', `addresses-${this.#steps}`)
     const free = PORTS.map(([, flag]) => `--${flag} 0`).join(' ')
     writeFileSync(addresses, '')
     const failed = await this.#shellRun(
-      `${variables} daicho serve ${flags} ${free} --json > ${addresses} 2>> .shell/log &
+      `${QUIET} ${variables} daicho serve ${flags} ${free} --json > ${addresses} 2>> .shell/log &
       serving=$!; until [ -s ${addresses} ]; do kill -0 $serving || break; sleep 0.1; done`,
     )
     const line = readFileSync(addresses, 'utf8')
@@ -189,7 +197,7 @@ export class PageShell {
       const port = new RegExp(`--${flag} (\\d+)`).exec(flags)?.[1] ?? preset
       if (url !== undefined) this.#ports.set(port, new URL(url).port)
     }
-    return ''
+    return this.#asInPage(Object.entries(urls).map(([name, url]) => `${name} ${url}\n`).join(''))
   }
 
   #asInPage(said: string): string {
