@@ -72,13 +72,13 @@ export function stepsIn(page: string): Step[] {
   return [...blocks].flatMap((block) => {
     const text = block[1] ?? block[2] ?? ''
     const start = (block.index ?? 0) + block[0].indexOf(text)
-    return [...text.matchAll(/^\$ ((?:.*\\\n|.*'\[?\n(?:  .*\n)*?  .*')*.*)\n((?:(?!\$ ).*\n)*)/gm)].map(
-      (found) => {
-        const [all, command = '', says = ''] = found
-        const to = start + (found.index ?? 0) + all.length
-        return { command, says, from: to - says.length, to }
-      },
-    )
+    return [
+      ...text.matchAll(/^\$ ((?:.*\\\n|.*'\[?\n(?: {2}.*\n)*? {2}.*')*.*)\n((?:(?!\$ ).*\n)*)/gm),
+    ].map((found) => {
+      const [all, command = '', says = ''] = found
+      const to = start + (found.index ?? 0) + all.length
+      return { command, says, from: to - says.length, to }
+    })
   })
 }
 
@@ -103,8 +103,13 @@ export class PageShell {
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
     const daicho = [...node, join(ROOT, 'src/cli/main.ts')].map((word) => `'${word}'`).join(' ')
     // What `npm run -s daicho --` and an installed `daicho` are.
-    for (const [name, before] of [['npm', 'shift 4; '], ['daicho', '']] as const) {
-      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${daicho} "$@"\n`, { mode: 0o755 })
+    for (const [name, before] of [
+      ['npm', 'shift 4; '],
+      ['daicho', ''],
+    ] as const) {
+      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${daicho} "$@"\n`, {
+        mode: 0o755,
+      })
     }
     const { PATH = '', NODE_COMPILE_CACHE } = process.env
     this.#shell = spawn('bash', ['--noprofile', '--norc'], {
@@ -177,7 +182,9 @@ export class PageShell {
       const lines = await this.#serve(variables, flags)
       return isBehind === '&' ? '' : lines
     }
-    return this.#asInPage(await this.#shellRun(translated.replace(/^kill (%\d+)$/, 'kill $1; wait $1')))
+    return this.#asInPage(
+      await this.#shellRun(translated.replace(/^kill (%\d+)$/, 'kill $1; wait $1')),
+    )
   }
 
   /** Starts a node in the background, and waits until it listens; what it prints. */
@@ -190,14 +197,21 @@ export class PageShell {
       serving=$!; until [ -s ${addresses} ]; do kill -0 $serving || break; sleep 0.1; done`,
     )
     const line = readFileSync(addresses, 'utf8')
-    if (line === '') throw new Error(`npm start ${flags}: ${failed}${readFileSync(join(this.#folder, '.shell/log'), 'utf8')}`)
+    if (line === '')
+      throw new Error(
+        `npm start ${flags}: ${failed}${readFileSync(join(this.#folder, '.shell/log'), 'utf8')}`,
+      )
     const urls: Record<string, string> = JSON.parse(line)
     for (const [name, flag, preset] of PORTS) {
       const url = urls[name]
       const port = new RegExp(`--${flag} (\\d+)`).exec(flags)?.[1] ?? preset
       if (url !== undefined) this.#ports.set(port, new URL(url).port)
     }
-    return this.#asInPage(Object.entries(urls).map(([name, url]) => `${name} ${url}\n`).join(''))
+    return this.#asInPage(
+      Object.entries(urls)
+        .map(([name, url]) => `${name} ${url}\n`)
+        .join(''),
+    )
   }
 
   #asInPage(said: string): string {

@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PageShell, kindsIn, stepsIn } from './console-page.ts'
+import { kindsIn, PageShell, stepsIn } from './console-page.ts'
 
 const words = process.argv.slice(2)
 const isCheck = words.includes('--check')

@@ -89,11 +89,16 @@ it('links between documents lead to a file, and to a heading in it', () => {
 
 it('files of the project that documents name are there', () => {
   const named = pages.flatMap((page) =>
-    [...textOf(page).matchAll(/`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g)].map(
-      ([, path = '']) => `${relative(root, page)}: ${path}`,
-    ),
+    [
+      ...textOf(page).matchAll(/`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g),
+    ].map(([, path = '']) => `${relative(root, page)}: ${path}`),
   )
-  expect(missing(named, (name) => name.includes('NNNN') || existsSync(join(root, name.split(': ')[1] ?? '')))).toEqual([])
+  expect(
+    missing(
+      named,
+      (name) => name.includes('NNNN') || existsSync(join(root, name.split(': ')[1] ?? '')),
+    ),
+  ).toEqual([])
 })
 
 const settings = shownSettings(readSettings({})).map(({ name }) => name)
@@ -113,7 +118,9 @@ const INSIDE = new Set(
   USERS_FILE_UNUSABLE USERS_FULL USERS_NOT_CONFIGURED USER_EXISTS USER_NAME_UNUSABLE USER_UNKNOWN
   KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE REVOCATIONS_FULL SCOPES_TOO_LONG
   SCOPE_UNKNOWN SECRET_TOO_SHORT TOKEN_ID_MALFORMED SOURCES_INVALID HASHING_BUSY
-  BODY_EMPTY ERR_HTTP_REQUEST_TIMEOUT ERR_JWT_EXPIRED HPE_HEADER_OVERFLOW EUR_JPY XXX_JPY`.split(/\s+/),
+  BODY_EMPTY ERR_HTTP_REQUEST_TIMEOUT ERR_JWT_EXPIRED HPE_HEADER_OVERFLOW EUR_JPY XXX_JPY`.split(
+    /\s+/,
+  ),
 )
 const CODE = /'([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'/g
 const codes = [...sourceText.matchAll(CODE)]
@@ -136,7 +143,8 @@ it('every variable and every code that documents name is one of the program', ()
     ),
   )
   expect(named.length).toBeGreaterThan(300)
-  const isOne = (name: string) => inSource(name) || inSource(name.replace(/_FILE$/, '')) || inOther(name)
+  const isOne = (name: string) =>
+    inSource(name) || inSource(name.replace(/_FILE$/, '')) || inOther(name)
   expect(missing(named, (name) => isOne(name.split(': ')[1] ?? ''))).toEqual([])
 })
 
@@ -184,9 +192,13 @@ it('every path of the ledger is in the manual', async () => {
   await node.close()
   // Pages may leave out what stands before: `…/history`.
   const known = new Set(
-    [...manualText.matchAll(/(?:\/[\w{}.…*-]+)+/g)].map(([path]) => path.replace(/\{\w+\}|<\w+>/g, '{}')),
+    [...manualText.matchAll(/(?:\/[\w{}.…*-]+)+/g)].map(([path]) =>
+      path.replace(/\{\w+\}|<\w+>/g, '{}'),
+    ),
   )
-  const paths = Object.keys(json.paths).map((path) => path.replace('/{*}', '/…').replace(/\{\w+\}/g, '{}'))
+  const paths = Object.keys(json.paths).map((path) =>
+    path.replace('/{*}', '/…').replace(/\{\w+\}/g, '{}'),
+  )
   expect(paths.length).toBeGreaterThan(20)
   expect(missing(paths, (path) => known.has(path))).toEqual([])
 })
@@ -200,7 +212,9 @@ async function commandsOf(): Promise<Map<string, Command>> {
     found.set(name, command)
     for (const part of command.commands) add(part, `${name} `)
   }
-  for (const [, file = '', maker = ''] of main.matchAll(/import\('(\.\/[\w-]+\.ts)'\)\)\.(\w+)\(/g)) {
+  for (const [, file = '', maker = ''] of main.matchAll(
+    /import\('(\.\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
+  )) {
     const made: Record<string, () => Command> = await import(join(root, 'src/cli', file))
     const command = made[maker]?.()
     if (command !== undefined) add(command, '')
@@ -223,7 +237,9 @@ it('every command and every flag is in the manual', async () => {
     const last = rest.at(-1) ?? first
     return says(name) || new RegExp(`\`[^\`]*\\b${last}\\b[^\`]*\``).test(shown)
   }
-  expect(missing(wanted, (name) => (name.startsWith('--') ? says(name) : isListed(name)))).toEqual([])
+  expect(missing(wanted, (name) => (name.startsWith('--') ? says(name) : isListed(name)))).toEqual(
+    [],
+  )
 })
 
 it('every command that documents show takes the flags that they show', async () => {
@@ -233,7 +249,10 @@ it('every command that documents show takes the flags that they show', async () 
       ...textOf(page).matchAll(
         /(?:npm run -s daicho -- |(?<=[`$] )daicho |(?<=`)daicho |npm start -- )((?:\\\n|[^`\n])*)/g,
       ),
-    ].map(([all, rest = '']) => [relative(root, page), `${all.startsWith('npm start') ? 'serve ' : ''}${rest}`] as const),
+    ].map(
+      ([all, rest = '']) =>
+        [relative(root, page), `${all.startsWith('npm start') ? 'serve ' : ''}${rest}`] as const,
+    ),
   )
   expect(written.length).toBeGreaterThan(80)
   const wrong = written.flatMap(([page, line]) => {

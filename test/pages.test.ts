@@ -21,15 +21,25 @@ const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?
 describe.each([
   ['README.md', 10],
   ['docs/tour.md', 35],
+  ['docs/operations.md', 8],
   ['docs/reference/attachments.md', 10],
   ['docs/reference/chain-format.md', 8],
   ['docs/reference/changes.md', 2],
   ['docs/reference/cli.md', 10],
+  ['docs/reference/converter.md', 5],
+  ['docs/reference/export.md', 8],
+  ['docs/reference/gateway.md', 5],
   ['docs/reference/history.md', 10],
   ['docs/reference/ledger.md', 40],
   ['docs/reference/network-life.md', 30],
+  ['docs/reference/networks.md', 5],
+  ['docs/reference/peers.md', 10],
   ['docs/reference/proofs.md', 15],
   ['docs/reference/queries.md', 10],
+  ['docs/reference/rates.md', 2],
+  ['docs/reference/samples.md', 6],
+  ['docs/reference/tokens.md', 8],
+  ['docs/reference/transactions.md', 5],
 ])('%s', (path, atLeast) => {
   const page = readFileSync(path, 'utf8')
   const needed = absent.filter((name) => name === 'bash' || page.includes(`${name} `))
