@@ -42,7 +42,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<uuid>\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)`,
     String.raw`(?<folder>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z)`,
     String.raw`(?<time>\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+0))`,
-    String.raw`(?<date>Date: .* GMT)`,
+    '(?<date>Date: .* GMT)',
     String.raw`(?<length>content-length: \d+)`,
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
     String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
