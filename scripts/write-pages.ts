@@ -1,5 +1,6 @@
 // Runs the commands of pages of the documentation against fresh nodes, and writes what they print
-// into the pages: `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written.
+// into the pages: `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written,
+// and a page that is not as it was run ends it with 1.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,6 +20,7 @@ for (const path of words.filter((word) => word !== '--check')) {
       const said = await shell.run(step)
       if (kindsIn(said) !== kindsIn(step.says)) {
         console.log(`${path}: $ ${step.command}\n--- the page\n${step.says}--- now\n${said}`)
+        if (isCheck) process.exitCode = 1
       }
       written += page.slice(at, step.from) + said
       at = step.to

@@ -90,9 +90,7 @@ it('links between documents lead to a file, and to a heading in it', () => {
 it('files of the project that documents name are there', () => {
   const named = pages.flatMap((page) =>
     [
-      ...textOf(page).matchAll(
-        /`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g,
-      ),
+      ...textOf(page).matchAll(/`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g),
     ].map(([, path = '']) => `${relative(root, page)}: ${path}`),
   )
   const isThere = (name: string) =>
@@ -101,7 +99,7 @@ it('files of the project that documents name are there', () => {
 })
 
 it('sources that decisions name by the end of their path are there', () => {
-  const all = [...sources, ...filesBelow(join(root, 'test'), /\.ts$/)]
+  const all = ['src', 'test'].flatMap((name) => filesBelow(join(root, name), /\.tsx?$/))
   const named = pages
     .filter((page) => /docs\/decisions\/|ARCHITECTURE/.test(page))
     .flatMap((page) =>
@@ -111,7 +109,9 @@ it('sources that decisions name by the end of their path are there', () => {
     )
   expect(named.length).toBeGreaterThan(100)
   const isThere = (name: string) => all.some((path) => path.endsWith(`/${name.split(': ')[1]}`))
-  const others = missing(named, isThere).filter((name) => !existsSync(join(root, name.split(': ')[1] ?? '')))
+  const others = missing(named, isThere).filter(
+    (name) => !existsSync(join(root, name.split(': ')[1] ?? '')),
+  )
   expect(others).toEqual([])
 })
 
@@ -132,9 +132,7 @@ const INSIDE = new Set(
   USERS_FILE_UNUSABLE USERS_FULL USERS_NOT_CONFIGURED USER_EXISTS USER_NAME_UNUSABLE USER_UNKNOWN
   KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE REVOCATIONS_FULL SCOPES_TOO_LONG
   SCOPE_UNKNOWN SECRET_TOO_SHORT TOKEN_ID_MALFORMED SOURCES_INVALID HASHING_BUSY
-  BODY_EMPTY ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW EUR_JPY`.split(
-    /\s+/,
-  ),
+  BODY_EMPTY ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW EUR_JPY`.split(/\s+/),
 )
 const CODE = /'([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'/g
 const codes = [...sourceText.matchAll(CODE)]
@@ -261,7 +259,7 @@ it('every command that documents show takes the flags that they show', async () 
   const written = pages.flatMap((page) =>
     [
       ...textOf(page).matchAll(
-        /(?:npm run -s daicho -- |(?<=[`$] )daicho |(?<=`)daicho |npm start -- )((?:\\\n|[^`\n])*)/g,
+        /(?:npm run -s daicho -- |(?<=[`$] )daicho |(?<=`)daicho |cli\/main\.[jt]s |npm start -- )((?:\\\n|[^`\n])*)/g,
       ),
     ].map(
       ([all, rest = '']) =>
