@@ -273,7 +273,7 @@ it('every command that documents show takes the flags that they show', async () 
     const name = [words.slice(0, 3), words.slice(0, 2), words.slice(0, 1)]
       .map((some) => some.join(' '))
       .find((some) => commands.has(some))
-    if (name === undefined) return /^[-<]|^$/.test(alone) ? [] : [`${page}: ${line}`]
+    if (name === undefined) return /^[-<]|^needs Node|^$/.test(alone) ? [] : [`${page}: ${line}`]
     const command = commands.get(name)
     const known = command === undefined ? [] : [command, ...command.commands].flatMap(flagsOf)
     const flags = [...alone.matchAll(/(?<=[\s[])--[a-z-]+/g)].map(([flag]) => flag)
