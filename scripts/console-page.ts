@@ -1,0 +1,248 @@
+// Runs the commands of a page of the documentation in a shell, and says what they print there.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from './node-flags.mjs'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const PAUSE_MS = 50
+/** How long one step may take, and how long it is repeated where the page waits for something. */
+const STEP_MS = 60_000
+/** Where pages expect each component, and the flag that says otherwise. */
+const PORTS = [
+  ['ledger', 'port', '4126'],
+  ['converter', 'converter-port', '4127'],
+  ['rates', 'rates-port', '4128'],
+  ['samples', 'sample-port', '4129'],
+  ['gateway', 'gateway-port', '4130'],
+] as const
+
+/** What nodes of pages are started with: nothing is asked of other sites. */
+const QUIET = 'LOG_LEVEL=error RATES_SOURCES=lastgood,snapshot'
+
+/** A command of a page. */
+export interface Step {
+  readonly command: string
+  /** What the page says that it prints. */
+  readonly says: string
+  /** Where in the page `says` stands, in UTF-16 units. */
+  readonly from: number
+  readonly to: number
+}
+
+/** What differs from run to run, by kind; the first alternative that matches counts. */
+const VOLATILE = new RegExp(
+  [
+    String.raw`(?<key>daicho\/\d+\+[0-9a-f]{8}\+[\w+/=]+)`,
+    String.raw`(?<token>eyJ[\w-]+\.[\w-]+\.[\w-]+)`,
+    String.raw`(?<hash>\b[0-9a-f]{64,128}\b)`,
+    String.raw`(?<uuid>\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)`,
+    String.raw`(?<folder>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z)`,
+    String.raw`(?<time>\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+0))`,
+    '(?<date>Date: .* GMT)',
+    String.raw`(?<length>content-length: \d+)`,
+    String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
+    String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
+    String.raw`(?<id>\b(?:\d{13,17}|[0-9a-f]{16})\b)`,
+    // A log is signed when there is rest.
+    String.raw`(?<size>in a log of \d+)`,
+    String.raw`(?<pace>\d+\.\d s(?:, \d+ entries\/s)?)`,
+    String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
+  ].join('|'),
+  'g',
+)
+
+/** `text` with kinds in the place of what differs from run to run. */
+export function kindsIn(text: string): string {
+  return text.replace(VOLATILE, (...all) => {
+    const groups: Record<string, string | undefined> = all.at(-1)
+    return `<${Object.keys(groups).find((name) => groups[name] !== undefined)}>`
+  })
+}
+
+/**
+ * The commands of a page, in their order: those in blocks of console text, and those in comments
+ * that begin with `run`, which readers do not see.
+ */
+export function stepsIn(page: string): Step[] {
+  const blocks = page.matchAll(/^```console\n([\s\S]*?)^```$|^<!-- run\n([\s\S]*?)^-->$/gm)
+  return [...blocks].flatMap((block) => {
+    const text = block[1] ?? block[2] ?? ''
+    const start = (block.index ?? 0) + block[0].indexOf(text)
+    return [
+      ...text.matchAll(/^\$ ((?:.*\\\n|.*'\[?\n(?: {2}.*\n)*? {2}.*')*.*)\n((?:(?!\$ ).*\n)*)/gm),
+    ].map((found) => {
+      const [all, command = '', says = ''] = found
+      const to = start + (found.index ?? 0) + all.length
+      return { command, says, from: to - says.length, to }
+    })
+  })
+}
+
+/** A shell in `folder` with what a clone has, in which the ports of the page are free ones. */
+export class PageShell {
+  readonly #folder: string
+  readonly #shell: ChildProcess
+  /** What stands in the page, and what it is here. */
+  readonly #here = new Map<string, string>()
+  readonly #ports = new Map<string, string>()
+  #steps = 0
+
+  /** `folder` is an empty one. */
+  constructor(folder: string) {
+    this.#folder = folder
+    cpSync(join(ROOT, 'examples'), join(folder, 'examples'), { recursive: true })
+    for (const name of ['node_modules', 'test', 'docs']) {
+      symlinkSync(join(ROOT, name), join(folder, name))
+    }
+    const programs = join(folder, '.shell/bin')
+    mkdirSync(programs, { recursive: true })
+    const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
+    const daicho = [...node, join(ROOT, 'src/cli/main.ts')].map((word) => `'${word}'`).join(' ')
+    // What `npm run -s daicho --` and an installed `daicho` are.
+    for (const [name, before] of [
+      ['npm', 'shift 4; '],
+      ['daicho', ''],
+    ] as const) {
+      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${daicho} "$@"\n`, {
+        mode: 0o755,
+      })
+    }
+    const { PATH = '', NODE_COMPILE_CACHE } = process.env
+    this.#shell = spawn('bash', ['--noprofile', '--norc'], {
+      cwd: folder,
+      env: {
+        PATH: `${programs}:${PATH}`,
+        HOME: folder,
+        LANG: 'C.UTF-8',
+        ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
+      },
+      stdio: ['pipe', 'ignore', 'inherit'],
+      // A group of its own, so that all of it can be ended.
+      detached: true,
+    })
+  }
+
+  /** Runs a step; gives what it prints, with the addresses of the page. */
+  async run({ command, says }: Step): Promise<string> {
+    const endMs = Date.now() + STEP_MS
+    for (;;) {
+      const said = await this.#once(command)
+      // Something that comes by itself is waited for.
+      const comes = /^timeout /.test(command) || says.includes('current')
+      if (comes && kindsIn(said) !== kindsIn(says) && Date.now() < endMs) {
+        await pause(PAUSE_MS)
+        continue
+      }
+      this.#learn(says, said)
+      return said
+    }
+  }
+
+  /** `text` with what is so here in the place of what stands in the page. */
+  translated(text: string): string {
+    let here = text
+    // The longest first: a key has an id in it.
+    const known = [...this.#here].toSorted(([one], [other]) => other.length - one.length)
+    for (const [there, value] of known) here = here.replaceAll(there, value)
+    return here
+  }
+
+  /** Ends the shell and what runs in its background. */
+  async close(): Promise<void> {
+    const { pid } = this.#shell
+    if (this.#shell.exitCode !== null || pid === undefined) return
+    const ended = once(this.#shell, 'exit')
+    process.kill(-pid, 'SIGKILL')
+    await ended
+  }
+
+  #learn(says: string, said: string): void {
+    const values = [...said.matchAll(VOLATILE)]
+    for (const [at, [written]] of [...says.matchAll(VOLATILE)].entries()) {
+      const value = values[at]?.[0]
+      if (value !== undefined && !/ /.test(written)) this.#here.set(written, value)
+    }
+  }
+
+  async #once(command: string): Promise<string> {
+    const translated = this.translated(command).replace(
+      /(127\.0\.0\.1|localhost):(\d{4})\b/g,
+      (all, host, port) => {
+        const here = this.#ports.get(port)
+        return here === undefined ? all : `${host}:${here}`
+      },
+    )
+    const start = /^((?:\w+=\S+ )*)(?:npm start(?: --)?|daicho serve)([^&]*)(&?)$/.exec(translated)
+    if (start !== null) {
+      const [, variables = '', flags = '', isBehind] = start
+      const lines = await this.#serve(variables, flags)
+      return isBehind === '&' ? '' : lines
+    }
+    return this.#asInPage(
+      await this.#shellRun(translated.replace(/^kill (%\d+)$/, 'kill $1; wait $1')),
+    )
+  }
+
+  /** Starts a node in the background, and waits until it listens; what it prints. */
+  async #serve(variables: string, flags: string): Promise<string> {
+    const addresses = join(this.#folder, '.shell', `addresses-${this.#steps}`)
+    const free = PORTS.map(([, flag]) => `--${flag} 0`).join(' ')
+    writeFileSync(addresses, '')
+    const failed = await this.#shellRun(
+      `${QUIET} ${variables} daicho serve ${flags} ${free} --json > ${addresses} 2>> .shell/log &
+      serving=$!; until [ -s ${addresses} ]; do kill -0 $serving || break; sleep 0.1; done`,
+    )
+    const line = readFileSync(addresses, 'utf8')
+    if (line === '')
+      throw new Error(
+        `npm start ${flags}: ${failed}${readFileSync(join(this.#folder, '.shell/log'), 'utf8')}`,
+      )
+    const urls: Record<string, string> = JSON.parse(line)
+    for (const [name, flag, preset] of PORTS) {
+      const url = urls[name]
+      const port = new RegExp(`--${flag} (\\d+)`).exec(flags)?.[1] ?? preset
+      if (url !== undefined) this.#ports.set(port, new URL(url).port)
+    }
+    return this.#asInPage(
+      Object.entries(urls)
+        .map(([name, url]) => `${name} ${url}\n`)
+        .join(''),
+    )
+  }
+
+  #asInPage(said: string): string {
+    let text = said
+    for (const [there, here] of this.#ports) text = text.replaceAll(`:${here}`, `:${there}`)
+    return text
+  }
+
+  /** Runs `command` in the shell; gives all that it printed, without lines of progress. */
+  async #shellRun(command: string): Promise<string> {
+    this.#steps += 1
+    const name = join(this.#folder, '.shell', `${this.#steps}`)
+    writeFileSync(name, `${command}\n`)
+    this.#shell.stdin?.write(`. ${name} > ${name}.said 2>&1 < /dev/null; echo > ${name}.end\n`)
+    const endMs = Date.now() + STEP_MS
+    while (!isThere(`${name}.end`)) {
+      if (Date.now() > endMs) throw new Error(`it takes too long: ${command}`)
+      await pause(PAUSE_MS)
+    }
+    return readFileSync(`${name}.said`, 'utf8')
+      .replaceAll('\r\n', '\n')
+      .replace(/^[a-z ]+ +\d+ % {2}.*\n/gm, '')
+      .replace(/([^\n])$/, '$1\n')
+  }
+}
+
+function isThere(path: string): boolean {
+  try {
+    readFileSync(path)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,34 @@
+// Runs the commands of pages of the documentation against fresh nodes, and writes what they print
+// into the pages: `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written,
+// and a page that is not as it was run ends it with 1.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { kindsIn, PageShell, stepsIn } from './console-page.ts'
+
+const words = process.argv.slice(2)
+const isCheck = words.includes('--check')
+
+for (const path of words.filter((word) => word !== '--check')) {
+  const page = readFileSync(path, 'utf8')
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-page-'))
+  const shell = new PageShell(folder)
+  try {
+    let written = ''
+    let at = 0
+    for (const step of stepsIn(page)) {
+      const said = await shell.run(step)
+      if (kindsIn(said) !== kindsIn(step.says)) {
+        console.log(`${path}: $ ${step.command}\n--- the page\n${step.says}--- now\n${said}`)
+        if (isCheck) process.exitCode = 1
+      }
+      written += page.slice(at, step.from) + said
+      at = step.to
+    }
+    // What was so in the last run may also stand in commands and in the text between.
+    if (!isCheck) writeFileSync(path, shell.translated(written + page.slice(at)))
+  } finally {
+    await shell.close()
+    rmSync(folder, { recursive: true })
+  }
+}

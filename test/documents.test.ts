@@ -1,0 +1,285 @@
+// The documents and the program say the same: names, codes, flags, paths and links, in both directions.
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import { expect, it } from 'vitest'
+import { readSettings, shownSettings } from '../src/cli/settings.ts'
+import { statusOf as statusOfConverter } from '../src/converter/errors.ts'
+import { statusOf as statusOfGateway } from '../src/gateway/errors.ts'
+import { statusOf as statusOfLedger } from '../src/ledger/errors.ts'
+import { statusOf as statusOfRates } from '../src/rate-feed/errors.ts'
+import { startLedgerNode } from './support/ledger-node.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+function filesBelow(folder: string, form: RegExp): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    if (statSync(path).isDirectory()) return filesBelow(path, form)
+    return form.test(name) ? [path] : []
+  })
+}
+
+const textOf = (path: string) => readFileSync(path, 'utf8')
+const pages = [
+  ...readdirSync(root)
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join(root, name)),
+  ...filesBelow(join(root, 'docs'), /\.md$/),
+]
+/** Where whoever uses daicho looks things up. */
+const manual = pages.filter((path) => /docs\/(?:reference\/.*|operations)\.md$/.test(path))
+const manualText = manual.map(textOf).join('\n')
+const sources = filesBelow(join(root, 'src'), /\.(?:tsx?|js)$/).filter(
+  (path) => !/\.test\.tsx?$|-contract\.ts$|test-world/.test(path),
+)
+const sourceText = sources.map(textOf).join('\n')
+/** Programs beside the product, whose variables are named in CONTRIBUTING.md. */
+const otherText = ['test', 'bench', 'scripts', 'packaging']
+  .flatMap((name) => filesBelow(join(root, name), /\.(?:m?ts|mjs|yaml|service)$/))
+  .filter((path) => path !== fileURLToPath(import.meta.url))
+  .map(textOf)
+  .join('\n')
+
+const withoutBlocks = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '')
+const missing = (wanted: Iterable<string>, there: (name: string) => boolean) =>
+  [...new Set(wanted)].filter((name) => !there(name)).toSorted()
+/** Whether `text` has `name` as a word of its own. */
+const names = (text: string) => {
+  const words = new Set(text.match(/[A-Za-z0-9_]+/g))
+  return (name: string) => words.has(name)
+}
+
+/** Anchors of the headings of a page, as they are made where the project is shown. */
+function anchorsOf(path: string): Set<string> {
+  const headings = withoutBlocks(textOf(path)).matchAll(/^#+ (.*)$/gm)
+  const anchors = new Set<string>()
+  for (const [, heading = ''] of headings) {
+    const plain = heading
+      .toLowerCase()
+      .replace(/[^\p{Letter}\p{Number} _-]/gu, '')
+      .replaceAll(' ', '-')
+    for (let n = 0; ; n += 1) {
+      const anchor = n === 0 ? plain : `${plain}-${n}`
+      if (anchors.has(anchor)) continue
+      anchors.add(anchor)
+      break
+    }
+  }
+  return anchors
+}
+
+it('links between documents lead to a file, and to a heading in it', () => {
+  const links = pages.flatMap((page) =>
+    [...withoutBlocks(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)].map(
+      ([, target = '']) => [page, target] as const,
+    ),
+  )
+  const broken = links.filter(([page, target]) => {
+    if (/^(?:https?|mailto):/.test(target)) return false
+    const [path = '', anchor] = target.split('#', 2)
+    const file = path === '' ? page : resolve(dirname(page), path)
+    if (!existsSync(file)) return true
+    return anchor !== undefined && !anchorsOf(file).has(anchor)
+  })
+  expect(links.length).toBeGreaterThan(100)
+  expect(broken.map(([page, target]) => `${relative(root, page)}: ${target}`)).toEqual([])
+})
+
+it('files of the project that documents name are there', () => {
+  const named = pages.flatMap((page) =>
+    [
+      ...textOf(page).matchAll(/`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g),
+    ].map(([, path = '']) => `${relative(root, page)}: ${path}`),
+  )
+  const isThere = (name: string) =>
+    name.includes('NNNN') || existsSync(join(root, name.split(': ')[1] ?? ''))
+  expect(missing(named, isThere)).toEqual([])
+})
+
+it('sources that decisions name by the end of their path are there', () => {
+  const all = ['src', 'test'].flatMap((name) => filesBelow(join(root, name), /\.tsx?$/))
+  const named = pages
+    .filter((page) => /docs\/decisions\/|ARCHITECTURE/.test(page))
+    .flatMap((page) =>
+      [...textOf(page).matchAll(/`([\w./-]+\.tsx?)`/g)].map(
+        ([, path = '']) => `${relative(root, page)}: ${path}`,
+      ),
+    )
+  expect(named.length).toBeGreaterThan(100)
+  const isThere = (name: string) => all.some((path) => path.endsWith(`/${name.split(': ')[1]}`))
+  const others = missing(named, isThere).filter(
+    (name) => !existsSync(join(root, name.split(': ')[1] ?? '')),
+  )
+  expect(others).toEqual([])
+})
+
+const settings = shownSettings(readSettings({})).map(({ name }) => name)
+
+it('every variable has a row in the manual', () => {
+  const rows = names(manualText.replace(/^(?!\|).*$/gm, ''))
+  expect(missing(settings, rows)).toEqual([])
+})
+
+/** What no user meets by its code: the message says it, or another code is answered. */
+const INSIDE = new Set(
+  `CHAIN_DAMAGED EXPORT_DAMAGED EXPORT_FOREIGN EXPORT_TOO_NEW IMPORT_OVER_STORE IMPORT_WITHOUT_KEY
+  RESTORE_OVER_STORE RESTORE_REFUSED RESTORE_WITHOUT_KEY
+  EFFECT_IMPOSSIBLE HEAD_MOVED FOLDER_IN_USE FOLDER_KEY_MISSING FOLDER_UNUSABLE LOG_HEAD_DAMAGED
+  STORE_FAILED STORE_FOREIGN STORE_NOT_FOUND STORE_ROLLED_BACK STORE_TOO_NEW STORE_TOO_OLD STORE_DAMAGED
+  FILE_DAMAGED FILE_LOCKED FILE_UNREADABLE HELLO_FILE_UNUSABLE HELLO_NOT_CONFIGURED
+  USERS_FILE_UNUSABLE USERS_FULL USERS_NOT_CONFIGURED USER_EXISTS USER_NAME_UNUSABLE USER_UNKNOWN
+  KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE REVOCATIONS_FULL SCOPES_TOO_LONG
+  SCOPE_UNKNOWN SECRET_TOO_SHORT TOKEN_ID_MALFORMED SOURCES_INVALID HASHING_BUSY
+  BODY_EMPTY GIVEN_UP ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW EUR_JPY`.split(/\s+/),
+)
+const CODE = /'([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'/g
+const codes = [...sourceText.matchAll(CODE)]
+  .map(([, code = '']) => code)
+  .filter((code) => !settings.includes(code))
+
+it('every code that a user can meet is in the manual', () => {
+  const known = names(manualText)
+  expect(codes.length).toBeGreaterThan(200)
+  expect(missing(codes, (code) => INSIDE.has(code) || known(code))).toEqual([])
+  expect(missing(INSIDE, (code) => codes.includes(code))).toEqual([])
+})
+
+it('every variable and every code that documents name is one of the program', () => {
+  const inSource = names(sourceText)
+  const inOther = names(otherText)
+  const named = pages.flatMap((page) =>
+    [...textOf(page).matchAll(/`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:[=` ])/g)].map(
+      ([, name = '']) => `${relative(root, page)}: ${name}`,
+    ),
+  )
+  expect(named.length).toBeGreaterThan(300)
+  const isOne = (name: string) =>
+    inSource(name) || inSource(name.replace(/_FILE$/, '')) || inOther(name)
+  expect(missing(named, (name) => isOne(name.split(': ')[1] ?? ''))).toEqual([])
+})
+
+it('the status that the manual gives for a code is the one that is sent', () => {
+  const ofPage: Record<string, Readonly<Record<string, number>>> = {
+    'converter.md': statusOfConverter,
+    'gateway.md': statusOfGateway,
+    'rates.md': statusOfRates,
+    'ledger.md': statusOfLedger,
+    'attachments.md': statusOfLedger,
+    'history.md': statusOfLedger,
+    'changes.md': statusOfLedger,
+    'proofs.md': statusOfLedger,
+    'queries.md': statusOfLedger,
+    'peers.md': statusOfLedger,
+  }
+  const seen: string[] = []
+  const wrong = Object.entries(ofPage).flatMap(([name, statusOf]) =>
+    [...textOf(join(root, 'docs/reference', name)).matchAll(/^\|.*\|$/gm)].flatMap(([row]) => {
+      const [status] = /(?<=\| )[45]\d\d(?= )/.exec(row) ?? []
+      const cells = row.split('|').slice(1, 3)
+      return [...cells.join().matchAll(/`([A-Z][A-Z0-9_]+)`/g)].flatMap(([, code = '']) => {
+        const sent = statusOf[code]
+        if (status === undefined || sent === undefined) return []
+        seen.push(code)
+        return sent === Number(status) ? [] : [`${name}: ${code} is ${sent}, not ${status}`]
+      })
+    }),
+  )
+  expect(seen.length).toBeGreaterThan(100)
+  expect(wrong).toEqual([])
+})
+
+it('every figure of /metrics is in the manual, and every figure of the manual is there', () => {
+  const figures = (text: string) => new Set(text.match(/\bdaicho_[a-z_]+[a-z]\b/g))
+  const inSource = figures(sourceText)
+  expect(inSource.size).toBeGreaterThan(15)
+  expect(missing(inSource, (name) => figures(manualText).has(name))).toEqual([])
+  expect(missing(figures(manualText), (name) => inSource.has(name))).toEqual([])
+})
+
+it('every path of the ledger is in the manual', async () => {
+  const node = await startLedgerNode()
+  const { json } = await node.send('GET', '/doc/json')
+  await node.close()
+  // Pages may leave out what stands before: `…/history`.
+  const known = new Set(
+    [...manualText.matchAll(/(?:\/[\w{}.…*-]+)+/g)].map(([path]) =>
+      path.replace(/\{\w+\}|<\w+>/g, '{}'),
+    ),
+  )
+  const paths = Object.keys(json.paths).map((path) =>
+    path.replace('/{*}', '/…').replace(/\{\w+\}/g, '{}'),
+  )
+  expect(paths.length).toBeGreaterThan(20)
+  expect(missing(paths, (path) => known.has(path))).toEqual([])
+})
+
+/** All commands, by what is typed. */
+async function commandsOf(): Promise<Map<string, Command>> {
+  const main = textOf(join(root, 'src/cli/main.ts'))
+  const found = new Map<string, Command>()
+  const add = (command: Command, before: string) => {
+    const name = `${before}${command.name()}`
+    found.set(name, command)
+    for (const part of command.commands) add(part, `${name} `)
+  }
+  for (const [, file = '', maker = ''] of main.matchAll(
+    /import\('(\.\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
+  )) {
+    const made: Record<string, () => Command> = await import(join(root, 'src/cli', file))
+    const command = made[maker]?.()
+    if (command !== undefined) add(command, '')
+  }
+  return found
+}
+const flagsOf = (command: Command) => command.options.map(({ long }) => long ?? '')
+
+it('every command and every flag is in the manual', async () => {
+  const commands = await commandsOf()
+  expect(commands.size).toBeGreaterThan(25)
+  const shown = manualText.replace(/^```console\n\$ [^\n]*--help\n[\s\S]*?^```$/gm, '')
+  const wanted = [...commands].flatMap(([name, command]) => [
+    ...(command.commands.length > 0 ? [] : [name]),
+    ...flagsOf(command),
+  ])
+  const says = (text: string) => new RegExp(`(?<![\\w-])${text}(?![\\w-])`).test(shown)
+  const isListed = (name: string) => {
+    const [first = '', ...rest] = name.split(' ')
+    const last = rest.at(-1) ?? first
+    return says(name) || new RegExp(`\`[^\`]*\\b${last}\\b[^\`]*\``).test(shown)
+  }
+  expect(missing(wanted, (name) => (name.startsWith('--') ? says(name) : isListed(name)))).toEqual(
+    [],
+  )
+})
+
+it('every command that documents show takes the flags that they show', async () => {
+  const commands = await commandsOf()
+  const written = pages.flatMap((page) =>
+    [
+      ...textOf(page).matchAll(
+        /(?:npm run -s daicho -- |(?<=[`$] )daicho |(?<=`)daicho |cli\/main\.[jt]s |npm start -- )((?:\\\n|[^`\n])*)/g,
+      ),
+    ].map(
+      ([all, rest = '']) =>
+        [relative(root, page), `${all.startsWith('npm start') ? 'serve ' : ''}${rest}`] as const,
+    ),
+  )
+  expect(written.length).toBeGreaterThan(80)
+  const wrong = written.flatMap(([page, line]) => {
+    const [alone = ''] = line.split(/[;|&]/)
+    const words = alone.split(/\s+/)
+    const name = [words.slice(0, 3), words.slice(0, 2), words.slice(0, 1)]
+      .map((some) => some.join(' '))
+      .find((some) => commands.has(some))
+    if (name === undefined) return /^[-<]|^needs Node|^$/.test(alone) ? [] : [`${page}: ${line}`]
+    const command = commands.get(name)
+    const known = command === undefined ? [] : [command, ...command.commands].flatMap(flagsOf)
+    const flags = [...alone.matchAll(/(?<=[\s[])--[a-z-]+/g)].map(([flag]) => flag)
+    return flags
+      .filter((flag) => flag !== '--help' && !known.includes(flag))
+      .map((flag) => `${page}: ${name} ${flag}`)
+  })
+  expect(wrong.filter((text) => !text.includes('--prot'))).toEqual([])
+})
