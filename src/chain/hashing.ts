@@ -5,8 +5,8 @@ const BLOCK_BYTES = 64 // of SHA-256: the length of HMAC's pads
 const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
 
-// One-shot hashing into hexadecimal is four times as fast here as a Hmac object or a Buffer digest
-// (measured, Node 24), and HMAC is two such hashes. These buffers are filled and read within one
+// One-shot hashing into a text of one character per byte is four times as fast here as a Hmac object or
+// a Buffer digest (measured, Node 24), and HMAC is two such hashes. These buffers are filled and read within one
 // call, so they are never seen half used.
 // Behind a key of 32 bytes the pads are always the same.
 let inner = Buffer.alloc(16_384, INNER_PAD)
@@ -36,8 +36,12 @@ export function hmacInto(
     outer[at] = byte ^ OUTER_PAD
   }
   const length = inner.write(message, BLOCK_BYTES)
-  outer.write(hash('sha256', inner.subarray(0, BLOCK_BYTES + length)), BLOCK_BYTES, 'hex')
-  out.write(hash('sha256', outer), outAt, 'hex')
+  hashInto(outer, BLOCK_BYTES, inner.subarray(0, BLOCK_BYTES + length))
+  hashInto(out, outAt, outer)
+}
+
+function hashInto(out: Buffer, outAt: number, bytes: Buffer): void {
+  out.write(hash('sha256', bytes, 'binary'), outAt, 'binary')
 }
 
 const leafInput = Buffer.alloc(1 + HASH_BYTES)
@@ -48,13 +52,13 @@ nodeInput[0] = 0x01
 /** The leaf hash of 32 bytes of `data` at `at`, written to `out` at `outAt` (RFC 6962, 2.1). */
 export function leafHashInto(out: Buffer, outAt: number, data: Buffer, at: number): void {
   data.copy(leafInput, 1, at, at + HASH_BYTES)
-  out.write(hash('sha256', leafInput), outAt, 'hex')
+  hashInto(out, outAt, leafInput)
 }
 
 /** The hash of a node over two adjacent hashes at `at` of `data`, written to `out` at `outAt`. */
 export function nodeHashInto(out: Buffer, outAt: number, data: Buffer, at: number): void {
   data.copy(nodeInput, 1, at, at + 2 * HASH_BYTES)
-  out.write(hash('sha256', nodeInput), outAt, 'hex')
+  hashInto(out, outAt, nodeInput)
 }
 
 /** SHA-256 of `bytes`: the `Sha256` of the log, by Node. */

@@ -72,13 +72,3 @@ export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   }
   throw new Exit(EXIT.usage, `there is no file ${path}`)
 }
-
-/** The share of a chain that is done, 0..1. */
-export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
-  return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
-}
-
-/** `1 block`, `2 blocks`. */
-export function count(number: number, one: string, many = `${one}s`): string {
-  return `${number} ${number === 1 ? one : many}`
-}

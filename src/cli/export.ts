@@ -8,9 +8,10 @@ import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { type ExportEnd, exportLines } from '../ledger/unserved.ts'
 import { openStoreReader } from '../storage/index.ts'
-import { count, requireFolder, runOnData, shareOf } from './data-command.ts'
+import { count } from './count.ts'
+import { requireFolder, runOnData } from './data-command.ts'
 import { EXIT, Exit } from './exit.ts'
-import { ProgressLine } from './progress.ts'
+import { ProgressLine, shareOf } from './progress.ts'
 
 /** `daicho export`. */
 export function exportCommand(): Command {

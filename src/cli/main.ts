@@ -1,4 +1,6 @@
 #!/usr/bin/env -S node --max-semi-space-size=8
+import { enableCompileCache } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { VERSION } from './version.ts'
@@ -10,6 +12,13 @@ if (major < 24 && (major !== 22 || minor < 18)) {
   process.stderr.write(`${needed}; this is ${process.versions.node}\n`)
   process.exit(EXIT.configuration)
 }
+
+// What was compiled once is kept beside the program, where that can be written; the environment is how
+// threads learn of it.
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
+  new URL('../../node_modules/.cache/compiled', import.meta.url),
+)
+enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
 /** Loaded when they are needed: one command does not wait for what the others are made of. */
 const COMMANDS = new Map<string, () => Promise<Command>>([

@@ -33,3 +33,8 @@ export class ProgressLine {
     if (this.#out.isTTY && this.#shownAtMs > 0) this.#out.write('\r\u001b[K')
   }
 }
+
+/** The share of a chain that is done, 0..1. */
+export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
+  return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
+}

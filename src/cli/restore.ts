@@ -2,10 +2,11 @@ import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { HttpSource, type Restored, restoreChain, rootUrl } from '../ledger/unserved.ts'
-import { count, runOnData, shareOf } from './data-command.ts'
+import { count } from './count.ts'
+import { runOnData } from './data-command.ts'
 import { nodeFolder } from './node-folder.ts'
 import { exitingWithPeers } from './peer-exits.ts'
-import { ProgressLine } from './progress.ts'
+import { ProgressLine, shareOf } from './progress.ts'
 import { readSettings } from './settings.ts'
 
 /** `daicho restore`. */

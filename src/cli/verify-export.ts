@@ -2,9 +2,9 @@ import { systemClock } from '../base/clock.ts'
 import { erasedIn } from '../chain/index.ts'
 import { ExportError, type ExportFinding, readExport } from '../ledger/unserved.ts'
 import type { Effect, Verification } from '../storage/index.ts'
-import { bytesOfFile, runOnExport, shareOf } from './data-command.ts'
+import { bytesOfFile, runOnExport } from './data-command.ts'
 import { Exit } from './exit.ts'
-import type { ProgressLine } from './progress.ts'
+import { type ProgressLine, shareOf } from './progress.ts'
 
 /** What a verification of an export looked at, and what it found. */
 export interface ExportVerification extends Omit<Verification, 'finding'> {

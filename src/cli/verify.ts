@@ -10,13 +10,11 @@ import {
   verifyContents,
   verifyStore,
 } from '../storage/index.ts'
-import { auditUrl } from './audit.ts'
-import { count, shareOf } from './data-command.ts'
+import { count } from './count.ts'
 import { EXIT, Exit } from './exit.ts'
-import { ProgressLine } from './progress.ts'
-import { type ExportVerification, verifyExport } from './verify-export.ts'
+import { ProgressLine, shareOf } from './progress.ts'
+import type { ExportVerification } from './verify-export.ts'
 import type { VerifyFlags } from './verify-flags.ts'
-import { isProofFile, verifyProof } from './verify-proof.ts'
 
 /** `daicho verify`. */
 export function verifyCommand(): Command {
@@ -39,8 +37,10 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
+// What each kind of thing needs is loaded for it only: a folder is verified sooner than all is compiled.
 async function verify(what: string, flags: VerifyFlags): Promise<void> {
-  if (/^https?:\/\//.test(what)) return auditUrl(what, flags)
+  if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
+  const { isProofFile, verifyProof } = await import('./verify-proof.ts')
   if (isProofFile(what)) return verifyProof(what, flags)
   return verifyChain(what, flags)
 }
@@ -52,7 +52,9 @@ async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
   const startedMs = systemClock.now()
   const line = new ProgressLine('verifying', process.stderr)
   const isFolder = path !== '-' && statSync(path).isDirectory()
-  const verification = await (isFolder ? verifyFolder(path, line) : verifyExport(path, line))
+  const verification = isFolder
+    ? await verifyFolder(path, line)
+    : await (await import('./verify-export.ts')).verifyExport(path, line)
   line.end()
   const seconds = (systemClock.now() - startedMs) / 1000
   if (flags.json === true) {
@@ -75,8 +77,8 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
       const verification = await verifyStore(store, {
         progress: (done) =>
           line.update(shareOf(done), `${done.entries} entries`, systemClock.now()),
-        // This thread compares, and the others recompute.
-        threads: { folder, count: Math.max(1, availableParallelism() - 1) },
+        // This thread has little to do where they find all in order.
+        threads: { folder, count: availableParallelism() },
       })
       if (verification.finding !== null) return { ...verification, contents: 0, contentBytes: 0 }
       const contents = await verifyContents(store, folder, (share, done) => {

@@ -21,6 +21,13 @@ export class AnswerComparison {
     this.#store = store
   }
 
+  /** Whether one is kept for an entry before `end` that the chain has not come to. */
+  async isBefore(end: number): Promise<boolean> {
+    if (this.#ended) return false
+    const answer = await this.#peek()
+    return answer !== null && answer.position < end
+  }
+
   /** What the answers to the entries of the next block say that is not so, or null. */
   async block({ height, entries, timestamps }: Block): Promise<string | null> {
     if (this.#ended) return null

@@ -122,3 +122,14 @@ export async function damageAsFinding<Result extends object>(
     return { finding: { height, index: null, what: error.message } }
   }
 }
+
+/** What the engine says of its file as a whole; where it cannot even be asked, at `height`. */
+export async function damageOf(
+  store: StoreReader,
+  height: number,
+): Promise<{ readonly finding: Finding | null }> {
+  return damageAsFinding<{ readonly finding: Finding | null }>(height, async () => {
+    const what = await store.damage()
+    return { finding: what === null ? null : { height: null, index: null, what } }
+  })
+}

@@ -11,6 +11,9 @@ import { AnswerComparison } from './answer-comparison.ts'
 import { AttachmentComparison } from './attachment-comparison.ts'
 import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from './effect.ts'
 import { ErasureComparison } from './erasure-comparison.ts'
+import { StoreError } from './errors.ts'
+import type { PlainBlock } from './plain-block.ts'
+import { RowCursor } from './row-cursor.ts'
 import type { PlacedItem, StoredItem, StoreReader } from './store.ts'
 
 /** The first difference found; `height` and `index` say where in the chain, when it has a place. */
@@ -32,9 +35,6 @@ interface Counted {
   /** Entries that created, changed or deleted an item. */
   revisions: number
 }
-
-/** Rows read ahead at a time. */
-const ROWS_PER_PAGE = 500
 
 /**
  * Compares a chain, entry by entry, with the databases that are there, in constant memory.
@@ -61,14 +61,12 @@ export class Comparison {
   readonly #deleted = new Set<number>()
   /** Creation positions of the databases that the store holds now. */
   #stored: ReadonlySet<number> | null = null
-  /** Rows in the order of creation that the chain has not come to, and the next of them. */
-  #rows: readonly PlacedItem[] = []
-  #next = 0
-  /** Rows created up to here have been read; kept apart, because the last page is empty. */
-  #readUpTo = -1
+  /** The rows that the chain has not come to. */
+  readonly #rows: RowCursor
 
   constructor(store: StoreReader) {
     this.#store = store
+    this.#rows = new RowCursor(store)
     this.#attachments = new AttachmentComparison(store.attachments)
     this.#answers = new AnswerComparison(store)
     this.#erasures = new ErasureComparison(store)
@@ -93,13 +91,13 @@ export class Comparison {
       const entry = parsed(text)
       if (entry === null) return found('it is not an entry')
       if (entry.serverid !== block.serverId) return found('the entry names another server id')
-      const effect = effectOf(entry, packPosition(block.height, index))
-      if (entryTextOf(effect, block.serverId) !== text) return found('it is not in canonical form')
+      const effect = canonicalEffect(entry, packPosition(block.height, index), text)
+      if (effect === null) return found('it is not in canonical form')
       if (effect.kind === 'erased_attachment' && !isErased(block, index)) {
         return found('it names no attachment')
       }
       // The usual entry has left the next row as it is, which is read already: no promise for it.
-      const next = this.#rows[this.#next]
+      const next = this.#rows.read
       const isNext =
         effect.kind === 'create_item' &&
         next?.created === effect.position &&
@@ -113,6 +111,33 @@ export class Comparison {
     return erasure === null ? null : { height: block.height, ...erasure }
   }
 
+  /**
+   * The same of a block whose rows were met by whoever found it to be plain; where it does not fit what
+   * came before, all of it is compared. Errors: STORE_DAMAGED.
+   */
+  async plain(plain: PlainBlock): Promise<Finding | null> {
+    const { height, creations } = plain
+    const isOwn = creations.every(
+      ({ db, database }) => this.databases.get(db)?.created === database,
+    )
+    const end = packPosition(height + 1, 0)
+    const isLate = await this.#rows.isBefore(packPosition(height, 0))
+    if (!isOwn || isLate || (await this.#answers.isBefore(end))) {
+      const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
+      if (block?.height === height) return this.block(block)
+      throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
+    }
+    for (const { db, count } of creations) {
+      const database = this.databases.get(db)
+      if (database === undefined) continue
+      database.items += count
+      database.revisions += count
+      database.whole += count
+    }
+    this.#rows.skipTo(end)
+    return null
+  }
+
   /** After the last block: rows that no entry created, databases, and numbers of items. */
   async end(): Promise<Finding | null> {
     const what =
@@ -120,8 +145,7 @@ export class Comparison {
       (await this.#databasesDiffer()) ??
       (await this.#attachments.end()) ??
       (await this.#answers.end()) ??
-      (await this.#erasures.end()) ??
-      (await this.#store.damage())
+      (await this.#erasures.end())
     return what === null ? null : { height: null, index: null, what }
   }
 
@@ -149,7 +173,7 @@ export class Comparison {
     const { kind, db, id, position } = effect
     if (kind === 'create_item') {
       const stray = await this.#rowsBefore(position)
-      const row = await this.#peek()
+      const row = await this.#rows.peek()
       const what = stray ?? this.#created(effect, row)
       return what ?? (await this.#notNoted(effect, row?.created === position ? row : null))
     }
@@ -184,7 +208,7 @@ export class Comparison {
     database.items += 1
     database.revisions += 1
     if (row?.created !== position) return null // deleted again further on, or missing
-    this.#next += 1
+    this.#rows.pass()
     if (row.id !== id || row.database !== database.created) {
       return `what is stored as created here is item ${row.id}, not item ${id} of ${db}`
     }
@@ -193,24 +217,15 @@ export class Comparison {
 
   /** Passes over the rows created before `position`; says which of them no entry created. */
   async #rowsBefore(position: number): Promise<string | null> {
-    for (let row = await this.#peek(); row !== null; row = await this.#peek()) {
+    for (let row = await this.#rows.peek(); row !== null; row = await this.#rows.peek()) {
       if (row.created >= position) return null
       if (await this.#isStored(row.database)) {
         const at = positionText(row.created)
         return `item ${row.id} is stored as created at ${at}, where the chain creates no such item`
       }
-      this.#next += 1
+      this.#rows.pass()
     }
     return null
-  }
-
-  async #peek(): Promise<PlacedItem | null> {
-    if (this.#next === this.#rows.length) {
-      this.#readUpTo = this.#rows.at(-1)?.created ?? this.#readUpTo
-      this.#rows = await this.#store.itemsByCreation(this.#readUpTo, ROWS_PER_PAGE)
-      this.#next = 0
-    }
-    return this.#rows[this.#next] ?? null
   }
 
   async #isStored(database: number): Promise<boolean> {
@@ -256,6 +271,18 @@ function contradiction(effect: ItemEffect, row: StoredItem, database: Counted): 
   if (row.text !== effect.text) return `item ${id} of ${db} is stored with another content`
   database.whole += 1
   return null
+}
+
+/** The effect of `entry` at `position`, or null when `text` is not its canonical form. */
+function canonicalEffect(entry: Entry, position: number, text: string): Effect | null {
+  try {
+    const effect = effectOf(entry, position)
+    return entryTextOf(effect, entry.serverid) === text ? effect : null
+  } catch (error) {
+    // A lone surrogate, or a number beyond all: they have no canonical form.
+    if (error instanceof RangeError) return null
+    throw error
+  }
 }
 
 function parsed(text: string): Entry | null {

@@ -129,8 +129,11 @@ export interface StoreReader {
   search(database: number, query: ItemSearch): Promise<FoundItems>
   /** The declared indexes, in the order of their databases. */
   indexes(): Promise<StoredIndex[]>
-  /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
-  itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
+  /**
+   * A page of the items of all databases created after `after` and before `before`, in that order;
+   * bounded likewise.
+   */
+  itemsByCreation(after: number, before: number, limit: number): Promise<PlacedItem[]>
   /** What items have attached to them. */
   readonly attachments: AttachmentReader
   /**

@@ -1,8 +1,7 @@
-import type { Block } from '../chain/index.ts'
-import { ChainWalk, damageAsFinding, type Walked } from './chain-walk.ts'
+import { ChainWalk, damageAsFinding, damageOf } from './chain-walk.ts'
 import { Comparison, type Finding } from './comparison.ts'
 import type { StoreReader } from './store.ts'
-import { WalkThreads } from './walk-threads.ts'
+import { type WalkedAhead, WalkThreads } from './walk-threads.ts'
 
 /** What a verification looked at, and what it found. */
 export interface Verification {
@@ -36,8 +35,8 @@ const BLOCKS_FOR_THREADS = 64
  * Recomputes the whole chain of the store's node (every commitment, root, id, link and node of the
  * log) and compares the databases with what the chain makes of them. Stops at the first difference.
  *
- * With threads, they recompute ahead while this one compares what they are done with: the result is
- * the same. Memory does not grow with the chain.
+ * With threads, they recompute ahead and meet the rows of plain blocks, while this one compares the
+ * rest: the result is the same. Memory does not grow with the chain.
  * Errors: none for damage, which is a finding; errors of the engine other than STORE_DAMAGED rise.
  */
 export async function verifyStore(
@@ -63,19 +62,20 @@ export async function verifyStore(
     threads !== undefined && ofBlocks >= BLOCKS_FOR_THREADS
       ? new WalkThreads(store, threads, ofBlocks)
       : await ChainWalk.from(store, 0)
-  const compared = async (blocks: readonly Block[]): Promise<Finding | null> => {
+  const compared = async (blocks: WalkedAhead['blocks']): Promise<Finding | null> => {
     for (const block of blocks) {
-      const finding = await comparison.block(block)
+      const isPlain = 'creations' in block
+      const finding = await (isPlain ? comparison.plain(block) : comparison.block(block))
       if (finding !== null) return finding
       headId = block.id
       done.blocks += 1
-      done.entries += block.entries.length
+      done.entries += isPlain ? block.count : block.entries.length
     }
     return null
   }
   try {
     for (;;) {
-      const walked = await damageAsFinding<Walked>(done.blocks, () => walk.next())
+      const walked = await damageAsFinding<WalkedAhead>(done.blocks, () => walk.next())
       if (!('blocks' in walked)) return result(walked.finding)
       const { blocks, finding: wrong } = walked
       const differs = await damageAsFinding(done.blocks, async () => ({
@@ -85,9 +85,11 @@ export async function verifyStore(
       if (blocks.length === 0) break
       progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
     }
-    const end = await damageAsFinding(done.blocks, async () => ({
-      finding: await comparison.end(),
-    }))
+    const end = await damageAsFinding(done.blocks, async () => {
+      const finding = await comparison.end()
+      if (finding !== null) return { finding }
+      return walk instanceof WalkThreads ? await walk.damage() : await damageOf(store, ofBlocks)
+    })
     return result(end.finding)
   } finally {
     if (walk instanceof WalkThreads) await walk.close()

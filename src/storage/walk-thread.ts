@@ -1,30 +1,45 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { ChainWalk, damageAsFinding } from './chain-walk.ts'
-import { openStoreReader } from './open.ts'
+import { packPosition } from '../chain/index.ts'
+import { ChainWalk, damageAsFinding, damageOf } from './chain-walk.ts'
+import { storePathIn } from './folder.ts'
+import { type PlainBlock, plainBlock } from './plain-block.ts'
+import { RowCursor } from './row-cursor.ts'
+import { openSqliteReader } from './sqlite/reader.ts'
 import type { StoreReader } from './store.ts'
-import type { RangeToWalk, RangeWalked, WalkerStart } from './walk-threads.ts'
+import type { FileToCheck, RangeToWalk, RangeWalked, WalkerStart } from './walk-threads.ts'
 
-// The program of a thread that recomputes ranges of a chain for a verification.
+// The program of a thread that recomputes ranges of a chain for a verification, and meets the rows of
+// plain blocks while it has them at hand.
 
 async function walked(store: StoreReader, { from, to }: RangeToWalk): Promise<RangeWalked> {
+  const plain: (PlainBlock | null)[] = []
+  const rows = new RowCursor(store, packPosition(from, 0), packPosition(to, 0))
   const start = await damageAsFinding(from, async () => ({
     walk: await ChainWalk.from(store, from),
   }))
-  if ('finding' in start) return { from, holds: from, finding: start.finding }
+  if ('finding' in start) return { from, plain, finding: start.finding }
   const { walk } = start
   for (;;) {
     const { blocks, finding } = await walk.next(to)
+    for (const block of blocks) {
+      // Rows that cannot be read are for the comparison to find, in its order.
+      const met = await damageAsFinding(block.height, async () => ({
+        plain: await plainBlock(block, rows),
+      }))
+      plain.push('plain' in met ? met.plain : null)
+    }
     const holds = walk.frontier.size
-    if (finding !== null || holds === to) return { from, holds, finding }
+    if (finding !== null || holds === to) return { from, plain, finding }
     if (blocks.length > 0) continue
-    return { from, holds, finding: { height: holds, index: null, what: 'the block is missing' } }
+    return { from, plain, finding: { height: holds, index: null, what: 'the block is missing' } }
   }
 }
 
 function serve({ folder }: WalkerStart, port: MessagePort): void {
-  const store = openStoreReader(folder, { frozen: true })
-  port.on('message', (range: RangeToWalk) => {
-    void walked(store, range).then((done) => port.postMessage(done))
+  const store = openSqliteReader(storePathIn(folder), true)
+  port.on('message', (task: RangeToWalk | FileToCheck) => {
+    const done = 'ofBlocks' in task ? damageOf(store, task.ofBlocks) : walked(store, task)
+    void done.then((result) => port.postMessage(result))
   })
 }
 

@@ -1,11 +1,14 @@
 import { Worker } from 'node:worker_threads'
-import type { Walked } from './chain-walk.ts'
+import type { Block } from '../chain/index.ts'
 import { damageAsFinding } from './chain-walk.ts'
 import type { Finding } from './comparison.ts'
+import type { PlainBlock } from './plain-block.ts'
 import type { StoreReader } from './store.ts'
 
 /** Blocks that a thread recomputes at a time. */
 const BLOCKS_PER_RANGE = 32
+/** Blocks that are recomputed ahead of the one that compares, so that their reports are bounded. */
+const BLOCKS_AHEAD_MAX = 64 * BLOCKS_PER_RANGE
 /** Blocks read at a time by the thread that compares. */
 const BLOCKS_PER_PAGE = 64
 /** What a thread reads is garbage at once: with more room it would only be collected later. */
@@ -17,16 +20,35 @@ export interface RangeToWalk {
   readonly to: number
 }
 
-/** Walker to main thread: up to which height the range holds, and what does not there, or null. */
+/**
+ * Walker to main thread: for each block of the range that holds what it is as a plain block, or null
+ * when it is none; and what does not hold in the block behind them, or null.
+ */
 export interface RangeWalked {
   readonly from: number
-  readonly holds: number
+  readonly plain: readonly (PlainBlock | null)[]
+  readonly finding: Finding | null
+}
+
+/** Main thread to walker: to ask the engine for damage of its file; the chain has `ofBlocks`. */
+export interface FileToCheck {
+  readonly ofBlocks: number
+}
+
+/** Walker to main thread: what the engine has found wrong, or null. */
+export interface FileChecked {
   readonly finding: Finding | null
 }
 
 /** What a walker is started with. */
 export interface WalkerStart {
   readonly folder: string
+}
+
+/** A step of a walk by threads: as `Walked`; of plain blocks nothing more is read. */
+export interface WalkedAhead {
+  readonly blocks: readonly (Block | PlainBlock)[]
+  readonly finding: Finding | null
 }
 
 /**
@@ -37,16 +59,20 @@ export class WalkThreads {
   readonly #store: StoreReader
   readonly #size: number
   readonly #workers: readonly Worker[]
+  /** Those that have nothing to do. */
+  readonly #idle: Worker[] = []
   /** The ranges that are done and not yet passed, by their first height. */
   readonly #done = new Map<number, RangeWalked>()
   /** The height from which on no range was given out. */
   #given = 0
-  /** The height up to which everything holds. */
-  #holds = 0
-  #finding: Finding | null = null
-  #failure: Error | null = null
+  /** What the blocks that hold are as plain blocks, from `#at` on. */
+  readonly #plain: (PlainBlock | null)[] = []
   /** The next block to be given. */
   #at = 0
+  #finding: Finding | null = null
+  #failure: Error | null = null
+  /** What the engine says of its file as a whole; null until it has said it. */
+  #checked: FileChecked | null = null
   #wake: () => void = () => {}
 
   /** `size` is how many blocks the store has in the view of `store`, which the threads have read too. */
@@ -59,24 +85,30 @@ export class WalkThreads {
     this.#size = size
     const ranges = Math.ceil(size / BLOCKS_PER_RANGE)
     this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start({ folder }))
+    // The longest piece comes first, beside all others.
+    const check: FileToCheck = { ofBlocks: size }
+    this.#idle.pop()?.postMessage(check)
+    this.#give()
   }
 
   /** The next blocks; as `ChainWalk.next`. */
-  async next(): Promise<Walked> {
-    while (this.#holds === this.#at && this.#holds < this.#size && this.#finding === null) {
-      if (this.#failure !== null) throw this.#failure
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    const limit = Math.min(BLOCKS_PER_PAGE, this.#holds - this.#at)
-    if (limit <= 0) return this.#end()
-    const page = await damageAsFinding(this.#at, async () => ({
-      blocks: await this.#store.blocks(this.#store.serverId, this.#at, limit),
-    }))
-    if ('finding' in page) return { blocks: [], finding: page.finding }
-    this.#at += page.blocks.length
-    return { blocks: page.blocks, finding: null }
+  async next(): Promise<WalkedAhead> {
+    await this.#until(
+      () => this.#plain.length > 0 || this.#at === this.#size || this.#finding !== null,
+    )
+    const blocks = await this.#read()
+    if ('finding' in blocks) return { blocks: [], finding: blocks.finding }
+    if (blocks.length === 0) return this.#end()
+    this.#at += blocks.length
+    this.#plain.splice(0, blocks.length)
+    this.#give()
+    return { blocks, finding: null }
+  }
+
+  /** As `damageOf`; a thread has asked from the beginning. */
+  async damage(): Promise<FileChecked> {
+    await this.#until(() => this.#checked !== null)
+    return this.#checked ?? { finding: null }
   }
 
   /** Ends the threads. */
@@ -84,7 +116,31 @@ export class WalkThreads {
     await Promise.all(this.#workers.map((worker) => worker.terminate()))
   }
 
-  async #end(): Promise<Walked> {
+  async #until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) {
+      if (this.#failure !== null) throw this.#failure
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** Plain blocks as they were met, or a page of others up to the next plain one. */
+  async #read(): Promise<(Block | PlainBlock)[] | { readonly finding: Finding }> {
+    const page = this.#plain.slice(0, BLOCKS_PER_PAGE)
+    const others = page.indexOf(null)
+    const plain = page.slice(0, others === -1 ? page.length : others)
+    const first = plain.filter((block) => block !== null)
+    if (first.length > 0 || page.length === 0) return first
+    const behind = page.findIndex((block) => block !== null)
+    const limit = behind === -1 ? page.length : behind
+    const read = await damageAsFinding(this.#at, async () => ({
+      blocks: await this.#store.blocks(this.#store.serverId, this.#at, limit),
+    }))
+    return 'finding' in read ? read : read.blocks
+  }
+
+  async #end(): Promise<WalkedAhead> {
     if (this.#finding !== null) return { blocks: [], finding: this.#finding }
     const beyond = await this.#store.treeLeaves(this.#store.serverId, this.#size, 1)
     const what = 'the log has leaves behind the last block'
@@ -100,35 +156,43 @@ export class WalkThreads {
       workerData: start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     })
-    worker.on('message', (walked: RangeWalked) => {
-      this.#done.set(walked.from, walked)
+    worker.on('message', (done: RangeWalked | FileChecked) => {
+      this.#idle.push(worker)
+      if ('plain' in done) this.#done.set(done.from, done)
+      else this.#checked = done
       this.#pass()
-      this.#give(worker)
+      this.#give()
+      this.#wake()
     })
     worker.on('error', (error) => {
       this.#failure ??= error
       this.#wake()
     })
-    this.#give(worker)
+    this.#idle.push(worker)
     return worker
   }
 
-  #give(worker: Worker): void {
-    if (this.#given >= this.#size || this.#finding !== null) return
-    const from = this.#given
-    this.#given = Math.min(from + BLOCKS_PER_RANGE, this.#size)
-    const range: RangeToWalk = { from, to: this.#given }
-    worker.postMessage(range)
+  /** Gives what is to be done to those that have nothing to do. */
+  #give(): void {
+    while (this.#given < Math.min(this.#size, this.#at + BLOCKS_AHEAD_MAX)) {
+      if (this.#finding !== null) return
+      const worker = this.#idle.pop()
+      if (worker === undefined) return
+      const from = this.#given
+      this.#given = Math.min(from + BLOCKS_PER_RANGE, this.#size)
+      const range: RangeToWalk = { from, to: this.#given }
+      worker.postMessage(range)
+    }
   }
 
   /** Goes over the ranges that are done, in their order. */
   #pass(): void {
-    for (let next = this.#done.get(this.#holds); next !== undefined && this.#finding === null; ) {
+    const holds = () => this.#at + this.#plain.length
+    for (let next = this.#done.get(holds()); next !== undefined && this.#finding === null; ) {
       this.#done.delete(next.from)
-      this.#holds = next.holds
+      this.#plain.push(...next.plain)
       this.#finding = next.finding
-      next = this.#done.get(this.#holds)
+      next = this.#done.get(holds())
     }
-    this.#wake()
   }
 }

@@ -140,9 +140,10 @@ export class SqliteReader implements StoreReader {
     return indexesOf(this.#statements)
   }
 
-  async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
+  async itemsByCreation(after: number, before: number, limit: number): Promise<PlacedItem[]> {
     this.#view.take()
-    return page(this.#select.created.iterate(after, limit), placedItemOf, ({ text }) => text.length)
+    const rows = this.#select.created.iterate(after, before, limit)
+    return page(rows, placedItemOf, ({ text }) => text.length)
   }
 
   async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
@@ -315,7 +316,7 @@ const SELECT = {
   items: `SELECT id, created, revision, item FROM items
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
   created: `SELECT id, created, revision, item, db FROM items
-    WHERE created > ? ORDER BY created LIMIT ?`,
+    WHERE created > ? AND created < ? ORDER BY created LIMIT ?`,
   count: 'SELECT count(*) AS n FROM items WHERE db = ?',
   dropped: 'SELECT db FROM dropped ORDER BY db',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',

@@ -63,7 +63,14 @@ export function itemOf([id, created, revision, item]: Row): StoredItem {
 
 /** Of the columns id, created, revision, item, db. */
 export function placedItemOf(row: Row): PlacedItem {
-  return { ...itemOf(row), database: integer(row[4], 'db') }
+  const [id, created, revision, item, database] = row
+  return {
+    id: text(id, 'id'),
+    created: integer(created, 'created'),
+    revision: integer(revision, 'revision'),
+    text: text(item, 'item'),
+    database: integer(database, 'db'),
+  }
 }
 
 /** Of the columns height, id, timestamps. */
@@ -126,7 +133,14 @@ export function keptAnswerOf(row: Row): KeptAnswer {
 }
 
 function integers(value: unknown): number[] {
+  // Entries made together bear the same timestamp.
+  let [last, number] = ['', Number.NaN]
   return text(value, 'timestamps')
     .split('\n')
-    .map((line) => (/^(0|-?[1-9]\d*)$/.test(line) ? Number(line) : Number.NaN))
+    .map((line) => {
+      if (line === last) return number
+      last = line
+      number = /^(0|-?[1-9]\d*)$/.test(line) ? Number(line) : Number.NaN
+      return number
+    })
 }
