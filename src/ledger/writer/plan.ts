@@ -38,7 +38,7 @@ export interface Plan {
 }
 
 /** On what terms units of a batch are to be done. */
-export interface BatchTerms {
+interface BatchTerms {
   /** The time by which answers are kept, milliseconds since the Unix epoch. */
   readonly nowMs: number
   /** Of the units that have any, by their place. */

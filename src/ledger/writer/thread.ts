@@ -5,7 +5,7 @@ import { type Store, StoreError } from '../../storage/index.ts'
 import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
-import { type BatchTerms, planBatch } from './plan.ts'
+import { planBatch } from './plan.ts'
 import { restAfter } from './upkeep-rest.ts'
 
 // The program of the writer's thread: the only place where blocks are sealed and stored, so that
