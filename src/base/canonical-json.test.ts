@@ -104,3 +104,14 @@ it('agrees with an independent implementation on any value', () => {
     { numRuns: 2000 },
   )
 })
+
+it('prints members that no object can have in order, or that are no members like others', () => {
+  const texts = [
+    ['{"b":1,"__proto__":{"d":1,"c":2},"a":2}', '{"__proto__":{"c":2,"d":1},"a":2,"b":1}'],
+    ['{"b":{"9":1,"10":2,"-":3},"a":""}', '{"a":"","b":{"-":3,"10":2,"9":1}}'],
+    ['[{"b":1,"a":2},{"1a":1,"0":2}]', '[{"a":2,"b":1},{"0":2,"1a":1}]'],
+  ]
+  for (const [text = '', canonical] of texts) {
+    expect(canonicalJson(JSON.parse(text))).toBe(canonical)
+  }
+})

@@ -160,10 +160,11 @@ export class LedgerService {
     return this.#create(operations, terms)
   }
 
-  /** Apart from what makes the operations, so that waiting does not hold the items as well. */
-  async #create(operations: UnitOfWork, terms?: Terms): Promise<Recorded<string>> {
-    const { ids, ...written } = await this.#record(operations, terms)
-    return { ...written, ids: ids.map(String) }
+  #create(operations: UnitOfWork, terms?: Terms): Promise<Recorded<string>> {
+    return this.#record(operations, terms).then(({ ids, ...written }) => ({
+      ...written,
+      ids: ids.map(String),
+    }))
   }
 
   /**
@@ -202,13 +203,17 @@ export class LedgerService {
     return this.#record(unit, terms)
   }
 
-  /** Records `unit`; `ids` has one for each operation, null for a database. */
-  async #record(unit: UnitOfWork, terms?: Terms): Promise<Recorded> {
-    const recorded = await this.#writer.record(unit, terms)
-    if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
-    const { height, index, blockId } = recorded
+  /**
+   * Records `unit`; `ids` has one for each operation, null for a database. An async function that waits
+   * would hold `unit` with all of its texts.
+   */
+  #record(unit: UnitOfWork, terms?: Terms): Promise<Recorded> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
-    return { position: packPosition(height, index), height, blockId, ids }
+    return this.#writer.record(unit, terms).then((recorded) => {
+      if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
+      const { height, index, blockId } = recorded
+      return { position: packPosition(height, index), height, blockId, ids }
+    })
   }
 
   /**

@@ -1,10 +1,11 @@
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Operation } from '../unit-of-work.ts'
-import { decodeBatch, encodeBatch } from './batch-text.ts'
+import { decodeUnit, encodeUnit } from './batch-text.ts'
 
-it('carries any units of work to the thread and back unchanged', () => {
+it('carries any unit of work to the thread and back unchanged', () => {
   // What names can be: anything but control characters.
   const name = fc
     .string({ unit: 'grapheme', minLength: 1 })
@@ -40,8 +41,20 @@ it('carries any units of work to the thread and back unchanged', () => {
     }),
   )
   fc.assert(
-    fc.property(fc.array(fc.array(operation, { minLength: 1 })), (units) => {
-      expect(decodeBatch(encodeBatch(units))).toEqual(units)
+    fc.property(fc.array(operation, { minLength: 1 }), (unit) => {
+      const encoded = encodeUnit(unit)
+      expect(decodeUnit(encoded)).toEqual(unit)
+      expect(decodeUnit(Uint8Array.from(Buffer.from(String(encoded))))).toEqual(unit)
     }),
   )
+})
+
+it('a long unit of work crosses as bytes, which are let go of once they are read', () => {
+  const text = canonicalJson({ id: 'ä', text: '→'.repeat(100) })
+  const create = { kind: 'create_item' as const, db: 'fruit', id: 'ä', text, assigned: true }
+  const unit = new Array<Operation>(500).fill(create)
+  const encoded = encodeUnit(unit)
+  assert(typeof encoded !== 'string')
+  expect(decodeUnit(encoded)).toEqual(unit)
+  expect(encoded.buffer.byteLength).toBe(0)
 })

@@ -17,18 +17,35 @@ const CODE_OF = {
 const ASSIGNED = 'a'
 
 /**
- * Units of work as one text, to cross to the writer's thread in one piece: copying a text is far
- * cheaper than copying as many objects. A line each for the number of operations of a unit, then for
- * an operation's code, database, id and text. None of them can hold a newline: names have no control
- * characters, canonical JSON escapes them.
+ * A unit of work as it crosses to the writer's thread: copying a text is far cheaper than copying as many
+ * objects, and while it waits it takes the least memory. A long one is the UTF-8 of its text: texts of
+ * that size are collected late, and were most of a node's memory while lists came in; bytes move to the
+ * thread without a copy, and are let go of at once.
  */
-export function encodeBatch(units: readonly UnitOfWork[]): string {
-  let text = ''
-  for (const unit of units) {
-    text += `${unit.length}\n`
-    for (const operation of unit) text += encode(operation)
+export type EncodedUnit = string | Uint8Array<ArrayBuffer>
+
+/** Characters of a text that is kept as bytes. */
+const LONG_CHARACTERS = 32 * 1024
+
+/**
+ * Encodes `unit`: a line for the number of operations, then for each its code, database, id and text.
+ * None of them can hold a newline: names have no control characters, canonical JSON escapes them.
+ */
+export function encodeUnit(unit: UnitOfWork): EncodedUnit {
+  const pieces = [`${unit.length}\n`]
+  let characters = 0
+  for (const operation of unit) {
+    const piece = encode(operation)
+    characters += piece.length
+    pieces.push(piece)
   }
-  return text
+  if (characters < LONG_CHARACTERS) return pieces.join('')
+  // Piece by piece: put together first, it would be one of those texts.
+  const length = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
+  const bytes = Buffer.from(new ArrayBuffer(length))
+  let at = 0
+  for (const piece of pieces) at += bytes.write(piece, at)
+  return bytes
 }
 
 function encode(operation: Operation): string {
@@ -52,23 +69,41 @@ function encode(operation: Operation): string {
   }
 }
 
-/** The units that `encodeBatch` made `text` of. Errors: AssertionError on any other text. */
-export function decodeBatch(text: string): UnitOfWork[] {
+/**
+ * The unit of work that `encoded` was made of; bytes are gone afterwards.
+ * Errors: AssertionError on any other text.
+ */
+export function decodeUnit(encoded: EncodedUnit): UnitOfWork {
+  const next = typeof encoded === 'string' ? linesOf(encoded) : linesOfBytes(encoded)
+  const unit: Operation[] = []
+  for (let count = Number(next()); count > 0; count -= 1) unit.push(decode(next))
+  if (typeof encoded !== 'string') encoded.buffer.transfer(0)
+  return unit
+}
+
+function linesOf(text: string): () => string {
   const lines = text.split('\n')
   let at = 0
-  const next = (): string => {
+  return () => {
     const line = lines[at]
     assert(line !== undefined)
     at += 1
     return line
   }
-  const units: UnitOfWork[] = []
-  while (at < lines.length - 1) {
-    const unit: Operation[] = []
-    for (let count = Number(next()); count > 0; count -= 1) unit.push(decode(next))
-    units.push(unit)
+}
+
+const NEWLINE = 0x0a
+
+function linesOfBytes(encoded: Uint8Array<ArrayBuffer>): () => string {
+  const bytes = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length)
+  let at = 0
+  return () => {
+    const end = bytes.indexOf(NEWLINE, at)
+    assert(end !== -1)
+    const line = bytes.toString('utf8', at, end)
+    at = end + 1
+    return line
   }
-  return units
 }
 
 function decode(next: () => string): Operation {

@@ -2,6 +2,7 @@ import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { Terms } from '../terms/terms.ts'
 import type { Outcome } from '../unit-of-work.ts'
+import type { EncodedUnit } from './batch-text.ts'
 
 /** What the writer's thread is started with. */
 export interface WriterStart {
@@ -14,7 +15,7 @@ export interface WriterStart {
 /** Main thread to writer: the units of work of the next block, a change of the indexes, or the last message. */
 export type ToWriter =
   | {
-      readonly units: string
+      readonly units: readonly EncodedUnit[]
       readonly nowMs: number
       /** Of the units that have any, by their place among the units. */
       readonly terms?: ReadonlyMap<number, Terms>

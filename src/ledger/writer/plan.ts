@@ -38,7 +38,7 @@ export interface Plan {
 }
 
 /** On what terms units of a batch are to be done. */
-export interface BatchTerms {
+interface BatchTerms {
   /** The time by which answers are kept, milliseconds since the Unix epoch. */
   readonly nowMs: number
   /** Of the units that have any, by their place. */
@@ -106,7 +106,10 @@ class Planner {
         if (earlier !== null) return earlier
       }
       if (terms?.precondition) await this.#expect(terms.precondition, unit)
-      for (const operation of unit) await this.#decide(operation)
+      for (const operation of unit) {
+        // The usual operation asks the store for nothing: waiting would cost more than planning it.
+        if (!this.#createFresh(operation)) await this.#decide(operation)
+      }
       if (terms?.once) this.#answers.add(terms.once, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
@@ -153,9 +156,20 @@ class Planner {
     return this.effects.findLast(set)?.position ?? null
   }
 
+  /**
+   * Creates the item of a fresh id, which is nowhere yet, and which nobody can name before the answer.
+   * False for any other operation, and while it is not known whether there is a database.
+   */
+  #createFresh(operation: Operation): boolean {
+    if (operation.kind !== 'create_item' || !operation.assigned) return false
+    const { kind, db, id, text } = operation
+    if (this.#views.get(db)?.exists !== true) return false
+    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+    return true
+  }
+
   async #decide(operation: Operation): Promise<void> {
     const { kind, db } = operation
-    // A view is made once per database and batch: the usual operation waits for nothing here.
     const view = this.#views.get(db) ?? (await this.#open(db))
     if (kind === 'create_db') return this.#createDatabase(view, db)
     if (!view.exists) throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
@@ -225,7 +239,6 @@ class Planner {
     view: View,
     { kind, db, id, text, assigned }: Extract<Operation, { kind: 'create_item' }>,
   ): Promise<void> {
-    // A fresh id is nowhere yet, and nobody can name it before the answer.
     if (!assigned) {
       if ((await this.#find(view, db, id)) !== null) {
         throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)

@@ -3,9 +3,9 @@ import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
 import { type Store, StoreError } from '../../storage/index.ts'
 import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
-import { decodeBatch } from './batch-text.ts'
+import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
-import { type BatchTerms, planBatch } from './plan.ts'
+import { planBatch } from './plan.ts'
 import { restAfter } from './upkeep-rest.ts'
 
 // The program of the writer's thread: the only place where blocks are sealed and stored, so that
@@ -49,7 +49,7 @@ class WriterThread {
   }
 
   /** Makes one block of `units`, and answers when it is durable. */
-  async write(units: string, nowMs: number, terms: BatchTerms['terms']): Promise<void> {
+  async write({ units, nowMs, terms }: Extract<ToWriter, { units: unknown }>): Promise<void> {
     if (this.#stopped) {
       this.#send({ refused: 'WRITER_STOPPED', reason: 'the store failed', stopped: true })
       return
@@ -57,7 +57,7 @@ class WriterThread {
     try {
       const height = this.#head === null ? 0 : this.#head.height + 1
       const on = { nowMs: Math.max(nowMs, this.#head?.timestamp ?? 0), terms }
-      const plan = await planBatch(this.#store, decodeBatch(units), height, on)
+      const plan = await planBatch(this.#store, units.map(decodeUnit), height, on)
       const { entries, effects, answers, outcomes } = plan
       if (entries.length === 0) {
         this.#send({ block: null, outcomes })
@@ -172,7 +172,7 @@ export async function serveWriter(
       done = done.then(() => {
         if ('close' in message) return writer.close()
         if ('index' in message) return writer.changeIndex(message)
-        return writer.write(message.units, message.nowMs, message.terms)
+        return writer.write(message)
       })
     })
     send({ ready: true })

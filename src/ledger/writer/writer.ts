@@ -7,7 +7,7 @@ import type { Machine, Thread } from '../machine.ts'
 import type { Earlier } from '../terms/kept-answers.ts'
 import type { Terms } from '../terms/terms.ts'
 import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
-import { encodeBatch } from './batch-text.ts'
+import { type EncodedUnit, encodeUnit } from './batch-text.ts'
 import { CommitTally } from './commit-tally.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 
@@ -47,7 +47,9 @@ export function positionOf(recorded: Recorded | Earlier): number {
 }
 
 interface Waiting {
-  readonly unit: UnitOfWork
+  /** The unit of work; empty when it was sent. */
+  encoded: EncodedUnit
+  readonly entries: number
   readonly terms: Terms | undefined
   readonly bytes: number
   readonly resolve: (recorded: Recorded | Earlier) => void
@@ -187,7 +189,8 @@ export class LedgerWriter {
       ) {
         throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
       }
-      this.#queue.push({ unit, terms, bytes, resolve, reject })
+      const encoded = encodeUnit(unit)
+      this.#queue.push({ encoded, entries: unit.length, terms, bytes, resolve, reject })
       this.#waitingBytes += bytes
       if (this.#queue.length >= this.#enough) this.#next()
       else this.#writeSoon()
@@ -251,20 +254,24 @@ export class LedgerWriter {
     let bytes = 0
     let count = 0
     for (const waiting of this.#queue) {
-      entries += waiting.unit.length
+      entries += waiting.entries
       bytes += waiting.bytes
       if (count > 0 && (entries > BLOCK_ENTRIES || bytes > BLOCK_BYTES)) break
       count += 1
     }
     const block = this.#queue.splice(0, count)
     this.#underWay.push(block)
-    const units = encodeBatch(block.map(({ unit }) => unit))
+    const units = block.map(({ encoded }) => encoded)
     const terms = termsIn(block)
-    this.#post({ units, nowMs: this.#clock.now(), ...(terms === null ? {} : { terms }) })
+    this.#post(
+      { units, nowMs: this.#clock.now(), ...(terms === null ? {} : { terms }) },
+      units.flatMap((encoded) => (typeof encoded === 'string' ? [] : [encoded.buffer])),
+    )
+    for (const waiting of block) waiting.encoded = ''
   }
 
-  #post(message: ToWriter): void {
-    this.#worker.postMessage(message)
+  #post(message: ToWriter, moved: ArrayBuffer[] = []): void {
+    this.#worker.postMessage(message, moved)
   }
 
   #receive(message: FromWriter): void {
