@@ -6,6 +6,7 @@ import type { Model, TypeDeclaration } from '../model/model.ts'
 import { pointer } from '../model/problem.ts'
 import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
+import { Ahead, type Begun, type Submission } from './ahead.ts'
 import { ADMIN, type Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import type {
@@ -24,7 +25,8 @@ import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 import { type Listing, listResources, resourceFilter } from './listing.ts'
 import { missing, taken } from './messages.ts'
-import { process, processorsFor, type Workplace } from './processing.ts'
+import { type Drafted, processorsFor } from './process-request.ts'
+import { process, type Workplace } from './processing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
 import type { Recorder, Turn } from './recorder.ts'
 import { missingReferences } from './references.ts'
@@ -68,6 +70,7 @@ export interface NetworkParts extends Workplace {
  */
 export class BusinessNetwork {
   #parts: NetworkParts
+  readonly #ahead = new Ahead()
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
@@ -197,21 +200,47 @@ export class BusinessNetwork {
    */
   submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Submitted> {
     const fields = submitted(given)
+    const submission: Submission = {
+      draft: (state) => this.#draft(type, fields, caller, state),
+      begun: null,
+    }
     return this.#parts.recorder.take(async (turn) => {
-      const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
-      const resource = resourceOf(draft.resource, type, this.#judge)
-      const transaction = { ...draft, resource: resource.value }
-      await requireTransaction(this.#guard(caller, turn.state).within(transaction), transaction)
-      await this.#checkReferences([resource], false, turn.state)
-      const processors = processorsFor(type, this.definition)
-      const { changes, events, returned } =
-        processors.length === 0
-          ? NOTHING_PROCESSED
-          : await process(this.#parts, { state: turn.state, processors, transaction, caller })
-      const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
-      if (!isRecorded(type)) return { reply, recorded: null }
-      return { reply, recorded: await recorded(turn, transaction, caller, changes, { events }) }
-    })
+      const begun = await this.#ahead.begin(this.#parts, submission, turn)
+      try {
+        return await this.#process(type, begun, turn)
+      } finally {
+        begun.leave()
+      }
+    }, submission)
+  }
+
+  async #draft(
+    type: TypeDeclaration,
+    fields: JsonObject,
+    caller: Caller,
+    state: ResourceReader,
+  ): Promise<Drafted> {
+    const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
+    const { value } = resourceOf(draft.resource, type, this.#judge)
+    const transaction = { ...draft, resource: value }
+    await requireTransaction(this.#guard(caller, state).within(transaction), transaction)
+    return { transaction, caller, processors: processorsFor(type, this.definition) }
+  }
+
+  async #process(type: TypeDeclaration, begun: Begun, turn: Turn): Promise<Submitted> {
+    const { drafted } = begun
+    const { transaction, caller, processors } = drafted
+    const { target, resource } = transaction
+    await this.#checkReferences([{ target, value: resource }], false, turn.state)
+    const { changes, events, returned } =
+      processors.length === 0
+        ? NOTHING_PROCESSED
+        : await process(this.#parts, drafted, turn.state, begun)
+    const reply = checkedReturn(type, returned, this.#judge) ?? resource
+    if (!isRecorded(type)) return { reply, recorded: null }
+    const onDisk = recorded(turn, transaction, caller, changes, { events })
+    begun.note(changes)
+    return { reply, recorded: await onDisk }
   }
 
   /**
