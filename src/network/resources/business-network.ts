@@ -19,7 +19,7 @@ import type {
 import type { EmittedEvent, EventFeed } from './event-feed.ts'
 import { submitted, withId } from './given.ts'
 import type { Recorded } from './group.ts'
-import { Guard, type Judge as RuleJudge } from './guard.ts'
+import { Guard, type Judge as RuleJudge, requireTransaction } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
 import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
@@ -32,7 +32,7 @@ import type { Recorder, Turn } from './recorder.ts'
 import { missingReferences } from './references.ts'
 import { Resolver } from './resolve.ts'
 import { checkedReturn, isRecorded } from './returns.ts'
-import { historianTarget, type TransactionRecord } from './transaction-record.ts'
+import type { TransactionRecord } from './transaction-record.ts'
 
 /** What a request changed, and where that was recorded. */
 export interface Made extends Recorded {
@@ -396,11 +396,4 @@ async function current(
   // One that is not on the disk yet has no revision that anybody could ask for.
   if (expects(stored.revision)) return stored
   throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
-}
-
-/** Whoever submits must be allowed to, and to leave the historian's record of it. */
-async function requireTransaction(guard: Guard, transaction: TransactionRecord): Promise<void> {
-  await guard.require('CREATE', transaction.target, () => transaction.resource)
-  // The record is made when all is done, so a condition has nothing of it to look at.
-  await guard.require('CREATE', historianTarget(transaction), () => null)
 }
