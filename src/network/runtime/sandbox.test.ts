@@ -73,7 +73,10 @@ it('is told what the script says with its next question, or at the end, or at on
   }
   const request = `say('a'); say('b'); ask('?'); say('c'); say('d'); 'end'`
   const ended = await sandbox.call({ ...call, request }, host)
-  expect([heard, ended]).toEqual([['a,b ?'], { answer: { value: 'end' }, told: ['c', 'd'], foreseen: [] }])
+  expect([heard, ended]).toEqual([
+    ['a,b ?'],
+    { answer: { value: 'end' }, told: ['c', 'd'], foreseen: [] },
+  ])
 
   heard.length = 0
   const nothing = '{"ask":"nothing"}'
