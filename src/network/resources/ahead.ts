@@ -5,9 +5,7 @@ import type { Foreseen, Known } from '../runtime/messages.ts'
 import type { Answerer, Ended, Run } from '../runtime/run.ts'
 import type { ProcessRequest } from '../runtime/script-runner.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
-import { type Drafted, processRequest } from './process-request.ts'
-import type { Workplace } from './processing.ts'
-import type { Turn } from './recorder.ts'
+import { type Drafted, processRequest, type Workplace } from './process-request.ts'
 
 /** Transactions whose processors begin together at most. */
 const TOGETHER_MAX = 16
@@ -27,6 +25,16 @@ export interface Submission {
   begun: Begun | null
 }
 
+/** A turn, and what has its turn behind it. */
+export interface Row {
+  /** All that the turns before it left, also what is not on the disk yet. */
+  readonly state: ResourceReader
+  /** What the turn stands on as a whole: it is another object once something of it has failed. */
+  readonly line: object
+  /** What was submitted and has its turn after this one, `max` at most; nothing else comes between. */
+  readonly waiting: (max: number) => Iterable<Submission>
+}
+
 /**
  * Begins the processors of transactions before their turn, several in one message: handing over to the
  * sandbox's thread and back costs more than most processors do. They are sent with what there is when
@@ -43,7 +51,7 @@ export class Ahead {
    * The transaction of `submission`, whose turn this is, with its processors begun; with them begin
    * those of what waits behind it. Errors: those of `Submission.draft`; NETWORK_INVALID.
    */
-  async begin(workplace: Workplace, submission: Submission, turn: Turn): Promise<Begun> {
+  async begin(workplace: Workplace, submission: Submission, turn: Row): Promise<Begun> {
     const { begun } = submission
     if (begun !== null) return begun.resumed(turn.line)
     const drafted = await submission.draft(turn.state)
@@ -65,7 +73,7 @@ export class Ahead {
   async #joined(
     workplace: Workplace,
     first: Pick<Joined, 'submission' | 'drafted'>,
-    { state, waiting }: Turn,
+    { state, waiting }: Row,
   ): Promise<Joined[]> {
     const joined: Joined[] = []
     let characters = 0

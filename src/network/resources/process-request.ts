@@ -1,14 +1,23 @@
 import { createHash } from 'node:crypto'
+import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { isA, type TypeDeclaration } from '../model/model.ts'
 import { targetOfCanonical } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
 import type { Known } from '../runtime/messages.ts'
-import { type ProcessRequest, processText } from '../runtime/script-runner.ts'
+import { type ProcessRequest, processText, type ScriptRunner } from '../runtime/script-runner.ts'
 import { asInstance, type Caller } from './caller.ts'
 import type { ResourceReader } from './database.ts'
-import type { Workplace } from './processing.ts'
 import type { TransactionRecord } from './transaction-record.ts'
+
+/** What processors work with. */
+export interface Workplace {
+  readonly definition: NetworkDefinition
+  readonly control: AccessControl
+  readonly scripts: ScriptRunner
+  /** Takes what processors say to the console. */
+  readonly log: (level: string, text: string) => void
+}
 
 /** A transaction whose processors are to run. */
 export interface Drafted {

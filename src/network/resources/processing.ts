@@ -1,29 +1,18 @@
 import assert from 'node:assert/strict'
 import type { Json, JsonObject } from '../../base/json.ts'
-import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
 import { type Answerer, type Ended, failed } from '../runtime/run.ts'
-import type { ScriptRunner } from '../runtime/script-runner.ts'
 import type { Begun } from './ahead.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
 import { checkedEvents } from './events.ts'
 import { invalid } from './instances.ts'
 import { Overlay } from './overlay.ts'
-import { type Drafted, processRequest } from './process-request.ts'
+import { type Drafted, processRequest, type Workplace } from './process-request.ts'
 import { missingReferences } from './references.ts'
 import { TransactionSession } from './session.ts'
 import { spoken } from './spoken.ts'
-
-/** What processors work with. */
-export interface Workplace {
-  readonly definition: NetworkDefinition
-  readonly control: AccessControl
-  readonly scripts: ScriptRunner
-  /** Takes what processors say to the console. */
-  readonly log: (level: string, text: string) => void
-}
 
 /** What the processors of one transaction came to. */
 export interface Processed {

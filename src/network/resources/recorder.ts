@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { uuidV7 } from '../../base/uuid.ts'
 import type { Change, UnitOfWork, Written } from '../../ledger/index.ts'
-import type { Submission } from './ahead.ts'
+import type { Row, Submission } from './ahead.ts'
 import type { Caller } from './caller.ts'
 import {
   type ResourceChange,
@@ -24,15 +24,9 @@ export interface Beside {
 }
 
 /** What one turn reads, and where what it decides goes. */
-export interface Turn {
+export interface Turn extends Row {
   /** Lets the next turn begin before `work` has ended. */
   readonly release: () => void
-  /** All that the turns before it left, also what is not on the disk yet. */
-  readonly state: ResourceReader
-  /** What the turn stands on as a whole: it is another object once something of it has failed. */
-  readonly line: object
-  /** What was submitted and has its turn after this one, `max` at most; nothing else comes between. */
-  readonly waiting: (max: number) => Iterable<Submission>
   /** Resolves when all of `state` is on the disk. Errors: why it never will be. */
   readonly durable: Promise<unknown>
   /**
