@@ -1,7 +1,7 @@
 // Transactions that are submitted at once: their processors begin together, and each still comes to what
 // it would have come to alone, in its turn.
 import { expect, it, onTestFinished } from 'vitest'
-import { openLedger } from '../../src/ledger/index.ts'
+import { openLedger } from '../../src/ledger/unserved.ts'
 import {
   ADMIN,
   type BusinessNetwork,
