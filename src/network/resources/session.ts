@@ -151,7 +151,9 @@ export class TransactionSession {
       case 'update':
         return this.#each(asked.resources, (value) => this.#update(value))
       case 'remove':
-        return this.#each(asked.ids, (id) => this.#remove(targetIn({ type: asked.type ?? null, id })))
+        return this.#each(asked.ids, (id) =>
+          this.#remove(targetIn({ type: asked.type ?? null, id })),
+        )
       default:
         throw unknownQuestion()
     }
