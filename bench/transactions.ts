@@ -78,6 +78,7 @@ async function restores(): Promise<void> {
     functions: { host: () => 'null', tell: () => 'null' },
     memoryBytes: 64 * 1024 * 1024,
     nowMs,
+    isStopped: () => false,
   }
   const guest = await Guest.boot({ ...guestScripts(model, scripts), ...options }, 2_000)
   const nothing = { variables: {}, participant: null, transaction: null, resources: [null] }
@@ -85,7 +86,7 @@ async function restores(): Promise<void> {
   const taken: number[] = []
   for (let call = 0; call < CALLS; call += 1) {
     const start = nowMs()
-    guest.call(request, 1_000)
+    guest.call([request, '[]'], 1_000)
     taken.push(nowMs() - start)
   }
   printTable([

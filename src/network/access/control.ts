@@ -33,10 +33,13 @@ export type AskCondition = (
 
 /** What rules decide: the first that matches. No match denies; without rules all is allowed. */
 export class AccessControl {
+  /** Whether it may ask conditions. */
+  readonly hasConditions: boolean
   readonly #rules: readonly AccessRule[] | null
 
   constructor(rules: readonly AccessRule[] | null) {
     this.#rules = rules
+    this.hasConditions = rules?.some(({ condition }) => condition !== null) ?? false
   }
 
   /**

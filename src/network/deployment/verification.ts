@@ -9,7 +9,8 @@ import { systemType } from '../model/system.ts'
 import { ADMIN, type Caller } from '../resources/caller.ts'
 import type { RecordedChanges, ResourceChange, ResourceReader } from '../resources/database.ts'
 import { Overlay } from '../resources/overlay.ts'
-import { process, processorsFor } from '../resources/processing.ts'
+import { processorsFor } from '../resources/process-request.ts'
+import { process } from '../resources/processing.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
 import { definitionInItem } from './network-item.ts'
 
@@ -141,12 +142,9 @@ class Replay {
     }
     const timestamp = String(resource.timestamp)
     try {
-      const done = await process(workplace, {
-        state: this.#state,
-        processors,
-        transaction: { target, resource, timestamp },
-        caller: callerIn(record),
-      })
+      const transaction = { target, resource, timestamp }
+      const drafted = { transaction, caller: callerIn(record), processors }
+      const done = await process(workplace, drafted, this.#state)
       const { eventsEmitted } = record
       const events = Array.isArray(eventsEmitted) ? eventsEmitted : []
       return (

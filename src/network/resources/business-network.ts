@@ -6,6 +6,7 @@ import type { Model, TypeDeclaration } from '../model/model.ts'
 import { pointer } from '../model/problem.ts'
 import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
+import { Ahead, type Begun, type Submission } from './ahead.ts'
 import { ADMIN, type Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import type {
@@ -18,19 +19,20 @@ import type {
 import type { EmittedEvent, EventFeed } from './event-feed.ts'
 import { submitted, withId } from './given.ts'
 import type { Recorded } from './group.ts'
-import { Guard, type Judge as RuleJudge } from './guard.ts'
+import { Guard, type Judge as RuleJudge, requireTransaction } from './guard.ts'
 import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
 import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 import { type Listing, listResources, resourceFilter } from './listing.ts'
 import { missing, taken } from './messages.ts'
-import { process, processorsFor, type Workplace } from './processing.ts'
+import { type Drafted, processorsFor, type Workplace } from './process-request.ts'
+import { process } from './processing.ts'
 import { type QueryRequest, runQuery } from './query.ts'
 import type { Recorder, Turn } from './recorder.ts'
 import { missingReferences } from './references.ts'
 import { Resolver } from './resolve.ts'
 import { checkedReturn, isRecorded } from './returns.ts'
-import { historianTarget, type TransactionRecord } from './transaction-record.ts'
+import type { TransactionRecord } from './transaction-record.ts'
 
 /** What a request changed, and where that was recorded. */
 export interface Made extends Recorded {
@@ -68,6 +70,7 @@ export interface NetworkParts extends Workplace {
  */
 export class BusinessNetwork {
   #parts: NetworkParts
+  readonly #ahead = new Ahead()
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
@@ -197,21 +200,47 @@ export class BusinessNetwork {
    */
   submit(type: TypeDeclaration, given: Json, caller: Caller): Promise<Submitted> {
     const fields = submitted(given)
+    const submission: Submission = {
+      draft: (state) => this.#draft(type, fields, caller, state),
+      begun: null,
+    }
     return this.#parts.recorder.take(async (turn) => {
-      const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
-      const resource = resourceOf(draft.resource, type, this.#judge)
-      const transaction = { ...draft, resource: resource.value }
-      await requireTransaction(this.#guard(caller, turn.state).within(transaction), transaction)
-      await this.#checkReferences([resource], false, turn.state)
-      const processors = processorsFor(type, this.definition)
-      const { changes, events, returned } =
-        processors.length === 0
-          ? NOTHING_PROCESSED
-          : await process(this.#parts, { state: turn.state, processors, transaction, caller })
-      const reply = checkedReturn(type, returned, this.#judge) ?? resource.value
-      if (!isRecorded(type)) return { reply, recorded: null }
-      return { reply, recorded: await recorded(turn, transaction, caller, changes, { events }) }
-    })
+      const begun = await this.#ahead.begin(this.#parts, submission, turn)
+      try {
+        return await this.#process(type, begun, turn)
+      } finally {
+        begun.leave()
+      }
+    }, submission)
+  }
+
+  async #draft(
+    type: TypeDeclaration,
+    fields: JsonObject,
+    caller: Caller,
+    state: ResourceReader,
+  ): Promise<Drafted> {
+    const draft = this.#parts.recorder.transaction(type.qualifiedName, fields)
+    const { value } = resourceOf(draft.resource, type, this.#judge)
+    const transaction = { ...draft, resource: value }
+    await requireTransaction(this.#guard(caller, state).within(transaction), transaction)
+    return { transaction, caller, processors: processorsFor(type, this.definition) }
+  }
+
+  async #process(type: TypeDeclaration, begun: Begun, turn: Turn): Promise<Submitted> {
+    const { drafted } = begun
+    const { transaction, caller, processors } = drafted
+    const { target, resource } = transaction
+    await this.#checkReferences([{ target, value: resource }], false, turn.state)
+    const { changes, events, returned } =
+      processors.length === 0
+        ? NOTHING_PROCESSED
+        : await process(this.#parts, drafted, turn.state, begun)
+    const reply = checkedReturn(type, returned, this.#judge) ?? resource
+    if (!isRecorded(type)) return { reply, recorded: null }
+    const onDisk = recorded(turn, transaction, caller, changes, { events })
+    begun.note(changes)
+    return { reply, recorded: await onDisk }
   }
 
   /**
@@ -367,11 +396,4 @@ async function current(
   // One that is not on the disk yet has no revision that anybody could ask for.
   if (expects(stored.revision)) return stored
   throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)
-}
-
-/** Whoever submits must be allowed to, and to leave the historian's record of it. */
-async function requireTransaction(guard: Guard, transaction: TransactionRecord): Promise<void> {
-  await guard.require('CREATE', transaction.target, () => transaction.resource)
-  // The record is made when all is done, so a condition has nothing of it to look at.
-  await guard.require('CREATE', historianTarget(transaction), () => null)
 }

@@ -14,7 +14,7 @@ import type { ConditionRequest } from '../runtime/script-runner.ts'
 import { asInstance, type Caller } from './caller.ts'
 import type { ResourceReader, StoredResource } from './database.ts'
 import { objectIn } from './item.ts'
-import type { TransactionRecord } from './transaction-record.ts'
+import { historianTarget, type TransactionRecord } from './transaction-record.ts'
 
 /** Evaluates the condition of a rule for several resources: true, false, or null where it throws. */
 export type Judge = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
@@ -143,4 +143,14 @@ export class Guard {
     if (declaration === null) throw new NetworkError('TYPE_NOT_FOUND', `there is no type ${type}`)
     return { type: declaration, id }
   }
+}
+
+/** Whoever submits must be allowed to, and to leave the historian's record. Errors: ACCESS_DENIED. */
+export async function requireTransaction(
+  guard: Guard,
+  transaction: TransactionRecord,
+): Promise<void> {
+  await guard.require('CREATE', transaction.target, () => transaction.resource)
+  // The record is made when all is done, so a condition has nothing of it to look at.
+  await guard.require('CREATE', historianTarget(transaction), () => null)
 }

@@ -1,30 +1,18 @@
-import { createHash } from 'node:crypto'
+import assert from 'node:assert/strict'
 import type { Json, JsonObject } from '../../base/json.ts'
-import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { isA, type TypeDeclaration } from '../model/model.ts'
-import { systemType } from '../model/system.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
-import type { ScriptRunner } from '../runtime/script-runner.ts'
-import type { Caller } from './caller.ts'
+import { type Answerer, type Ended, failed } from '../runtime/run.ts'
+import type { Begun } from './ahead.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
 import { checkedEvents } from './events.ts'
 import { invalid } from './instances.ts'
 import { Overlay } from './overlay.ts'
+import { type Drafted, processRequest, type Workplace } from './process-request.ts'
 import { missingReferences } from './references.ts'
 import { TransactionSession } from './session.ts'
 import { spoken } from './spoken.ts'
-import type { TransactionRecord } from './transaction-record.ts'
-
-/** What processors work with. */
-export interface Workplace {
-  readonly definition: NetworkDefinition
-  readonly control: AccessControl
-  readonly scripts: ScriptRunner
-  /** Takes what processors say to the console. */
-  readonly log: (level: string, text: string) => void
-}
 
 /** What the processors of one transaction came to. */
 export interface Processed {
@@ -33,32 +21,32 @@ export interface Processed {
   readonly returned: Json
 }
 
-/** The names of the functions that run for a transaction of `type`, in their order. */
-export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefinition): string[] {
-  return processors.filter(({ transaction }) => isA(type, transaction)).map(({ name }) => name)
-}
-
-/** A transaction whose processors are to run. */
-export interface ProcessorsRun {
-  /** What the transaction starts from. */
-  readonly state: ResourceReader
-  /** Names of functions, in the order in which they run. */
-  readonly processors: readonly string[]
-  readonly transaction: TransactionRecord
-  readonly caller: Caller
-}
-
 /**
- * Runs the processors of a transaction: what they changed is not recorded yet.
+ * Runs the processors of a transaction, which start from `state`: what they changed is not recorded
+ * yet. What of them was begun before is finished, if it counts.
  *
  * Most transactions are refused nothing. So processors first go on after a write as if it had been
  * made, which saves a turn to this thread and back for each. When one is refused after all, they run
  * again and ask for each write: since time and chance are fixed, they do the same up to there.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
-export async function process(workplace: Workplace, run: ProcessorsRun): Promise<Processed> {
-  const first = await attempt(workplace, run, false)
-  const last = first.session.misled ? await attempt(workplace, run, true) : first
+export async function process(
+  workplace: Workplace,
+  drafted: Drafted,
+  state: ResourceReader,
+  begun: Begun | null = null,
+): Promise<Processed> {
+  const inItsTurn = (areWritesAsked: boolean) => async (answer: Answerer) => {
+    const request = await processRequest(workplace, drafted, state)
+    const [run] = await workplace.scripts.begin([request], areWritesAsked)
+    return (await run?.finish(answer)) ?? failed('LOST', 'the sandbox has ended')
+  }
+  const attempt = (finish: Finish) => attempted(workplace, drafted, state, finish)
+  const ahead = begun === null ? null : await attempt((answer) => begun.finish(answer))
+  const first = ahead ?? (await attempt(inItsTurn(false)))
+  if (first?.session.misled) begun?.abandon()
+  const last = first?.session.misled ? await attempt(inItsTurn(true)) : first
+  assert(last !== null)
   const { session, answer, refused, overlay } = last
   const { changes } = overlay
   if (session.defect !== null) throw session.defect
@@ -69,14 +57,18 @@ export async function process(workplace: Workplace, run: ProcessorsRun): Promise
   if (definition.strictReferences) await checkReferences(changes, overlay, definition)
   const { returned = null, events = [] } = spoken(answer.value)
   const instances = { model: definition.model, strictness: definition }
-  return { changes, events: checkedEvents(events, run.transaction, instances), returned }
+  return { changes, events: checkedEvents(events, drafted.transaction, instances), returned }
 }
 
+/** Has a call of the processors run to its end; null when it was begun in vain. */
+type Finish = (answer: Answerer) => Promise<Ended | null>
+
 /** One call of the processors, and the writes that they had not told of when they ended. */
-async function attempt(
+async function attempted(
   { definition, control, scripts }: Workplace,
-  { state, processors, transaction, caller }: ProcessorsRun,
-  areWritesAsked: boolean,
+  { transaction, caller }: Drafted,
+  state: ResourceReader,
+  finish: Finish,
 ) {
   const { model, queries } = definition
   const overlay = new Overlay(state)
@@ -85,22 +77,10 @@ async function attempt(
   const session = new TransactionSession({
     ...{ guard, transaction, overlay, instances, scripts, queries },
   })
-  const { identity } = caller
-  const { answer, told } = await scripts.process(
-    {
-      transaction: transaction.resource,
-      known: await session.named(),
-      processors,
-      participant: caller.participant,
-      identity: identity === null ? null : { type: systemType('Identity'), id: identity },
-      nowMs: Date.parse(transaction.timestamp),
-      seed: createHash('sha256').update(transaction.target.id).digest().readInt32LE(),
-    },
-    areWritesAsked,
-    (request, told, evaluate) => session.answer(request, told, evaluate),
-  )
-  const refused = await session.finish(told)
-  return { session, answer, refused, overlay }
+  const ended = await finish((request, told, evaluate) => session.answer(request, told, evaluate))
+  if (ended === null) return null
+  const refused = await session.finish(ended.told)
+  return { session, answer: ended.answer, refused, overlay }
 }
 
 function failure(

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { uuidV7 } from '../../base/uuid.ts'
 import type { Change, UnitOfWork, Written } from '../../ledger/index.ts'
+import type { Row, Submission } from './ahead.ts'
 import type { Caller } from './caller.ts'
 import {
   type ResourceChange,
@@ -23,11 +24,9 @@ export interface Beside {
 }
 
 /** What one turn reads, and where what it decides goes. */
-export interface Turn {
+export interface Turn extends Row {
   /** Lets the next turn begin before `work` has ended. */
   readonly release: () => void
-  /** All that the turns before it left, also what is not on the disk yet. */
-  readonly state: ResourceReader
   /** Resolves when all of `state` is on the disk. Errors: why it never will be. */
   readonly durable: Promise<unknown>
   /**
@@ -71,7 +70,7 @@ export class Recorder {
   readonly #database: ResourceDatabase
   readonly #clock: Clock
   readonly #events: EventFeed
-  readonly #turns = new Turns()
+  readonly #turns = new Turns<Submission>()
   /** What records the network itself in front of its first change; null once that is done. */
   #deployment: readonly Change[] | null
   /** What is on the disk; with the deployment, as long as that is not. */
@@ -103,9 +102,12 @@ export class Recorder {
 
   /**
    * Gives `work` its turn. Whatever comes of it, a refusal too, is told when all that it stands on is
-   * on the disk. Errors: NETWORK_BUSY; those of `work`; why what it stands on is void.
+   * on the disk. `submission` is what it is about, where those before it may begin it. Errors: NETWORK_BUSY; those of `work`; why what it stands on is void.
    */
-  take<Result>(work: (turn: Turn) => Promise<Result>): Promise<Result> {
+  take<Result>(
+    work: (turn: Turn) => Promise<Result>,
+    submission: Submission | null = null,
+  ): Promise<Result> {
     return this.#turns.take(async (release) => {
       const turn = this.#turn(release)
       try {
@@ -114,7 +116,7 @@ export class Recorder {
         release()
         await turn.durable
       }
-    })
+    }, submission)
   }
 
   #turn(release: () => void): Turn {
@@ -123,6 +125,8 @@ export class Recorder {
     return {
       release,
       state: last?.overlay ?? this.#base,
+      line,
+      waiting: (max) => this.#turns.next(max),
       durable: last?.written ?? Promise.resolve(),
       record: (transaction, caller, writes, { events = [], also = [] } = {}) => {
         if (line.broken !== null) throw line.broken

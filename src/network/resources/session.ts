@@ -3,11 +3,11 @@ import { FilterError } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-file.ts'
 import type { TypeDeclaration } from '../model/model.ts'
-import { type Target, targetOfCanonical } from '../model/relationship.ts'
+import type { Target } from '../model/relationship.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { NamedQuery } from '../queries/check.ts'
 import { writtenQuery } from '../queries/written.ts'
-import type { Evaluate } from '../runtime/sandbox.ts'
+import type { Evaluate } from '../runtime/run.ts'
 import type { ScriptRunner } from '../runtime/script-runner.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import { Guard, type GuardParts, type Judge } from './guard.ts'
@@ -151,7 +151,9 @@ export class TransactionSession {
       case 'update':
         return this.#each(asked.resources, (value) => this.#update(value))
       case 'remove':
-        return this.#each(asked.ids, (id) => this.#remove({ ...targetIn(asked), id: wordIn(id) }))
+        return this.#each(asked.ids, (id) =>
+          this.#remove(targetIn({ type: asked.type ?? null, id })),
+        )
       default:
         throw unknownQuestion()
     }
@@ -174,25 +176,6 @@ export class TransactionSession {
       default:
         throw unknownQuestion()
     }
-  }
-
-  /**
-   * The resources that the transaction names and that the caller may read whatever they hold: the
-   * processors most likely ask for them first.
-   */
-  async named(): Promise<JsonObject[]> {
-    const { database, guard, model } = this.#source
-    const { target, resource } = this.#parts.transaction
-    const found: JsonObject[] = []
-    for (const { name, relationship } of this.#typeOf(target.type).properties.values()) {
-      const value = resource[name]
-      const named = relationship && typeof value === 'string' ? targetOfCanonical(value) : null
-      if (named === null || model.type(named.type) === null) continue
-      if (guard.readsAll(named.type) !== true) continue
-      const stored = await database.read(named)
-      if (stored !== null) found.push(objectIn(stored.text))
-    }
-    return found
   }
 
   async #read(target: Target): Promise<string | null> {

@@ -68,6 +68,8 @@ export interface GuestOptions {
   readonly memoryBytes: number
   /** Milliseconds of a clock that never goes back. */
   readonly nowMs: () => number
+  /** Asked now and then while the guest runs; when it says true, the call ends as by its deadline. */
+  readonly isStopped: () => boolean
 }
 
 /**
@@ -110,7 +112,7 @@ export class Guest {
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
-    const { program, scripts, functions, memoryBytes, nowMs } = options
+    const { program, scripts, functions, memoryBytes, nowMs, isStopped } = options
     const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
     const memory = new Memory({ initial: FIRST_PAGES, maximum })
     const engine = await newQuickJSWASMModuleFromVariant(
@@ -121,7 +123,7 @@ export class Guest {
     const limit = { untilMs: nowMs() + bootMs, isReached: false }
     // Set before the copy is made, because the engine notes in its memory that there is one.
     runtime.setInterruptHandler(() => {
-      limit.isReached ||= nowMs() > limit.untilMs
+      limit.isReached ||= isStopped() || nowMs() > limit.untilMs
       return limit.isReached
     })
     const context = runtime.newContext()
@@ -146,16 +148,16 @@ export class Guest {
   }
 
   /**
-   * Calls the program's function with the text `request`. It returns a text, or a promise of one;
-   * whatever it left in its memory is forgotten before the next call.
+   * Calls the program's function with `texts`. It returns a text, or a promise of one; whatever it
+   * left in its memory is forgotten before the next call.
    */
-  call(request: string, deadlineMs: number): GuestAnswer {
+  call(texts: readonly string[], deadlineMs: number): GuestAnswer {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
     const memory = new Uint8Array(this.#memory.buffer)
     for (const { from, bytes } of this.#booted) memory.set(bytes, from)
     Object.assign(this.#limit, { untilMs: this.#clock() + deadlineMs, isReached: false })
     try {
-      const answer = this.#call(request)
+      const answer = this.#call(texts)
       // Also what was stopped behind an answer counts: how far it came is chance.
       return this.#limit.isReached ? OUT_OF_TIME : answer
     } catch (error) {
@@ -168,10 +170,10 @@ export class Guest {
     }
   }
 
-  #call(request: string): GuestAnswer {
+  #call(texts: readonly string[]): GuestAnswer {
     const context = this.#context
-    const argument = context.newString(request)
-    const result = context.callFunction(this.#entry, context.undefined, argument)
+    const given = texts.map((text) => context.newString(text))
+    const result = context.callFunction(this.#entry, context.undefined, ...given)
     if (result.error !== undefined) return this.#failure(context.dump(result.error))
     const pending = this.#runtime.executePendingJobs()
     if (pending.error !== undefined) return this.#failure(context.dump(pending.error))

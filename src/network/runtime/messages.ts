@@ -16,23 +16,56 @@ export interface GuestScripts {
 export interface SandboxStart extends GuestScripts {
   readonly memoryBytes: number
   readonly bootMs: number
-  /** Its first element is raised when something was put into `answers`. */
+  /** `ANSWERED` and `ABANDONED` are its elements. */
   readonly signal: Int32Array<SharedArrayBuffer>
   /** Where the main thread puts what the thread waits for. */
   readonly answers: MessagePort
+}
+
+/** The element of the signal that is raised when something was put into `answers`. */
+export const ANSWERED = 0
+/** The element that is raised when the calls that have not ended are not wanted any more. */
+export const ABANDONED = 1
+
+/** A resource that a call is sent with, as it is when nothing changes it before the call. */
+export interface Known {
+  /** Qualified name. */
+  readonly type: string
+  /** The name of the member that has the id. */
+  readonly identifier: string
+  readonly id: string
+  /** Canonical JSON. */
+  readonly text: string
+}
+
+/** What a call was given in place of what it was sent with: that is what a call before it wrote. */
+export interface Foreseen {
+  /** Which of the resources that it was sent with. */
+  readonly at: number
+  /** Canonical JSON; null when it was removed. */
+  readonly text: string | null
 }
 
 /** A call of a guest's program. */
 export interface GuestCall {
   readonly role: Role
   readonly request: string
+  readonly known: readonly Known[]
   readonly deadlineMs: number
   /** Whether each write waits for its answer; else they are told with what comes next. */
   readonly areWritesAsked: boolean
 }
 
-/** Main thread to sandbox: one call at a time. */
-export type ToSandbox = { readonly call: GuestCall }
+/** What a call came to. */
+export interface CallDone {
+  readonly answer: GuestAnswer
+  /** What was told when nothing was asked any more. */
+  readonly told: readonly string[]
+  readonly foreseen: readonly Foreseen[]
+}
+
+/** Main thread to sandbox: calls to be taken one after the other; no more before they have ended. */
+export type ToSandbox = { readonly calls: readonly GuestCall[] }
 
 /** Main thread to sandbox while that waits for the answer to `asked`. */
 export type Answer =
@@ -41,15 +74,26 @@ export type Answer =
   | { readonly refused: string }
   /** First this has to be evaluated; then the sandbox waits again. */
   | { readonly evaluate: GuestCall }
+  /** Nobody wants to know any more. */
+  | { readonly abandoned: true }
 
-/** Sandbox to main thread. */
+/** Sandbox to main thread; `done` are the calls that have ended since it spoke last. */
 export type FromSandbox =
   | { readonly ready: true }
   /** It could not start: a script of the network throws when it is loaded. */
   | { readonly failed: string }
-  /** The guest calls `host`, and the thread waits; before that it called `tell` with each of `told`. */
-  | { readonly asked: string; readonly told: readonly string[] }
+  /**
+   * The guest calls `host`, and the thread waits; before that it called `tell` with each of `told`.
+   */
+  | {
+      readonly done: readonly CallDone[]
+      readonly asked: string
+      readonly told: readonly string[]
+      readonly foreseen: readonly Foreseen[]
+    }
   /** The value of what was to be evaluated meanwhile. */
   | { readonly evaluated: GuestAnswer }
-  /** The answer to the call; `worn` says that a guest cannot be called again. */
-  | { readonly done: GuestAnswer; readonly told: readonly string[]; readonly worn: boolean }
+  /** More calls are to come. */
+  | { readonly done: readonly CallDone[] }
+  /** No more is to come of the calls; `worn` says that a guest cannot be called again. */
+  | { readonly done: readonly CallDone[]; readonly ended: true; readonly worn: boolean }

@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import type { GuestAnswer } from './guest.ts'
-import { type Answerer, Sandbox, SandboxError } from './sandbox.ts'
+import type { Answerer } from './run.ts'
+import { Sandbox, SandboxError } from './sandbox.ts'
 
 const program = {
   name: 'program.js',
@@ -23,7 +24,7 @@ async function started(): Promise<Sandbox> {
   onTestFinished(() => sandbox.close())
   return sandbox
 }
-const call = { role: 'processors', deadlineMs, areWritesAsked: false } as const
+const call = { role: 'processors', known: [], deadlineMs, areWritesAsked: false } as const
 const evaluate = async (
   sandbox: Sandbox,
   request: string,
@@ -72,7 +73,10 @@ it('is told what the script says with its next question, or at the end, or at on
   }
   const request = `say('a'); say('b'); ask('?'); say('c'); say('d'); 'end'`
   const ended = await sandbox.call({ ...call, request }, host)
-  expect([heard, ended]).toEqual([['a,b ?'], { answer: { value: 'end' }, told: ['c', 'd'] }])
+  expect([heard, ended]).toEqual([
+    ['a,b ?'],
+    { answer: { value: 'end' }, told: ['c', 'd'], foreseen: [] },
+  ])
 
   heard.length = 0
   const nothing = '{"ask":"nothing"}'

@@ -1,6 +1,14 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
-import type { GuestAnswer, GuestFailure } from './guest.ts'
-import type { Answer, FromSandbox, GuestCall, GuestScripts, SandboxStart } from './messages.ts'
+import {
+  ABANDONED,
+  ANSWERED,
+  type Answer,
+  type FromSandbox,
+  type GuestCall,
+  type GuestScripts,
+  type SandboxStart,
+} from './messages.ts'
+import { type Answerer, Batch, type Ended, type Evaluate, failed, type Run } from './run.ts'
 
 /** The engine calls itself; its own bound comes first, if the thread has room for that. */
 const STACK_MB = 16
@@ -14,28 +22,6 @@ export interface SandboxOptions extends GuestScripts {
   /** How long a guest may take to load its scripts, milliseconds. */
   readonly bootMs: number
 }
-
-/**
- * Answers `host(request)` of a guest, which called `tell` with each of `told` before that; what it
- * throws, the guest sees.
- */
-export type Answerer = (
-  request: string,
-  told: readonly string[],
-  evaluate: Evaluate,
-) => Promise<string>
-
-/** What a call came to, and what was told when nothing was asked any more. */
-export interface Ended {
-  readonly answer: GuestAnswer
-  readonly told: readonly string[]
-}
-
-/** Calls the guest that evaluates conditions, while the other one waits for an answer. */
-export type Evaluate = (
-  call: Pick<GuestCall, 'request' | 'deadlineMs'>,
-  answer: (request: string) => Promise<string>,
-) => Promise<GuestAnswer>
 
 /** Called when something came from the thread, or it has ended (null). */
 type Listener = (message: FromSandbox | null) => void
@@ -64,10 +50,22 @@ export class Sandbox {
   }
 
   /** Calls a guest; `answer` is for what it asks meanwhile. */
-  call(call: GuestCall, answer: Answerer): Promise<Ended> {
-    const turn = this.#last.then(() => this.#call(call, answer))
-    this.#last = turn.catch(() => {})
-    return turn
+  async call(call: GuestCall, answer: Answerer): Promise<Ended> {
+    const [run] = this.begin([call])
+    const ended = await run?.finish(answer)
+    return ended ?? failed('LOST', 'the call was abandoned')
+  }
+
+  /**
+   * Calls the same guest several times, in one message. Each run goes on until it asks something, and
+   * then waits for whoever finishes it; those behind it wait as well, and so do later calls.
+   */
+  begin(calls: readonly GuestCall[]): readonly Run[] {
+    const batch = new Batch(calls, () => this.#thread?.abandon(batch))
+    this.#last = this.#last
+      .then(() => this.#run(batch))
+      .catch((error: unknown) => batch.fail(error))
+    return batch.runs
   }
 
   /** Ends the thread when the call that runs has ended. Calls that wait are refused as CLOSED. */
@@ -78,16 +76,16 @@ export class Sandbox {
     this.#thread = null
   }
 
-  async #call(call: GuestCall, answer: Answerer): Promise<Ended> {
-    if (this.#closed) return failed('CLOSED', 'the sandbox is closed')
+  async #run(batch: Batch): Promise<void> {
+    if (this.#closed) batch.end(failed('CLOSED', 'the sandbox is closed'))
+    if (batch.hasEnded) return
     this.#thread ??= await Thread.start(this.#options)
-    const done = await this.#thread.call(call, answer)
+    await this.#thread.run(batch)
     // With the thread goes all memory that its guests took: the next call begins with another.
     if (this.#thread.worn) {
       await this.#thread.end()
       this.#thread = null
     }
-    return done
   }
 }
 
@@ -102,6 +100,8 @@ class Thread {
   readonly #signal: Int32Array<SharedArrayBuffer>
   readonly #answers: MessageChannel['port1']
   #listener: Listener = () => {}
+  /** What it runs, or ran last. */
+  #batch: Batch | null = null
   #worn = false
   #ended = false
 
@@ -127,7 +127,7 @@ class Thread {
   static async start(options: SandboxOptions): Promise<Thread> {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const channel = new MessageChannel()
-    const signal = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    const signal = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT))
     const start: SandboxStart = { ...options, signal, answers: channel.port2 }
     const worker = new Worker(new URL(`./thread.${extension}`, import.meta.url), {
       name: 'network-sandbox',
@@ -148,28 +148,36 @@ class Thread {
     return this.#worn || this.#ended
   }
 
-  /** One call; the thread is ended when it does not answer in time. */
-  async call(call: GuestCall, answer: Answerer): Promise<Ended> {
-    const evaluate: Evaluate = async (inner, answerCondition) => {
-      const call = { ...inner, role: 'conditions', areWritesAsked: true } as const
-      const evaluated = this.#answer({ evaluate: call }, inner)
-      const message = await this.#converse(evaluated, inner, answerCondition)
-      if (message !== null && 'evaluated' in message) return message.evaluated
-      return { failed: 'LOST', message: 'the sandbox has ended' }
-    }
-    const first = this.#next(call.deadlineMs + GRACE_MS)
-    this.#worker.postMessage({ call })
-    const message = await this.#converse(first, call, (request, told) =>
-      answer(request, told, evaluate),
-    )
-    if (message !== null && 'done' in message) {
-      this.#worn = message.worn
-      return { answer: message.done, told: message.told }
+  /** Runs `batch`; the thread is ended when it does not answer in time. */
+  async run(batch: Batch): Promise<void> {
+    this.#batch = batch
+    Atomics.store(this.#signal, ABANDONED, 0)
+    const first = this.#next(batch.current.call.deadlineMs + GRACE_MS)
+    this.#worker.postMessage({ calls: batch.calls })
+    let message = await first
+    while (message !== null && 'done' in message) {
+      batch.settle(message.done)
+      if ('ended' in message) {
+        this.#worn = message.worn
+        batch.end(null)
+        return
+      }
+      message = await ('asked' in message
+        ? this.#answerOf(batch.current, message)
+        : this.#next(batch.current.call.deadlineMs + GRACE_MS))
     }
     const late = !this.#ended
     await this.end()
-    if (late) return failed('DEADLINE', 'out of time')
-    return failed('MEMORY', 'the sandbox ran out of memory')
+    const what = late
+      ? failed('DEADLINE', 'out of time')
+      : failed('MEMORY', 'the sandbox ran out of memory')
+    // Of several nobody knows which one it was.
+    batch.end(batch.left === 1 ? what : null)
+  }
+
+  /** Has the thread stop with `batch`, if it is at that. */
+  abandon(batch: Batch): void {
+    if (this.#batch === batch) Atomics.store(this.#signal, ABANDONED, 1)
   }
 
   async end(): Promise<void> {
@@ -177,18 +185,30 @@ class Thread {
     await this.#worker.terminate()
   }
 
-  /** Answers what a guest asks until it has done with its call. */
-  async #converse(
-    first: Promise<FromSandbox | null>,
-    call: Pick<GuestCall, 'deadlineMs'>,
-    answer: (request: string, told: readonly string[]) => Promise<string>,
+  /** What comes after `run` was answered what it asks, which is when somebody is there to finish it. */
+  async #answerOf(
+    run: Batch['current'],
+    { asked, told, foreseen }: Extract<FromSandbox, { asked: string }>,
   ): Promise<FromSandbox | null> {
-    let message = await first
-    while (message !== null && 'asked' in message) {
-      const { asked, told } = message
-      message = await this.#answer(await answered(() => answer(asked, told)), call)
+    const { call } = run
+    const answer = await run.asks(foreseen)
+    if (answer === null) {
+      Atomics.store(this.#signal, ABANDONED, 1)
+      return this.#answer({ abandoned: true }, call)
     }
-    return message
+    return this.#answer(await answered(() => answer(asked, told, this.#evaluate)), call)
+  }
+
+  /** Calls the guest of the conditions, while the other one waits for an answer. */
+  readonly #evaluate: Evaluate = async (inner, answer) => {
+    const call = { ...inner, role: 'conditions', known: [], areWritesAsked: true } as const
+    let message = await this.#answer({ evaluate: call }, inner)
+    while (message !== null && 'asked' in message) {
+      const { asked } = message
+      message = await this.#answer(await answered(() => answer(asked)), inner)
+    }
+    if (message !== null && 'evaluated' in message) return message.evaluated
+    return { failed: 'LOST', message: 'the sandbox has ended' }
   }
 
   #answer(
@@ -198,8 +218,8 @@ class Thread {
     if (this.#ended) return Promise.resolve(null)
     const next = this.#next(deadlineMs + GRACE_MS)
     this.#answers.postMessage(answer)
-    Atomics.store(this.#signal, 0, 1)
-    Atomics.notify(this.#signal, 0)
+    Atomics.store(this.#signal, ANSWERED, 1)
+    Atomics.notify(this.#signal, ANSWERED)
     return next
   }
 
@@ -221,8 +241,4 @@ async function answered(answer: () => Promise<string>): Promise<Answer> {
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) }
   }
-}
-
-function failed(what: GuestFailure, message: string): Ended {
-  return { answer: { failed: what, message }, told: [] }
 }

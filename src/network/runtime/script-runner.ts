@@ -2,8 +2,10 @@ import type { JsonObject } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from './guest.ts'
+import type { Known } from './messages.ts'
 import { guestScripts } from './program.ts'
-import { type Answerer, type Ended, type Evaluate, Sandbox, SandboxError } from './sandbox.ts'
+import type { Evaluate, Run } from './run.ts'
+import { Sandbox, SandboxError } from './sandbox.ts'
 
 /** How long scripts of a network may take to be loaded, milliseconds. */
 const BOOT_MS = 2_000
@@ -12,9 +14,15 @@ const MEMORY_BYTES = 64 * 1024 * 1024
 
 /** What a transaction's processors are called with. */
 export interface ProcessRequest {
-  readonly transaction: JsonObject
+  /** Made by `processText`. */
+  readonly text: string
   /** Resources that it will ask for: sent along, they need not be asked for one by one. */
-  readonly known: readonly JsonObject[]
+  readonly known: readonly Known[]
+}
+
+/** A transaction as its processors are told of it. */
+export function processText(asked: {
+  readonly transaction: JsonObject
   /** Names of functions, in the order in which they run. */
   readonly processors: readonly string[]
   readonly participant: { readonly type: string; readonly id: string }
@@ -23,6 +31,8 @@ export interface ProcessRequest {
   readonly nowMs: number
   /** What the scripts' chance follows from: 32 bits. */
   readonly seed: number
+}): string {
+  return JSON.stringify(asked)
 }
 
 /** A condition of an access rule, and what it is asked about. */
@@ -56,17 +66,23 @@ export class ScriptRunner {
   }
 
   /**
-   * Runs the processors of a transaction. Without `areWritesAsked` they go on after a write as if it
-   * was made, and what they write is told with the next question, or the end.
+   * Begins to run the processors of transactions, one after the other. Without `areWritesAsked` they go
+   * on after a write as if it was made, and what they write is told with the next question, or the end.
+   * Errors: NETWORK_INVALID.
    */
-  async process(
-    request: ProcessRequest,
+  async begin(
+    requests: readonly ProcessRequest[],
     areWritesAsked: boolean,
-    answer: Answerer,
-  ): Promise<Ended> {
+  ): Promise<readonly Run[]> {
     const sandbox = await this.#running()
-    const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs, areWritesAsked }
-    return sandbox.call({ role: 'processors', ...call }, answer)
+    const deadlineMs = this.#deadlineMs
+    return sandbox.begin(
+      requests.map(({ text, known }) => ({
+        role: 'processors' as const,
+        request: text,
+        ...{ known, deadlineMs, areWritesAsked },
+      })),
+    )
   }
 
   /** Asks a condition: true, false, or null where it throws, for each of the resources. */
@@ -76,7 +92,7 @@ export class ScriptRunner {
   ): Promise<readonly (boolean | null)[]> {
     const sandbox = await this.#running()
     const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
-    const asked = { role: 'conditions', areWritesAsked: true, ...call } as const
+    const asked = { role: 'conditions', known: [], areWritesAsked: true, ...call } as const
     return judged(request, (await sandbox.call(asked, answer)).answer)
   }
 

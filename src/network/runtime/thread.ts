@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { Foresight, knownText } from './foresight.ts'
 import { Guest, type GuestAnswer } from './guest.ts'
-import type { Answer, FromSandbox, GuestCall, Role, SandboxStart, ToSandbox } from './messages.ts'
+import {
+  ABANDONED,
+  ANSWERED,
+  type Answer,
+  type CallDone,
+  type Foreseen,
+  type FromSandbox,
+  type GuestCall,
+  type Role,
+  type SandboxStart,
+  type ToSandbox,
+} from './messages.ts'
 
 // The program of a sandbox's thread. It holds two guests, so that a condition of an access rule can be
 // evaluated while a processor waits for what the rule protects. Whatever a guest does, this thread is
@@ -12,16 +24,23 @@ const TOLD_MAX = 100
 const TOLD_CHARACTERS_MAX = 1_000_000
 /** What is asked when nothing is but whether all that was told is granted. */
 const NOTHING = '{"ask":"nothing"}'
+/** What a call came to is told with what the next ones come to, unless they take longer than this. */
+const HELD_MS = 2
 
 /** What the guests of this thread say to the main thread. */
 class Line {
-  /** Whether each write waits for its answer. */
-  areWritesAsked = false
   readonly #start: SandboxStart
   readonly #port: MessagePort
   readonly #evaluate: (call: GuestCall) => GuestAnswer
+  /** Whether each write waits for its answer. */
+  #areWritesAsked = false
+  #foreseen: readonly Foreseen[] = []
   #told: string[] = []
   #toldCharacters = 0
+  /** All that the call told of. */
+  #writes: string[] = []
+  #done: CallDone[] = []
+  #doneAtMs = 0
 
   constructor(start: SandboxStart, port: MessagePort, evaluate: (call: GuestCall) => GuestAnswer) {
     this.#start = start
@@ -29,16 +48,38 @@ class Line {
     this.#evaluate = evaluate
   }
 
+  /** Whether the main thread wants nothing more of the calls that it sent. */
+  get isAbandoned(): boolean {
+    return Atomics.load(this.#start.signal, ABANDONED) === 1
+  }
+
+  /** What the call that runs told of. */
+  get writes(): readonly string[] {
+    return this.#writes
+  }
+
+  /** A call begins. */
+  begin({ areWritesAsked }: GuestCall, foreseen: readonly Foreseen[] = []): void {
+    this.#areWritesAsked = areWritesAsked
+    this.#foreseen = foreseen
+    this.#told = []
+    this.#toldCharacters = 0
+    this.#writes = []
+  }
+
   /** Asks the main thread, and waits for it without leaving the guest. */
   ask(request: string): string {
     const { signal, answers } = this.#start
-    let message: FromSandbox = { asked: request, told: this.takeTold() }
+    const asked = { done: this.#takeDone(), asked: request, foreseen: this.#foreseen }
+    let message: FromSandbox = { ...asked, told: this.#takeTold() }
     for (;;) {
-      Atomics.store(signal, 0, 0)
+      if (this.isAbandoned) throw new Error('abandoned')
+      Atomics.store(signal, ANSWERED, 0)
       this.#port.postMessage(message)
       const answer = next(signal, answers)
       if ('answer' in answer) return answer.answer
       if ('refused' in answer) throw new Error(answer.refused)
+      if ('abandoned' in answer) continue
       message = { evaluated: this.#evaluate(answer.evaluate) }
     }
   }
@@ -46,22 +87,49 @@ class Line {
   /** Has the main thread told of a write, with whatever comes next. */
   tell(request: string): string {
     this.#told.push(request)
+    this.#writes.push(request)
     this.#toldCharacters += request.length
     const isMuch = this.#told.length >= TOLD_MAX || this.#toldCharacters >= TOLD_CHARACTERS_MAX
-    return this.areWritesAsked || isMuch ? this.ask(NOTHING) : 'null'
+    return this.#areWritesAsked || isMuch ? this.ask(NOTHING) : 'null'
   }
 
-  /** What was told since this was called last. */
-  takeTold(): string[] {
+  /** The call has ended: told with what comes next. */
+  end(answer: GuestAnswer): void {
+    if (this.#done.length === 0) this.#doneAtMs = performance.now()
+    this.#done.push({ answer, told: this.#takeTold(), foreseen: this.#foreseen })
+  }
+
+  /** Tells of the calls that have ended if that was a while ago. */
+  tellInTime(): void {
+    if (this.#done.length === 0 || performance.now() - this.#doneAtMs < HELD_MS) return
+    this.#send({ done: this.#takeDone() })
+  }
+
+  /** Nothing more is to come of the calls. */
+  endAll(worn: boolean): void {
+    this.#send({ done: this.#takeDone(), ended: true, worn })
+  }
+
+  #send(message: FromSandbox): void {
+    this.#port.postMessage(message)
+  }
+
+  #takeTold(): string[] {
     const told = this.#told
     this.#told = []
     this.#toldCharacters = 0
     return told
   }
+
+  #takeDone(): CallDone[] {
+    const done = this.#done
+    this.#done = []
+    return done
+  }
 }
 
 function next(signal: Int32Array<SharedArrayBuffer>, answers: MessagePort): Answer {
-  Atomics.wait(signal, 0, 0)
+  Atomics.wait(signal, ANSWERED, 0)
   const received: { message: Answer } | undefined = receiveMessageOnPort(answers)
   assert(received !== undefined, 'the signal is raised when the answer is there')
   return received.message
@@ -73,10 +141,12 @@ function nothingInside(): never {
 
 async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   const { program, scripts, memoryBytes, bootMs } = start
-  const send = (message: FromSandbox) => port.postMessage(message)
   const nowMs = () => performance.now()
   // Assigned below, before anything is called.
-  const inside = (call: GuestCall) => guests.conditions.call(call.request, call.deadlineMs)
+  const inside = (call: GuestCall) => {
+    lines.conditions.begin(call)
+    return guests.conditions.call([call.request, '[]'], call.deadlineMs)
+  }
   const lines = {
     processors: new Line(start, port, inside),
     conditions: new Line(start, port, nothingInside),
@@ -84,9 +154,14 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   const boot = (role: Role): Promise<Guest> => {
     const line = lines[role]
     const functions = { host: line.ask.bind(line), tell: line.tell.bind(line) }
-    return Guest.boot({ program, scripts, functions, memoryBytes, nowMs }, bootMs)
+    const isStopped = () => {
+      line.tellInTime()
+      return line.isAbandoned
+    }
+    return Guest.boot({ program, scripts, functions, memoryBytes, nowMs, isStopped }, bootMs)
   }
   let guests: Record<Role, Guest>
+  const send = (message: FromSandbox) => port.postMessage(message)
   try {
     guests = { conditions: await boot('conditions'), processors: await boot('processors') }
     send({ ready: true })
@@ -94,13 +169,28 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
     send({ failed: error instanceof Error ? error.message : String(error) })
     return
   }
-  // The main thread sends one call at a time.
-  port.on('message', ({ call }: ToSandbox) => {
-    const line = lines[call.role]
-    line.areWritesAsked = call.areWritesAsked
-    const done = guests[call.role].call(call.request, call.deadlineMs)
-    const worn = guests.conditions.worn || guests.processors.worn
-    send({ done, told: line.takeTold(), worn })
+  const isWorn = () => guests.conditions.worn || guests.processors.worn
+  /** One after the other; those behind one that wears a guest out, or is abandoned, do not run. */
+  const callAll = (line: Line, calls: readonly GuestCall[]) => {
+    const foresight = new Foresight(calls)
+    for (const [at, call] of calls.entries()) {
+      if (line.isAbandoned || isWorn()) return
+      const foreseen = foresight.of(call.known)
+      line.begin(call, foreseen)
+      const texts = [call.request, knownText(call.known, foreseen)]
+      const answer = guests[call.role].call(texts, call.deadlineMs)
+      if (line.isAbandoned) return
+      line.end(answer)
+      if (at === calls.length - 1) return
+      if ('value' in answer) foresight.note(line.writes)
+      line.tellInTime()
+    }
+  }
+  // The main thread sends no more before these have ended.
+  port.on('message', ({ calls }: ToSandbox) => {
+    const line = lines[calls[0]?.role ?? 'processors']
+    callAll(line, calls)
+    line.endAll(isWorn())
   })
 }
 

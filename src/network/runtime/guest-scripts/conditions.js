@@ -39,9 +39,9 @@ for (const [name, value] of Object.entries({
 // Before the network's scripts are loaded, which may keep what they find.
 fixTimeAndChance()
 
-/** What the sandbox calls. */
-function program(requestText) {
+/** What the sandbox calls; `knownText` are resources that need not be asked for. */
+function program(requestText, knownText) {
   const given = JSON.parse(requestText)
   if ('condition' in given) return JSON.stringify(judge(given))
-  return processTransaction(given)
+  return processTransaction(given, JSON.parse(knownText))
 }

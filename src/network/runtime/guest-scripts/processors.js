@@ -177,15 +177,10 @@ function fixTimeAndChance() {
 }
 
 /** Runs the processors of one transaction; gives what the last of them returned. */
-async function processTransaction({
-  transaction,
-  processors,
-  participant,
-  identity,
-  nowMs,
-  seed,
+async function processTransaction(
+  { transaction, processors, participant, identity, nowMs, seed },
   known,
-}) {
+) {
   CURRENT.participant = participant
   CURRENT.identity = identity
   FIXED.nowMs = nowMs

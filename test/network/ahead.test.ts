@@ -1,0 +1,119 @@
+// Transactions that are submitted at once: their processors begin together, and each still comes to what
+// it would have come to alone, in its turn.
+import { expect, it, onTestFinished } from 'vitest'
+import { openLedger } from '../../src/ledger/unserved.ts'
+import {
+  ADMIN,
+  type BusinessNetwork,
+  definitionOf,
+  Networks,
+  type TypeDeclaration,
+} from '../../src/network/index.ts'
+import { HandClock } from '../support/ledger-node.ts'
+
+const MODEL = `namespace org.ahead
+asset Account identified by id { o String id o Integer balance default=0 o DateTime seen optional }
+transaction Run { --> Account account o String code }`
+const SCRIPT = `/** @param {org.ahead.Run} tx the transaction
+ *  @transaction */
+async function run(tx) { await (0, eval)('(async (tx) => {' + tx.code + '})')(tx) }`
+const NAME = 'ahead'
+const DEADLINE_MS = 2_000
+
+async function started() {
+  const clock = new HandClock()
+  const { service, close } = await openLedger({ folder: null, difficulty: 0, clock })
+  const nothing = () => {}
+  const networks = await Networks.open({
+    ledger: service,
+    ...{ clock, version: '0', warn: nothing, log: nothing, deadlineMs: DEADLINE_MS },
+  })
+  onTestFinished(async () => {
+    await networks.close()
+    await close()
+  })
+  const about = JSON.stringify({ name: NAME, version: '1.0.0' })
+  const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
+  const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
+  const network = await networks.deploy(definitionOf({ packed: null, files }))
+  await network.create(type(network, 'Account'), { id: 'a' }, ADMIN)
+  /** How each of `codes` ended, all submitted at once. */
+  const submitAll = async (codes: readonly string[]) => {
+    const all = codes.map((code) =>
+      network.submit(type(network, 'Run'), { account: 'a', code }, ADMIN),
+    )
+    const ends = await Promise.allSettled(all)
+    return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
+  }
+  const account = () => network.lookUp({ type: 'org.ahead.Account', id: 'a' })
+  /** What running all of it again finds. */
+  const finding = async () => (await networks.verify(NAME, nothing)).finding
+  return { network, submitAll, account, finding }
+}
+
+function type(network: BusinessNetwork, name: string): TypeDeclaration {
+  const found = network.definition.model.type(`org.ahead.${name}`)
+  if (found === null) throw new Error(`there is no ${name}`)
+  return found
+}
+
+const registry = `const registry = await getAssetRegistry('org.ahead.Account');`
+/** Adds one to what was named. */
+const ADD = `${registry} tx.account.balance += 1; await registry.update(tx.account)`
+const DONE = 'done'
+
+it.each([
+  ['what the transaction names', ADD],
+  [
+    'what is asked for',
+    `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`,
+  ],
+  [
+    'a resource that is kept in another form than it was written',
+    `${registry} tx.account.seen = '2026-01-0' + (tx.account.balance % 9 + 1);
+     tx.account.balance += 1; await registry.update(tx.account)`,
+  ],
+  [
+    'a resource that is removed and made again',
+    `${registry} const balance = tx.account.balance; await registry.remove('a');
+     const made = getFactory().newResource('org.ahead', 'Account', 'a');
+     made.balance = balance + 1; await registry.add(made)`,
+  ],
+])('forty transactions at once that each add one to %s come to forty', async (_what, code) => {
+  const { submitAll, account, finding } = await started()
+  expect(await submitAll(Array(40).fill(code))).toEqual(Array(40).fill(DONE))
+  expect([(await account())?.balance, await finding()]).toEqual([40, null])
+})
+
+it('what a transaction leaves in the sandbox, or wrote before it failed, is not seen by those behind it', async () => {
+  const { submitAll, account, finding } = await started()
+  const leave = `globalThis.left = 1; Array.prototype.map = null; JSON.stringify = () => '{"$class":1}'`
+  const fail = `${ADD}; throw new Error('no')`
+  const look = `if (globalThis.left || ![].map) throw new Error('seen'); ${ADD}`
+  const refused = `${registry} try { await registry.add(tx.account) } catch { ${ADD} }`
+  const codes = [ADD, leave, look, fail, look, refused, look, fail, refused, ADD]
+  const failed = 'TRANSACTION_FAILED'
+  expect(await submitAll(codes)).toEqual(codes.map((code) => (code === fail ? failed : DONE)))
+  expect([(await account())?.balance, await finding()]).toEqual([7, null])
+})
+
+it('one that never ends is ended, and takes nobody with it', async () => {
+  const { submitAll, account, finding } = await started()
+  const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
+  expect(ends).toEqual([DONE, 'PROCESSOR_DEADLINE', DONE, DONE])
+  expect([(await account())?.balance, await finding()]).toEqual([3, null])
+})
+
+it('a resource that is replaced between two transactions is what the second one sees', async () => {
+  const { network, submitAll, account, finding } = await started()
+  const before = submitAll([ADD, ADD])
+  const next = () => ({ $class: 'org.ahead.Account', balance: 100 })
+  const replaced = network.update(type(network, 'Account'), 'a', next, () => true, ADMIN)
+  const after = submitAll([ADD, ADD])
+  expect([await before, (await replaced).resources, await after]).toEqual([
+    [DONE, DONE],
+    [{ $class: 'org.ahead.Account', id: 'a', balance: 100 }],
+    [DONE, DONE],
+  ])
+  expect([(await account())?.balance, await finding()]).toEqual([102, null])
+})
