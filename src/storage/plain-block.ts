@@ -1,4 +1,5 @@
 import { canonicalJson } from '../base/canonical-json.ts'
+import { canonicalMember } from '../base/canonical-scan.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { type Block, entryText, erasedIn, packPosition } from '../chain/index.ts'
 import { parsedEntry } from './erased-entry.ts'
@@ -65,6 +66,7 @@ function isCreation(text: string, serverId: number, db: string, row: PlacedItem)
 
 /** Whether the text of the row is the canonical one of an item with the row's id. */
 function isCanonicalItem({ id, text }: PlacedItem): boolean {
+  if (canonicalMember(text, 'id') === `"${id}"`) return true
   try {
     const item: Json = JSON.parse(text)
     return isJsonObject(item) && item.id === id && canonicalJson(item) === text

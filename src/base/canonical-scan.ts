@@ -1,0 +1,110 @@
+/** What makes a text need more than this scan: escapes, controls, surrogates. */
+const UNUSUAL = /[\\\u0000-\u001f\ud800-\udfff]/
+/** Objects and arrays within each other that are followed. */
+const DEPTH_MAX = 64
+/** Integers of so many digits are printed as they are read. */
+const SAFE_DIGITS = 15
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const MINUS = 0x2d
+const ZERO = 0x30
+const NINE = 0x39
+const COLON = 0x3a
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+
+/** No value ends here: the text is not canonical, or not plainly so. */
+const NOT = -1
+
+/**
+ * The text of the member `name` of the object that `text` is, when `text` is plainly what
+ * `canonicalJson` prints of it; else null, which says nothing: it may be canonical all the same.
+ *
+ * That is a quarter of the cost of parsing and printing. Source: RFC 8785 section 3.2.
+ */
+export function canonicalMember(text: string, name: string): string | null {
+  if (text.charCodeAt(0) !== OPEN_OBJECT || UNUSUAL.test(text)) return null
+  let member: string | null = null
+  const end = objectEnd(text, 0, DEPTH_MAX, (of, from, to) => {
+    if (of === name) member = text.slice(from, to)
+  })
+  return end === text.length ? member : null
+}
+
+/** Where the value that begins at `at` ends, or NOT. */
+function valueEnd(text: string, at: number, depth: number): number {
+  const first = text.charCodeAt(at)
+  if (first === QUOTE) return text.indexOf('"', at + 1) + 1 || NOT
+  if (first === OPEN_OBJECT) return objectEnd(text, at, depth - 1, null)
+  if (first === OPEN_ARRAY) return arrayEnd(text, at, depth - 1)
+  if (first === MINUS || (first >= ZERO && first <= NINE)) return numberEnd(text, at)
+  for (const word of ['true', 'false', 'null']) {
+    if (text.startsWith(word, at)) return at + word.length
+  }
+  return NOT
+}
+
+function objectEnd(
+  text: string,
+  start: number,
+  depth: number,
+  tell: ((name: string, from: number, to: number) => void) | null,
+): number {
+  if (depth < 0) return NOT
+  if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
+  let before: string | null = null
+  for (let at = start + 1; ; at += 1) {
+    if (text.charCodeAt(at) !== QUOTE) return NOT
+    const nameEnd = text.indexOf('"', at + 1)
+    if (nameEnd < 0 || text.charCodeAt(nameEnd + 1) !== COLON) return NOT
+    const name = text.slice(at + 1, nameEnd)
+    // One after the other in the order of UTF-16 code units, and none twice.
+    if (before !== null && name <= before) return NOT
+    before = name
+    at = valueEnd(text, nameEnd + 2, depth)
+    if (at === NOT) return NOT
+    tell?.(name, nameEnd + 2, at)
+    const next = text.charCodeAt(at)
+    if (next === CLOSE_OBJECT) return at + 1
+    if (next !== COMMA) return NOT
+  }
+}
+
+function arrayEnd(text: string, start: number, depth: number): number {
+  if (depth < 0) return NOT
+  if (text.charCodeAt(start + 1) === CLOSE_ARRAY) return start + 2
+  for (let at = start + 1; ; at += 1) {
+    at = valueEnd(text, at, depth)
+    if (at === NOT) return NOT
+    const next = text.charCodeAt(at)
+    if (next === CLOSE_ARRAY) return at + 1
+    if (next !== COMMA) return NOT
+  }
+}
+
+function numberEnd(text: string, start: number): number {
+  let end = start + 1
+  let isInteger = true
+  for (; ; end += 1) {
+    const code = text.charCodeAt(end)
+    if (code >= ZERO && code <= NINE) continue
+    // Behind the value stands one of these, or nothing; what else there is belongs to a number.
+    if (code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)) break
+    isInteger = false
+  }
+  const first = text.charCodeAt(start)
+  const isPrintedSo =
+    isInteger && first !== MINUS && end - start <= SAFE_DIGITS
+      ? first !== ZERO || end === start + 1
+      : isPrinted(text.slice(start, end))
+  return isPrintedSo ? end : NOT
+}
+
+/** Whether `written` is how the number that it says is printed. */
+function isPrinted(written: string): boolean {
+  const value = Number(written)
+  return Number.isFinite(value) && `${value}` === written
+}
