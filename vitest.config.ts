@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { ClosingLineReporter } from './scripts/closing-line-reporter.ts'
+import { LongestFirst } from './scripts/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -11,5 +12,6 @@ export default defineConfig({
     // One more than the processors that a small machine has: many tests wait for disks, browsers and wires.
     maxWorkers: 3,
     expect: { poll: { timeout: 25_000 } },
+    sequence: { sequencer: LongestFirst },
   },
 })

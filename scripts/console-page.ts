@@ -132,7 +132,7 @@ export class PageShell {
     for (;;) {
       const said = await this.#once(command)
       // Something that comes by itself is waited for.
-      const comes = /^timeout /.test(command) || says.includes('current')
+      const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
       if (comes && kindsIn(said) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
         continue

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { LONGEST_FIRST } from '../scripts/longest-first.ts'
 
 /** The wings of the house, lowest floor first, and what each may import (ARCHITECTURE.md). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
@@ -163,4 +164,13 @@ it('what runs in browsers needs nothing of Node', () => {
   const own = files.filter((path) => starts.some((start) => path.startsWith(start)))
   expect(own.flatMap(walk)).toEqual([])
   expect(seen.has(join(src, 'chain', 'portable.ts'))).toBe(true)
+})
+
+it('every test has its place in the order, and every place has tests', () => {
+  const tests = [src, join(root, 'test')]
+    .flatMap(filesBelow)
+    .map((path) => relative(root, path))
+    .filter((path) => path.endsWith('.test.ts'))
+  const places = tests.map((path) => LONGEST_FIRST.find((start) => path.startsWith(start)))
+  expect(new Set(places)).toEqual(new Set(LONGEST_FIRST))
 })

@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { stepsIn } from '../../scripts/console-page.ts'
+import { itPrintsWhatPagesSay } from './printed.ts'
+
+itPrintsWhatPagesSay([
+  ['README.md', 10],
+  ['docs/tour.md', 35],
+  ['docs/operations.md', 8],
+  ['docs/reference/cli.md', 10],
+  ['docs/reference/converter.md', 5],
+  ['docs/reference/tokens.md', 8],
+])
+
+it('no block of console text has a command that is not run', () => {
+  for (const path of ['README.md', 'docs/tour.md', 'docs/reference/ledger.md']) {
+    const page = readFileSync(path, 'utf8')
+    const blocks = [...page.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map(([, text]) => text)
+    const written = blocks.join('\n').match(/^\$ /gm)
+    expect(stepsIn(page.replace(/^<!-- run\n[\s\S]*?^-->$/gm, '')).length).toBe(written?.length)
+  }
+})

@@ -1,0 +1,49 @@
+// The commands of the documentation, run as they stand there: they print what stands under them.
+// `npm run -s pages -- <page>` writes anew what they print.
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { kindsIn, PageShell, stepsIn } from '../../scripts/console-page.ts'
+import { temporaryFolder } from '../support/ledger-node.ts'
+
+const MINUTES_MS = 180_000
+/** Programs that pages use, beside those of every system, with what shows that they are there. */
+const TOOLS: Record<string, readonly string[]> = {
+  bash: ['-c', 'true'],
+  curl: ['--version'],
+  jq: ['--version'],
+  openssl: ['version'],
+  python3: ['-c', 'import cryptography'],
+  xxd: ['--version'],
+}
+const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?? []).status !== 0)
+
+/**
+ * A test of each page: its commands print what stands under them.
+ *
+ * Shapes: the path of a page from the root, and how many commands it has at least. Pages of one file
+ * run one after another, files side by side.
+ */
+export function itPrintsWhatPagesSay(
+  pages: readonly (readonly [path: string, atLeast: number])[],
+): void {
+  describe.each(pages)('%s', (path, atLeast) => {
+    const page = readFileSync(path, 'utf8')
+    const needed = absent.filter((name) => name === 'bash' || page.includes(`${name} `))
+    const skipped = needed.length === 0 ? '' : ` (skipped: no ${needed.join(', ')})`
+    it.skipIf(needed.length > 0)(
+      `prints what it says${skipped}`,
+      async () => {
+        const steps = stepsIn(page)
+        expect(steps.length).toBeGreaterThanOrEqual(atLeast)
+        const shell = new PageShell(temporaryFolder())
+        onTestFinished(() => shell.close())
+        for (const step of steps) {
+          const said = await shell.run(step)
+          expect(kindsIn(said), step.command).toBe(kindsIn(step.says))
+        }
+      },
+      MINUTES_MS,
+    )
+  })
+}
