@@ -117,7 +117,8 @@ it('threads, and commands that serve nothing, load nothing of a listener', () =>
     const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)
     return [...found].map(([, specifier = '']) => resolve(dirname(from), specifier))
   }
-  for (const start of ['writer/thread.ts', 'log/thread.ts', 'peers/thread.ts', 'unserved.ts']) {
+  const threads = ['writer/thread.ts', 'log/thread.ts', 'peers/thread.ts']
+  for (const start of [...threads, 'unserved.ts', '../network/index.ts']) {
     const loaded = new Set([join(src, 'ledger', start)])
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/store.ts'))

@@ -1,11 +1,13 @@
 // The other face of the ledger: what is done to chains and folders without serving them. A command
 // that needs no more starts in half the time, since nothing of a listener is loaded for it.
+export { positionText } from '../chain/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
 export { ExportError, type ExportErrorCode, type ExportFinding } from './export/errors.ts'
 export type { ExportEnd, ExportHeader } from './export/format.ts'
 export { type AnewOptions, type ImportOptions, importAnew, importExport } from './export/import.ts'
 export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
 export { type ExportProgress, exportLines } from './export/write-export.ts'
+export { mergePatch } from './merge-patch.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
 export type { ContentSource } from './peers/content-pull.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
