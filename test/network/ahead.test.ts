@@ -97,6 +97,18 @@ it('what a transaction leaves in the sandbox, or wrote before it failed, is not 
   expect([(await account())?.balance, await finding()]).toEqual([7, null])
 })
 
+it('what a transaction wrote and was refused is not seen by those that began behind it', async () => {
+  const { submitAll, account, finding } = await started()
+  // Goes on as if its write had been made, until that is refused: by then those behind it have run.
+  const refused = `${registry} tx.account.balance += 100
+    try { await registry.add(tx.account) }
+    catch { tx.account.balance -= 99; await registry.update(tx.account) }`
+  const plain = Array(7).fill(ADD)
+  const codes = [ADD, ...plain, refused, ...plain, refused, refused, ...plain]
+  expect(await submitAll(codes)).toEqual(codes.map(() => DONE))
+  expect([(await account())?.balance, await finding()]).toEqual([codes.length, null])
+})
+
 it('one that never ends is ended, and takes nobody with it', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
