@@ -71,6 +71,8 @@ export class Mirror {
   #head: Head | null
   #frontier: Frontier
   #seen: SignedHead | null
+  /** What this run has kept as the newest head that the mirror reaches. */
+  #keptNote: string | null = null
 
   private constructor(
     options: MirrorOptions,
@@ -225,7 +227,10 @@ export class Mirror {
   }
 
   #keepCheckpoint({ note }: SignedHead): void {
+    // Most rounds find the same again: that is no reason to wait for the disk.
+    if (note === this.#keptNote) return
     writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
+    this.#keptNote = note
   }
 
   #recomputed(values: readonly Json[]) {
