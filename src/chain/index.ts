@@ -86,4 +86,4 @@ export {
   unpackPosition,
 } from './position.ts'
 export { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'
-export { serverIdOf } from './server-id.ts'
+export { serverIdOf, serverIdOfRaw } from './server-id.ts'

@@ -11,7 +11,12 @@ const RAW_KEY_BYTES = 32
  * Source: specification, “Ledger entry”, `serverid`; docs/decisions/0001-block-id.md.
  */
 export function serverIdOf(publicKey: KeyObject): number {
-  const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-RAW_KEY_BYTES)
+  const der = publicKey.export({ format: 'der', type: 'spki' })
+  return serverIdOfRaw(der.subarray(-RAW_KEY_BYTES))
+}
+
+/** The server id that the raw 32 bytes of an Ed25519 public key stand for. */
+export function serverIdOfRaw(raw: Uint8Array): number {
   const digest = createHash('sha256').update(raw).digest()
   return Number(digest.readBigUInt64BE(0) >> 11n) || 1
 }

@@ -1,6 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { isJsonObject, type Json } from '../../base/json.ts'
-import { serverIdOf } from '../../chain/index.ts'
+import { serverIdOfRaw } from '../../chain/index.ts'
 
 /**
  * An export is a chain as lines of JSON: a header, a line for each block (`provenBlockJson`), and an
@@ -68,6 +68,5 @@ export function publicKeyHex(key: KeyObject): string {
 /** The server id that a header's public key stands for, or null when it is no key. */
 export function serverIdOfHex(publicKey: string): number | null {
   if (!/^[0-9a-f]{64}$/.test(publicKey)) return null
-  const x = Buffer.from(publicKey, 'hex').toString('base64url')
-  return serverIdOf(createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }))
+  return serverIdOfRaw(Buffer.from(publicKey, 'hex'))
 }

@@ -1,5 +1,5 @@
 // What a peer may send, and what becomes of it: a real node, a source that spoils its replies.
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -57,6 +57,23 @@ async function nodeWith(blocks: number, folder: string | null = null): Promise<L
 }
 
 const copy = (value: Json) => JSON.parse(JSON.stringify(value))
+
+it('a round that finds nothing new writes no file', async () => {
+  const node = await nodeWith(3)
+  const folder = temporaryFolder()
+  const mirror = await mirrorOf(node, folder)
+  const written = () => ['checkpoint', 'seen'].map((name) => statSync(join(folder, name)).ino)
+  await pull(mirror, sourceOf(node))
+  const before = written()
+  await pull(mirror, sourceOf(node))
+  expect(written()).toEqual(before)
+  await node.send('POST', '/api/fruit', { id: 'new' })
+  await signed(node)
+  await pull(mirror, sourceOf(node))
+  expect(mirror.size).toBe(4)
+  expect(readFileSync(join(folder, 'checkpoint'), 'utf8')).toBe(await sourceOf(node).checkpoint())
+  await mirror.close()
+})
 
 it('a block that was changed in any way, or is of another chain, is refused and not stored', async () => {
   const node = await nodeWith(8)

@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
-  type Checkpoint,
   equalBytes,
   erasedIn,
   type Frontier,
@@ -13,9 +12,7 @@ import {
   headerText,
   headOf,
   leafHash,
-  nodeCrypto,
   nodeSha256,
-  openCheckpoint,
   rootOf,
   type VerifierKey,
   verifyBlock,
@@ -28,6 +25,7 @@ import { type PlayedBlock, playedBlock } from '../played-block.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
+import { openedHead, type SignedHead } from './signed-head.ts'
 
 /** The newest signed head that the mirror reaches. */
 const CHECKPOINT_FILE = 'checkpoint'
@@ -36,11 +34,6 @@ const SEEN_FILE = 'seen'
 
 /** Pieces of upkeep at a time; what they leave is gone on with in the next round. */
 const TIDY_PIECES_MAX = 64
-
-/** A signed head, and the note that says it. */
-export interface SignedHead extends Checkpoint {
-  readonly note: string
-}
 
 /** Proves that the log of `to` blocks begins with the one of `from`. */
 export type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
@@ -78,6 +71,8 @@ export class Mirror {
   #head: Head | null
   #frontier: Frontier
   #seen: SignedHead | null
+  /** What this run has kept as the newest head that the mirror reaches. */
+  #keptNote: string | null = null
 
   private constructor(
     options: MirrorOptions,
@@ -130,10 +125,8 @@ export class Mirror {
   }
 
   /** The head that `note` is, signed by the key of the chain. Errors: ProofError. */
-  async opened(note: string): Promise<SignedHead> {
-    // Most rounds bring the same again.
-    if (this.#seen?.note === note) return this.#seen
-    return { ...(await openCheckpoint(nodeCrypto, this.#options.key, note)), note }
+  opened(note: string): Promise<SignedHead> {
+    return openedHead(this.#options.key, note)
   }
 
   /**
@@ -234,7 +227,10 @@ export class Mirror {
   }
 
   #keepCheckpoint({ note }: SignedHead): void {
+    // Most rounds find the same again: that is no reason to wait for the disk.
+    if (note === this.#keptNote) return
     writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
+    this.#keptNote = note
   }
 
   #recomputed(values: readonly Json[]) {
@@ -307,8 +303,7 @@ async function keptHead(
 ): Promise<SignedHead | null> {
   const path = join(folder, name)
   if (!existsSync(path)) return null
-  const note = readFileSync(path, 'utf8')
-  return { ...(await openCheckpoint(nodeCrypto, key, note)), note }
+  return openedHead(key, readFileSync(path, 'utf8'))
 }
 
 function refused(height: number, { index, what }: { index: number | null; what: string }) {

@@ -1,16 +1,9 @@
-import {
-  equalBytes,
-  frontierAt,
-  nodeCrypto,
-  nodeSha256,
-  openCheckpoint,
-  rootOf,
-  type VerifierKey,
-} from '../../chain/index.ts'
+import { equalBytes, frontierAt, nodeSha256, rootOf, type VerifierKey } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { keepEvidence } from './evidence.ts'
 import type { OwnDoubt } from './messages.ts'
 import type { ChainSource } from './pull.ts'
+import { openedHead } from './signed-head.ts'
 
 /** The node whose own chain is asked for. */
 export interface OwnChain {
@@ -30,7 +23,7 @@ export interface OwnChain {
  */
 export async function doubtOf(source: ChainSource, own: OwnChain): Promise<OwnDoubt | null> {
   const note = await source.checkpoint()
-  const head = await openCheckpoint(nodeCrypto, own.key, note)
+  const head = await openedHead(own.key, note)
   // Read after the reply came: whatever this node itself has signed until then is in the store.
   own.store.refresh()
   const { serverId } = own.store

@@ -2,10 +2,10 @@ import {
   logOrigin,
   nodeSha256,
   ProofError,
+  serverIdOfRaw,
   type VerifierKey,
   verifierKeyOf,
 } from '../../chain/index.ts'
-import { serverIdOfHex } from '../export/format.ts'
 import { PeerError } from './errors.ts'
 
 /** A chain that is mirrored here, and where it is fetched. */
@@ -42,8 +42,8 @@ export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
 export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } {
   try {
     const key = verifierKeyOf(nodeSha256, vkey)
-    const serverId = serverIdOfHex(Buffer.from(key.publicKey).toString('hex'))
-    if (serverId !== null && key.name === logOrigin(serverId)) return { key, serverId }
+    const serverId = serverIdOfRaw(key.publicKey)
+    if (key.name === logOrigin(serverId)) return { key, serverId }
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
   }

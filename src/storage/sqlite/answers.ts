@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { type Block, packPosition } from '../../chain/index.ts'
 import {
   ANSWERS_KEPT_MS,
@@ -35,8 +35,8 @@ const COLUMNS = 'position, key, fingerprint, entries, timestamp, digest'
 
 /** Keeps answers, for as long as ANSWERS_KEPT_MS. */
 export class AnswerRows {
-  readonly #insert: StatementSync
-  readonly #purge: StatementSync
+  readonly #insert: Query
+  readonly #purge: Query
   readonly #oldest: Query
   readonly #upTo: Query
   /** The timestamp of the oldest one, so that nobody looks for what cannot be there; null for none. */
@@ -44,11 +44,13 @@ export class AnswerRows {
 
   constructor(database: DatabaseSync) {
     // A key that is used again after its time takes the place of the old one.
-    this.#insert = database.prepare(
+    this.#insert = new Query(
+      database,
       `INSERT OR REPLACE INTO answers (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`,
     )
     // Timestamps never decrease along the chain, so the oldest stand first.
-    this.#purge = database.prepare(
+    this.#purge = new Query(
+      database,
       `DELETE FROM answers WHERE timestamp <= ? AND position IN
         (SELECT position FROM answers ORDER BY position LIMIT ${PURGE_ANSWERS})`,
     )

@@ -150,14 +150,18 @@ export function attachmentApplier(
   connection: DatabaseSync,
 ): (database: number, effect: AttachmentEffect) => boolean {
   const item = new Query(connection, 'SELECT 1 FROM items WHERE db = ? AND id = ?')
-  const end = connection.prepare(`UPDATE attachments SET ended = ? WHERE ${OF_ITEM} AND name = ?`)
-  const insert = connection.prepare(
+  const end = new Query(
+    connection,
+    `UPDATE attachments SET ended = ? WHERE ${OF_ITEM} AND name = ?`,
+  )
+  const insert = new Query(
+    connection,
     `INSERT INTO attachments (${PLACED}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
   )
   return (database, { kind, position, id, attachment }) => {
     const { name, content_type, length, sha256 } = attachment
     if (item.get(database, id) === undefined) return false
-    const { changes } = end.run(position, database, id, name)
+    const changes = end.run(position, database, id, name)
     if (kind === 'delete_attachment') return changes === 1
     insert.run(position, name, content_type, length, sha256, database, id)
     return true
@@ -169,7 +173,7 @@ export function attachmentApplier(
  * no longer named by it. Part of the erasure's transaction; the file goes after that.
  */
 export function attachmentEraser(connection: DatabaseSync): (position: number) => void {
-  const erase = connection.prepare('DELETE FROM attachments WHERE position = ?')
+  const erase = new Query(connection, 'DELETE FROM attachments WHERE position = ?')
   return (position) => void erase.run(position)
 }
 

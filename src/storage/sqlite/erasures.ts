@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { erasedEntryText } from '../erased-entry.ts'
@@ -26,10 +26,10 @@ export class ErasureRows {
   readonly #current: Query
   readonly #attached: Query
   readonly #forgetAttachment: (position: number) => void
-  readonly #dropped: StatementSync
-  readonly #update: StatementSync
-  readonly #insert: StatementSync
-  readonly #due: StatementSync
+  readonly #dropped: Query
+  readonly #update: Query
+  readonly #insert: Query
+  readonly #due: Query
   readonly #isDue: Query
   #compacting: boolean
   /** Whether the file was written anew since the last erasure. */
@@ -51,12 +51,13 @@ export class ErasureRows {
         WHERE row.position = ? AND row.ended IS NULL`,
     )
     this.#forgetAttachment = attachmentEraser(database)
-    this.#dropped = database.prepare(
+    this.#dropped = new Query(
+      database,
       'DELETE FROM items WHERE db IN (SELECT db FROM dropped) AND id = ? AND revision = ?',
     )
-    this.#update = database.prepare('UPDATE blocks SET body = ?, blinds = ? WHERE height = ?')
-    this.#insert = database.prepare('INSERT INTO erasures (position, eraser) VALUES (?, ?)')
-    this.#due = database.prepare('INSERT INTO uncompacted (position) VALUES (?)')
+    this.#update = new Query(database, 'UPDATE blocks SET body = ?, blinds = ? WHERE height = ?')
+    this.#insert = new Query(database, 'INSERT INTO erasures (position, eraser) VALUES (?, ?)')
+    this.#due = new Query(database, 'INSERT INTO uncompacted (position) VALUES (?)')
     this.#isDue = new Query(database, 'SELECT position FROM uncompacted LIMIT 1')
     this.#compacting = this.#isDue.get() !== undefined
   }

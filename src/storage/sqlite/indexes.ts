@@ -190,9 +190,9 @@ export class Indexes {
     const [number] = this.#statements.dropped.get() ?? []
     this.#purging = typeof number === 'number'
     if (typeof number !== 'number') return
-    const { changes } = this.#statements.purge.run(number, number, PURGE_ENTRIES)
+    const changes = this.#statements.purge.run(number, number, PURGE_ENTRIES)
     // The note goes with the last entries.
-    if (Number(changes) < PURGE_ENTRIES) this.#statements.purged.run(number)
+    if (changes < PURGE_ENTRIES) this.#statements.purged.run(number)
   }
 }
 
@@ -220,27 +220,32 @@ function prepare(database: DatabaseSync) {
       `SELECT 1 + max(coalesce((SELECT max(number) FROM indexes), 0),
         coalesce((SELECT max(number) FROM dropped_indexes), 0))`,
     ),
-    declare: database.prepare(
+    declare: new Query(
+      database,
       'INSERT INTO indexes (number, db, path, built, mark) VALUES (?, ?, ?, ?, ?)',
     ),
-    undeclare: database.prepare('DELETE FROM indexes WHERE number = ?'),
-    built: database.prepare('UPDATE indexes SET built = ? WHERE number = ?'),
-    enter: database.prepare(
+    undeclare: new Query(database, 'DELETE FROM indexes WHERE number = ?'),
+    built: new Query(database, 'UPDATE indexes SET built = ? WHERE number = ?'),
+    enter: new Query(
+      database,
       'INSERT INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)',
     ),
-    leave: database.prepare(
+    leave: new Query(
+      database,
       'DELETE FROM index_entries WHERE number = ? AND key = ? AND created = ?',
     ),
     // Without entries there is nothing to clear away, and no note.
-    drop: database.prepare(
+    drop: new Query(
+      database,
       `INSERT INTO dropped_indexes (number)
         SELECT ? WHERE EXISTS (SELECT 1 FROM index_entries WHERE number = ?)`,
     ),
     dropped: new Query(database, 'SELECT number FROM dropped_indexes LIMIT 1'),
-    purge: database.prepare(
+    purge: new Query(
+      database,
       `DELETE FROM index_entries WHERE number = ? AND (key, created) IN
         (SELECT key, created FROM index_entries WHERE number = ? LIMIT ?)`,
     ),
-    purged: database.prepare('DELETE FROM dropped_indexes WHERE number = ?'),
+    purged: new Query(database, 'DELETE FROM dropped_indexes WHERE number = ?'),
   }
 }

@@ -1,4 +1,4 @@
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
 import { additionTables, fillAdditions } from './additions.ts'
 import { settleEarlyLayout } from './early-layout.ts'
@@ -50,7 +50,7 @@ const BLOCKS_AND_ITEMS = `
 /**
  * Makes the tables in an empty file, or checks that they are ours and not too new. A file of an older
  * format is brought up to this one, in one transaction: a crash leaves it as it was.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW; as `expectLayout`.
  */
 export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
   const version = checkedVersion(database, path)
@@ -73,6 +73,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
     )
   }
   if (version < FORMAT_VERSION) upgrade(database, serverId)
+  expectLayout(database)
 }
 
 function upgrade(database: DatabaseSync, serverId: number): void {
@@ -110,15 +111,41 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
   return version
 }
 
-/** For whoever cannot upgrade a file, only read it. Errors: as `checkedVersion`, STORE_TOO_OLD. */
+/** For whoever cannot upgrade a file, only read it. Errors: as `checkedVersion`, STORE_TOO_OLD; as `expectLayout`. */
 export function checkReadable(database: DatabaseSync, path: string): void {
   const version = checkedVersion(database, path)
   if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
-  if (version === FORMAT_VERSION) return
+  if (version === FORMAT_VERSION) {
+    expectLayout(database)
+    return
+  }
   throw new StoreError(
     'STORE_TOO_OLD',
     `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
   )
+}
+
+/** What only compiles where every table and column is; made when it is first needed. */
+let layout: string | null = null
+
+/** Queries are prepared when they are used: what is missing is to be known before. Errors: the driver's. */
+function expectLayout(database: DatabaseSync): void {
+  layout ??= layoutQuery()
+  database.prepare(layout)
+}
+
+function layoutQuery(): string {
+  const model = new DatabaseSync(':memory:')
+  model.exec(TABLES + BLOCKS_AND_ITEMS + additionTables())
+  const tables = model
+    .prepare(
+      `SELECT 'SELECT 1 FROM ' || m.name || ' WHERE ' || group_concat(c.name, '||') AS query
+        FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+        WHERE m.type = 'table' GROUP BY m.name`,
+    )
+    .all()
+  model.close()
+  return tables.map(({ query }) => query).join(' UNION ALL ')
 }
 
 /** The server id in `node`. Errors: STORE_DAMAGED when there is not exactly one. */

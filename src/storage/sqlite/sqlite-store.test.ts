@@ -44,6 +44,26 @@ const codeOf = (open: () => unknown) => {
   }
 }
 
+it('refuses a file without one of its tables or columns when it is opened, not at the first request', async () => {
+  const whole = testFolder()
+  await openStore({ folder: whole, serverId, durable: true }).close()
+  const database = new DatabaseSync(join(whole, 'ledger.db'))
+  const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all()
+  database.close()
+  expect(tables.length).toBeGreaterThan(10)
+  const losses = tables.map(({ name }) => `DROP TABLE "${name}"`)
+  for (const loss of [...losses, 'ALTER TABLE items DROP COLUMN revision']) {
+    const folder = testFolder()
+    copyFileSync(join(whole, 'ledger.db'), join(folder, 'ledger.db'))
+    tamper(folder, loss)
+    expect([
+      loss,
+      codeOf(() => openStore({ folder, serverId, durable: true })),
+      codeOf(() => openStoreReader(folder, { frozen: false })),
+    ]).toEqual([loss, 'STORE_DAMAGED', 'STORE_DAMAGED'])
+  }
+})
+
 it('refuses a file that a newer version wrote, another program’s, another node’s, and none', async () => {
   const folder = testFolder()
   expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')

@@ -2,31 +2,49 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Row } from './rows.ts'
 
 /** What can be bound to a `?`. */
-export type Value = string | number | Uint8Array
+export type Value = string | number | Uint8Array | null
 
-/** A prepared statement whose rows come as arrays, which costs half of what objects do. */
+/**
+ * A statement, prepared when it is first used: a store has many that most of its connections never run.
+ * Rows come as arrays, which costs half of what objects do.
+ */
 export class Query {
-  readonly #statement: StatementSync
+  readonly #database: DatabaseSync
+  readonly #sql: string
+  #statement: StatementSync | null = null
 
   constructor(database: DatabaseSync, sql: string) {
-    this.#statement = database.prepare(sql)
-    this.#statement.setReturnArrays(true)
+    this.#database = database
+    this.#sql = sql
   }
 
   /** The first row, or undefined. */
   get(...values: Value[]): Row | undefined {
     // The driver's types know rows as objects only; with setReturnArrays they are arrays.
-    return this.#statement.get(...values) as unknown as Row | undefined
+    return this.#prepared().get(...values) as unknown as Row | undefined
   }
 
   /** All rows. */
   all(...values: Value[]): Row[] {
-    return this.#statement.all(...values) as unknown as Row[]
+    return this.#prepared().all(...values) as unknown as Row[]
   }
 
   /** Row after row; leaving the loop early resets the statement. */
   iterate(...values: Value[]): Iterable<Row> {
-    return this.#statement.iterate(...values) as unknown as Iterable<Row>
+    return this.#prepared().iterate(...values) as unknown as Iterable<Row>
+  }
+
+  /** How many rows were changed. */
+  run(...values: Value[]): number {
+    return Number(this.#prepared().run(...values).changes)
+  }
+
+  #prepared(): StatementSync {
+    if (this.#statement === null) {
+      this.#statement = this.#database.prepare(this.#sql)
+      this.#statement.setReturnArrays(true)
+    }
+    return this.#statement
   }
 }
 

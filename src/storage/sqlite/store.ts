@@ -1,5 +1,5 @@
 import { closeSync, openSync } from 'node:fs'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { EffectError, StoreError } from '../errors.ts'
@@ -245,8 +245,8 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  #expectOne(result: { changes: number | bigint }, effect: Effect): void {
-    if (result.changes !== 1) throw impossible(effect)
+  #expectOne(changes: number, effect: Effect): void {
+    if (changes !== 1) throw impossible(effect)
   }
 
   /** Leaves everything as it was before the append, in the file and in memory. */
@@ -297,7 +297,7 @@ class SqliteStore extends SqliteReader implements Store {
     if (row === undefined) return false
     const dropped = integerOf(row, 'db')
     this.#transact(() => {
-      const items = Number(this.#statements.purge.run(dropped, PURGE_ROWS).changes)
+      const items = this.#statements.purge.run(dropped, PURGE_ROWS)
       const rows = items === PURGE_ROWS ? items : this.#superseded.purge(dropped, PURGE_ROWS)
       // The last rows and the note that they are to go leave together, or both stay for the next time.
       if (rows < PURGE_ROWS) this.#statements.purged.run(dropped)
@@ -307,29 +307,26 @@ class SqliteStore extends SqliteReader implements Store {
 }
 
 function prepare(database: DatabaseSync) {
-  const statement = (sql: string): StatementSync => database.prepare(sql)
   const query = (sql: string): Query => new Query(database, sql)
   return {
     head: query('SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1'),
-    block: statement(
+    block: query(
       `INSERT INTO blocks
         (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    createDatabase: statement('INSERT INTO databases (created, name) VALUES (?, ?)'),
-    deleteDatabase: statement('DELETE FROM databases WHERE created = ?'),
-    drop: statement('INSERT INTO dropped (db) VALUES (?)'),
-    createItem: statement(
-      'INSERT INTO items (created, db, id, revision, item) VALUES (?, ?, ?, ?, ?)',
-    ),
-    updateItem: statement('UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?'),
-    deleteItem: statement('DELETE FROM items WHERE db = ? AND id = ?'),
+    createDatabase: query('INSERT INTO databases (created, name) VALUES (?, ?)'),
+    deleteDatabase: query('DELETE FROM databases WHERE created = ?'),
+    drop: query('INSERT INTO dropped (db) VALUES (?)'),
+    createItem: query('INSERT INTO items (created, db, id, revision, item) VALUES (?, ?, ?, ?, ?)'),
+    updateItem: query('UPDATE items SET revision = ?, item = ? WHERE db = ? AND id = ?'),
+    deleteItem: query('DELETE FROM items WHERE db = ? AND id = ?'),
     dropped: query('SELECT db FROM dropped LIMIT 1'),
-    purge: statement(
+    purge: query(
       `DELETE FROM items WHERE created IN
         (SELECT created FROM items WHERE db = ? ORDER BY created LIMIT ?)`,
     ),
-    purged: statement('DELETE FROM dropped WHERE db = ?'),
+    purged: query('DELETE FROM dropped WHERE db = ?'),
     log: query('PRAGMA wal_checkpoint(NOOP)'),
   }
 }

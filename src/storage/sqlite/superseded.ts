@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Json } from '../../base/json.ts'
 import { type Block, entryOf, isErased, packPosition, unpackPosition } from '../../chain/index.ts'
 import { type Effect, effectOf } from '../effect.ts'
@@ -24,7 +24,8 @@ export const SUPERSEDED: Addition = {
   `,
   filler(database) {
     // Only what can still be asked for: an entry of a live database that is not current.
-    const insert = database.prepare(
+    const insert = new Query(
+      database,
       `INSERT INTO superseded (db, id, position) SELECT ?1, ?2, ?3
         WHERE EXISTS (SELECT 1 FROM databases WHERE created = ?1)
         AND NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,
@@ -42,17 +43,22 @@ export const SUPERSEDED: Addition = {
 
 /** Notes what is no longer current; called inside the transaction of an append, before the change. */
 export class SupersededRows {
-  readonly #current: StatementSync
-  readonly #deletion: StatementSync
-  readonly #purge: StatementSync
+  readonly #current: Query
+  readonly #deletion: Query
+  readonly #purge: Query
 
   constructor(database: DatabaseSync) {
-    this.#current = database.prepare(
+    this.#current = new Query(
+      database,
       `INSERT INTO superseded (db, id, position)
         SELECT db, id, revision FROM items WHERE db = ? AND id = ?`,
     )
-    this.#deletion = database.prepare('INSERT INTO superseded (db, id, position) VALUES (?, ?, ?)')
-    this.#purge = database.prepare(
+    this.#deletion = new Query(
+      database,
+      'INSERT INTO superseded (db, id, position) VALUES (?, ?, ?)',
+    )
+    this.#purge = new Query(
+      database,
       `DELETE FROM superseded WHERE db = ?1 AND (id, position) IN
         (SELECT id, position FROM superseded WHERE db = ?1 LIMIT ?2)`,
     )
@@ -71,7 +77,7 @@ export class SupersededRows {
 
   /** Removes at most `rows` of a deleted database; says how many. */
   purge(database: number, rows: number): number {
-    return Number(this.#purge.run(database, rows).changes)
+    return this.#purge.run(database, rows)
   }
 }
 

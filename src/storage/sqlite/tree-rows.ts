@@ -1,4 +1,4 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import {
   type Block,
   type Frontier,
@@ -29,14 +29,14 @@ export const TREE = {
 
 /** Lets the log grow, inside the transaction of each block. */
 export class TreeRows {
-  readonly #insert: StatementSync
+  readonly #insert: Query
   readonly #size: Query
   readonly #node: Query
   /** Of the table as this connection sees it; null until it is read. */
   #frontier: Frontier | null = null
 
   constructor(database: DatabaseSync) {
-    this.#insert = database.prepare('INSERT INTO tree (height, hashes) VALUES (?, ?)')
+    this.#insert = new Query(database, 'INSERT INTO tree (height, hashes) VALUES (?, ?)')
     this.#size = new Query(database, 'SELECT height FROM tree ORDER BY height DESC LIMIT 1')
     this.#node = new Query(database, 'SELECT hashes FROM tree WHERE height = ?')
   }
