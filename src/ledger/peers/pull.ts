@@ -10,14 +10,13 @@ import {
 } from '../../chain/index.ts'
 import { PeerError } from './errors.ts'
 import type { Mirror } from './mirror.ts'
+import type { SignedHead } from './signed-head.ts'
 
 /** A page of blocks, and how long it was. */
 export interface BlockPage {
   readonly values: readonly Json[]
   readonly bytes: number
 }
-
-import type { SignedHead } from './signed-head.ts'
 
 /** Where a chain is fetched. Everything it says is verified. */
 export interface ChainSource {

@@ -15,6 +15,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { PeerError } from './errors.ts'
 import type { PushedTo } from './messages.ts'
 import type { Mirror, Prove } from './mirror.ts'
+import type { SignedHead } from './signed-head.ts'
 
 /** Longest body of a push; a block that is longer alone goes alone. */
 const PUSH_BYTES = 4 * 1024 * 1024
@@ -22,8 +23,6 @@ const PUSH_BYTES = 4 * 1024 * 1024
 export const PUSH_BYTES_MAX = 80 * 1024 * 1024
 /** Blocks of one push; a page of the store also has a bound of its own. */
 const BLOCKS_MAX = 1_024
-
-import type { SignedHead } from './signed-head.ts'
 
 /** A push as it is sent. */
 export interface Push {
