@@ -120,7 +120,6 @@ export class ContentFiles {
       if (/^[0-9a-f]{64}$/.test(name) && (await isNamed(name))) continue
       await rm(join(this.#root, INCOMING, name), { recursive: true, force: true })
     }
-    await this.end()
   }
 
   /**

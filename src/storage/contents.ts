@@ -62,6 +62,17 @@ export class Contents {
       if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
     }
     await this.#files.clearIncoming(async (sha256) => (await this.#rows.namedAt(sha256)) !== null)
+    await this.#files.end()
+  }
+
+  /**
+   * Goes on where a process was killed before it had rows: what was arriving goes, what is in its place
+   * stays, and the next start, which has rows, looks which of it they name.
+   */
+  async resume(): Promise<void> {
+    if (!(await this.#files.isUnsettled())) return
+    await this.#files.clearIncoming(async () => true)
+    this.#unsettled = true
   }
 
   /**

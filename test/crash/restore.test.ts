@@ -1,5 +1,13 @@
 // `daicho restore`, killed again and again: whatever it leaves, the next one ends well.
-import { copyFileSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
@@ -117,8 +125,9 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
   const withKey = [...args, '--key', node.service.log.verifierKey]
   await killedAgainAndAgain(withKey, target, KILLS_MORE)
   const ended = await runDaicho(withKey, env)
+  expect([ended.code, ended.stderr]).toEqual([0, expect.any(String)])
   const done = JSON.parse(ended.stdout)
-  expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])
+  expect(done).toMatchObject({ status: true, mirrored: serverId, absent: 0 })
   expect(done.serverId).not.toBe(serverId)
   expect(done.items).toBe(2 * (BLOCKS - 5) - 1)
   // Again, it finds that nothing is left to be done, also while the chain has gone on.
@@ -161,12 +170,18 @@ it(`an import without the key, killed ${KILLS_MORE} times, brings the data back 
   cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
   rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
   await killedAgainAndAgain(args, target, KILLS_MORE)
+  // What a kill in the middle of a content leaves.
+  const arriving = join(target, 'attachments', 'incoming')
+  mkdirSync(arriving, { recursive: true })
+  writeFileSync(join(arriving, '1'), 'half of it')
   const ended = await runDaicho(args, env)
+  expect([ended.code, ended.stderr]).toEqual([0, expect.any(String)])
   const done = JSON.parse(ended.stdout)
-  expect([ended.code, done]).toMatchObject([0, { status: true, mirrored: serverId, absent: 0 }])
+  expect(done).toMatchObject({ status: true, mirrored: serverId, absent: 0 })
   const again = await runDaicho(args, env)
   expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
   for (const at of [target, mirror]) expect(await verifyFolder(at)).toMatchObject({ finding: null })
+  expect(existsSync(join(arriving, '1'))).toBe(false)
   const imported = await startLedgerNode({ folder: target })
   onTestFinished(() => imported.close())
   await expectSame(imported, node, [...DATABASES, `/api/ledgers?serverid=${serverId}&proof=1`])

@@ -64,6 +64,7 @@ export async function rebuildDatabases(
   let blocks = 0
   let entries = 0
   try {
+    await contents.resume()
     for await (const unit of rebuild.units()) {
       await writer.record(unit)
       blocks += 1
