@@ -105,3 +105,20 @@ it('a request that names a Content-Type and brings no body is answered, and so i
   const together = await exchange(url, [requests.join('')], { replies: 5 })
   expect(together.replies.map(({ body }) => body)).toEqual(expected)
 })
+
+it('where no body is taken, one makes no difference: not its type, and not what is in it', async () => {
+  const app = await buildApp(thrower(new Error('not asked')), {
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set<string>(),
+  })
+  onTestFinished(() => app.close())
+  for (const payload of ['', '{', '{}']) {
+    const reply = await app.inject({
+      method: 'POST',
+      url: '/nowhere',
+      headers: { host: 'a', 'content-type': 'application/json' },
+      payload,
+    })
+    expect([reply.statusCode, reply.json().code]).toEqual([404, 'PATH_UNKNOWN'])
+  }
+})

@@ -95,6 +95,9 @@ export async function buildApp(
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
+  // Who takes bodies says how: nobody else's are read, also where nothing is served.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)

@@ -28,16 +28,6 @@ const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
     code: 'CONTENT_TYPE_UNKNOWN',
     message: 'the Content-Type of the body is not one that this address takes',
   },
-  FST_ERR_CTP_EMPTY_JSON_BODY: {
-    status: 400,
-    code: 'BODY_EMPTY',
-    message: 'the Content-Type says JSON but the body is empty',
-  },
-  FST_ERR_CTP_INVALID_JSON_BODY: {
-    status: 400,
-    code: 'JSON_MALFORMED',
-    message: 'the body is not JSON',
-  },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     status: 400,
     code: 'CONTENT_LENGTH_WRONG',
