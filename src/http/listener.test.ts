@@ -122,3 +122,29 @@ it('where no body is taken, one makes no difference: not its type, and not what 
     expect([reply.statusCode, reply.json().code]).toEqual([404, 'PATH_UNKNOWN'])
   }
 })
+
+it('a body that nobody takes, in pieces, costs neither the connection nor the replies to what follows it', async () => {
+  const component: HttpComponent = {
+    ...thrower(new Error('not asked')),
+    async register(app) {
+      app.get('/', async () => 'read')
+    },
+  }
+  const options = {
+    host: '127.0.0.1',
+    port: 0,
+    logger: pino({ level: 'silent' }),
+    publicHosts: new Set<string>(),
+  }
+  const { url, close } = await startListener(component, options)
+  onTestFinished(close)
+  const unserved = 'PATCH /nowhere HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
+  const served = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+  const { replies } = await exchange(
+    url,
+    [`${unserved}Content-Length: 6\r\n\r\n{"`, `n":1${served}${unserved}`, `\r\n${served}`],
+    { replies: 4 },
+  )
+  expect(replies.map(({ status }) => status)).toEqual([404, 200, 404, 200])
+  expect(replies.map(({ headers }) => headers.get('connection'))).not.toContain('close')
+})

@@ -95,9 +95,10 @@ export async function buildApp(
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  // Who takes bodies says how: nobody else's are read, also where nothing is served.
+  // Who takes bodies says how. Nobody else's are looked at, also where nothing is served; they are read to
+  // their end all the same, because a connection that is closed on bytes unread takes the replies with it.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
   app.setValidatorCompiler(validatorCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)

@@ -156,10 +156,17 @@ afterAll(async () => {
   expect(finding).toBeNull()
 })
 
-function expectSoundBytes(asked: string, replies: readonly RawReply[], rest: string): void {
-  expect([asked, rest]).toEqual([asked, ''])
-  for (const { status, headers, body } of replies) {
-    expectSound(asked, { status, type: headers.get('content-type') ?? '', body }, '')
+/** That `replies` are sound, each to its own of `requests`; those after them are answered, too. */
+function expectSoundReplies(
+  requests: readonly FuzzRequest[],
+  replies: readonly RawReply[],
+  rest: string,
+): void {
+  expect([requests, rest]).toEqual([requests, ''])
+  for (const [at, { status, headers, body }] of replies.entries()) {
+    const { method = '', path = '', body: sent = '' } = requests[at] ?? {}
+    const type = headers.get('content-type') ?? ''
+    expectSound(`${method} ${path} ${sent}`, { status, type, body }, method)
   }
 }
 
@@ -197,7 +204,7 @@ it(
           ])
           const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
           const asked = bytes.toString('latin1').slice(0, 600)
-          expectSoundBytes(asked, replies, rest)
+          expectSoundReplies(list, replies, rest)
           // A refusal may close the connection early; else everyone is answered, the last one well.
           const closedEarly = replies.some(
             ({ headers }, index) =>
