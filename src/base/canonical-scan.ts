@@ -5,6 +5,7 @@ const DEPTH_MAX = 64
 /** Integers of so many digits are printed as they are read. */
 const SAFE_DIGITS = 15
 
+const SPACE = 0x20
 const QUOTE = 0x22
 const COMMA = 0x2c
 const MINUS = 0x2d
@@ -85,14 +86,18 @@ function arrayEnd(text: string, start: number, depth: number): number {
   }
 }
 
-function numberEnd(text: string, start: number): number {
+/**
+ * Where the number that begins at `start` ends, when it is written as it is printed; else -1. Behind it
+ * stands a comma, a closing bracket, a space, or nothing.
+ */
+export function numberEnd(text: string, start: number): number {
   let end = start + 1
   let isInteger = true
   for (; ; end += 1) {
     const code = text.charCodeAt(end)
     if (code >= ZERO && code <= NINE) continue
-    // Behind the value stands one of these, or nothing; what else there is belongs to a number.
-    if (code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)) break
+    if (isAfterValue(code)) break
+    // Whatever else stands there belongs to it.
     isInteger = false
   }
   const first = text.charCodeAt(start)
@@ -101,6 +106,16 @@ function numberEnd(text: string, start: number): number {
       ? first !== ZERO || end === start + 1
       : isPrinted(text.slice(start, end))
   return isPrintedSo ? end : NOT
+}
+
+function isAfterValue(code: number): boolean {
+  return (
+    code === COMMA ||
+    code === CLOSE_ARRAY ||
+    code === CLOSE_OBJECT ||
+    code === SPACE ||
+    Number.isNaN(code)
+  )
 }
 
 /** Whether `written` is how the number that it says is printed. */

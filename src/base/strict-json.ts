@@ -22,6 +22,11 @@ export {
  * docs/decisions/0003-strict-json.md.
  */
 export function parseStrictJson(bytes: Buffer): Json {
+  return parseStrictText(utf8Text(bytes))
+}
+
+/** The text of `bytes`. Errors: JSON_NOT_UTF8. */
+export function utf8Text(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new StrictJsonError('JSON_NOT_UTF8', 'the body is not UTF-8')
-  return parseStrictText(bytes.toString('utf8'))
+  return bytes.toString('utf8')
 }

@@ -1,7 +1,14 @@
-import type { Json } from '../base/json.ts'
-import { parseStrictJson } from '../base/strict-json.ts'
+import { utf8Text } from '../base/strict-json.ts'
+import { parseStrictText } from '../base/strict-text.ts'
 import type { HttpApp } from './component.ts'
 import { HttpRefusal } from './refusal.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Reads the text of a JSON body as strictly as `parseStrictText`, but not as values. */
+    parseText?: (text: string) => unknown
+  }
+}
 
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 const NOT_JSON = new HttpRefusal(
@@ -24,9 +31,10 @@ const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: sen
  */
 export function takeStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
+  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (request, body: Buffer, done) => {
     try {
-      done(null, body.length === 0 ? undefined : notNull(parseStrictJson(body)))
+      const parse = request.routeOptions.config.parseText ?? parseStrictText
+      done(null, body.length === 0 ? undefined : notNull(parse(utf8Text(body))))
     } catch (error) {
       done(error instanceof Error ? error : new Error(String(error)))
     }
@@ -36,7 +44,7 @@ export function takeStrictJson(app: HttpApp): void {
   })
 }
 
-function notNull(value: Json): Json {
+function notNull(value: unknown): unknown {
   if (value === null) throw NULL_BODY
   return value
 }

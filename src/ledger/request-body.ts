@@ -1,7 +1,10 @@
 import { canonicalString } from '../base/canonical-json.ts'
-import { isJsonObject, type JsonObject } from '../base/json.ts'
+import type { Json } from '../base/json.ts'
+import { plainObjects } from '../base/plain-json.ts'
+import { parseStrictText } from '../base/strict-text.ts'
 import type { Written } from './change.ts'
 import { LedgerError } from './errors.ts'
+import { type Item, isItem, PlainItem } from './item.ts'
 import type { LedgerService } from './service.ts'
 import type { Terms } from './terms/terms.ts'
 
@@ -20,9 +23,19 @@ export function takenBody<Body>(request: { body: Body }): Body {
   return body
 }
 
+/**
+ * What `parseStrictText` makes of the text of a body; but of an object or a list of objects that is
+ * plainly written, without making values. Errors: StrictJsonError.
+ */
+export function parseItems(text: string): Json | PlainItem | PlainItem[] {
+  const found = plainObjects(text)
+  if (found === null) return parseStrictText(text)
+  return 'names' in found ? new PlainItem(found) : found.map((object) => new PlainItem(object))
+}
+
 /** `body` as an item. Errors: ITEM_INVALID. */
-export function objectOf(body: unknown): JsonObject {
-  if (isJsonObject(body)) return body
+export function objectOf(body: unknown): Item {
+  if (isItem(body)) return body
   throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
 }
 

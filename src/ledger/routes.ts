@@ -11,7 +11,7 @@ import { ItemQuery } from './history/schemas.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
 import type { ListRange } from './pages.ts'
 import { filteredReply } from './queries/filtered-reply.ts'
-import { create, isAbsent, objectOf, takenBody } from './request-body.ts'
+import { create, isAbsent, objectOf, parseItems, takenBody } from './request-body.ts'
 import {
   ChangesBody,
   ChangesReply,
@@ -104,7 +104,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders },
+      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders, parseText: parseItems },
     },
     async (request, reply) => {
       const { params, caller } = request
@@ -203,7 +203,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Replace one item', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders, parseText: parseItems },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -217,7 +217,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders, parseText: parseItems },
     },
     async (request, reply) => {
       const { db, id } = request.params

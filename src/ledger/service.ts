@@ -1,6 +1,5 @@
-import { canonicalJson } from '../base/canonical-json.ts'
 import type { Clock } from '../base/clock.ts'
-import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import type { Json } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreReader } from '../storage/index.ts'
@@ -13,6 +12,7 @@ import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
+import { type Item, isItem, itemText } from './item.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
@@ -20,7 +20,7 @@ import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import { earlierAnswer } from './terms/earlier-answer.ts'
 import type { Terms } from './terms/terms.ts'
-import { checkUnit, ITEM_BYTES_MAX, type Operation, type UnitOfWork } from './unit-of-work.ts'
+import { checkUnit, type Operation, type UnitOfWork } from './unit-of-work.ts'
 import type { CommitTally } from './writer/commit-tally.ts'
 import type { LedgerWriter } from './writer/writer.ts'
 
@@ -149,12 +149,12 @@ export class LedgerService {
    * Creates an item; `item` may be given an `id` here, which is returned.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  createItem(db: string, item: JsonObject, terms?: Terms): Promise<Recorded<string>> {
+  createItem(db: string, item: Item, terms?: Terms): Promise<Recorded<string>> {
     return this.#create([this.#creation(db, item)], terms)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  createItems(db: string, items: readonly Json[], terms?: Terms): Promise<Recorded<string>> {
+  createItems(db: string, items: readonly (Json | Item)[], terms?: Terms): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
     return this.#create(operations, terms)
@@ -171,10 +171,10 @@ export class LedgerService {
    * Replaces an item by `item`, whose `id` may be left out. On the term that there is none, creates it.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
-  async updateItem(db: string, id: string, item: JsonObject, terms?: Terms): Promise<Written> {
+  async updateItem(db: string, id: string, item: Item, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, item)
-    const text = itemText({ ...item, id })
+    const text = itemText(item, id)
     const operation: Operation =
       terms?.precondition?.noneMatch === '*'
         ? { kind: 'create_item', db, id, text, assigned: false }
@@ -183,7 +183,7 @@ export class LedgerService {
   }
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
-  async patchItem(db: string, id: string, patch: JsonObject, terms?: Terms): Promise<Written> {
+  async patchItem(db: string, id: string, patch: Item, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
     const text = itemText(patch)
@@ -320,13 +320,13 @@ export class LedgerService {
     throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
   }
 
-  #creation(db: string, item: Json): Extract<Operation, { kind: 'create_item' }> {
-    if (!isJsonObject(item)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
+  #creation(db: string, item: Json | Item): Extract<Operation, { kind: 'create_item' }> {
+    if (!isItem(item)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
     checkDatabaseName(db)
     const kind = 'create_item'
     if (item.id === undefined) {
       const id = uuidV7(this.#clock.now())
-      return { kind, db, id, text: itemText({ ...item, id }), assigned: true }
+      return { kind, db, id, text: itemText(item, id), assigned: true }
     }
     const { id } = item
     if (typeof id !== 'string') {
@@ -361,15 +361,6 @@ export class LedgerService {
   }
 }
 
-function itemText(item: JsonObject): string {
-  const text = canonicalJson(item)
-  // A UTF-16 unit is at most three bytes of UTF-8.
-  if (text.length * 3 > ITEM_BYTES_MAX && Buffer.byteLength(text) > ITEM_BYTES_MAX) {
-    throw new LedgerError('ITEM_TOO_LARGE', `an item may have ${ITEM_BYTES_MAX} bytes`)
-  }
-  return text
-}
-
 /**
  * Names are checked for every change, not only where they are made: they cross to the writer as
  * lines, so a name with a newline in it would be read there as another change.
@@ -379,7 +370,7 @@ function checkPath(db: string, id: string): void {
   checkItemId(id)
 }
 
-function refuseOtherId(id: string, item: JsonObject): void {
+function refuseOtherId(id: string, item: Item): void {
   if (item.id === undefined || item.id === id) return
   throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
 }
