@@ -24,8 +24,8 @@ const CLOSE_OBJECT = 0x7d
 /** An object by its members, in the order of their names' UTF-16 code units, each once. */
 export interface PlainObject {
   readonly names: readonly string[]
-  /** Canonical texts: `texts[i]` is the value of `names[i]`. */
-  readonly texts: readonly string[]
+  /** `members[i]` is the canonical text of the member `names[i]`, its name included. */
+  readonly members: readonly string[]
 }
 
 /**
@@ -78,22 +78,26 @@ class Scan {
   object(depth: number): PlainObject | null {
     if (depth > JSON_DEPTH_MAX || this.next() !== OPEN_OBJECT) return null
     const names: string[] = []
-    const texts: string[] = []
+    const members: string[] = []
     for (let goesOn = this.#opens(CLOSE_OBJECT); goesOn; goesOn = this.#continues(CLOSE_OBJECT)) {
       if (this.next() !== QUOTE) return null
-      const start = this.#at + 1
-      const end = this.#quoteAfter(start)
+      const start = this.#at
+      const end = this.#quoteAfter(start + 1)
       if (end === -1) return null
-      const name = this.#text.slice(start, end)
+      const name = this.#text.slice(start + 1, end)
       this.#at = end + 1
       if (name === '__proto__' || this.next() !== COLON) return null
       this.#at += 1
+      const isTight = this.#at === end + 2
+      const from = this.#at
       const value = this.#value(depth)
       if (value === null) return null
       names.push(name)
-      texts.push(value)
+      // Mostly nothing is to be changed: then it is cut out as it stands.
+      const isCut = isTight && isSimple(value) && this.#at - from === value.length
+      members.push(isCut ? this.#text.slice(start, this.#at) : `"${name}":${value}`)
     }
-    return inOrder(names, texts)
+    return inOrder(names, members)
   }
 
   /** Steps over the bracket at hand; whether there is anything before `close`. */
@@ -158,36 +162,38 @@ class Scan {
   }
 }
 
+/** Whether `value` has no parts, which might stand in another order. */
+function isSimple(value: string): boolean {
+  const first = value.charCodeAt(0)
+  return first !== OPEN_OBJECT && first !== OPEN_ARRAY
+}
+
 /** Null when a name stands there twice. */
-function inOrder(names: string[], texts: string[]): PlainObject | null {
-  if (names.length > FEW) return manyInOrder(names, texts)
+function inOrder(names: string[], members: string[]): PlainObject | null {
+  if (names.length > FEW) return manyInOrder(names, members)
   for (let at = 1; at < names.length; at += 1) {
     const name = names[at] as string
-    const text = texts[at] as string
+    const member = members[at] as string
     let to = at
     for (; to > 0 && (names[to - 1] as string) > name; to -= 1) {
       names[to] = names[to - 1] as string
-      texts[to] = texts[to - 1] as string
+      members[to] = members[to - 1] as string
     }
     if (to > 0 && names[to - 1] === name) return null
     names[to] = name
-    texts[to] = text
+    members[to] = member
   }
-  return { names, texts }
+  return { names, members }
 }
 
-function manyInOrder(names: string[], texts: string[]): PlainObject | null {
-  const valueOf = new Map(names.map((name, at) => [name, texts[at] as string]))
-  if (valueOf.size < names.length) return null
+function manyInOrder(names: string[], members: string[]): PlainObject | null {
+  const memberOf = new Map(names.map((name, at) => [name, members[at] as string]))
+  if (memberOf.size < names.length) return null
   const sorted = names.sort()
-  return { names: sorted, texts: sorted.map((name) => valueOf.get(name) as string) }
+  return { names: sorted, members: sorted.map((name) => memberOf.get(name) as string) }
 }
 
 /** The canonical text of `object`. */
-export function textOfPlain({ names, texts }: PlainObject): string {
-  let text = '{'
-  for (let at = 0; at < names.length; at += 1) {
-    text += at === 0 ? `"${names[at]}":${texts[at]}` : `,"${names[at]}":${texts[at]}`
-  }
-  return `${text}}`
+export function textOfPlain({ members }: PlainObject): string {
+  return `{${members.join(',')}}`
 }

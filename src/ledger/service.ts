@@ -154,17 +154,19 @@ export class LedgerService {
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  createItems(db: string, items: readonly (Json | Item)[], terms?: Terms): Promise<Recorded<string>> {
+  createItems(
+    db: string,
+    items: readonly (Json | Item)[],
+    terms?: Terms,
+  ): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
     return this.#create(operations, terms)
   }
 
   #create(operations: UnitOfWork, terms?: Terms): Promise<Recorded<string>> {
-    return this.#record(operations, terms).then(({ ids, ...written }) => ({
-      ...written,
-      ids: ids.map(String),
-    }))
+    // What creates items has no database among it, so each has an id.
+    return this.#record(operations, terms) as Promise<Recorded<string>>
   }
 
   /**

@@ -38,8 +38,11 @@ export interface CommittedBlock {
 /** Writer to main thread. */
 export type FromWriter =
   | { readonly ready: true }
-  /** The units are durable; units of which nothing could be done make no block. */
-  | { readonly block: CommittedBlock | null; readonly outcomes: Outcome[] }
+  /**
+   * The units are durable; units of which nothing could be done make no block. Without `outcomes` each
+   * unit made one entry, which is the usual case and costs nothing to tell.
+   */
+  | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] | null }
   /** Nothing of the units was done, or after `stopped` nobody knows, and nothing more will be. */
   | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
   /** What became of the change of the indexes that was sent first; null when the store failed. */

@@ -3,6 +3,7 @@ import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
 import { type Store, StoreError } from '../../storage/index.ts'
 import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import type { Outcome } from '../unit-of-work.ts'
 import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
 import { planBatch } from './plan.ts'
@@ -71,7 +72,7 @@ class WriterThread {
       let bytes = 0
       for (const entry of entries) bytes += Buffer.byteLength(entry)
       const committed = { height, id: block.id, entries: entries.length, bytes, ms }
-      this.#send({ block: committed, outcomes })
+      this.#send({ block: committed, outcomes: isOneEach(outcomes) ? null : outcomes })
       this.tidySoon()
     } catch (error) {
       this.#refuse(error)
@@ -150,6 +151,13 @@ class WriterThread {
       this.#stopped = true
     }
   }
+}
+
+/** Whether every unit made one entry, and nothing more is to be told of any. */
+function isOneEach(outcomes: readonly Outcome[]): boolean {
+  return outcomes.every(
+    (outcome, at) => 'index' in outcome && outcome.index === at && outcome.freed === undefined,
+  )
 }
 
 /** Opens the store and serves the messages of the main thread until it says close. */

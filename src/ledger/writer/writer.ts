@@ -293,7 +293,8 @@ export class LedgerWriter {
       }
       this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
       for (const [at, waiting] of answered.entries()) {
-        settle(waiting, message.block, message.outcomes[at])
+        const outcome = message.outcomes === null ? { index: at } : message.outcomes[at]
+        settle(waiting, message.block, outcome)
       }
     } else if ('refused' in message) {
       const what = message.stopped ? 'it is not known what was written' : 'nothing was written'

@@ -1,0 +1,33 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { isJsonObject } from '../base/json.ts'
+import { isItem, itemText, PlainItem } from './item.ts'
+import { parseItems } from './request-body.ts'
+
+const name = fc.oneof(
+  fc.constantFrom('id', 'ida', 'ic', 'ie', 'i', ''),
+  fc.string({ maxLength: 3 }),
+)
+const value = fc.oneof(fc.string(), fc.integer(), fc.constantFrom(null, true, [1, { z: 1, a: 2 }]))
+const object = fc.dictionary(name, value, { noNullPrototype: true, maxKeys: 20 })
+
+it('an item has the same id and text however it is written', () => {
+  fc.assert(
+    fc.property(object, fc.string(), (members, id) => {
+      const escaped = parseItems(JSON.stringify(members).replace('{', '{\n'))
+      const plain = parseItems(JSON.stringify(members))
+      if (!isItem(escaped) || !isItem(plain)) throw new Error('no items')
+      expect(escaped).not.toBeInstanceOf(PlainItem)
+      expect(plain.id).toEqual(escaped.id)
+      expect(itemText(plain)).toBe(itemText(escaped))
+      expect(itemText(plain, id)).toBe(itemText(escaped, id))
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+it('of what is plainly written no values are made, of a list as of one', () => {
+  expect(parseItems('{"b": 1, "a": "x"}')).toBeInstanceOf(PlainItem)
+  expect(parseItems('[{"b":1},{}]')).toEqual([expect.any(PlainItem), expect.any(PlainItem)])
+  expect(isJsonObject(parseItems('{"a":"\\n"}'))).toBe(true)
+})
