@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject } from '../base/json.ts'
 import { isItem, itemText, PlainItem } from './item.ts'
-import { parseItems } from './request-body.ts'
+import { bodyText, parseItems } from './request-body.ts'
 
 const name = fc.oneof(
   fc.constantFrom('id', 'ida', 'ic', 'ie', 'i', ''),
@@ -24,6 +25,19 @@ it('an item has the same id and text however it is written', () => {
     }),
     { numRuns: 2_000 },
   )
+})
+
+it('a body asks for the same however it is written', () => {
+  const body = fc.oneof(object, fc.array(fc.oneof(object, value), { maxLength: 3 }))
+  fc.assert(
+    fc.property(body, (sent) => {
+      const text = canonicalJson(sent)
+      expect(bodyText(parseItems(JSON.stringify(sent)))).toBe(text)
+      expect(bodyText(parseItems(JSON.stringify(sent, null, '\t')))).toBe(text)
+    }),
+    { numRuns: 2_000 },
+  )
+  expect([bodyText(undefined), bodyText(null)]).toEqual([null, null])
 })
 
 it('of what is plainly written no values are made, of a list as of one', () => {

@@ -1,4 +1,4 @@
-import { canonicalString } from '../base/canonical-json.ts'
+import { canonicalJson, canonicalString } from '../base/canonical-json.ts'
 import type { Json } from '../base/json.ts'
 import { plainObjects } from '../base/plain-json.ts'
 import { parseStrictText } from '../base/strict-text.ts'
@@ -31,6 +31,16 @@ export function parseItems(text: string): Json | PlainItem | PlainItem[] {
   const found = plainObjects(text)
   if (found === null) return parseStrictText(text)
   return 'names' in found ? new PlainItem(found) : found.map((object) => new PlainItem(object))
+}
+
+/** The canonical text of what a body parser gave; null where there is none. */
+export function bodyText(body: unknown): string | null {
+  if (isAbsent(body)) return null
+  if (body instanceof PlainItem) return body.text()
+  if (Array.isArray(body) && body[0] instanceof PlainItem) {
+    return `[${body.map((item: PlainItem) => item.text()).join(',')}]`
+  }
+  return canonicalJson(body as Json)
 }
 
 /** `body` as an item. Errors: ITEM_INVALID. */

@@ -80,7 +80,7 @@ export class AttachmentService {
           const attachment = { content_type: upload.contentType, length, name, sha256 }
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
-          const once = keyed?.with(attachment) ?? null
+          const once = keyed?.with(text) ?? null
           const recorded = await this.#writer.record([operation], { precondition, once })
           return { position: positionOf(recorded), attachment, isNew: !('entries' in recorded) }
         },

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Json } from '../../base/json.ts'
 import { parseKey } from './idempotency-key.ts'
 
 const asked = { method: 'POST', url: '/api/fruit', body: { a: 1 } as Json | undefined }
 const once = (header: string, subject = '', what = asked) =>
-  parseKey(header, subject, what).with(what.body)
+  parseKey(header, subject, what).with(what.body === undefined ? null : canonicalJson(what.body))
 
 it.each([
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'],

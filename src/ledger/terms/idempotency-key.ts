@@ -1,6 +1,4 @@
 import { hash } from 'node:crypto'
-import { canonicalJson } from '../../base/canonical-json.ts'
-import type { Json } from '../../base/json.ts'
 import { LedgerError } from '../errors.ts'
 import type { Once } from './terms.ts'
 
@@ -22,8 +20,8 @@ export interface AskedFor {
 export interface KeyedRequest {
   /** As in `Once`. */
   readonly key: string
-  /** What the request names once its body is known; undefined or null when there is none. */
-  with(body: Json | undefined): Once
+  /** What the request names once its body is known, as canonical JSON; null when there is none. */
+  with(body: string | null): Once
 }
 
 /**
@@ -48,12 +46,11 @@ export function parseKey(header: string, subject: string, asked: AskedFor): Keye
 }
 
 /** The same for requests that ask for the same; a token is not part of what is asked for. */
-function fingerprintOf({ method, url }: AskedFor, body: Json | undefined): string {
+function fingerprintOf({ method, url }: AskedFor, body: string | null): string {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.delete('token')
-  const content = body === undefined || body === null ? [] : [canonicalJson(body)]
-  return digest(method, path, parameters.toString(), ...content)
+  return digest(method, path, parameters.toString(), ...(body === null ? [] : [body]))
 }
 
 function digest(...parts: string[]): string {

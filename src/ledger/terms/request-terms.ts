@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Json } from '../../base/json.ts'
+import { bodyText } from '../request-body.ts'
 import { type KeyedRequest, parseKey } from './idempotency-key.ts'
 import { parsePrecondition } from './precondition.ts'
 import type { Precondition, Terms } from './terms.ts'
@@ -54,8 +54,7 @@ function hasConditions(rawHeaders: readonly string[]): boolean {
 function termsOf(precondition: Precondition | null, request: Request): Terms | undefined {
   const keyed = keyedRequest(request)
   if (precondition === null && keyed === null) return undefined
-  // The body parser gives JSON or nothing.
-  return { precondition, once: keyed?.with(request.body as Json | undefined) ?? null }
+  return { precondition, once: keyed?.with(bodyText(request.body)) ?? null }
 }
 
 function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {
