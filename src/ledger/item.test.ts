@@ -2,8 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject } from '../base/json.ts'
-import { isItem, itemText, PlainItem } from './item.ts'
-import { bodyText, parseItems } from './request-body.ts'
+import { bodyText, isItem, itemText, PlainItem, parseItems } from './item.ts'
 
 const name = fc.oneof(
   fc.constantFrom('id', 'ida', 'ic', 'ie', 'i', ''),

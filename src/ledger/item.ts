@@ -1,6 +1,7 @@
 import { canonicalJson, canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
-import { type PlainObject, textOfPlain } from '../base/plain-json.ts'
+import { type PlainObject, plainObjects, textOfPlain } from '../base/plain-json.ts'
+import { parseStrictText } from '../base/strict-text.ts'
 import { LedgerError } from './errors.ts'
 import { ITEM_BYTES_MAX } from './unit-of-work.ts'
 
@@ -50,4 +51,24 @@ export function itemText(item: Item, id?: string): string {
 
 function withId(item: JsonObject, id?: string): JsonObject {
   return id === undefined ? item : { ...item, id }
+}
+
+/**
+ * What `parseStrictText` makes of the text of a body; but of an object or a list of objects that is
+ * plainly written, without making values. Errors: StrictJsonError.
+ */
+export function parseItems(text: string): Json | PlainItem | PlainItem[] {
+  const found = plainObjects(text)
+  if (found === null) return parseStrictText(text)
+  return 'names' in found ? new PlainItem(found) : found.map((object) => new PlainItem(object))
+}
+
+/** The canonical text of what a body parser gave; null where there is none. */
+export function bodyText(body: unknown): string | null {
+  if (body === undefined || body === null) return null
+  if (body instanceof PlainItem) return body.text()
+  if (Array.isArray(body) && body[0] instanceof PlainItem) {
+    return `[${body.map((item: PlainItem) => item.text()).join(',')}]`
+  }
+  return canonicalJson(body as Json)
 }

@@ -1,10 +1,7 @@
-import { canonicalJson, canonicalString } from '../base/canonical-json.ts'
-import type { Json } from '../base/json.ts'
-import { plainObjects } from '../base/plain-json.ts'
-import { parseStrictText } from '../base/strict-text.ts'
+import { canonicalString } from '../base/canonical-json.ts'
 import type { Written } from './change.ts'
 import { LedgerError } from './errors.ts'
-import { type Item, isItem, PlainItem } from './item.ts'
+import { type Item, isItem } from './item.ts'
 import type { LedgerService } from './service.ts'
 import type { Terms } from './terms/terms.ts'
 
@@ -21,26 +18,6 @@ export function takenBody<Body>(request: { body: Body }): Body {
   const { body } = request
   request.body = undefined as Body
   return body
-}
-
-/**
- * What `parseStrictText` makes of the text of a body; but of an object or a list of objects that is
- * plainly written, without making values. Errors: StrictJsonError.
- */
-export function parseItems(text: string): Json | PlainItem | PlainItem[] {
-  const found = plainObjects(text)
-  if (found === null) return parseStrictText(text)
-  return 'names' in found ? new PlainItem(found) : found.map((object) => new PlainItem(object))
-}
-
-/** The canonical text of what a body parser gave; null where there is none. */
-export function bodyText(body: unknown): string | null {
-  if (isAbsent(body)) return null
-  if (body instanceof PlainItem) return body.text()
-  if (Array.isArray(body) && body[0] instanceof PlainItem) {
-    return `[${body.map((item: PlainItem) => item.text()).join(',')}]`
-  }
-  return canonicalJson(body as Json)
 }
 
 /** `body` as an item. Errors: ITEM_INVALID. */

@@ -8,10 +8,11 @@ import { demand, may } from '../tokens/index.ts'
 import { LedgerError } from './errors.ts'
 import { historyRoutes } from './history/routes.ts'
 import { ItemQuery } from './history/schemas.ts'
+import { parseItems } from './item.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
 import type { ListRange } from './pages.ts'
 import { filteredReply } from './queries/filtered-reply.ts'
-import { create, isAbsent, objectOf, parseItems, takenBody } from './request-body.ts'
+import { create, isAbsent, objectOf, takenBody } from './request-body.ts'
 import {
   ChangesBody,
   ChangesReply,

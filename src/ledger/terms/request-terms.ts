@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { bodyText } from '../request-body.ts'
+import { bodyText } from '../item.ts'
 import { type KeyedRequest, parseKey } from './idempotency-key.ts'
 import { parsePrecondition } from './precondition.ts'
 import type { Precondition, Terms } from './terms.ts'
