@@ -52,9 +52,7 @@ interface Flags {
 
 /** `daicho index`. */
 export function indexCommand(): Command {
-  const command = new Command('index').description(
-    'indexes that make filters fast, of the running node at --url or the resting one in SYSTEM_FOLDER',
-  )
+  const command = new Command('index')
   const sub = (name: string, about: string) =>
     command
       .command(name)

@@ -20,9 +20,7 @@ const BLOCKS_PER_LINE = 1_000
 
 /** `daicho network`. */
 export function networkCommand(): Command {
-  const command = new Command('network').description(
-    'business networks: check, pack, deploy, upgrade, verify, identities',
-  )
+  const command = new Command('network')
   command
     .command('check')
     .description('report everything that is wrong in a network, with file, line and column')

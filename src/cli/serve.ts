@@ -25,7 +25,6 @@ const PORT_FLAG: Record<ComponentName, string> = {
 /** `daicho serve`. */
 export function serveCommand(): Command {
   const command = new Command('serve')
-    .description('start the components, each on a port of its own')
     .addOption(
       new Option('--only <names>', `start only these, with commas: ${NAMES.join(',')}`).argParser(
         parseNames,
