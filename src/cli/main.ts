@@ -3,7 +3,7 @@ import { enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './commands.ts'
-import { EXIT, Exit, exitOfSystem } from './exit.ts'
+import { EXIT, Exit, exitOfRefusal, exitOfSystem } from './exit.ts'
 import { VERSION } from './version.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -54,7 +54,7 @@ try {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
   }
-  const exit = error instanceof Exit ? error : exitOfSystem(error)
+  const exit = error instanceof Exit ? error : (exitOfRefusal(error) ?? exitOfSystem(error))
   if (exit === null) throw error
   process.stderr.write(`daicho: ${exit.message}\n`)
   process.exit(exit.code)

@@ -101,7 +101,8 @@ function pack(path: string, { out, json }: HostFlags & { out?: string }): void {
   try {
     writeFileSync(file, archive)
   } catch (error) {
-    throw new Exit(EXIT.usage, `${file} cannot be written`, { cause: error })
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Exit(EXIT.usage, `${file} cannot be written: ${why}`, { cause: error })
   }
   const result = { file, name, version, bytes: archive.length, sha256 }
   if (json === true) process.stdout.write(`${JSON.stringify({ status: true, ...result })}\n`)

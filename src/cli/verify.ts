@@ -45,6 +45,12 @@ async function verify(what: string, flags: VerifyFlags): Promise<void> {
 }
 
 async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
+  const { key, state, token } = flags
+  for (const [flag, value] of Object.entries({ key, state, token })) {
+    if (value === undefined) continue
+    // Somebody would believe that it was compared.
+    throw new Exit(EXIT.usage, `--${flag} is of no use for a folder or an export`)
+  }
   if (path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
@@ -94,7 +100,7 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
     if (error.code === 'STORE_NOT_FOUND') throw new Exit(EXIT.usage, error.message)
-    if (error.code === 'STORE_TOO_NEW' || error.code === 'STORE_TOO_OLD') {
+    if (/^(STORE_TOO|FOLDER)_/.test(error.code)) {
       throw new Exit(EXIT.configuration, error.message)
     }
     const counts = { blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
