@@ -57,7 +57,7 @@ it('a folder or a file of another owner: one line that says so, and 78', async (
   chmodSync(join(folder, 'node.key'), 0o000)
   refused(['serve', '--only', 'ledger', '--port', '0'], join(folder, 'node.key'))
   expect(readdirSync(out)).toEqual([])
-})
+}, 240_000)
 
 it('a folder that the system never lets be made ends the command, with 78', async (test) => {
   if (!existsSync('/proc/self')) return test.skip('there is no /proc here')
