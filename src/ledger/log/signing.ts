@@ -127,8 +127,11 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
+    // Out of memory or of files, say, which passes: whoever asks next has another thread started.
     worker.on('error', (error) => {
-      this.#refuse(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
+      this.#worker = null
+      this.#isSigning = false
+      this.#rejectAll(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
     })
     return worker
   }
