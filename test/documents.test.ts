@@ -217,14 +217,14 @@ it('every path of the ledger is in the manual', async () => {
 
 /** All commands, by what is typed. */
 async function commandsOf(): Promise<Map<string, Command>> {
-  const main = textOf(join(root, 'src/cli/main.ts'))
+  const list = textOf(join(root, 'src/cli/commands.ts'))
   const found = new Map<string, Command>()
   const add = (command: Command, before: string) => {
     const name = `${before}${command.name()}`
     found.set(name, command)
     for (const part of command.commands) add(part, `${name} `)
   }
-  for (const [, file = '', maker = ''] of main.matchAll(
+  for (const [, file = '', maker = ''] of list.matchAll(
     /import\('(\.\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
   )) {
     const made: Record<string, () => Command> = await import(join(root, 'src/cli', file))

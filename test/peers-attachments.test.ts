@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
 import { issueApiToken, openTokens } from '../src/tokens/index.ts'
+import { runDaicho } from './support/daicho.ts'
 import {
   type LedgerNode,
   type LedgerNodeOptions,
@@ -148,6 +149,51 @@ it('what no entry names, or is not here, is told apart, and nothing else than di
   await until('nothing is missing', async () => {
     return (await mirror.send('GET', '/api/config/peers')).json.peers[0].absent === 0
   })
+})
+
+it('verify counts what a mirror has not, and finds what it has otherwise; a node may lack nothing', async () => {
+  const folder = temporaryFolder()
+  const node = await origin()
+  const { serverId } = node.service
+  const [kept, lost] = [Buffer.from('kept'), Buffer.from('lost')]
+  await attach(node, 'kept', kept)
+  await attach(node, 'lost', lost)
+  const keeper = await start({ folder })
+  await peer(keeper, node)
+  for (const bytes of [kept, lost]) {
+    await until('it is there', () => isAt(keeper, serverId, shaOf(bytes)))
+  }
+  await keeper.send('DELETE', `/api/config/peers/${serverId}`)
+  await keeper.close()
+  const mirror = join(folder, 'mirrors', `${serverId}`)
+  const whole = await runDaicho(['verify', mirror, '--json'])
+  expect([whole.code, JSON.parse(whole.stdout)]).toMatchObject([
+    0,
+    { status: true, contents: 2, contentBytes: 8, absent: 0 },
+  ])
+  const place = (bytes: Buffer) =>
+    join(mirror, 'attachments', shaOf(bytes).slice(0, 2), shaOf(bytes).slice(2))
+  rmSync(place(lost))
+  const lacking = await runDaicho(['verify', mirror, '--json'])
+  expect([lacking.code, JSON.parse(lacking.stdout)]).toMatchObject([
+    0,
+    { status: true, blocks: 4, contents: 1, contentBytes: 4, absent: 1, finding: null },
+  ])
+  expect((await runDaicho(['verify', mirror])).stdout).toMatch(/^absent {5}1 content, not here/m)
+  // In the folder of a node it is a difference, whatever else lies there.
+  writeFileSync(join(mirror, 'node.key'), '')
+  const own = await runDaicho(['verify', mirror])
+  expect([own.code, own.stdout]).toEqual([
+    1,
+    expect.stringContaining(`content ${shaOf(lost)} is missing`),
+  ])
+  rmSync(join(mirror, 'node.key'))
+  writeFileSync(place(kept), 'bent')
+  const bent = await runDaicho(['verify', mirror])
+  expect([bent.code, bent.stdout]).toEqual([
+    1,
+    expect.stringContaining(`content ${shaOf(kept)} has other bytes than that`),
+  ])
 })
 
 it('along a line of nodes contents are passed on, and a source that changes them passes nothing on', async () => {

@@ -68,6 +68,7 @@ export {
   tilePath,
 } from './log/tiles.ts'
 export {
+  EMPTY_FRONTIER,
   type Frontier,
   frontierAt,
   frontierNodes,

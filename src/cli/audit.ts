@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { systemClock } from '../base/clock.ts'
@@ -16,6 +16,7 @@ import {
   verifierKeyOf,
   verifierKeyText,
 } from '../chain/index.ts'
+import { makeFolder } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine } from './progress.ts'
 import { givenKey, type VerifyFlags } from './verify-flags.ts'
@@ -48,6 +49,7 @@ type Read = (url: string) => Promise<Uint8Array>
 
 /** Audits the log of the node at `url` and prints what was found. Errors: Exit. */
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
+  if (!URL.canParse(url)) throw new Exit(EXIT.usage, `${url} is not the address of a ledger`)
   const base = url.replace(/\/+$/, '')
   const read: Read = (at) => bytesAt(at, flags.token)
   const serverId = await serverIdAt(base, read)
@@ -164,7 +166,7 @@ function rememberedIn(path: string): Remembered | null {
 
 function remember(path: string, { key, audited }: Remembered): void {
   const state = { key: verifierKeyText(nodeSha256, key), audited: auditedJson(audited) }
-  mkdirSync(dirname(path), { recursive: true })
+  makeFolder(dirname(path))
   writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true })
   renameSync(`${path}.new`, path)
 }

@@ -11,7 +11,6 @@ import { ProgressLine } from './progress.ts'
 /** `daicho backup`. */
 export function backupCommand(): Command {
   return new Command('backup')
-    .description('copy a data folder to a new folder in <to>, also while its server runs')
     .argument('<folder>', 'a data folder')
     .argument('<to>', 'the folder of backups; each gets the time as its name')
     .option('--without-keys', 'leave out node.key and token-keys.json')

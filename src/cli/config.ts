@@ -3,10 +3,7 @@ import { readSettings, shownSettings } from './settings.ts'
 
 /** `daicho config`. */
 export function configCommand(): Command {
-  return new Command('config')
-    .description('print the configuration in force; secrets are masked')
-    .option('--json', 'print it as one line of JSON')
-    .action(config)
+  return new Command('config').option('--json', 'print it as one line of JSON').action(config)
 }
 
 function config(flags: { json?: boolean }): void {

@@ -1,3 +1,6 @@
+/** The key of a node: in the folder of every node that can go on with its chain. */
+export const KEY_FILE = 'node.key'
+
 /** A file that a node keeps in its folder beside the store. */
 interface DataFile {
   readonly name: string
@@ -10,7 +13,7 @@ interface DataFile {
  * files. What a node makes anew, and what must not come back with an old copy, is left out.
  */
 export const DATA_FILES: readonly DataFile[] = [
-  { name: 'node.key', isKey: true },
+  { name: KEY_FILE, isKey: true },
   { name: 'token-keys.json', isKey: true },
   { name: 'token-revocations.json', isKey: false },
   { name: 'peers.json', isKey: false },

@@ -1,3 +1,5 @@
+import { CodedError } from '../base/coded-error.ts'
+
 /** How the program ends; scripts rely on these. */
 export const EXIT = {
   /** All is well. */
@@ -19,6 +21,12 @@ export class Exit extends Error {
     super(message, options)
     this.code = code
   }
+}
+
+/** How the program ends when something was refused that no command has an answer of its own for. */
+export function exitOfRefusal(error: unknown): Exit | null {
+  if (!(error instanceof CodedError)) return null
+  return new Exit(EXIT.finding, error.message, { cause: error })
 }
 
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])

@@ -16,7 +16,6 @@ import { ProgressLine, shareOf } from './progress.ts'
 /** `daicho export`. */
 export function exportCommand(): Command {
   return new Command('export')
-    .description('write the chain of a data folder, with its proofs, as lines of JSON')
     .argument('<folder>', 'a data folder; its server may be running')
     .requiredOption('--out <file>', 'the file; compressed if it ends in .gz; - for stdout')
     .option('--json', 'print the result as one line of JSON; not together with --out -')

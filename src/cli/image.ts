@@ -26,7 +26,6 @@ const CONVERSION_MS = 3_600_000
 /** `daicho image`. */
 export function imageCommand(): Command {
   return new Command('image')
-    .description('turn an image into a workbook with one coloured cell per pixel')
     .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF or BMP file')
     .argument('<out.xlsx>', 'the workbook; replaced when it exists')
     .option('--px <pixels>', 'side of a cell, 1 to 546 (DEFAULT_PX, else 2)')

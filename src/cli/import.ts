@@ -13,7 +13,6 @@ import { readSettings } from './settings.ts'
 /** `daicho import`. */
 export function importCommand(): Command {
   return new Command('import')
-    .description('make the store of the node in SYSTEM_FOLDER from an export of it')
     .argument('<file>', 'what daicho export wrote, compressed or not; - for stdin')
     .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')
     .option('--json', 'print the result as one line of JSON')

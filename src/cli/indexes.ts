@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
+import { CodedError } from '../base/coded-error.ts'
 import { type OpenLedger, openLedger } from '../ledger/unserved.ts'
-import { openStoreReader, StoreError } from '../storage/index.ts'
+import { openStoreReader } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { callNode, type NodeReply } from './node-call.ts'
 import { exitingWith, nodeFolder } from './node-folder.ts'
@@ -52,9 +53,7 @@ interface Flags {
 
 /** `daicho index`. */
 export function indexCommand(): Command {
-  const command = new Command('index').description(
-    'indexes that make filters fast, of the running node at --url or the resting one in SYSTEM_FOLDER',
-  )
+  const command = new Command('index')
   const sub = (name: string, about: string) =>
     command
       .command(name)
@@ -168,8 +167,11 @@ async function openAtRest(settings: Settings, folder: string): Promise<OpenLedge
   try {
     return await openLedger({ folder, difficulty: settings.LEDGER_DIFFICULTY, clock: systemClock })
   } catch (error) {
-    if (!(error instanceof StoreError) || error.code !== 'FOLDER_IN_USE') throw error
-    const told = `a node runs in ${folder}: name it by --url`
+    if (!(error instanceof CodedError)) throw error
+    const told =
+      error.code === 'FOLDER_IN_USE'
+        ? `a node runs in ${folder}: name it by --url`
+        : `SYSTEM_FOLDER: ${error.message}`
     throw new Exit(EXIT.configuration, told, { cause: error })
   }
 }

@@ -2,7 +2,8 @@
 import { enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
-import { EXIT, Exit, exitOfSystem } from './exit.ts'
+import { COMMANDS } from './commands.ts'
+import { EXIT, Exit, exitOfRefusal, exitOfSystem } from './exit.ts'
 import { VERSION } from './version.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -20,33 +21,17 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
 )
 enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
-/** Loaded when they are needed: one command does not wait for what the others are made of. */
-const COMMANDS = new Map<string, () => Promise<Command>>([
-  ['serve', async () => (await import('./serve.ts')).serveCommand()],
-  ['verify', async () => (await import('./verify.ts')).verifyCommand()],
-  ['backup', async () => (await import('./backup.ts')).backupCommand()],
-  ['export', async () => (await import('./export.ts')).exportCommand()],
-  ['import', async () => (await import('./import.ts')).importCommand()],
-  ['peers', async () => (await import('./peers.ts')).peersCommand()],
-  ['restore', async () => (await import('./restore.ts')).restoreCommand()],
-  ['user', async () => (await import('./user.ts')).userCommand()],
-  ['token', async () => (await import('./token.ts')).tokenCommand()],
-  ['index', async () => (await import('./indexes.ts')).indexCommand()],
-  ['image', async () => (await import('./image.ts')).imageCommand()],
-  ['rates', async () => (await import('./rates.ts')).ratesCommand()],
-  ['network', async () => (await import('./network.ts')).networkCommand()],
-  ['config', async () => (await import('./config.ts')).configCommand()],
-])
-
 const program = new Command('daicho')
   .description('A ledger database that anyone can verify, and the services beside it')
   .version(VERSION)
   .showHelpAfterError('(add --help for the possibilities)')
-const named = COMMANDS.get(process.argv[2] ?? '')
-for (const load of named === undefined ? COMMANDS.values() : [named]) {
-  program.addCommand(await load())
+const named = process.argv.slice(2).find((word) => COMMANDS.some(({ name }) => name === word))
+for (const { name, about, load } of COMMANDS) {
+  const command = name === named ? await load() : new Command(name)
+  program.addCommand(command.description(about))
 }
 inherit(program)
+program.configureHelp({ subcommandTerm })
 
 /** What holds for the program holds for commands of commands. */
 function inherit(parent: Command): void {
@@ -56,13 +41,20 @@ function inherit(parent: Command): void {
   }
 }
 
+/** How a command stands in the list, whether it is loaded or not. */
+function subcommandTerm(command: Command): string {
+  const name = command.name()
+  const listed = COMMANDS.find((one) => one.name === name)
+  return `${name} ${listed === undefined ? '[command]' : listed.usage}`.trimEnd()
+}
+
 try {
   await program.exitOverride().parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
   }
-  const exit = error instanceof Exit ? error : exitOfSystem(error)
+  const exit = error instanceof Exit ? error : (exitOfRefusal(error) ?? exitOfSystem(error))
   if (exit === null) throw error
   process.stderr.write(`daicho: ${exit.message}\n`)
   process.exit(exit.code)

@@ -20,9 +20,7 @@ const BLOCKS_PER_LINE = 1_000
 
 /** `daicho network`. */
 export function networkCommand(): Command {
-  const command = new Command('network').description(
-    'business networks: check, pack, deploy, upgrade, verify, identities',
-  )
+  const command = new Command('network')
   command
     .command('check')
     .description('report everything that is wrong in a network, with file, line and column')
@@ -103,7 +101,8 @@ function pack(path: string, { out, json }: HostFlags & { out?: string }): void {
   try {
     writeFileSync(file, archive)
   } catch (error) {
-    throw new Exit(EXIT.usage, `${file} cannot be written`, { cause: error })
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Exit(EXIT.usage, `${file} cannot be written: ${why}`, { cause: error })
   }
   const result = { file, name, version, bytes: archive.length, sha256 }
   if (json === true) process.stdout.write(`${JSON.stringify({ status: true, ...result })}\n`)

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { CodedError } from '../base/coded-error.ts'
 import { EXIT, Exit } from './exit.ts'
 import type { Settings } from './settings.ts'
@@ -15,7 +15,8 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
       'set SYSTEM_FOLDER to the folder of the node; without one it keeps all of this in memory',
     )
   }
-  if (mayBeNew || existsSync(folder)) return folder
+  const found = statSync(folder, { throwIfNoEntry: false })
+  if (found?.isDirectory() ?? mayBeNew) return folder
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 

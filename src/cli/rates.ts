@@ -22,7 +22,6 @@ const REPLY_BYTES_MAX = 1_048_576
 /** `daicho rates`. */
 export function ratesCommand(): Command {
   return new Command('rates')
-    .description('print the current rates of the twenty pairs')
     .addOption(
       new Option(
         '--url <address>',

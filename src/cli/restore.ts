@@ -12,7 +12,6 @@ import { readSettings } from './settings.ts'
 /** `daicho restore`. */
 export function restoreCommand(): Command {
   return new Command('restore')
-    .description('make the store of the node in SYSTEM_FOLDER again from a peer that mirrors it')
     .requiredOption('--from <url>', 'root of the listener of a node that has the chain')
     .requiredOption('--serverid <number>', 'whose chain', serverIdOf)
     .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')

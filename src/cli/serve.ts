@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { systemClock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { type HttpComponent, type Listener, startListener } from '../http/index.ts'
+import { makeFolder } from '../storage/index.ts'
 import { COMPONENTS, type ComponentName, type Surroundings } from './components.ts'
 import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
@@ -25,7 +26,6 @@ const PORT_FLAG: Record<ComponentName, string> = {
 /** `daicho serve`. */
 export function serveCommand(): Command {
   const command = new Command('serve')
-    .description('start the components, each on a port of its own')
     .addOption(
       new Option('--only <names>', `start only these, with commas: ${NAMES.join(',')}`).argParser(
         parseNames,
@@ -83,6 +83,8 @@ async function serve(flags: ServeFlags): Promise<void> {
   const listeners: Listener[] = []
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
   try {
+    // All components keep their files there.
+    if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
     for (const name of NAMES.filter((name) => flags.only?.includes(name) ?? true)) {
       const component = await COMPONENTS[name](around)
       const port = portOf(name, component, flags, settings.PORT)

@@ -239,7 +239,10 @@ function secretIn(path: string, name: string): string {
   try {
     return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
   } catch (error) {
-    throw new Exit(EXIT.configuration, `${name}_FILE: ${path} cannot be read`, { cause: error })
+    const why = error instanceof Error && 'code' in error ? error.code : error
+    throw new Exit(EXIT.configuration, `${name}_FILE: ${path} cannot be read: ${why}`, {
+      cause: error,
+    })
   }
 }
 

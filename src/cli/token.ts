@@ -21,9 +21,7 @@ const TTL_MAX_MS = 366 * 24 * 3_600_000
 
 /** `daicho token`. */
 export function tokenCommand(): Command {
-  const command = new Command('token').description(
-    'tokens of the node in SYSTEM_FOLDER; a running node sees changes at once',
-  )
+  const command = new Command('token')
   command.addCommand(mintCommand())
   command
     .command('revoke')

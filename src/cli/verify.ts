@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import {
@@ -11,6 +12,7 @@ import {
   verifyStore,
 } from '../storage/index.ts'
 import { count } from './count.ts'
+import { KEY_FILE } from './data-files.ts'
 import { EXIT, Exit } from './exit.ts'
 import { ProgressLine, shareOf } from './progress.ts'
 import type { ExportVerification } from './verify-export.ts'
@@ -19,9 +21,6 @@ import type { VerifyFlags } from './verify-flags.ts'
 /** `daicho verify`. */
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description(
-      'show that a data folder, an export, a proof file or the log of a running node holds',
-    )
     .argument(
       '<what>',
       'a data folder (its node may be running), an export (- for stdin), a .tlog-proof file, or a URL',
@@ -46,6 +45,12 @@ async function verify(what: string, flags: VerifyFlags): Promise<void> {
 }
 
 async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
+  const { key, state, token } = flags
+  for (const [flag, value] of Object.entries({ key, state, token })) {
+    if (value === undefined) continue
+    // Somebody would believe that it was compared.
+    throw new Exit(EXIT.usage, `--${flag} is of no use for a folder or an export`)
+  }
   if (path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
@@ -67,6 +72,8 @@ async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
   process.exitCode = verification.finding === null ? EXIT.right : EXIT.finding
 }
 
+const NO_CONTENTS = { contents: 0, contentBytes: 0, absent: 0 } as const
+
 type FolderVerification = Verification & ContentVerification
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
@@ -80,9 +87,11 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
         // This thread has little to do where they find all in order.
         threads: { folder, count: availableParallelism() },
       })
-      if (verification.finding !== null) return { ...verification, contents: 0, contentBytes: 0 }
-      const contents = await verifyContents(store, folder, (share, done) => {
-        line.update(share, `${count(done.contents, 'attached content')}`, systemClock.now())
+      if (verification.finding !== null) return { ...verification, ...NO_CONTENTS }
+      const contents = await verifyContents(store, folder, {
+        isMirror: await isMirror(folder),
+        progress: (share, done) =>
+          line.update(share, `${count(done.contents, 'attached content')}`, systemClock.now()),
       })
       return { ...verification, ...contents }
     } finally {
@@ -91,19 +100,24 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
     if (error.code === 'STORE_NOT_FOUND') throw new Exit(EXIT.usage, error.message)
-    if (error.code === 'STORE_TOO_NEW' || error.code === 'STORE_TOO_OLD') {
+    if (/^(STORE_TOO|FOLDER)_/.test(error.code)) {
       throw new Exit(EXIT.configuration, error.message)
     }
     const counts = { blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
     return {
       serverId: 0,
       ...counts,
-      contents: 0,
-      contentBytes: 0,
+      ...NO_CONTENTS,
       headId: null,
       finding: { height: null, index: null, what: error.message },
     }
   }
+}
+
+/** A node's own folder has its key in it: nothing that is put there beside it makes a mirror of it. */
+async function isMirror(folder: string): Promise<boolean> {
+  if (existsSync(join(folder, KEY_FILE))) return false
+  return (await import('../ledger/unserved.ts')).isMirrorFolder(folder)
 }
 
 function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {
@@ -118,6 +132,12 @@ function inWords(verification: FolderVerification | ExportVerification, seconds:
       `head       ${headId ?? '(none)'}`,
       ...('contents' in verification && verification.contents > 0
         ? [`attached   ${attached(verification)}`]
+        : []),
+      ...('absent' in verification && verification.absent > 0
+        ? [
+            `absent     ${count(verification.absent, 'content')}, not here or not any more: ` +
+              'the node of this mirror fetches what the source has',
+          ]
         : []),
       `time       ${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`,
     ].join('\n')

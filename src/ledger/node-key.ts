@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rawPublicKey, serverIdOf } from '../chain/index.ts'
 import { writeDurably } from './durable-file.ts'
@@ -43,12 +43,29 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   return key
 }
 
-/** The key in `folder`, or null when there is none. Errors: FOLDER_KEY_MISSING when it is no key. */
+/** Null when there is none. One that cannot be read is there: nothing may be made in its place. */
+function keyFileAt(path: string): Buffer | null {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new LedgerError('FOLDER_KEY_MISSING', `${path} cannot be read: ${reason}`, {
+      cause: error,
+    })
+  }
+}
+
+/**
+ * The key in `folder`, or null when there is none. Errors: FOLDER_KEY_MISSING when it is no key, or
+ * cannot be read.
+ */
 export function existingNodeKey(folder: string): NodeKey | null {
   const path = join(folder, KEY_FILE)
-  if (!existsSync(path)) return null
+  const pem = keyFileAt(path)
+  if (pem === null) return null
   try {
-    return nodeKeyOf(createPrivateKey(readFileSync(path)))
+    return nodeKeyOf(createPrivateKey(pem))
   } catch (error) {
     throw new LedgerError('FOLDER_KEY_MISSING', `${path} does not hold an Ed25519 key`, {
       cause: error,

@@ -14,7 +14,12 @@ it('a ledger that was closed leaves its store in one file, without a write-ahead
   await first.service.createDatabase('fruit')
   expect(await first.service.databases()).toEqual(['fruit'])
   await first.close()
-  expect(readdirSync(folder).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
+  expect(readdirSync(folder).sort()).toEqual([
+    'ledger.db',
+    'ledger.lock',
+    'node.key',
+    'signed-head',
+  ])
 
   const second = await open()
   expect(await second.service.databases()).toEqual(['fruit'])

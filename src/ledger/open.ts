@@ -14,6 +14,8 @@ import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
+import { signedHeadIn } from './log/signed-head.ts'
+import { expectNoHead } from './log/signer.ts'
 import { type Machine, systemMachine } from './machine.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { ChainContents } from './peers/chain-contents.ts'
@@ -63,7 +65,7 @@ export interface OpenLedger {
 
 /**
  * Opens the ledger of one node, making key and store on first use.
- * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing).
+ * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing, store lost).
  */
 export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
   const folder = holdFolder(options.folder)
@@ -77,9 +79,9 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, difficulty, machine = systemMachine, schedule = machine.schedule } = options
-  const key = folder.lasting
-    ? nodeKeyIn(folder.path, !existsSync(folder.storePath))
-    : temporaryNodeKey()
+  const isNew = !existsSync(folder.storePath)
+  if (folder.lasting && isNew) expectNoHead(folder.path, signedHeadIn(folder.path))
+  const key = folder.lasting ? nodeKeyIn(folder.path, isNew) : temporaryNodeKey()
   const { serverId } = key
   const writer = await LedgerWriter.start(
     { folder: folder.path, serverId, durable: folder.lasting, difficulty },

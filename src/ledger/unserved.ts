@@ -13,6 +13,7 @@ export type { ContentSource } from './peers/content-pull.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { HttpSource, type SourceOptions } from './peers/http-source.ts'
 export { type Peer, peerOfText, rootUrl } from './peers/peer.ts'
+export { isMirrorFolder } from './peers/places.ts'
 export type { BlockPage, ChainSource, PullProgress } from './peers/pull.ts'
 export {
   type Restored,

@@ -55,7 +55,7 @@ export class ContentFiles {
 
   /** A new file to write to; `number` is used once by a process. */
   createIncoming(number: number): Promise<FileHandle> {
-    return onDisk(() => open(this.#incoming(number), 'wx', 0o600))
+    return onDisk(() => this.#openIncoming(number, 'wx'))
   }
 
   /** Gives up a file that was not placed. */
@@ -65,7 +65,7 @@ export class ContentFiles {
 
   /** The file of a content that comes in parts, for reading and for adding to its end. */
   openPart(sha256: string): Promise<FileHandle> {
-    return onDisk(() => open(this.#incoming(sha256), 'a+', 0o600))
+    return onDisk(() => this.#openIncoming(sha256, 'a+'))
   }
 
   /** Gives up the parts of a content; that is all right when there are none. */
@@ -144,6 +144,17 @@ export class ContentFiles {
 
   #path(sha256: string): string {
     return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
+  }
+
+  /** Makes the folders again where somebody has removed them since. */
+  async #openIncoming(name: number | string, flags: 'wx' | 'a+'): Promise<FileHandle> {
+    try {
+      return await open(this.#incoming(name), flags, 0o600)
+    } catch (error) {
+      unlessMissing(error)
+      await this.begin()
+      return open(this.#incoming(name), flags, 0o600)
+    }
   }
 
   /** By the number of an upload, or by the SHA-256 of what comes in parts. */

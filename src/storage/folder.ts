@@ -1,6 +1,15 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from './errors.ts'
 
@@ -19,7 +28,50 @@ const LOCK_FILE = 'ledger.lock'
 /** What holding a folder leaves in it. */
 export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
+const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
+
+/**
+ * Makes the folder at `path` (mode 0700), and those that it lies in, where they are missing.
+ * `mkdirSync` with `recursive` never returns where a system has a folder and says of what is made in
+ * it that it has none, as `/proc` does. Errors: FOLDER_UNUSABLE.
+ */
+export function makeFolder(path: string): void {
+  try {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true)
+      makeMissing(resolve(path))
+  } catch (error) {
+    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be made: ${whyOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+function makeMissing(path: string): void {
+  const parent = dirname(path)
+  if (!existsSync(parent)) makeMissing(parent)
+  mkdirSync(path, { mode: 0o700 })
+}
+
+/**
+ * Sees to it that the file of a store is at `path` and can be read.
+ * Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE where nobody can say, as in the folder of another owner.
+ */
+export function requireStoreFile(path: string): void {
+  try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && MISSING.has(String(error.code))
+    if (isMissing) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
+    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${whyOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+function whyOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
 
 /** The file of the store in a data folder. */
 export function storePathIn(folder: string): string {
@@ -37,11 +89,7 @@ export function storePathIn(folder: string): string {
  */
 export function holdFolder(path: string | null): Folder {
   if (path !== null) {
-    try {
-      mkdirSync(path, { recursive: true, mode: 0o700 })
-    } catch (error) {
-      throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be made`, { cause: error })
-    }
+    makeFolder(path)
     return folderHeldBy(path, true, lock(path))
   }
   sweepTemporary()
@@ -65,6 +113,8 @@ function lock(path: string): DatabaseSync {
   const lockPath = join(path, LOCK_FILE)
   let database: DatabaseSync | null = null
   try {
+    // The engine does not say why it cannot open a file.
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
     database.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
     return database
@@ -73,8 +123,7 @@ function lock(path: string): DatabaseSync {
     if (error instanceof Error && error.message.includes('locked')) {
       throw new StoreError('FOLDER_IN_USE', `another daicho is using the folder ${path}`)
     }
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be used: ${reason}`, {
+    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be used: ${whyOf(error)}`, {
       cause: error,
     })
   }

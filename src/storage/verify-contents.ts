@@ -14,7 +14,16 @@ export interface ContentVerification {
   /** Different contents, and how many bytes they are together. */
   readonly contents: number
   readonly contentBytes: number
+  /** Of a mirror: different contents that are named and not here; else 0. */
+  readonly absent: number
   readonly finding: Finding | null
+}
+
+/** How contents are verified. */
+export interface VerifyContentsOptions {
+  /** Whether the folder is a mirror's, whose contents come beside the chain: absent ones are counted. */
+  readonly isMirror?: boolean
+  readonly progress?: (share: number, done: { contents: number; contentBytes: number }) => void
 }
 
 /**
@@ -23,26 +32,35 @@ export interface ContentVerification {
  *
  * The node may be running: what looks wrong is looked at again in the store as it is now, and a
  * file without an entry is no difference while uploads may be on their way, or a node was killed
- * that removes it at its next start.
+ * that removes it at its next start. In a mirror an absent content is none either: it is on its way,
+ * or its source does not have it, or it was lost here and is fetched again.
  */
 export async function verifyContents(
   store: StoreReader,
   folder: string,
-  progress?: (share: number, done: { contents: number; contentBytes: number }) => void,
+  { isMirror = false, progress }: VerifyContentsOptions = {},
 ): Promise<ContentVerification> {
   const files = new ContentFiles(folder, false)
-  const done = { contents: 0, contentBytes: 0 }
+  const done = { contents: 0, contentBytes: 0, absent: 0 }
+  let lookedBytes = 0
   const all = await store.attachments.countContents()
   let after = ''
   for (;;) {
     const page = await store.attachments.contents(after, CONTENTS_PER_PAGE)
     for (const content of page) {
-      const what = await differs(files, content)
-      const at = what === null ? null : await namedNow(folder, content.sha256)
-      if (what !== null && at !== null) return { ...done, finding: { ...placeOf(at), what } }
-      done.contents += 1
-      done.contentBytes += content.length
-      progress?.(all.bytes === 0 ? 1 : done.contentBytes / all.bytes, done)
+      const { sha256, length } = content
+      const state = await stateOf(files, content)
+      const at = state === 'whole' ? null : await namedNow(folder, sha256)
+      if (state === 'absent' && at !== null && isMirror) done.absent += 1
+      else if (state !== 'whole' && at !== null) {
+        const what = `content ${sha256} ${state === 'absent' ? 'is missing' : state.differs}`
+        return { ...done, finding: { ...placeOf(at), what } }
+      } else {
+        done.contents += 1
+        done.contentBytes += length
+      }
+      lookedBytes += length
+      progress?.(all.bytes === 0 ? 1 : lookedBytes / all.bytes, done)
     }
     const last = page.at(-1)
     if (last === undefined) break
@@ -51,18 +69,17 @@ export async function verifyContents(
   return { ...done, finding: await stray(store, files, folder) }
 }
 
-async function differs(
+async function stateOf(
   files: ContentFiles,
   { sha256, length }: StoredContent,
-): Promise<string | null> {
+): Promise<'whole' | 'absent' | { readonly differs: string }> {
   const file = await files.read(sha256)
-  if (file === null) return `content ${sha256} is missing`
+  if (file === null) return 'absent'
   try {
     const { size } = await file.stat()
-    if (size !== length) return `content ${sha256} has ${size} bytes, not ${length}`
-    return (await sha256Of(file, length)) === sha256
-      ? null
-      : `content ${sha256} has other bytes than that`
+    if (size !== length) return { differs: `has ${size} bytes, not ${length}` }
+    const isSame = (await sha256Of(file, length)) === sha256
+    return isSame ? 'whole' : { differs: 'has other bytes than that' }
   } finally {
     await file.close()
   }

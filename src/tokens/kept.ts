@@ -104,7 +104,7 @@ function stampOf(path: string): string | null {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
     return stat === undefined ? null : `${stat.ino}:${stat.size}:${stat.mtimeNs}`
   } catch (error) {
-    throw new KeptError('FILE_UNREADABLE', `${path} cannot be read`, { cause: error })
+    throw new KeptError('FILE_UNREADABLE', `${path} cannot be read${why(error)}`, { cause: error })
   }
 }
 
@@ -113,7 +113,7 @@ function readKept<Value>({ path, parse }: KeptFile<Value>): Value {
   try {
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    throw new KeptError('FILE_UNREADABLE', `${path} cannot be read`, { cause: error })
+    throw new KeptError('FILE_UNREADABLE', `${path} cannot be read${why(error)}`, { cause: error })
   }
   try {
     return parse(text)
@@ -127,7 +127,9 @@ function readKept<Value>({ path, parse }: KeptFile<Value>): Value {
 
 async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
   await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE }).catch((error: unknown) => {
-    throw new KeptError('FILE_UNREADABLE', `${dirname(path)} cannot be made`, { cause: error })
+    throw new KeptError('FILE_UNREADABLE', `${dirname(path)} cannot be made${why(error)}`, {
+      cause: error,
+    })
   })
   for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
     try {
@@ -136,7 +138,9 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
       return () => unlink(path)
     } catch (error) {
       if (!hasCode(error, 'EEXIST')) {
-        throw new KeptError('FILE_UNREADABLE', `${path} cannot be created`, { cause: error })
+        throw new KeptError('FILE_UNREADABLE', `${path} cannot be created${why(error)}`, {
+          cause: error,
+        })
       }
       await delay(LOCK_RETRY_MS)
     }
@@ -173,6 +177,11 @@ async function replaceFile(path: string, text: string): Promise<void> {
   } finally {
     await folder.close()
   }
+}
+
+/** What the system says, such as EACCES. */
+function why(error: unknown): string {
+  return error instanceof Error && 'code' in error ? `: ${error.code}` : ''
 }
 
 function hasCode(error: unknown, code: string): boolean {

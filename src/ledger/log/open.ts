@@ -4,7 +4,7 @@ import type { Machine } from '../machine.ts'
 import type { NodeKey } from '../node-key.ts'
 import { LedgerLog } from './service.ts'
 import { signedHeadIn } from './signed-head.ts'
-import { expectSignedHead } from './signer.ts'
+import { beginSigning, expectSignedHead } from './signer.ts'
 import { LogSigning } from './signing.ts'
 
 /**
@@ -16,8 +16,12 @@ export async function openLog(
   { publicKey, privateKey, serverId }: NodeKey,
   machine: Machine,
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
-  if (lasting) await expectSignedHead(store, signedHeadIn(path))
   const verifier = { name: logOrigin(serverId), publicKey }
+  if (lasting) {
+    const kept = signedHeadIn(path)
+    await expectSignedHead(store, kept)
+    beginSigning(kept, verifier.name)
+  }
   const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, machine)
   return { log: new LedgerLog(store, signing, verifier), signing }
 }

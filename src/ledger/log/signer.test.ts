@@ -1,6 +1,15 @@
 // The process dies at each step between committing and giving a signature out, with the step done and
 // not done: whatever is signed before and after, no two heads contradict each other.
-import { copyFileSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
@@ -68,7 +77,8 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
 it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKept, fault) => {
   const { folder, node, write, key } = await writtenFolder()
   const store = openStoreReader(folder, { frozen: false })
-  const real = signedHeadIn(folder)
+  // The node signs in its own folder when it has time.
+  const real = signedHeadIn(temporaryFolder())
   const given: Checkpoint[] = []
   const give = async (note: string) =>
     given.push(await openCheckpoint(nodeCrypto, key.verifier, note))
@@ -106,10 +116,11 @@ it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKe
 it('killed while the file of the head is written: it is the old one or the new one', async () => {
   const { folder, node, write, key } = await writtenFolder()
   const store = openStoreReader(folder, { frozen: false })
-  const kept = signedHeadIn(folder)
+  const folderOfHead = temporaryFolder()
+  const kept = signedHeadIn(folderOfHead)
   await write(3)
   await (await LogSigner.open(store, kept, key)).advance()
-  const file = join(folder, 'signed-head')
+  const file = join(folderOfHead, 'signed-head')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   await write(2)
   // Not renamed yet: half of the new one beside the old one.
@@ -133,7 +144,7 @@ it('nothing is signed that the store does not hold: a changed entry, header or n
     await write(4)
     tamper(folder, sql)
     const store = openStoreReader(folder, { frozen: false })
-    const kept = signedHeadIn(folder)
+    const kept = signedHeadIn(temporaryFolder())
     const signer = await LogSigner.open(store, kept, key)
     await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
     await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
@@ -186,6 +197,75 @@ it('a node whose store was put back to an older state does not start, and says w
   const well = await startLedgerNode({ folder })
   expect((await well.send('GET', path)).status).toBe(200)
   await well.close()
+})
+
+it('a node that has lost its store does not start, whenever that was, and makes nothing', async () => {
+  const none = await writtenFolder()
+  await none.node.close()
+  const some = await writtenFolder()
+  await some.write(2)
+  await some.node.close()
+  for (const [{ folder }, signed] of [
+    [none, ''],
+    [some, ', of which 2 blocks are signed'],
+  ] as const) {
+    const moved = join(temporaryFolder(), 'ledger.db')
+    renameSync(join(folder, 'ledger.db'), moved)
+    const left = readdirSync(folder)
+    for (const isKeyLost of [false, true]) {
+      const key = readFileSync(join(folder, 'node.key'))
+      if (isKeyLost) rmSync(join(folder, 'node.key'))
+      await expect(startLedgerNode({ folder })).rejects.toMatchObject({
+        code: 'STORE_ROLLED_BACK',
+        message: expect.stringContaining(`${folder} has lost its store${signed}: put it back`),
+      })
+      writeFileSync(join(folder, 'node.key'), key)
+    }
+    expect(readdirSync(folder)).toEqual(left)
+    renameSync(moved, join(folder, 'ledger.db'))
+    await (await startLedgerNode({ folder })).close()
+  }
+})
+
+it('killed between store and head, the first start that goes through keeps the empty head', async () => {
+  const { folder, node } = await writtenFolder()
+  await node.close()
+  const kept = signedHeadIn(folder)
+  const head = readFileSync(join(folder, 'signed-head'), 'utf8')
+  expect(head).toBe(
+    `daicho/${node.service.serverId}\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n`,
+  )
+  rmSync(join(folder, 'signed-head'))
+  const again = await startLedgerNode({ folder })
+  expect(readFileSync(join(folder, 'signed-head'), 'utf8')).toBe(head)
+  await again.close()
+  expect(kept.read()?.size).toBe(0)
+})
+
+it('what was written last is signed when the node closes, so an older store does not pass', async () => {
+  const { folder, node, write } = await writtenFolder()
+  await write(1)
+  await node.close()
+  const older = readFileSync(join(folder, 'ledger.db'))
+  expect(signedHeadIn(folder).read()?.size).toBe(1)
+  const again = await startLedgerNode({ folder })
+  expect((await again.send('POST', '/api/later')).status).toBe(200)
+  // At once: nobody asked for a head, and the node had no time of rest.
+  await again.close()
+  expect(signedHeadIn(folder).read()?.size).toBe(2)
+  writeFileSync(join(folder, 'ledger.db'), older)
+  await expect(startLedgerNode({ folder })).rejects.toMatchObject({
+    code: 'STORE_ROLLED_BACK',
+    message: expect.stringContaining('the store has 1 blocks, but this node has signed 2'),
+  })
+})
+
+it('what does not hold is not signed when the node closes either', async () => {
+  const { folder, node, write } = await writtenFolder()
+  await write(3)
+  tamper(folder, 'UPDATE blocks SET nonce = 7 WHERE height = 1')
+  await node.close()
+  expect(signedHeadIn(folder).read()?.size).toBe(0)
 })
 
 it('under load heads are signed with rests between them, and each continues the one before', async () => {

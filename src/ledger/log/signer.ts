@@ -2,6 +2,7 @@ import { type KeyObject, sign } from 'node:crypto'
 import {
   type Checkpoint,
   checkpointText,
+  EMPTY_FRONTIER,
   equalBytes,
   frontierAt,
   logOrigin,
@@ -60,6 +61,34 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
     'LOG_CONTRADICTED',
     `the first ${signed.size} blocks of the store are not those that this node has signed`,
   )
+}
+
+/**
+ * Refuses a folder without a store in which there was one: a store that is made anew under the same key
+ * would be a second history. To be called before a store is made.
+ *
+ * Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
+ */
+export function expectNoHead(folder: string, kept: SignedHead): void {
+  const signed = kept.read()
+  if (signed === null) return
+  const blocks = signed.size === 0 ? '' : `, of which ${signed.size} blocks are signed`
+  throw new LedgerError(
+    'STORE_ROLLED_BACK',
+    `${folder} has lost its store${blocks}: put it back, or have the chain restored or imported; ` +
+      'a new one under the same key would fork the chain',
+  )
+}
+
+/**
+ * Keeps the head of the empty log, which every log continues, where none was ever kept: from then on,
+ * and before anything is written, there is something that a lost store contradicts.
+ *
+ * A crash before it leaves a store that nothing was written to since, and the next start comes here.
+ */
+export function beginSigning(kept: SignedHead, origin: string): void {
+  if (kept.read() !== null) return
+  kept.write({ origin, size: 0, root: rootOf(nodeSha256, EMPTY_FRONTIER) })
 }
 
 /**

@@ -23,7 +23,7 @@ interface Waiting {
 }
 
 /**
- * Has the log signed when somebody asks, or when nothing else is going on: recomputing what was
+ * Has the log signed when somebody asks, when nothing else is going on, or at the end: recomputing what was
  * written costs as much as writing it did, and nobody shall wait for what nobody wants.
  *
  * The work is done in a thread of its own (`thread.ts`), which starts when it is first needed.
@@ -82,12 +82,16 @@ export class LogSigning {
     })
   }
 
-  /** Ends the thread. Errors out whoever waits. */
+  /**
+   * Ends the thread, which signs what was written since: an older store that is put in while the node
+   * rests contradicts that. Errors out whoever waits.
+   */
   async close(): Promise<void> {
     this.#refuse(new LedgerError('LOG_STOPPED', 'the node is closing'))
     this.#forgetIdle?.()
     this.#forgetRest?.()
-    const worker = this.#worker
+    const isLeft = this.#start.lasting && this.#commits > 0
+    const worker = this.#worker ?? (isLeft ? this.#startWorker() : null)
     if (worker === null || worker.threadId === ENDED) return
     const ended = new Promise((resolve) => worker.once('exit', resolve))
     worker.ref()
@@ -123,8 +127,11 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
+    // Out of memory or of files, say, which passes: whoever asks next has another thread started.
     worker.on('error', (error) => {
-      this.#refuse(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
+      this.#worker = null
+      this.#isSigning = false
+      this.#rejectAll(new LedgerError('LOG_STOPPED', `the signing thread failed: ${error.message}`))
     })
     return worker
   }

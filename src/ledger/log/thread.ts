@@ -18,7 +18,10 @@ export interface SignerStart {
   readonly privateKey: KeyObject
 }
 
-/** To the thread: sign what was committed; or end, after what it is at. */
+/** The signature at the end may take so long; what was not recomputed by then is left for the next run. */
+const LAST_MS_MAX = 2_000
+
+/** To the thread: sign what was committed; or end, after what it is at and a last signature. */
 export type ToSigner = 'sign' | 'close'
 
 /** From it. `contradicted`: what is stored is not what was signed, and nothing more will be. */
@@ -36,10 +39,14 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
   let last: Promise<unknown> = opened.catch(() => {})
   port.on('message', (message: ToSigner) => {
     if (message === 'close') {
-      void last.finally(async () => {
-        await store.close()
-        port.close()
-      })
+      void last
+        .then(() => (lasting ? opened.then(signRest) : undefined))
+        // What cannot be signed now is not signed: nobody waits for it, and nothing depends on it.
+        .catch(() => {})
+        .finally(async () => {
+          await store.close()
+          port.close()
+        })
       return
     }
     last = opened
@@ -52,6 +59,14 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
         send({ failed, contradicted })
       })
   })
+}
+
+/** A crash in between leaves one of the heads on the way, each of them true. */
+async function signRest(signer: LogSigner): Promise<void> {
+  const startedMs = performance.now()
+  for (let isBehind = true; isBehind && performance.now() - startedMs < LAST_MS_MAX; ) {
+    isBehind = (await signer.advance()).isBehind
+  }
 }
 
 if (parentPort !== null) serveSigner(workerData as SignerStart, parentPort)

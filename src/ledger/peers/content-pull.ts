@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { StoreError } from '../../storage/index.ts'
 import { type AbsentContent, type ChainContents, PART_BYTES_MAX } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
+import { WholeLook } from './whole-look.ts'
 
 /** Where contents are fetched. What it gives is compared with their SHA-256. */
 export interface ContentSource {
@@ -21,6 +22,7 @@ const REST_SHARE = 10
 export class ContentPull {
   readonly #source: ContentSource
   readonly #clock: Clock
+  readonly #whole = new WholeLook()
   /** Up to here, entries were looked at. */
   #upTo = -1
   /** Behind this, the first content is named that the source did not have; null when it had all. */
@@ -41,20 +43,22 @@ export class ContentPull {
 
   /**
    * Takes what is missing behind the entries that were looked at before; after a while also what was
-   * missing then. `isStopped` is asked before each part.
+   * missing then, and what was lost since. `isStopped` is asked before each part.
    * Errors: PeerError, OutboundError, StoreError; what has come stays, and is gone on with.
    */
   async run(contents: ChainContents, isStopped: () => boolean = () => false): Promise<void> {
     const startedMs = this.#clock.now()
-    const isAgain = this.#again !== null && startedMs >= this.#retryAtMs
+    const isWhole = this.#whole.begins(startedMs)
+    const isAgain = isWhole || (this.#again !== null && startedMs >= this.#retryAtMs)
     if (isAgain) {
-      this.#upTo = this.#again ?? -1
+      this.#upTo = isWhole ? -1 : (this.#again ?? -1)
       this.#again = null
     }
     const missed = await this.#look(contents, isStopped)
+    const endedMs = this.#clock.now()
+    if (isWhole) this.#whole.ended(endedMs, endedMs - startedMs)
     this.#absent = isAgain ? missed : this.#absent + missed
     if (missed === 0) return
-    const endedMs = this.#clock.now()
     this.#restMs = isAgain ? Math.min(2 * this.#restMs, REST_MS_MAX) : REST_MS
     this.#retryAtMs = endedMs + Math.max(this.#restMs, REST_SHARE * (endedMs - startedMs))
   }

@@ -6,6 +6,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { type AbsentContent, type ChainContents, PART_BYTES_MAX } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'
+import { WholeLook } from './whole-look.ts'
 
 const TIMEOUT_MS = 30_000
 const REPLY_BYTES_MAX = 65_536
@@ -34,6 +35,7 @@ export interface ContentPushOptions {
  */
 export class ContentPush {
   readonly #options: ContentPushOptions
+  readonly #whole = new WholeLook()
   /** Up to here, the other side has looked. */
   #upTo = -1
   /** Contents that are lost here, or that the other side does not take. */
@@ -46,13 +48,14 @@ export class ContentPush {
 
   /**
    * Brings what the other side does not have of what was attached since; after a while also what it did
-   * not take. `isStopped` is asked before each part. Errors: PeerError, OutboundError; what was brought
-   * stays there, and is gone on with.
+   * not take, and what it has lost since. `isStopped` is asked before each part.
+   * Errors: PeerError, OutboundError; what was brought stays there, and is gone on with.
    */
   async run(isStopped: () => boolean = () => false): Promise<void> {
     const { store, clock } = this.#options
     const nowMs = clock.now()
-    if (this.#missed > 0 && nowMs >= this.#retryAtMs) {
+    const isWhole = this.#whole.begins(nowMs)
+    if (isWhole || (this.#missed > 0 && nowMs >= this.#retryAtMs)) {
       this.#upTo = -1
       this.#missed = 0
     }
@@ -60,7 +63,7 @@ export class ContentPush {
     store.refresh()
     for (let more = true; more && !isStopped(); ) {
       // Most of the time nothing was attached, and the other side need not be asked.
-      if ((await store.attachments.byPosition(this.#upTo, 1)).length === 0) return
+      if ((await store.attachments.byPosition(this.#upTo, 1)).length === 0) break
       const found = await this.#absent()
       for (const content of found.contents) {
         if (!(await this.#bring(content, isStopped))) this.#missed += 1
@@ -68,6 +71,7 @@ export class ContentPush {
       this.#upTo = found.upTo
       more = found.more
     }
+    if (isWhole) this.#whole.ended(clock.now(), clock.now() - nowMs)
   }
 
   /** What the other side does not have. */

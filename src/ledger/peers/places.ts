@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** In a data folder: a folder for each chain of another node that is kept here. */
@@ -8,4 +9,9 @@ export const VKEY_FILE = 'vkey'
 /** The folder of the mirror of the chain of `serverId`. */
 export function mirrorFolder(folder: string, serverId: number): string {
   return join(folder, MIRRORS_FOLDER, `${serverId}`)
+}
+
+/** Whether `folder` is that of a mirror, whatever the data folder is that it lies in. */
+export function isMirrorFolder(folder: string): boolean {
+  return existsSync(join(folder, VKEY_FILE))
 }

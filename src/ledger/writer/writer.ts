@@ -136,9 +136,11 @@ export class LedgerWriter {
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     })
     await new Promise<void>((resolve, reject) => {
-      worker.once('error', reject)
+      const failed = ({ message }: Error) =>
+        reject(new StoreError('STORE_FAILED', `the writer's thread cannot start: ${message}`))
+      worker.once('error', failed)
       worker.once('message', (message: FromWriter) => {
-        worker.off('error', reject)
+        worker.off('error', failed)
         if ('failed' in message)
           reject(new StoreError(message.code as StoreErrorCode, message.failed))
         else resolve()

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
-import { holdFolder, LOCK_FILES, storePathIn } from '../folder.ts'
+import { holdFolder, LOCK_FILES, requireStoreFile, storePathIn } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import { type Verification, verifyStore } from '../verify.ts'
@@ -68,14 +68,12 @@ export interface Backup {
  * - before the rename: `.partial`, which nothing takes for a backup. The next run makes its store
  *   anew and keeps the finished files that are called after their content.
  * - after it: the whole backup.
- * Errors: StoreError (STORE_NOT_FOUND, FOLDER_IN_USE when another backup goes on there, STORE_FULL,
+ * Errors: StoreError (STORE_NOT_FOUND, FOLDER_UNUSABLE, FOLDER_IN_USE when another backup goes on there, STORE_FULL,
  * STORE_DAMAGED …).
  */
 export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
-  if (!existsSync(storePathIn(folder))) {
-    throw new StoreError('STORE_NOT_FOUND', `there is no store at ${storePathIn(folder)}`)
-  }
+  requireStoreFile(storePathIn(folder))
   const partial = join(to, PARTIAL)
   const held = holdFolder(partial)
   let path: string | null = null

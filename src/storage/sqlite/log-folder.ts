@@ -3,11 +3,14 @@ import { Worker } from 'node:worker_threads'
 
 /** The id of a thread that has ended. */
 const ENDED = -1
+/** Before a fold that failed is tried again. */
+const REST_MS = 1_000
 
 /** Folds the write-ahead log in a thread of its own, which starts when it is first needed. */
 export class LogFolder {
   readonly #path: string
   #worker: Worker | null = null
+  #failedAt = Number.NEGATIVE_INFINITY
   #state: 'idle' | 'folding' | 'folded' = 'idle'
 
   /** `path` is the database file. */
@@ -15,9 +18,9 @@ export class LogFolder {
     this.#path = path
   }
 
-  /** Starts folding unless it goes on already. */
+  /** Starts folding unless it goes on already, or has just failed. */
   start(): void {
-    if (this.#state !== 'idle') return
+    if (this.#state !== 'idle' || performance.now() - this.#failedAt < REST_MS) return
     this.#state = 'folding'
     this.#worker ??= this.#startWorker()
     this.#worker.postMessage('fold')
@@ -36,7 +39,8 @@ export class LogFolder {
     // A program that waits for nothing else must not end before it.
     this.#worker.ref()
     this.#worker.postMessage('close')
-    await once(this.#worker, 'exit')
+    // What fails now is folded by whoever closes the store last.
+    await once(this.#worker, 'exit').catch(() => {})
   }
 
   #startWorker(): Worker {
@@ -50,9 +54,11 @@ export class LogFolder {
     worker.on('message', () => {
       this.#state = 'folded'
     })
-    // Without the thread the log grows until the store is closed, which folds it; nothing is lost.
+    // On a full disk, say. Nothing is lost: the log stays as it is, and the next fold is in a new thread.
     worker.on('error', () => {
-      this.#state = 'folding'
+      this.#worker = null
+      this.#state = 'idle'
+      this.#failedAt = performance.now()
     })
     return worker
   }

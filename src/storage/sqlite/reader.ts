@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import {
@@ -10,6 +10,7 @@ import {
   type TreeNode,
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
+import { requireStoreFile } from '../folder.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
 import {
   type FoundItems,
@@ -354,10 +355,10 @@ function page<Row, Value>(
 /**
  * Opens the store in the file at `path` for reading, beside a process that may be writing it.
  * With `frozen` every read sees the store as it was at the first one, however long that takes.
- * Errors: STORE_NOT_FOUND, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
+ * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
  */
 export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
-  if (!existsSync(path)) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
+  requireStoreFile(path)
   let database: DatabaseSync | null = null
   try {
     database = connect(path)

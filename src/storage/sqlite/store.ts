@@ -11,6 +11,7 @@ import { ErasureRows } from './erasures.ts'
 import { Indexes } from './indexes.ts'
 import { lengthenLog } from './log-file.ts'
 import { LogFolder } from './log-folder.ts'
+import { LogIndex, PAGES_OF_UPKEEP, PAGES_TOGETHER, pagesOf } from './log-index.ts'
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
@@ -43,6 +44,7 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #superseded: SupersededRows
   readonly #answers: AnswerRows
   readonly #fold: LogFolder
+  readonly #logIndex: LogIndex
   readonly #indexes: Indexes
   /** Of a log that is lengthened; null where nothing waits for the disk. */
   readonly #logPath: string | null
@@ -58,10 +60,11 @@ class SqliteStore extends SqliteReader implements Store {
   /** What is being applied: an error names it. */
   #applying: Effect | null = null
 
-  constructor(database: DatabaseSync, fold: LogFolder, logPath: string | null) {
+  constructor(database: DatabaseSync, path: string, logPath: string | null) {
     super(database, NO_VIEW)
+    this.#logIndex = new LogIndex(path)
     this.#logPath = logPath
-    this.#fold = fold
+    this.#fold = new LogFolder(path)
     this.#tree = new TreeRows(database)
     this.#erasures = new ErasureRows(database)
     this.#statements = prepare(database)
@@ -79,7 +82,7 @@ class SqliteStore extends SqliteReader implements Store {
     answers: readonly NewAnswer[] = [],
   ): Promise<void> {
     this.#refuseUnlessNext(block)
-    this.#begin()
+    this.#begin(pagesOf(block))
     try {
       this.#insertBlock(block)
       this.#tree.add(block)
@@ -97,7 +100,7 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   async together(appends: () => Promise<void>): Promise<void> {
-    this.#begin()
+    this.#begin(PAGES_TOGETHER)
     this.#together = true
     try {
       await appends()
@@ -167,9 +170,10 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  #begin(): void {
+  #begin(pages: number): void {
     if (this.#together) return
     try {
+      this.#logIndex.expectRoom(pages, () => this.#logPages())
       this.connection.exec('BEGIN IMMEDIATE')
     } catch (error) {
       throw storeError(error, null)
@@ -280,7 +284,7 @@ class SqliteStore extends SqliteReader implements Store {
 
   /** Does `work` in a transaction of its own; when it resolves the change is on the disk. */
   #transact<Result>(work: () => Result): Result {
-    this.#begin()
+    this.#begin(PAGES_OF_UPKEEP)
     try {
       const result = work()
       this.connection.exec('COMMIT')
@@ -374,7 +378,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     prepareSchema(database, options.path, options.serverId)
     const logPath = options.durable ? `${options.path}-wal` : null
     if (logPath !== null) lengthenLog(logPath)
-    return new SqliteStore(database, new LogFolder(options.path), logPath)
+    return new SqliteStore(database, options.path, logPath)
   } catch (error) {
     database.close()
     if (error instanceof StoreError) throw error

@@ -1,0 +1,67 @@
+// A thread of the node runs out of memory: what was answered is there, and the rest of the node goes on.
+import { Worker } from 'node:worker_threads'
+import { expect, it } from 'vitest'
+import { temporaryFolder, verifyFolder } from '../../test/support/ledger-node.ts'
+import { systemClock } from '../base/clock.ts'
+import { type Machine, systemMachine } from './machine.ts'
+import { openLedger } from './open.ts'
+
+/** Enough to start a thread, and not for what it is given here. */
+const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10 }
+
+const KEPT = { id: 'kept', text: '{"id":"kept"}' }
+
+/** A machine whose thread of this name has little memory, as often as it is started while `isShort`. */
+function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Machine {
+  return {
+    ...systemMachine,
+    startThread: (program, options) => {
+      if (options.name !== name || !isShort()) return systemMachine.startThread(program, options)
+      const limits = { ...options.resourceLimits, maxOldGenerationSizeMb: OLD_MB[name] }
+      return new Worker(program, { ...options, resourceLimits: limits })
+    },
+  }
+}
+
+const large = (count: number) =>
+  Array.from({ length: count }, (_, n) => ({ id: `${n}`, values: new Array(90).fill(`v${n}`) }))
+
+it('the writer: changes are refused from then on, reads go on, and nothing is lost', async () => {
+  const folder = temporaryFolder()
+  const options = { folder, difficulty: 0, clock: systemClock }
+  const short = await openLedger({ ...options, machine: shortOf('ledger-writer', () => true) })
+  await short.service.createDatabase('d')
+  await short.service.createItems('d', [{ id: 'kept' }])
+  const what = { code: 'WRITER_STOPPED', message: expect.stringContaining('memory') }
+  await expect(short.service.createItems('d', large(10_000))).rejects.toMatchObject(what)
+  await expect(short.service.createItems('d', [{ id: 'later' }])).rejects.toMatchObject(what)
+  expect(short.service.writesRefused).toMatchObject(what)
+  expect(await short.service.readItem('d', 'kept')).toMatchObject(KEPT)
+  await short.close()
+
+  const again = await openLedger(options)
+  await again.service.createItems('d', [{ id: 'later' }])
+  expect(await again.service.readItem('d', 'kept')).toMatchObject(KEPT)
+  await again.close()
+  expect(await verifyFolder(folder)).toMatchObject({ items: 2, finding: null })
+})
+
+it('the thread that signs: who asks is told, and the next one has another thread started', async () => {
+  const folder = temporaryFolder()
+  let isShort = true
+  const ledger = await openLedger({
+    ...{ folder, difficulty: 0, clock: systemClock },
+    machine: shortOf('log-signer', () => isShort),
+  })
+  await ledger.service.createDatabase('d')
+  await ledger.service.createItems('d', large(10_000))
+  await expect(ledger.service.log.checkpoint()).rejects.toMatchObject({
+    code: 'LOG_STOPPED',
+    message: expect.stringContaining('memory'),
+  })
+  await ledger.service.createItems('d', [{ id: 'after' }])
+  isShort = false
+  expect(await ledger.service.log.checkpoint()).toMatch(/^daicho\/\d+\n3\n/)
+  await ledger.close()
+  expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
+})

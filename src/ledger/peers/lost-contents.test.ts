@@ -1,0 +1,154 @@
+// Contents that were lost on the disk of a node that mirrors a chain come again, by themselves.
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import {
+  HandClock,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+import { PEERS } from '../../../test/support/peers.ts'
+import { systemClock } from '../../base/clock.ts'
+import { systemOutbound } from '../../http/outbound.ts'
+import { Contents, openStoreReader } from '../../storage/index.ts'
+import { nodeKeyIn } from '../node-key.ts'
+import { ChainContents } from './chain-contents.ts'
+import { ContentPull } from './content-pull.ts'
+import { ContentPush } from './content-push.ts'
+import { mirrorFolder } from './places.ts'
+import { NodeSigner } from './signed-request.ts'
+
+const BYTES = Buffer.from('what was attached')
+const SHA256 = createHash('sha256').update(BYTES).digest('hex')
+const MINUTE_MS = 60_000
+
+/** A node with one attachment, and a reader of its store. */
+async function origin() {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder, clock: systemClock })
+  await node.send('POST', '/api/files')
+  await node.send('POST', '/api/files', { id: 'a' })
+  const type = { 'content-type': 'a/b' }
+  expect((await node.send('PUT', '/api/files/a/attachments/x', BYTES, type)).status).toBe(200)
+  const store = openStoreReader(folder, { frozen: false })
+  onTestFinished(async () => {
+    await store.close()
+    await node.close()
+  })
+  return { folder, node, store }
+}
+
+function contentPath(folder: string): string {
+  return join(folder, 'attachments', SHA256.slice(0, 2), SHA256.slice(2))
+}
+
+const LOSSES: [string, (folder: string) => void][] = [
+  ['its file', (folder) => rmSync(contentPath(folder))],
+  ['half of its file', (folder) => writeFileSync(contentPath(folder), BYTES.subarray(0, 7))],
+  ['the folder of all', (folder) => rmSync(join(folder, 'attachments'), { recursive: true })],
+]
+
+it.each(LOSSES)(
+  'a mirror that has lost %s fetches the content again within a minute',
+  async (_, lose) => {
+    const { store } = await origin()
+    const folder = temporaryFolder()
+    const files = new Contents(folder, store.attachments, false)
+    const contents = new ChainContents(store.attachments, files, BYTES.length)
+    const clock = new HandClock()
+    const asked: string[] = []
+    const source = {
+      content: async (sha256: string, from: number, length: number) => {
+        asked.push(sha256)
+        return BYTES.subarray(from, from + length)
+      },
+    }
+    const pull = new ContentPull(source, clock)
+    await pull.run(contents)
+    for (let round = 1; round <= 3; round += 1) {
+      expect(asked).toEqual(new Array(round).fill(SHA256))
+      lose(folder)
+      clock.time += MINUTE_MS - 1
+      await pull.run(contents)
+      expect(asked.length).toBe(round)
+      clock.time += 1
+      await pull.run(contents)
+      expect([asked.length, pull.absent]).toEqual([round + 1, 0])
+      expect(readFileSync(contentPath(folder))).toEqual(BYTES)
+    }
+  },
+)
+
+it('what is lost and not at the source is counted once, and comes when the source has it again', async () => {
+  const { store } = await origin()
+  const folder = temporaryFolder()
+  const files = new Contents(folder, store.attachments, false)
+  const contents = new ChainContents(store.attachments, files, BYTES.length)
+  const clock = new HandClock()
+  let has = true
+  const pull = new ContentPull({ content: async () => (has ? BYTES : null) }, clock)
+  await pull.run(contents)
+  has = false
+  rmSync(contentPath(folder))
+  for (let minute = 0; minute < 3; minute += 1) {
+    clock.time += MINUTE_MS
+    await pull.run(contents)
+    expect(pull.absent).toBe(1)
+  }
+  has = true
+  clock.time += MINUTE_MS
+  await pull.run(contents)
+  expect([pull.absent, existsSync(contentPath(folder))]).toEqual([0, true])
+})
+
+it.each(LOSSES)(
+  'a node that pushes brings the content again to one that has lost %s',
+  async (_, lose) => {
+    const { folder, node, store } = await origin()
+    const { serverId } = node.service
+    const keeperFolder = temporaryFolder()
+    const keeper: LedgerNode = await startLedgerNode({
+      folder: keeperFolder,
+      clock: systemClock,
+      peers: PEERS,
+    })
+    onTestFinished(() => keeper.close())
+    const send = async (at: LedgerNode, peer: object) => {
+      expect((await at.send('POST', '/api/config/peers', peer)).status).toBe(200)
+    }
+    await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
+    const mirror = mirrorFolder(keeperFolder, serverId)
+    await expect.poll(() => existsSync(contentPath(mirror)), { timeout: 20_000 }).toBe(true)
+    // From here on it has to be brought.
+    await keeper.send('DELETE', `/api/config/peers/${serverId}`)
+    await send(keeper, { vkey: node.service.log.verifierKey })
+    const clock = new HandClock()
+    const push = new ContentPush({
+      url: keeper.url,
+      allowPrivate: true,
+      store,
+      contents: new ChainContents(
+        store.attachments,
+        new Contents(folder, store.attachments, false),
+        99,
+      ),
+      signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
+      clock,
+      outbound: systemOutbound,
+    })
+    await push.run()
+    lose(mirror)
+    clock.time += MINUTE_MS - 1
+    await push.run()
+    expect(readIf(contentPath(mirror))).not.toEqual(BYTES)
+    clock.time += 1
+    await push.run()
+    expect(readIf(contentPath(mirror))).toEqual(BYTES)
+  },
+)
+
+function readIf(path: string): Buffer | null {
+  return existsSync(path) ? readFileSync(path) : null
+}
