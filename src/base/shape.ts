@@ -45,5 +45,5 @@ const builders = {
  * TypeBox's, as is the meaning of each builder; of its code, which was a fifth of what a start loads,
  * nothing is needed: what it builds is plain JSON schema.
  */
-// The schemas are what TypeBox gives but for its private marks: test/specification and shape.test.ts.
+// The schemas are what TypeBox gives, but for its private marks: shape.test.ts.
 export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>
