@@ -15,6 +15,7 @@ import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
 import { ReplyRoom } from './reply-room.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
+import { serializerCompiler } from './serializer.ts'
 import { answerUpgrades } from './upgrades.ts'
 import { validatorCompiler } from './validator.ts'
 
@@ -100,6 +101,7 @@ export async function buildApp(
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
   app.setValidatorCompiler(validatorCompiler())
+  app.setSerializerCompiler(serializerCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)
   const inFlight = new InFlight(app.server, replies)
