@@ -14,7 +14,7 @@ export function serializerCompiler(): Compile {
   return (route) => {
     let serialize: ReturnType<Compile> | null = null
     return (value) => {
-      compile ??= ofFastify()
+      compile ??= serializersOfFastify()
       serialize ??= compile(route)
       return serialize(value)
     }
@@ -22,7 +22,7 @@ export function serializerCompiler(): Compile {
 }
 
 /** The one that Fastify brings, found from where Fastify is: it does not hand it out. */
-function ofFastify(): Compile {
+export function serializersOfFastify(): Compile {
   const fastify = createRequire(import.meta.url).resolve('fastify')
   const selected: () => (schemas: object) => Compile = createRequire(fastify)(PACKAGE)
   return selected()({})

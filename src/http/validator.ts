@@ -21,7 +21,7 @@ function lazily(ajv: Ajv, schema: AnySchema): Check {
   const check: Check = (value) => {
     validate ??= ajv.compile(schema)
     const holds = validate(value)
-    check.errors = validate.errors ?? null
+    if (!holds) check.errors = validate.errors ?? null
     return holds
   }
   return check
