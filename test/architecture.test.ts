@@ -26,11 +26,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
-/** Wings with further faces: what of them runs without Node, or without a listener. */
+/** Wings with further faces: what of them runs without Node, without a listener, or where no network is served. */
 const FACES: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts', 'histogram.ts'],
   ledger: ['index.ts', 'unserved.ts'],
+  network: ['index.ts', 'ownership.ts'],
 }
 /** Pure: nothing that touches the machine. */
 const NO_IO = ['base', 'chain', 'filter']

@@ -68,7 +68,7 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
 async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
   if (around.ledger !== null) return around.ledger
   const { openLedger, peerOfText } = await import('../ledger/unserved.ts')
-  const { ownNetworkDatabases } = await import('../network/index.ts')
+  const { ownNetworkDatabases } = await import('../network/ownership.ts')
   const { settings, clock } = around
   const opened = await openLedger({
     folder: settings.SYSTEM_FOLDER,

@@ -103,7 +103,7 @@ async function fromFeed(base: URL): Promise<RateDetail> {
         bodyBytesMax: REPLY_BYTES_MAX,
       },
     )
-    const detail = parseRateDetail(reply.body.toString('utf8'))
+    const detail = await parseRateDetail(reply.body.toString('utf8'))
     if (detail !== null) return detail
     throw new Exit(EXIT.finding, `${url.host} answered with status ${reply.status}, without rates`)
   } catch (error) {

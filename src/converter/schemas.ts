@@ -1,4 +1,5 @@
-import { type TLiteral, type TObject, type TString, type TUnsafe, Type } from 'typebox'
+import type { TLiteral, TObject, TString, TUnsafe } from 'typebox'
+import { Type } from '../base/shape.ts'
 import { RANGES, type WholeNumberField } from './options.ts'
 import type { Upload } from './upload.ts'
 

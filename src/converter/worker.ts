@@ -1,10 +1,14 @@
 // A conversion worker: a process that takes one job after the other, each sent when the one before
 // has ended. It ends with whoever started it.
 import { once } from 'node:events'
+import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
 import { convert, type Job } from './convert.ts'
 import { ConverterError } from './errors.ts'
 import { type FromWorker, PRODUCT_FD } from './worker-messages.ts'
+
+// A worker is killed in the end, which keeps nothing.
+flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 

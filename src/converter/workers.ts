@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { setPriority } from 'node:os'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { compileCacheEnvironment } from '../base/compile-cache.ts'
 import type { Job, Plan } from './convert.ts'
 import { ConverterError, isConverterErrorCode } from './errors.ts'
 import { Seats } from './seats.ts'
@@ -47,7 +48,7 @@ export const WORKER_FLAGS: readonly string[] = [
   '--disable-warning=ExperimentalWarning',
 ]
 /**
- * All of a worker's environment: the operator's is no business of a decoder. The C library of most
+ * A worker's environment, beside where compiled sources are: the operator's is no business of a decoder. The C library of most
  * Linux systems is told to give large blocks back at once, others know no such variables.
  */
 export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -163,7 +164,7 @@ function startWorker(nice: number): ChildProcess {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
     execArgv: [...WORKER_FLAGS],
-    env: { ...WORKER_ENVIRONMENT },
+    env: { ...WORKER_ENVIRONMENT, ...compileCacheEnvironment() },
   })
   try {
     if (worker.pid !== undefined) setPriority(worker.pid, nice)

@@ -1,7 +1,6 @@
-import { METHODS } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { isJsonObject } from '../base/json.ts'
-import type { HttpApp } from '../http/index.ts'
+import { type HttpApp, METHODS } from '../http/index.ts'
 import type { Pairs } from './pairs.ts'
 import { HelloQuery, HelloReply } from './schemas.ts'
 import { GuardService, isPresent } from './service.ts'

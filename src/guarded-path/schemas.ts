@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../base/shape.ts'
 
 /** Which pair must be shown. */
 export const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })

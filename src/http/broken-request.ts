@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { HttpComponent, Refusal } from './component.ts'
+import { STATUS_CODES } from './node-http.ts'
 
 /** How long a client that was refused may take to read that and leave. */
 const LINGER_MS = 2_000

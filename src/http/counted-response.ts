@@ -1,5 +1,6 @@
-import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { ServerResponse } from './node-http.ts'
 import type { ReplyRoom } from './reply-room.ts'
 import type { Count } from './request-tally.ts'
 

@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { type FastifyBaseLogger, type FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import { isUnhurried } from './arriving-body.ts'
 import { BodyRoom } from './body-room.ts'
@@ -15,8 +15,8 @@ import { countUnrouted } from './metrics.ts'
 import { refusalOf, sendRefusal } from './refusal.ts'
 import { ReplyRoom } from './reply-room.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
+import { serializerCompiler } from './serializer.ts'
 import { answerUpgrades } from './upgrades.ts'
-import { validatorCompiler } from './validator.ts'
 
 /** Sockets that a listener holds open at most, unless its component says otherwise. */
 const SOCKETS_MAX = 1_000
@@ -64,6 +64,9 @@ export async function buildApp(
 ): Promise<HttpApp> {
   const refuse = (error: unknown) => refusalOf(component, error)
   const logger = options.logger.child({ component: component.name })
+  // Loaded with the first listener: programs that listen to nobody start in half the time.
+  const { fastify } = await import('fastify')
+  const { validatorCompiler } = await import('./validator.ts')
   // Fastify's own logging stays off: it makes a logger per request, and its lines hold the query.
   const app: HttpApp = fastify({
     bodyLimit: component.limits.bodyBytesMax,
@@ -100,6 +103,7 @@ export async function buildApp(
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
   app.setValidatorCompiler(validatorCompiler())
+  app.setSerializerCompiler(serializerCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)
   const inFlight = new InFlight(app.server, replies)

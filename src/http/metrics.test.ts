@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { HttpComponent } from './component.ts'
 import { type Listener, startListener } from './listener.ts'
-import { figure, registerMetrics } from './metrics.ts'
+import { registerMetrics } from './metrics.ts'
 import { statusFalseReply } from './refusal.ts'
 import { RequestTally } from './request-tally.ts'
 
@@ -25,7 +25,7 @@ async function listen(): Promise<{ url: string; asked: Promise<void>; release: (
     statusOf: {},
     refusalReply: statusFalseReply,
     async register(app) {
-      figure(registerMetrics(app), {
+      registerMetrics(app).add({
         name: 'tested_figure',
         help: 'Read when somebody scrapes',
         labelNames: [],

@@ -1,8 +1,8 @@
 import type { Server, ServerResponse } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Gauge, Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
 import { CountedResponse } from './counted-response.ts'
+import { Figures } from './figures.ts'
 import { type Count, RequestTally } from './request-tally.ts'
 
 /** How often the event loop's delay is sampled, milliseconds. */
@@ -30,7 +30,7 @@ export function countUnrouted(server: Server, response: ServerResponse): void {
 
 /**
  * Counts and times every request of `app`, and serves the figures at `GET /metrics` as Prometheus
- * text. Returns the listener's own registry: a component adds its own figures there, and what is text
+ * text. Returns the listener's own figures: a component adds its own there, and what is text
  * already through `more`.
  *
  * Labels hold the route's pattern, never the path or the query, so their number is bounded and no
@@ -38,8 +38,8 @@ export function countUnrouted(server: Server, response: ServerResponse): void {
  *
  * Call it before the routes are mounted: only later routes are counted.
  */
-export function registerMetrics(app: HttpApp, more: () => string = () => ''): Registry {
-  const registry = new Registry()
+export function registerMetrics(app: HttpApp, more: () => string = () => ''): Figures {
+  const figures = new Figures()
   const tally = new RequestTally()
   app.addHook('onRoute', (route) => {
     // A hook of the route's own knows its pattern; asking the request for it costs more than the
@@ -55,23 +55,23 @@ export function registerMetrics(app: HttpApp, more: () => string = () => ''): Re
     ]
   })
   unrouted.set(app.server, tally.counterOf('ANY', 'none'))
-  const stop = addProcessFigures(registry)
+  const stop = addProcessFigures(figures)
   app.addHook('onClose', async () => stop())
   // The scope is for listeners that require tokens; the others do not look at it.
   const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const
   app.get('/metrics', route, async (_request, reply) =>
     reply
-      .type(registry.contentType)
-      .send(tally.text(REQUESTS_NAME, REQUESTS_HELP) + more() + (await registry.metrics())),
+      .type(figures.contentType)
+      .send(tally.text(REQUESTS_NAME, REQUESTS_HELP) + more() + (await figures.text())),
   )
-  return registry
+  return figures
 }
 
 /** Adds what is true of the whole process; returns how to stop sampling. */
-function addProcessFigures(registry: Registry): () => void {
+function addProcessFigures(figures: Figures): () => void {
   const delay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
   delay.enable()
-  figure(registry, {
+  figures.add({
     name: 'daicho_event_loop_delay_seconds',
     help: 'Delay of the event loop since the previous scrape, by quantile (1 is the maximum)',
     labelNames: ['quantile'],
@@ -82,7 +82,7 @@ function addProcessFigures(registry: Registry): () => void {
       delay.reset()
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'process_resident_memory_bytes',
     help: 'Memory of the process that is in RAM',
     labelNames: [],
@@ -90,7 +90,7 @@ function addProcessFigures(registry: Registry): () => void {
       this.set(process.memoryUsage.rss())
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'process_cpu_seconds_total',
     help: 'Processor time that the process has used, user and system',
     labelNames: [],
@@ -99,7 +99,7 @@ function addProcessFigures(registry: Registry): () => void {
       this.set((user + system) / MICROSECONDS)
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'process_uptime_seconds',
     help: 'Time since the process started',
     labelNames: [],
@@ -108,26 +108,4 @@ function addProcessFigures(registry: Registry): () => void {
     },
   })
   return () => delay.disable()
-}
-
-/** What a figure read at scrape time is made of. */
-interface Figure<Label extends string> {
-  readonly name: string
-  readonly help: string
-  readonly labelNames: readonly Label[]
-  /** Sets the gauge to what is true now. */
-  collect(this: Gauge<Label>): void | Promise<void>
-}
-
-/** Adds a gauge that is read only when somebody scrapes, so that it costs nothing in between. */
-export function figure<Label extends string>(registry: Registry, what: Figure<Label>): void {
-  registry.registerMetric(
-    new Gauge<Label>({
-      name: what.name,
-      help: what.help,
-      labelNames: [...what.labelNames],
-      registers: [],
-      collect: what.collect,
-    }),
-  )
 }

@@ -1,4 +1,3 @@
-import fastifySwagger from '@fastify/swagger'
 import type { HttpApp } from './component.ts'
 import type { PageLink } from './framed-page.ts'
 import { pageFile, servePageFiles } from './page-files.ts'
@@ -43,6 +42,8 @@ export interface OpenApiPage {
  * look are, for other pages of the listener.
  */
 export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
+  // Loaded with the first listener, as Fastify is.
+  const { default: fastifySwagger } = await import('@fastify/swagger')
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',

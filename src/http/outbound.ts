@@ -1,10 +1,11 @@
 import { type LookupOptions, lookup } from 'node:dns'
-import { type IncomingMessage, request as plainRequest, type RequestOptions } from 'node:http'
+import type { IncomingMessage, RequestOptions } from 'node:http'
 import { request as tlsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CodedError } from '../base/coded-error.ts'
+import { request as plainRequest } from './node-http.ts'
 import { addressKind } from './outbound-address.ts'
 
 /** Why a request to elsewhere got no usable reply. */

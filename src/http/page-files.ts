@@ -12,8 +12,8 @@ export interface PageFile {
   readonly path: string
   readonly type: string
   readonly bytes: Buffer
-  /** The same, compressed; null where that is not worth it. */
-  readonly gzipped: Buffer | null
+  /** The same, compressed when this is first asked for; null where that is not worth it. */
+  readonly gzipped: () => Buffer | null
   /** With its quotes. */
   readonly etag: string
 }
@@ -27,17 +27,22 @@ const TYPES: Readonly<Record<string, string>> = {
 const PAGE = 'index.html'
 /** Under this path names change when the content does. */
 const HASHED = '/assets/'
-/** What is larger is sent as it is: compressing it would be felt at every start. */
+/** What is larger is sent as it is: compressing it would hold up other requests. */
 const COMPRESSED_BYTES_MAX = 512 * 1024
 
 /** The file at `path` with `content`; what `name` ends in says its type. */
 export function pageFile(path: string, name: string, content: Buffer | string): PageFile {
   const bytes = Buffer.from(content)
+  const isWorth = bytes.length <= COMPRESSED_BYTES_MAX
+  let gzipped: Buffer | null = null
   return {
     path,
     type: TYPES[extname(name)] ?? 'application/octet-stream',
     bytes,
-    gzipped: bytes.length > COMPRESSED_BYTES_MAX ? null : gzipSync(bytes),
+    gzipped: () => {
+      if (isWorth) gzipped ??= gzipSync(bytes)
+      return gzipped
+    },
     etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
   }
 }
@@ -87,10 +92,9 @@ export function servePageFiles(
         const { 'if-none-match': known, 'accept-encoding': taken = '' } = request.headers
         if (known?.includes(file.etag) === true) return reply.code(304).send()
         reply.type(file.type)
-        if (file.gzipped === null || !/\bgzip\b(?!;q=0)/.test(String(taken))) {
-          return reply.send(file.bytes)
-        }
-        return reply.header('content-encoding', 'gzip').send(file.gzipped)
+        const gzipped = /\bgzip\b(?!;q=0)/.test(String(taken)) ? file.gzipped() : null
+        if (gzipped === null) return reply.send(file.bytes)
+        return reply.header('content-encoding', 'gzip').send(gzipped)
       },
     )
   }

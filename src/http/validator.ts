@@ -1,5 +1,7 @@
-import { Ajv } from 'ajv'
+import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
 import type { FastifySchema, FastifySchemaCompiler } from 'fastify'
+
+type Check = ReturnType<FastifySchemaCompiler<FastifySchema>>
 
 /**
  * Compiles route schemas. Texts of a path, query or header become the numbers and booleans that a
@@ -10,5 +12,17 @@ export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   const options = { useDefaults: true, removeAdditional: false, allErrors: false, strict: false }
   const coercing = new Ajv({ ...options, coerceTypes: 'array' })
   const exact = new Ajv(options)
-  return ({ schema, httpPart }) => (httpPart === 'body' ? exact : coercing).compile(schema)
+  return ({ schema, httpPart }) => lazily(httpPart === 'body' ? exact : coercing, schema)
+}
+
+/** Most of a start went into schemas of routes that are called later, or never. */
+function lazily(ajv: Ajv, schema: AnySchema): Check {
+  let validate: ValidateFunction | null = null
+  const check: Check = (value) => {
+    validate ??= ajv.compile(schema)
+    const holds = validate(value)
+    if (!holds) check.errors = validate.errors ?? null
+    return holds
+  }
+  return check
 }

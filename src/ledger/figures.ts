@@ -1,25 +1,24 @@
-import type { Registry } from 'prom-client'
-import { figure, type HttpApp, registerMetrics } from '../http/index.ts'
+import { type Figures, type HttpApp, registerMetrics } from '../http/index.ts'
 import type { ShownPeer } from './peers/mirrors.ts'
 import type { LedgerService } from './service.ts'
 
 /** Counts the requests to `app`, and serves these and the ledger's own figures at `GET /metrics`. */
 export function ledgerFigures(app: HttpApp, ledger: LedgerService): void {
-  const registry = registerMetrics(app, () => ledger.commits.text())
-  writerFigures(registry, ledger)
-  storeFigures(registry, ledger)
-  feedFigures(registry, ledger)
-  peerFigures(registry, ledger)
+  const figures = registerMetrics(app, () => ledger.commits.text())
+  writerFigures(figures, ledger)
+  storeFigures(figures, ledger)
+  feedFigures(figures, ledger)
+  peerFigures(figures, ledger)
 }
 
 /** Adds a figure without labels. */
 function single(
-  registry: Registry,
+  figures: Figures,
   name: string,
   help: string,
   value: () => number | Promise<number>,
 ): void {
-  figure(registry, {
+  figures.add({
     name,
     help,
     labelNames: [],
@@ -29,56 +28,56 @@ function single(
   })
 }
 
-function writerFigures(registry: Registry, ledger: LedgerService): void {
+function writerFigures(figures: Figures, ledger: LedgerService): void {
   single(
-    registry,
+    figures,
     'daicho_queue_units',
     'Requests with changes that wait or are being written',
     () => ledger.queue.units,
   )
-  single(registry, 'daicho_queue_bytes', 'Their size', () => ledger.queue.bytes)
+  single(figures, 'daicho_queue_bytes', 'Their size', () => ledger.queue.bytes)
   const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
   single(
-    registry,
+    figures,
     'daicho_writer_stopped',
     'Whether the store failed and nothing is written any more (1)',
     refuses('WRITER_STOPPED'),
   )
   single(
-    registry,
+    figures,
     'daicho_store_full',
     'Whether there was no room for the last block (1)',
     refuses('STORE_FULL'),
   )
 }
 
-function storeFigures(registry: Registry, ledger: LedgerService): void {
-  single(registry, 'daicho_chain_blocks', 'Blocks of the chain', async () => {
+function storeFigures(figures: Figures, ledger: LedgerService): void {
+  single(figures, 'daicho_chain_blocks', 'Blocks of the chain', async () => {
     return (await ledger.chainSize()).blocks
   })
-  single(registry, 'daicho_chain_entries', 'Entries of the chain', async () => {
+  single(figures, 'daicho_chain_entries', 'Entries of the chain', async () => {
     return (await ledger.chainSize()).entries
   })
-  single(registry, 'daicho_store_file_bytes', 'Size of the file of the store', async () => {
+  single(figures, 'daicho_store_file_bytes', 'Size of the file of the store', async () => {
     return (await ledger.room()).fileBytes
   })
   single(
-    registry,
+    figures,
     'daicho_store_log_bytes',
     'Size of the log beside it, of what is durable but not yet in the file',
     async () => (await ledger.room()).logBytes,
   )
 }
 
-function feedFigures(registry: Registry, { feed }: LedgerService): void {
-  single(registry, 'daicho_feed_followers', 'Clients that follow the changes', () => feed.followers)
+function feedFigures(figures: Figures, { feed }: LedgerService): void {
+  single(figures, 'daicho_feed_followers', 'Clients that follow the changes', () => feed.followers)
   single(
-    registry,
+    figures,
     'daicho_feed_held_bytes',
     'Bytes that their connections have not taken yet, shared ones counted once',
     () => feed.heldBytes,
   )
-  figure(registry, {
+  figures.add({
     name: 'daicho_feed_left_total',
     help: 'Clients that follow no more: they left, took nothing, held too much, failed, node closing',
     labelNames: ['why'],
@@ -88,15 +87,14 @@ function feedFigures(registry: Registry, { feed }: LedgerService): void {
   })
 }
 
-function peerFigures(registry: Registry, { mirrors }: LedgerService): void {
+function peerFigures(figures: Figures, { mirrors }: LedgerService): void {
   const labelNames = ['serverid', 'url'] as const
   const perPeer = (name: string, help: string, value: (peer: ShownPeer) => number) =>
-    figure(registry, {
+    figures.add({
       name,
       help,
       labelNames,
       collect() {
-        this.reset()
         for (const peer of mirrors.peers()) {
           this.set({ serverid: `${peer.serverId}`, url: peer.url ?? '' }, value(peer))
         }
@@ -122,7 +120,7 @@ function peerFigures(registry: Registry, { mirrors }: LedgerService): void {
     ({ evidence }) => (evidence === null ? 0 : 1),
   )
   single(
-    registry,
+    figures,
     'daicho_own_evidence',
     "Whether the node's own key has signed two histories (1)",
     () => (mirrors.ownEvidence === null ? 0 : 1),

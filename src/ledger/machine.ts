@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type MessagePort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { type Clock, systemClock } from '../base/clock.ts'
 import { type Schedule, systemSchedule } from '../base/schedule.ts'
-import { type Outbound, systemOutbound } from '../http/outbound.ts'
+import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 
 /** A program of the node that runs beside it; the members of `Worker` that nodes use. */
@@ -31,11 +31,21 @@ export interface Machine {
   startThread(program: URL, options: WorkerOptions): Thread
 }
 
+/** The network as it is. Loaded when it is first used: most threads of a node never do. */
+const outbound: Outbound = {
+  get: async (...given) => (await loadOutbound()).get(...given),
+  post: async (...given) => (await loadOutbound()).post(...given),
+}
+
+async function loadOutbound(): Promise<Outbound> {
+  return (await import('../http/outbound.ts')).systemOutbound
+}
+
 /** The machine as it is. */
 export const systemMachine: Machine = {
   clock: systemClock,
   schedule: systemSchedule,
-  outbound: systemOutbound,
+  outbound,
   random: randomBytes,
   openStore,
   startThread: (program, options) => new Worker(program, options),

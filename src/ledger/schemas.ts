@@ -1,5 +1,6 @@
-import { type TProperties, Type } from 'typebox'
+import type { TProperties } from 'typebox'
 import type { JsonObject } from '../base/json.ts'
+import { Type } from '../base/shape.ts'
 import { FILTER_PARAMETERS } from '../filter/index.ts'
 
 /** A member that may hold any JSON. */

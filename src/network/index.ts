@@ -12,7 +12,6 @@ export {
   type NetworkSummary,
   Networks,
   type NetworksDeps,
-  ownNetworkDatabases,
 } from './deployment/networks.ts'
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export type { NetworkVerification } from './deployment/verification.ts'

@@ -1,5 +1,4 @@
 import {
-  figure,
   type HttpApp,
   type HttpComponent,
   registerMetrics,
@@ -73,8 +72,8 @@ export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
 }
 
 function addFigures(app: HttpApp, feed: RateFeedService, { clock }: RateFeedDeps): void {
-  const registry = registerMetrics(app)
-  figure(registry, {
+  const figures = registerMetrics(app)
+  figures.add({
     name: 'daicho_rates_stale',
     help: 'Whether the rates served are stale (1), or there are none (1)',
     labelNames: [],
@@ -82,7 +81,7 @@ function addFigures(app: HttpApp, feed: RateFeedService, { clock }: RateFeedDeps
       this.set(feed.health().health === 'ok' ? 0 : 1)
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'daicho_rates_age_seconds',
     help: 'Time since the date of the rates served',
     labelNames: [],
@@ -90,7 +89,7 @@ function addFigures(app: HttpApp, feed: RateFeedService, { clock }: RateFeedDeps
       this.set(feed.health().vector?.ageSeconds ?? Number.NaN)
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'daicho_rates_source_failures',
     help: 'Failures of each source since its last success',
     labelNames: ['source'],
@@ -98,7 +97,7 @@ function addFigures(app: HttpApp, feed: RateFeedService, { clock }: RateFeedDeps
       for (const { name, failures } of feed.health().sources) this.set({ source: name }, failures)
     },
   })
-  figure(registry, {
+  figures.add({
     name: 'daicho_rates_source_answer_age_seconds',
     help: 'Time since each source last answered well; absent when it never did',
     labelNames: ['source'],

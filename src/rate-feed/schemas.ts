@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../base/shape.ts'
 import { CURRENCIES, PAIRS, type Pair, type PerEur, type Rates } from './currencies.ts'
 import { HISTORY_ROWS_MAX } from './history.ts'
 

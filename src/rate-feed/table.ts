@@ -1,4 +1,3 @@
-import { Value } from 'typebox/value'
 import { PAIRS } from './currencies.ts'
 import { RatesReply } from './schemas.ts'
 import type { RateDetail } from './service.ts'
@@ -6,7 +5,9 @@ import type { RateDetail } from './service.ts'
 const WHOLE_DIGITS = 5
 
 /** The detail in the body of `GET /?detail=1`, or null when it is something else. */
-export function parseRateDetail(text: string): RateDetail | null {
+export async function parseRateDetail(text: string): Promise<RateDetail | null> {
+  // Loaded for the one command that needs it: it is larger than the rest of the wing.
+  const { Value } = await import('typebox/value')
   try {
     const body: unknown = JSON.parse(text)
     if (!Value.Check(RatesReply, body) || body.meta === undefined) return null

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../base/shape.ts'
 
 /** The body of a login; JSON or URL-encoded. It describes: anything else counts as no match. */
 export const LoginBody = Type.Object({

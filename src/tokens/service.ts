@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { join } from 'node:path'
-import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose'
+import type { JWTPayload } from 'jose'
 import type { Clock } from '../base/clock.ts'
 import type { JsonObject } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
@@ -110,6 +110,7 @@ export class TokenService {
     const jti = uuidV7(now)
     const issuedAt = Math.floor(now / 1000)
     const expiresAt = issuedAt + lifeSeconds
+    const { SignJWT } = await loadJose()
     const token = await new SignJWT({ ...claims })
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT', kid: key.kid })
       .setIssuer(ISSUER)
@@ -151,6 +152,7 @@ export class TokenService {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalid('it is malformed')
     // The library takes ten times as long to say so: whoever sends many bad tokens would be felt.
     if (!isSignedBy(keys, token)) throw invalid('none of the keys signed it')
+    const { errors, jwtVerify } = await loadJose()
     try {
       const { payload } = await jwtVerify(
         token,
@@ -244,6 +246,9 @@ function keep<Value>(
     ? keptInMemory(how.initial)
     : keptInFile({ path: join(folder, name), ...how })
 }
+
+/** Loaded with the first token: many nodes never see one. */
+const loadJose = () => import('jose')
 
 /** Whether one of `keys` signed `token`, whatever its header says. */
 function isSignedBy(keys: KeyRing, token: string): boolean {

@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
 import {
   type LedgerNode,
@@ -28,10 +28,20 @@ const KILL_WITHIN_MS = 900
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
 /** A node with a chain of `BLOCKS` blocks and attachments, and what it takes to ask for it. */
-async function origin() {
-  const folder = temporaryFolder()
+interface Origin {
+  readonly folder: string
+  readonly node: LedgerNode
+  readonly serverId: number
+  readonly args: string[]
+}
+
+const remove: (() => unknown)[] = []
+const folder = temporaryFolder((done) => remove.push(done))
+/** Nobody changes it: it is one for all tests. */
+let origin: Origin
+beforeAll(async () => {
   const node = await startLedgerNode({ folder })
-  onTestFinished(() => node.close())
+  remove.unshift(() => node.close())
   const { serverId } = node.service
   await node.send('POST', '/api/fruit')
   for (let n = 1; n < BLOCKS - 4; n += 1) {
@@ -43,8 +53,11 @@ async function origin() {
   await node.send('PUT', '/api/fruit/9/attachments/none', new Uint8Array())
   await node.service.log.consistency(0, BLOCKS)
   const args = ['restore', '--from', node.url, '--serverid', `${serverId}`, '--json']
-  return { folder, node, serverId, args }
-}
+  origin = { folder, node, serverId, args }
+})
+afterAll(async () => {
+  for (const done of remove) await done()
+})
 
 /** Runs `args` and kills it, again and again; what is there then is no store, or all of one. */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
@@ -92,7 +105,7 @@ const DATABASES = [
 ]
 
 it(`killed ${KILLS} times at random moments, it ends with every reply as it was`, async () => {
-  const { folder, node, serverId, args } = await origin()
+  const { folder, node, serverId, args } = origin
   const target = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
   await killedAgainAndAgain(args, target, KILLS)
@@ -119,7 +132,7 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
 }, 400_000)
 
 it(`without the key too: killed ${KILLS_MORE} times, the data come back under a new chain`, async () => {
-  const { node, serverId, args } = await origin()
+  const { node, serverId, args } = origin
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   const withKey = [...args, '--key', node.service.log.verifierKey]
@@ -158,7 +171,7 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
 }, 400_000)
 
 it(`an import without the key, killed ${KILLS_MORE} times, brings the data back under a new chain`, async () => {
-  const { folder, node, serverId } = await origin()
+  const { folder, node, serverId } = origin
   const file = join(temporaryFolder(), 'chain.jsonl')
   const exported = await runDaicho(['export', folder, '--out', file], {})
   expect(exported).toMatchObject({ code: 0 })

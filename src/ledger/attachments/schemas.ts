@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 import { ItemParams, LedgersQuery } from '../schemas.ts'
 
 /** Path of an attachment. */

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 
 /** Databases that one follower may name. */
 const DATABASES_MAX = 100

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 import { positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import { Failure, ItemParams, TokenQuery } from '../schemas.ts'

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 import { TokenQuery } from '../schemas.ts'
 
 const serverid = Type.String({ description: 'Whose log; the own id is at /api/serverid' })

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 
 const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 const vkey = Type.String({

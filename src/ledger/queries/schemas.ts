@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 
 const db = Type.String({ description: 'Name of the database' })
 const path = Type.String({ description: 'Members of the items, with dots between them' })

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 
 /** A token for the API, or null where none is needed. */
 export const SessionReply = Type.Object({

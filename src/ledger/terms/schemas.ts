@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../../base/shape.ts'
 
 const once = {
   'idempotency-key': Type.Optional(

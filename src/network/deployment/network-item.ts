@@ -4,18 +4,13 @@ import { definitionIn, type NetworkDefinition } from '../definition/definition.t
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
 import { ADMIN } from '../resources/caller.ts'
-import { itemIdOf, itemOf } from '../resources/item.ts'
+import { itemOf } from '../resources/item.ts'
 
 // A network is recorded in its own database, with its archive, so that whoever has the ledger has the
 // network: its item is the resource `Network#<name>` with three members beside it.
 
 /** Bytes of an archive: in Base64 it must fit into an item. */
 const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
-
-/** The id of the item that makes a database a network's. */
-export function networkItemId(name: string): string {
-  return itemIdOf({ type: systemType('Network'), id: name })
-}
 
 /** The item that records `definition`. Errors: NETWORK_UNREADABLE when its archive is too large. */
 export function networkItem(definition: NetworkDefinition, runtimeVersion: string): JsonObject {

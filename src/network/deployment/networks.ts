@@ -3,13 +3,14 @@ import type { LedgerService } from '../../ledger/index.ts'
 import { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
+import { networkItemId } from '../ownership.ts'
 import { BusinessNetwork } from '../resources/business-network.ts'
 import { ADMIN } from '../resources/caller.ts'
 import { ResourceDatabase } from '../resources/database.ts'
 import { EventFeed } from '../resources/event-feed.ts'
 import { Recorder } from '../resources/recorder.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
-import { definitionInItem, deploymentChanges, networkItem, networkItemId } from './network-item.ts'
+import { definitionInItem, deploymentChanges, networkItem } from './network-item.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
 import { type NetworkVerification, verifyNetwork } from './verification.ts'
 
@@ -191,10 +192,3 @@ export class Networks {
 }
 
 const NOTHING_ELSE = async () => ({ fields: {}, writes: [] })
-
-/** Makes the databases of all networks that the ledger records theirs, whether they are served or not. */
-export async function ownNetworkDatabases(ledger: LedgerService): Promise<void> {
-  for (const name of await ledger.databases()) {
-    if ((await ledger.readItem(name, networkItemId(name))) !== null) ledger.ownDatabase(name)
-  }
-}

@@ -1,4 +1,5 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
+import { compileCacheEnvironment } from '../../base/compile-cache.ts'
 import {
   ABANDONED,
   ANSWERED,
@@ -133,7 +134,7 @@ class Thread {
       name: 'network-sandbox',
       workerData: start,
       transferList: [channel.port2],
-      env: {},
+      env: compileCacheEnvironment(),
       resourceLimits: { stackSizeMb: STACK_MB },
     })
     const thread = new Thread(worker, signal, channel)

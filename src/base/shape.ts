@@ -1,0 +1,49 @@
+import type { Type as TypeBox } from 'typebox'
+
+/** A JSON schema, or what of it is added to one. */
+type Schema = Readonly<Record<string, unknown>>
+
+/** What an object may lack; said beside the schema, which has no word for that. */
+const optional = new WeakSet<Schema>()
+
+function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Schema {
+  const required = Object.entries(properties).flatMap(([name, schema]) =>
+    optional.has(schema) ? [] : [name],
+  )
+  const demanded = required.length > 0 ? { required } : {}
+  return { type: 'object', ...demanded, properties, ...more }
+}
+
+const ofType = (type: string) => (more?: Schema) => ({ type, ...more })
+
+const builders = {
+  Array: (items: Schema, more?: Schema) => ({ type: 'array', items, ...more }),
+  Boolean: ofType('boolean'),
+  Enum: (values: readonly string[], more?: Schema) => ({ enum: values, ...more }),
+  Integer: ofType('integer'),
+  Literal: (value: string | number | boolean, more?: Schema) => {
+    return { type: typeof value, const: value, ...more }
+  },
+  Null: ofType('null'),
+  Number: ofType('number'),
+  Object: object,
+  Optional: (schema: Schema) => {
+    const copy = { ...schema }
+    optional.add(copy)
+    return copy
+  },
+  Pick: ({ properties }: { properties: Record<string, Schema> }, names: readonly string[]) => {
+    return object(Object.fromEntries(names.map((name) => [name, properties[name] ?? {}])))
+  },
+  String: ofType('string'),
+  Union: (anyOf: readonly Schema[], more?: Schema) => ({ anyOf, ...more }),
+  Unsafe: (schema: Schema) => schema,
+}
+
+/**
+ * Builds the schemas of what is on the wire, with the types that TypeScript has of it. The types are
+ * TypeBox's, as is the meaning of each builder; of its code, which was a fifth of what a start loads,
+ * nothing is needed: what it builds is plain JSON schema.
+ */
+// The schemas are what TypeBox gives, but for its private marks: shape.test.ts.
+export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>
