@@ -86,7 +86,7 @@ async function restores(): Promise<void> {
   const taken: number[] = []
   for (let call = 0; call < CALLS; call += 1) {
     const start = nowMs()
-    guest.call([request, '[]'], 1_000)
+    guest.call(request, '[]', 1_000)
     taken.push(nowMs() - start)
   }
   printTable([

@@ -1,27 +1,5 @@
-import release from '@jitl/quickjs-wasmfile-release-sync'
-import {
-  newQuickJSWASMModuleFromVariant,
-  newVariant,
-  type QuickJSContext,
-  type QuickJSHandle,
-  type QuickJSRuntime,
-  type QuickJSSyncVariant,
-} from 'quickjs-emscripten-core'
+import { Engine, type HostFunction, type Pointer } from './engine.ts'
 
-// The package's types describe its CommonJS half, where this export is one level down.
-const variant = release as unknown as QuickJSSyncVariant
-
-/** The part of `WasmMemory` that is used here; Node has it, its types do not. */
-interface WasmMemory {
-  readonly buffer: ArrayBuffer
-}
-type MemoryClass = new (pages: { initial: number; maximum: number }) => WasmMemory
-const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClass } }).WebAssembly
-
-/** WebAssembly counts memory in pages of 64 KiB. */
-const PAGE_BYTES = 65_536
-/** What an instance starts with: the engine asks for 16 MiB. */
-const FIRST_PAGES = 256
 /** What a guest's own calls may take of the stack. */
 const STACK_BYTES = 512 * 1024
 /** The memory is looked through in pieces of this size. */
@@ -43,9 +21,6 @@ export type GuestAnswer =
  * any more.
  */
 export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST' | 'CLOSED'
-
-/** What a guest may call: synchronous, text in and text out. */
-export type HostFunction = (request: string) => string
 
 /** One script; its name is shown in messages. */
 export interface Script {
@@ -82,82 +57,56 @@ export interface GuestOptions {
  * used again: `worn` says so, and the caller makes a new one, because such memory never shrinks.
  */
 export class Guest {
-  readonly #memory: WasmMemory
-  readonly #context: QuickJSContext
-  readonly #runtime: QuickJSRuntime
+  readonly #engine: Engine
   readonly #booted: readonly UsedPart[]
+  readonly #bootedBytes: number
+  readonly #entry: Pointer
   readonly #clock: () => number
   readonly #limit: Limit
-  readonly #bootedBytes: number
-  readonly #entry: QuickJSHandle
   #lost = false
 
-  private constructor(
-    memory: WasmMemory,
-    context: QuickJSContext,
-    runtime: QuickJSRuntime,
-    entry: QuickJSHandle,
-    clock: () => number,
-    limit: Limit,
-  ) {
-    this.#memory = memory
+  private constructor(engine: Engine, entry: Pointer, clock: () => number, limit: Limit) {
+    this.#engine = engine
     this.#entry = entry
-    this.#context = context
-    this.#runtime = runtime
     this.#clock = clock
     this.#limit = limit
-    this.#bootedBytes = memory.buffer.byteLength
-    this.#booted = usedParts(memory)
+    this.#bootedBytes = engine.bytes.length
+    this.#booted = usedParts(engine)
   }
 
   /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
     const { program, scripts, functions, memoryBytes, nowMs, isStopped } = options
-    const maximum = Math.max(FIRST_PAGES, Math.floor(memoryBytes / PAGE_BYTES))
-    const memory = new Memory({ initial: FIRST_PAGES, maximum })
-    const engine = await newQuickJSWASMModuleFromVariant(
-      newVariant(variant, { wasmMemory: memory }),
-    )
-    const runtime = engine.newRuntime()
-    runtime.setMaxStackSize(STACK_BYTES)
     const limit = { untilMs: nowMs() + bootMs, isReached: false }
-    // Set before the copy is made, because the engine notes in its memory that there is one.
-    runtime.setInterruptHandler(() => {
+    const isOver = () => {
       limit.isReached ||= isStopped() || nowMs() > limit.untilMs
       return limit.isReached
-    })
-    const context = runtime.newContext()
-    for (const [name, answer] of Object.entries(functions)) {
-      const called = context.newFunction(name, (request) =>
-        context.newString(answer(context.getString(request))),
-      )
-      context.setProp(context.global, name, called)
-      called.dispose()
     }
-    const entry = loaded(context, program)
-    for (const name of Object.keys(functions)) {
-      context.setProp(context.global, name, context.undefined)
-    }
-    for (const script of scripts) loaded(context, script).dispose()
-    return new Guest(memory, context, runtime, entry, nowMs, limit)
+    const engine = await Engine.start({ memoryBytes, stackBytes: STACK_BYTES, isStopped: isOver })
+    for (const [name, answer] of Object.entries(functions)) engine.provide(name, answer)
+    const entry = loaded(engine, program)
+    for (const name of Object.keys(functions)) engine.provide(name, null)
+    for (const script of scripts) loaded(engine, script)
+    return new Guest(engine, entry, nowMs, limit)
   }
 
   /** Whether this guest must be replaced by a new one before the next call. */
   get worn(): boolean {
-    return this.#lost || this.#memory.buffer.byteLength > this.#bootedBytes
+    return this.#lost || this.#engine.bytes.length > this.#bootedBytes
   }
 
   /**
-   * Calls the program's function with `texts`. It returns a text, or a promise of one; whatever it
+   * Calls the program's function with two texts. It returns a text, or a promise of one; whatever it
    * left in its memory is forgotten before the next call.
    */
-  call(texts: readonly string[], deadlineMs: number): GuestAnswer {
+  call(request: string, known: string, deadlineMs: number): GuestAnswer {
     if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
-    const memory = new Uint8Array(this.#memory.buffer)
+    const { bytes: memory } = this.#engine
     for (const { from, bytes } of this.#booted) memory.set(bytes, from)
-    Object.assign(this.#limit, { untilMs: this.#clock() + deadlineMs, isReached: false })
+    this.#limit.untilMs = this.#clock() + deadlineMs
+    this.#limit.isReached = false
     try {
-      const answer = this.#call(texts)
+      const answer = this.#call(request, known)
       // Also what was stopped behind an answer counts: how far it came is chance.
       return this.#limit.isReached ? OUT_OF_TIME : answer
     } catch (error) {
@@ -170,23 +119,17 @@ export class Guest {
     }
   }
 
-  #call(texts: readonly string[]): GuestAnswer {
-    const context = this.#context
-    const given = texts.map((text) => context.newString(text))
-    const result = context.callFunction(this.#entry, context.undefined, ...given)
-    if (result.error !== undefined) return this.#failure(context.dump(result.error))
-    const pending = this.#runtime.executePendingJobs()
-    if (pending.error !== undefined) return this.#failure(context.dump(pending.error))
-    const state = context.getPromiseState(result.value)
-    switch (state.type) {
-      case 'fulfilled':
-        return { value: context.getString(state.value) }
-      case 'rejected':
-        return this.#failure(context.dump(state.error))
-      default:
-        // All that could run has run: what it waits for never comes.
-        return { failed: 'DEADLINE', message: 'it waits for what never happens' }
-    }
+  #call(request: string, known: string): GuestAnswer {
+    const engine = this.#engine
+    const result = engine.call(this.#entry, request, known)
+    if ('thrown' in result) return this.#failure(engine.copyOf(result.thrown))
+    const thrown = engine.runJobs()
+    if (thrown !== null) return this.#failure(engine.copyOf(thrown))
+    const settled = engine.settled(result.value)
+    // All that could run has run: what it waits for never comes.
+    if (settled === null) return { failed: 'DEADLINE', message: 'it waits for what never happens' }
+    if ('thrown' in settled) return this.#failure(engine.copyOf(settled.thrown))
+    return { value: engine.textOf(settled.value) }
   }
 
   #failure(thrown: unknown): GuestAnswer {
@@ -216,37 +159,34 @@ class GuestBootError extends Error {
 }
 
 /** The value of `script`. Errors: GuestBootError. */
-function loaded(context: QuickJSContext, { name, text }: Script): QuickJSHandle {
-  const result = context.evalCode(text, name, { type: 'global' })
-  if (result.error === undefined) return result.value
-  const thrown: unknown = context.dump(result.error)
-  result.error.dispose()
-  throw new GuestBootError(`${name}: ${messageOf(thrown)}`)
+function loaded(engine: Engine, { name, text }: Script): Pointer {
+  const result = engine.evaluate(name, text)
+  if ('value' in result) return result.value
+  throw new GuestBootError(`${name}: ${messageOf(engine.copyOf(result.thrown))}`)
 }
 
 /**
  * A copy of all that the engine has in memory: what it was compiled with, then its heap up to the last
  * piece that holds something. Between the two lies its stack, which is longer than both together. The
- * part of it that loading the scripts did not reach is the longest run of zeros there is, and is left
- * out: between calls nothing on the stack counts. What lies in front of the stack may end in zeros
- * that do count, so the run begins `MARGIN_BYTES` late.
+ * part of it that loading the scripts did not reach is the longest run of zeros in front of the heap,
+ * and is left out: between calls nothing on the stack counts. What lies in front of the stack may end
+ * in zeros that do count, so the run begins `MARGIN_BYTES` late.
  */
-function usedParts(memory: WasmMemory): UsedPart[] {
-  const all = new Uint8Array(memory.buffer)
+function usedParts({ bytes: all, heapFrom }: Engine): UsedPart[] {
   const isUsed = (at: number) => Buffer.compare(all.subarray(at, at + PIECE_BYTES), ZEROS) !== 0
   let end = 0
   const gap = { from: 0, to: 0 }
   for (let at = 0; at < all.length; at += PIECE_BYTES) {
     if (!isUsed(at)) continue
-    if (at - end > gap.to - gap.from) Object.assign(gap, { from: end, to: at })
+    if (at <= heapFrom && at - end > gap.to - gap.from) Object.assign(gap, { from: end, to: at })
     end = at + PIECE_BYTES
   }
   const front = Math.min(gap.from + MARGIN_BYTES, gap.to)
   return [partOf(all, 0, front), partOf(all, gap.to, end)]
 }
 
-function partOf(all: Uint8Array, from: number, to: number): UsedPart {
-  return { from, bytes: all.slice(from, to) }
+function partOf(all: Buffer, from: number, to: number): UsedPart {
+  return { from, bytes: Uint8Array.from(all.subarray(from, to)) }
 }
 
 interface UsedPart {

@@ -49,6 +49,15 @@ it('forgets everything that a call leaves behind', async () => {
   expect(await evaluate(sandbox, look)).toEqual({ value: '0,,function,undefined,1' })
 })
 
+it('forgets what a call leaves in a long table that the scripts of the network made', async () => {
+  const scripts = [{ name: 'lib/table.js', text: 'var table = new Uint8Array(8 << 20)' }]
+  const sandbox = await Sandbox.start({ ...options, scripts })
+  onTestFinished(() => sandbox.close())
+  const count = 'const at = 4 << 20; table[at] += 1; table[at]'
+  expect(await evaluate(sandbox, count)).toEqual({ value: '1' })
+  expect(await evaluate(sandbox, count)).toEqual({ value: '1' })
+})
+
 it('answers what the script asks, while the script waits', async () => {
   const sandbox = await started()
   const asked: string[] = []

@@ -145,7 +145,7 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   // Assigned below, before anything is called.
   const inside = (call: GuestCall) => {
     lines.conditions.begin(call)
-    return guests.conditions.call([call.request, '[]'], call.deadlineMs)
+    return guests.conditions.call(call.request, '[]', call.deadlineMs)
   }
   const lines = {
     processors: new Line(start, port, inside),
@@ -177,8 +177,8 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
       if (line.isAbandoned || isWorn()) return
       const foreseen = foresight.of(call.known)
       line.begin(call, foreseen)
-      const texts = [call.request, knownText(call.known, foreseen)]
-      const answer = guests[call.role].call(texts, call.deadlineMs)
+      const known = knownText(call.known, foreseen)
+      const answer = guests[call.role].call(call.request, known, call.deadlineMs)
       if (line.isAbandoned) return
       line.end(answer)
       if (at === calls.length - 1) return
