@@ -1,12 +1,17 @@
 const ISO =
   /^([+-]\d{6}|\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d:?\d\d)?)?$/i
 
+/** The form of the result, for the years that have four digits. */
+const KEPT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
 /**
  * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
  * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
  * February) names none.
  */
 export function instantOf(text: string): string | null {
+  // What is kept already, and what most programs send, stands in that form.
+  if (KEPT.test(text) && isSame(text)) return text
   const match = ISO.exec(text)
   if (match === null) return null
   const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone] = match
@@ -18,6 +23,12 @@ export function instantOf(text: string): string | null {
   const offset = offsetMs(zone)
   const instant = offset === null ? null : new Date(local.getTime() - offset)
   return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
+}
+
+/** Whether the calendar has what `text` names: what does not come back was no date. */
+function isSame(text: string): boolean {
+  const instant = new Date(text)
+  return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
 }
 
 function offsetMs(zone: string | undefined): number | null {

@@ -32,7 +32,7 @@ export function checkInstance(
   strictness: Strictness,
 ): Checked {
   const checker = new InstanceChecker(model, strictness)
-  const resource = checker.instance(value, type, '')
+  const resource = checker.instance(value, type)
   const { problems } = checker
   if (problems.length === 0 && resource !== null) return { resource, problems: null }
   return { resource: null, problems }
@@ -40,6 +40,8 @@ export function checkInstance(
 
 class InstanceChecker {
   readonly problems: Problem[] = []
+  /** Where it is in the value: most have no problem, and need no pointer. */
+  readonly #steps: (string | number)[] = []
   readonly #model: Model
   readonly #strictNumbers: boolean
 
@@ -48,141 +50,137 @@ class InstanceChecker {
     this.#strictNumbers = strictNumbers
   }
 
-  instance(value: JsonObject, declared: TypeDeclaration, path: string): JsonObject | null {
-    const type = this.#classOf(value, declared, path)
+  instance(value: JsonObject, declared: TypeDeclaration): JsonObject | null {
+    const type = this.#classOf(value, declared)
     if (type === null) return null
     const kept: JsonObject = { $class: type.qualifiedName }
     for (const [name, property] of type.properties) {
       const member = Object.hasOwn(value, name) ? (value[name] ?? null) : null
-      const checked = this.#member(member, property, type, pointer(path, name))
+      this.#steps.push(name)
+      const checked = this.#member(member, property, type)
+      this.#steps.pop()
       if (checked !== null) kept[name] = checked
     }
     for (const name of Object.keys(value)) {
       if (name === '$class' || type.properties.has(name)) continue
-      this.#wrong(pointer(path, name), 'UNKNOWN_PROPERTY', `${type.name} has no property ${name}`)
+      this.#wrong('UNKNOWN_PROPERTY', `${type.name} has no property ${name}`, name)
     }
     return kept
   }
 
-  #classOf(
-    { $class: named }: JsonObject,
-    declared: TypeDeclaration,
-    path: string,
-  ): TypeDeclaration | null {
-    const at = pointer(path, '$class')
+  #classOf({ $class: named }: JsonObject, declared: TypeDeclaration): TypeDeclaration | null {
     const name = named === undefined ? declared.qualifiedName : named
     const type = typeof name === 'string' ? this.#model.type(name) : null
     if (type === null || !isA(type, declared)) {
       const what = `${declared.qualifiedName} or a type that extends it`
-      return this.#wrong(at, 'WRONG_CLASS', `$class must be ${what}`)
+      return this.#wrong('WRONG_CLASS', `$class must be ${what}`, '$class')
     }
     if (!type.abstract) return type
     const code = named === undefined ? 'MISSING' : 'ABSTRACT_CLASS'
-    return this.#wrong(
-      at,
-      code,
-      `${type.name} is abstract: $class must name a type that extends it`,
-    )
+    const message = `${type.name} is abstract: $class must name a type that extends it`
+    return this.#wrong(code, message, '$class')
   }
 
-  #member(value: Json, property: Property, owner: TypeDeclaration, path: string): Json {
+  #member(value: Json, property: Property, owner: TypeDeclaration): Json {
     if (value === null) {
       if (property.default !== null) return property.default
       if (property.optional) return null
-      return this.#wrong(path, 'MISSING', `${owner.name} needs ${property.name}`)
+      return this.#wrong('MISSING', `${owner.name} needs ${property.name}`)
     }
     if (!property.array) {
-      const checked = this.#value(value, property, path)
+      const checked = this.#value(value, property)
       if (checked === '' && owner.identifier === property.name) {
-        return this.#wrong(path, 'ID_EMPTY', `the id of ${owner.name} is empty`)
+        return this.#wrong('ID_EMPTY', `the id of ${owner.name} is empty`)
       }
       return checked
     }
-    if (!Array.isArray(value)) return this.#wrongType(path, property)
+    if (!Array.isArray(value)) return this.#wrongType(property)
     const kept: Json[] = []
     for (const [index, element] of value.entries()) {
       if (this.problems.length >= PROBLEMS_MAX) return null
-      kept.push(this.#value(element, property, pointer(path, index)))
+      this.#steps.push(index)
+      kept.push(this.#value(element, property))
+      this.#steps.pop()
     }
     return kept
   }
 
-  #value(value: Json, property: Property, path: string): Json {
+  #value(value: Json, property: Property): Json {
     const { type, relationship, primitive } = property
-    if (primitive !== null) return this.#primitive(value, primitive, property, path)
+    if (primitive !== null) return this.#primitive(value, primitive, property)
     if (type === null) return null
-    if (relationship) return this.#relationship(value, type, path)
+    if (relationship) return this.#relationship(value, type)
     if (type.kind === 'enum') {
       if (typeof value === 'string' && type.values.has(value)) return value
       const known = [...type.values].slice(0, 20).join(', ')
-      return this.#wrong(path, 'NOT_IN_ENUM', `must be a value of ${type.name}: ${known}`)
+      return this.#wrong('NOT_IN_ENUM', `must be a value of ${type.name}: ${known}`)
     }
-    return isJsonObject(value) ? this.instance(value, type, path) : this.#wrongType(path, property)
+    return isJsonObject(value) ? this.instance(value, type) : this.#wrongType(property)
   }
 
-  #relationship(value: Json, type: TypeDeclaration, path: string): Json {
+  #relationship(value: Json, type: TypeDeclaration): Json {
     const target =
       typeof value === 'string'
         ? targetOf(value, type, this.#model)
         : 'a relationship is a text, resource:<type>#<id>'
-    if (typeof target === 'string') return this.#wrong(path, 'WRONG_RELATIONSHIP', target)
+    if (typeof target === 'string') return this.#wrong('WRONG_RELATIONSHIP', target)
     return relationshipText(target)
   }
 
-  #primitive(value: Json, primitive: Primitive, property: Property, path: string): Json {
+  #primitive(value: Json, primitive: Primitive, property: Property): Json {
     switch (primitive) {
       case 'Boolean':
-        return typeof value === 'boolean' ? value : this.#wrongType(path, property)
+        return typeof value === 'boolean' ? value : this.#wrongType(property)
       case 'String':
-        if (typeof value !== 'string') return this.#wrongType(path, property)
-        return this.#text(value, property, path)
+        if (typeof value !== 'string') return this.#wrongType(property)
+        return this.#text(value, property)
       case 'DateTime': {
-        if (typeof value !== 'string') return this.#wrongType(path, property)
+        if (typeof value !== 'string') return this.#wrongType(property)
         const instant = instantOf(value)
-        return instant ?? this.#wrong(path, 'NOT_A_DATE', 'must be a date and time, ISO 8601')
+        return instant ?? this.#wrong('NOT_A_DATE', 'must be a date and time, ISO 8601')
       }
       default:
-        if (typeof value !== 'number') return this.#wrongType(path, property)
-        return this.#number(value, primitive, property, path)
+        if (typeof value !== 'number') return this.#wrongType(property)
+        return this.#number(value, primitive, property)
     }
   }
 
-  #text(value: string, { regex }: Property, path: string): Json {
+  #text(value: string, { regex }: Property): Json {
     const matches = regex === null || matchesPattern(regex, value)
     if (matches === true) return value
     const message = matches === null ? 'takes too long to be compared with' : 'must match'
-    return this.#wrong(path, 'PATTERN_MISMATCH', `${message} ${regex}`)
+    return this.#wrong('PATTERN_MISMATCH', `${message} ${regex}`)
   }
 
-  #number(value: number, primitive: Primitive, { range }: Property, path: string): Json {
+  #number(value: number, primitive: Primitive, { range }: Property): Json {
     if (!Number.isFinite(value)) {
-      return this.#wrong(path, 'NUMBER_TOO_LARGE', 'the number is too large')
+      return this.#wrong('NUMBER_TOO_LARGE', 'the number is too large')
     }
     if (primitive !== 'Double') {
       if (Math.abs(value) > Number.MAX_SAFE_INTEGER) {
         const message = 'whole numbers are kept from -(2^53-1) to 2^53-1'
-        return this.#wrong(path, 'NUMBER_TOO_LARGE', message)
+        return this.#wrong('NUMBER_TOO_LARGE', message)
       }
       if (this.#strictNumbers && !Number.isInteger(value)) {
-        return this.#wrong(path, 'NOT_AN_INTEGER', `must be a whole number, ${primitive}`)
+        return this.#wrong('NOT_AN_INTEGER', `must be a whole number, ${primitive}`)
       }
     }
     if (inRange(value, range)) return value
     const bounds = `[${range?.lower ?? ''},${range?.upper ?? ''}]`
-    return this.#wrong(path, 'OUT_OF_RANGE', `must be in the range ${bounds}`)
+    return this.#wrong('OUT_OF_RANGE', `must be in the range ${bounds}`)
   }
 
-  #wrongType(path: string, property: Property): null {
+  #wrongType(property: Property): null {
     const article = /^[AEIOU]/.test(property.primitive ?? '') ? 'an' : 'a'
-    return this.#wrong(
-      path,
-      'WRONG_TYPE',
-      `must be ${article} ${typeText({ ...property, array: false })}`,
-    )
+    const type = typeText({ ...property, array: false })
+    return this.#wrong('WRONG_TYPE', `must be ${article} ${type}`)
   }
 
-  #wrong(path: string, code: ProblemCode, message: string): null {
-    if (this.problems.length < PROBLEMS_MAX) this.problems.push({ path, code, message })
+  /** `step` is the member that it is about, where that is not where it stands. */
+  #wrong(code: ProblemCode, message: string, step?: string): null {
+    if (this.problems.length >= PROBLEMS_MAX) return null
+    const steps = step === undefined ? this.#steps : [...this.#steps, step]
+    this.problems.push({ path: steps.reduce(pointer, ''), code, message })
     return null
   }
 }

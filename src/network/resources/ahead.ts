@@ -4,7 +4,7 @@ import type { Target } from '../model/relationship.ts'
 import type { Foreseen, Known } from '../runtime/messages.ts'
 import type { Answerer, Ended, Run } from '../runtime/run.ts'
 import type { ProcessRequest } from '../runtime/script-runner.ts'
-import type { ResourceChange, ResourceReader } from './database.ts'
+import type { ResourceChange, ResourceReader, StoredResource } from './database.ts'
 import { type Drafted, processRequest, type Workplace } from './process-request.ts'
 
 /** Transactions whose processors begin together at most. */
@@ -76,9 +76,10 @@ export class Ahead {
     { state, waiting }: Row,
   ): Promise<Joined[]> {
     const joined: Joined[] = []
+    const resources = readOnce(state)
     let characters = 0
     const join = async (each: Pick<Joined, 'submission' | 'drafted'>) => {
-      const request = await processRequest(workplace, each.drafted, state)
+      const request = await processRequest(workplace, each.drafted, resources)
       joined.push({ ...each, request })
       characters += request.text.length
       for (const { text } of request.known) characters += text.length
@@ -98,6 +99,19 @@ export class Ahead {
 
   #learn(inVain: boolean): void {
     this.#together = inVain ? 1 : Math.min(this.#together + GROWTH, TOGETHER_MAX)
+  }
+}
+
+/** `state` as long as nothing changes it: what many name is read once. */
+function readOnce(state: ResourceReader): Pick<ResourceReader, 'read'> {
+  const found = new Map<string, Promise<StoredResource | null>>()
+  return {
+    read(target) {
+      const key = keyOf(target)
+      const known = found.get(key) ?? state.read(target)
+      found.set(key, known)
+      return known
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { isA, type TypeDeclaration } from '../model/model.ts'
@@ -36,7 +36,7 @@ export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefi
 export async function processRequest(
   workplace: Pick<Workplace, 'definition' | 'control'>,
   drafted: Drafted,
-  state: ResourceReader,
+  state: Pick<ResourceReader, 'read'>,
 ): Promise<ProcessRequest> {
   const { transaction, processors, caller } = drafted
   const { participant, identity } = caller
@@ -46,7 +46,7 @@ export async function processRequest(
     participant,
     identity: identity === null ? null : { type: systemType('Identity'), id: identity },
     nowMs: Date.parse(transaction.timestamp),
-    seed: createHash('sha256').update(transaction.target.id).digest().readInt32LE(),
+    seed: hash('sha256', transaction.target.id, 'buffer').readInt32LE(),
   })
   return { text, known: await named(workplace, drafted, state) }
 }
@@ -58,7 +58,7 @@ export async function processRequest(
 async function named(
   { definition: { model }, control }: Pick<Workplace, 'definition' | 'control'>,
   { transaction: { target, resource }, caller }: Drafted,
-  state: ResourceReader,
+  state: Pick<ResourceReader, 'read'>,
 ): Promise<Known[]> {
   const participant = asInstance(caller.participant, model)
   const transaction = asInstance(target, model)

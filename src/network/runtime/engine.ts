@@ -61,13 +61,7 @@ interface Library {
     detectModule: number,
     flags: number,
   ): Pointer
-  QTS_Call(
-    context: Pointer,
-    called: Pointer,
-    self: Pointer,
-    count: number,
-    given: Pointer,
-  ): Pointer
+  QTS_Call(context: Pointer, called: Pointer, self: Pointer, count: number, given: Pointer): Pointer
   QTS_ResolveException(context: Pointer, result: Pointer): Pointer
   QTS_ExecutePendingJob(runtime: Pointer, max: number, lastContext: Pointer): Pointer
   QTS_PromiseState(context: Pointer, promise: Pointer): number

@@ -29,7 +29,7 @@ class Registry {
   async resolveAll() {
     return ask('resolveAll', { type: this.id })
   }
-  async add(resource) {
+  add(resource) {
     return this.addAll([resource])
   }
   async addAll(resources) {
@@ -39,14 +39,14 @@ class Registry {
       IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
     }
   }
-  async update(resource) {
+  update(resource) {
     return this.updateAll([resource])
   }
   async updateAll(resources) {
     for (const resource of resources) this.#mine(resource)
     write('update', { resources: resources.map(jsonOf) })
   }
-  async remove(resource) {
+  remove(resource) {
     return this.removeAll([resource])
   }
   async removeAll(resources) {
@@ -83,7 +83,9 @@ const FACTORY = {
     return fresh(`${namespace}.${type}`, id)
   },
   newRelationship(namespace, type, id) {
-    return resourceAt({ type: typeNamed(`${namespace}.${type}`) && `${namespace}.${type}`, id })
+    const name = `${namespace}.${type}`
+    typeNamed(name)
+    return resourceAt(name, id)
   },
   newConcept(namespace, type) {
     return fresh(`${namespace}.${type}`, null)
@@ -122,11 +124,14 @@ function parameterValue(value) {
   const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
   return state === undefined ? value : relationshipText(state)
 }
+function currentAt(identity) {
+  return identity === null ? null : resourceAt(identity.type, identity.id)
+}
 function getCurrentParticipant() {
-  return CURRENT.participant === null ? null : resourceAt(CURRENT.participant)
+  return currentAt(CURRENT.participant)
 }
 function getCurrentIdentity() {
-  return CURRENT.identity === null ? null : resourceAt(CURRENT.identity)
+  return currentAt(CURRENT.identity)
 }
 async function post() {
   throw new Error('a transaction cannot reach the network: everyone has to be able to repeat it')
