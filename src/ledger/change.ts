@@ -18,13 +18,22 @@ export interface Written {
   readonly blockId: string
 }
 
+/** A change of whoever holds a database. */
+export type OwnChange = Change & {
+  /**
+   * Of a creation: its id was made here and is fresh, and nobody can name it before the answer. So
+   * nobody looks whether it is taken.
+   */
+  readonly assigned?: boolean
+}
+
 /** What the holder of a database does with it. */
 export interface OwnDatabase {
   /**
    * What `changes` come to. Errors: all that can be told without looking at what is stored, as for
    * `recordChanges`; nothing is refused later because of what is in them.
    */
-  prepare(changes: readonly Change[]): UnitOfWork
+  prepare(changes: readonly OwnChange[]): UnitOfWork
   /** Records what was prepared, in one block. Errors: those of the writer, and of what is stored. */
   record(unit: UnitOfWork): Promise<Written>
 }

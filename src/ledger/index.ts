@@ -1,4 +1,4 @@
-export type { Change, OwnDatabase, Written } from './change.ts'
+export type { Change, OwnChange, OwnDatabase, Written } from './change.ts'
 export type { PlacedEntry } from './changes/entry-iterator.ts'
 export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'

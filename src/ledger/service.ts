@@ -228,7 +228,10 @@ export class LedgerService {
     return {
       prepare: (changes) => {
         refuseTooMany(changes)
-        const unit = changes.map((change) => this.#operationOf(change))
+        const unit = changes.map(({ assigned = false, ...change }) => {
+          const operation = this.#operationOf(change)
+          return operation.kind === 'create_item' ? { ...operation, assigned } : operation
+        })
         checkUnit(unit)
         return unit
       },

@@ -4,6 +4,7 @@ import type {
   Change,
   Found,
   LedgerService,
+  OwnChange,
   OwnDatabase,
   UnitOfWork,
   Written,
@@ -34,7 +35,13 @@ export interface Selection {
 
 /** A change of one resource. */
 export type ResourceChange =
-  | { readonly kind: 'create' | 'update'; readonly target: Target; readonly resource: JsonObject }
+  | {
+      readonly kind: 'create' | 'update'
+      readonly target: Target
+      readonly resource: JsonObject
+      /** Of a creation: see `OwnChange`. */
+      readonly assigned?: boolean
+    }
   | { readonly kind: 'delete'; readonly target: Target }
 
 /** What one block changed. */
@@ -157,11 +164,12 @@ export class ResourceDatabase implements ResourceReader {
     return this.#own.record(unit)
   }
 
-  #entry(change: ResourceChange): Change {
+  #entry(change: ResourceChange): OwnChange {
     const db = this.name
     const { kind, target } = change
     if (kind === 'delete') return { method: 'delete_item', db, id: itemIdOf(target) }
-    return { method: `${kind}_item`, db, item: itemOf(target, change.resource) }
+    const item = itemOf(target, change.resource)
+    return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
   }
 
   /** What makes items resources of `type`, and resources those that are wanted. */

@@ -46,7 +46,7 @@ export function recordsOf(
     transactionTimestamp: timestamp,
   }
   return [
-    { kind: 'create', target, resource },
-    { kind: 'create', target: historianTarget(transaction), resource: record },
+    { kind: 'create', target, resource, assigned: true },
+    { kind: 'create', target: historianTarget(transaction), resource: record, assigned: true },
   ]
 }
