@@ -16,6 +16,12 @@ for (const type of Object.values(MODEL)) {
   type.names = Object.keys(type.properties)
   type.members = Object.values(type.properties)
   type.defaults = type.names.filter((name) => type.properties[name].default !== null)
+  for (const property of type.members) {
+    const { primitive, relationship } = property
+    const isText = primitive === null && !relationship && MODEL[property.type].kind === 'enum'
+    // Held as it is in JSON.
+    property.isPlain = isText || (primitive !== null && primitive !== 'DateTime')
+  }
 }
 
 /** Asks the network; throws what it refuses. */
@@ -57,9 +63,9 @@ function resourceIn(text) {
   )
 }
 
-/** The id of what has one, also of what a script gave another. */
+/** The id of what has one, also of what a script gave another; null of what has none. */
 function idOf({ type, id, values }) {
-  return values[MODEL[type].identifier] ?? id
+  return id === null ? null : (values[MODEL[type].identifier] ?? id)
 }
 
 /** Everything a model type can do, beside its properties. */
@@ -116,17 +122,15 @@ function fill(values, { names, members }, json) {
     const one = json[names[at]]
     if (one === undefined) continue
     const property = members[at]
-    values[names[at]] = property.array
-      ? one.map((element) => heldValue(property, element))
-      : heldValue(property, one)
+    if (property.array) values[names[at]] = one.map((element) => heldValue(property, element))
+    else values[names[at]] = property.isPlain ? one : heldValue(property, one)
   }
 }
 
 function heldValue(property, json) {
+  if (property.isPlain) return json
   if (property.relationship) return resourceIn(json)
-  if (property.primitive === 'DateTime') return new Date(json)
-  if (property.primitive !== null || MODEL[property.type].kind === 'enum') return json
-  return fromJson(json)
+  return property.primitive === 'DateTime' ? new Date(json) : fromJson(json)
 }
 
 /** The object of an identity; its content is fetched when it is asked for. */
@@ -274,6 +278,10 @@ function jsonOf(instance) {
   for (let at = 0; at < names.length; at += 1) {
     const name = names[at]
     const value = values[name]
+    if (typeof value === 'string') {
+      json[name] = value
+      continue
+    }
     if (value === undefined || value === null) continue
     const property = properties[name]
     // What the model does not know is passed on, so that the network can refuse it by its name.
