@@ -104,6 +104,18 @@ it('(a) one id is one object within a transaction, however it was reached', asyn
   expect(same.status).toBe(200)
 })
 
+it('(a) what a script gives another id is known by that one, read or only named before', async () => {
+  const { ask } = await started()
+  const code = `const a = await (await things()).get('a'), owner = a.owner
+    a.id = 'z'
+    owner.name = 'eve'
+    return [a, owner].flatMap((one) => [one.getIdentifier(), one.$identifier, one.toURI(),
+      one.getFullyQualifiedIdentifier(), one.getIdentifierFieldName()]).join()`
+  const thing = 'z,z,resource:org.test.Thing#z,org.test.Thing#z,id'
+  const person = 'eve,eve,resource:org.test.Person#eve,org.test.Person#eve,name'
+  expect(await ask(code)).toBe(`${thing},${person}`)
+})
+
 it('(b) a relationship to nothing answers with its id, and throws for the rest', async () => {
   const { ask } = await started()
   const code = `const c = await (await things()).get('c')
