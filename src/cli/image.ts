@@ -111,14 +111,12 @@ async function write(
   process.once('SIGINT', stop).once('SIGTERM', stop)
   const line = new ProgressLine('converting', process.stderr)
   const part = `${to}.part`
-  let rowsMax = 0
   try {
     // Before any work: a folder that cannot be written to is not worth a long wait.
     await (await openPart(part)).close()
-    const { plan, product } = await workers.start(job, interrupted.signal, (rows) => {
-      line.update(rows / rowsMax, `${rows} of ${rowsMax} rows`, systemClock.now())
+    const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) => {
+      line.update(rows / ofRows, `${rows} of ${ofRows} rows`, systemClock.now())
     })
-    rowsMax = plan.grid.rows
     const file = createWriteStream(part)
     await pipeline(product, file)
     await rename(part, to)

@@ -39,11 +39,13 @@ describe('conversion workers', () => {
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
     for (let round = 0; round < 3; round += 1) {
-      const rows: number[] = []
-      const { plan, product } = await workers.start(job(), forever(), (done) => rows.push(done))
+      const rows: [number, number][] = []
+      const { plan, product } = await workers.start(job(), forever(), (...done) => rows.push(done))
       expect(plan).toEqual(here.plan)
       expect((await buffer(product)).equals(expected)).toBe(true)
-      expect(rows.at(-1)).toBe(100)
+      expect(rows.at(-1)).toEqual([100, 100])
+      // Of how many is known from the first one on, however early it comes.
+      expect(new Set(rows.map(([, of]) => of))).toEqual(new Set([100]))
     }
   })
 

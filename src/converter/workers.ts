@@ -75,6 +75,9 @@ interface Idle {
   readonly timer: NodeJS.Timeout
 }
 
+/** Told how many rows of a product are done, and of how many. */
+type OnRows = (rows: number, ofRows: number) => void
+
 /**
  * Processes that convert, so that this one stays free to answer others, and stays whole whatever an
  * image does to a decoder.
@@ -100,10 +103,10 @@ export class ConversionWorkers {
   /**
    * Starts `job` as soon as there is a seat, and resolves when its image is decoded.
    *
-   * `onRows` is told how many rows are done. Errors: ConverterError; the reason of `signal` when it
+   * `onRows` is told how many rows are done, and of how many. Errors: ConverterError; the reason of `signal` when it
    * aborts; Error when the worker itself fails.
    */
-  async start(job: Job, signal: AbortSignal, onRows?: (rows: number) => void): Promise<Conversion> {
+  async start(job: Job, signal: AbortSignal, onRows?: OnRows): Promise<Conversion> {
     await this.#seats.take(signal)
     // Both may have happened while this waited for its seat.
     if (this.#closed || signal.aborted) {
@@ -195,17 +198,18 @@ function pipeOf(worker: ChildProcess): Readable {
 class Product extends Readable {
   readonly #worker: ChildProcess
   readonly #pipe: Readable
-  readonly #onRows: (rows: number) => void
+  readonly #onRows: OnRows
   readonly #stallMs: number
   readonly #overtime: NodeJS.Timeout
   readonly #planned = Promise.withResolvers<Plan>()
   #stall: NodeJS.Timeout | undefined
   #cells = 0
+  #rows = 0
   #received = 0
   #total: number | null = null
   #atRest = false
 
-  constructor(worker: ChildProcess, limits: WorkerLimits, onRows: (rows: number) => void) {
+  constructor(worker: ChildProcess, limits: WorkerLimits, onRows: OnRows) {
     super()
     this.#worker = worker
     this.#pipe = pipeOf(worker)
@@ -257,7 +261,8 @@ class Product extends Readable {
   readonly #onMessage = (message: FromWorker): void => {
     switch (message.kind) {
       case 'plan':
-        this.#cells = message.plan.grid.columns * message.plan.grid.rows
+        this.#rows = message.plan.grid.rows
+        this.#cells = message.plan.grid.columns * this.#rows
         this.#stall = setTimeout(
           () => this.destroy(new Error('nobody reads the product')),
           this.#stallMs,
@@ -265,7 +270,8 @@ class Product extends Readable {
         this.#planned.resolve(message.plan)
         return
       case 'rows':
-        this.#onRows(message.rows)
+        // Often before whoever waits for the plan has it.
+        this.#onRows(message.rows, this.#rows)
         return
       case 'end':
         this.#total = message.bytes

@@ -71,8 +71,9 @@ describe('daicho image', () => {
   })
 
   it('says in one line what it wrote, and takes its defaults from the environment', async () => {
-    const { code, stdout } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
+    const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
+    expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
     expect(stdout).toMatch(/^out\.xlsx: 8 × 4 cells, 1 colours, \d+ kB, \d+\.\d s\n$/)
     await rm(join(folder, 'out.xlsx'))
   })

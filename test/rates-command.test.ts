@@ -1,0 +1,133 @@
+// `daicho rates`: a table for people, one line of JSON for programs, and an exit code for scripts.
+
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { beforeAll, expect, it, onTestFinished } from 'vitest'
+import { PAIRS } from '../src/rate-feed/index.ts'
+import { runDaicho } from './support/daicho.ts'
+import { temporaryFolder } from './support/ledger-node.ts'
+
+/** Units of each currency per EUR; CNH is not among them. */
+const perEur = {
+  ...{ USD: 1.1, JPY: 176, GBP: 0.88, SEK: 11, CHF: 0.935, NOK: 10.78, TRY: 55.42 },
+  ...{ AUD: 1.614, CAD: 1.606, CNY: 7.5554, HKD: 8.8438, MXN: 20.2217, NZD: 2.0061, ZAR: 18.58 },
+}
+
+/** The variables of a feed whose only source is a file of an operator, with rates of `asOf`. */
+function fromFile(asOf: string): Record<string, string> {
+  const folder = temporaryFolder()
+  const vector = join(folder, 'vector.json')
+  writeFileSync(vector, JSON.stringify({ source: 'desk', asOf, perEur }))
+  return { RATES_SOURCES: `file:${vector}`, SYSTEM_FOLDER: join(folder, 'data') }
+}
+
+const today = () => new Date().toISOString().slice(0, 10)
+
+/** A program that answers every request with `status` and `body`, and what it was asked. */
+async function answering(status: number, body: string) {
+  const asked: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url)
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
+}
+
+let asJson: string
+beforeAll(async () => {
+  asJson = (await runDaicho(['rates', '--json'], { RATES_SOURCES: 'snapshot' })).stdout
+})
+
+it('prints one line per pair, the decimal points below each other, and what stands in', async () => {
+  const { code, stdout, stderr } = await runDaicho(['rates'], fromFile(today()))
+  expect([code, stderr]).toEqual([0, ''])
+  const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')
+  expect(head).toMatch(
+    new RegExp(
+      `^Rates of ${today()} from file \\(desk\\); asked ${today()} \\d\\d:\\d\\d:\\d\\d\\+0$`,
+    ),
+  )
+  expect(empty).toBe('')
+  const rates = lines.slice(0, PAIRS.length)
+  expect(rates.map((line) => line.split(' ')[0])).toEqual(PAIRS)
+  expect(rates).toContain('USDJPY    160')
+  expect(rates).toContain('EURUSD      1.1')
+  expect(rates).toContain('GBPJPY    200')
+  expect(lines.slice(PAIRS.length)).toEqual(['', 'Stand-in: CNHJPY is computed as CNYJPY'])
+})
+
+it('prints stale rates all the same, and warns', async () => {
+  const { code, stdout, stderr } = await runDaicho(['rates'], { RATES_SOURCES: 'snapshot' })
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^Rates of 2026-10-06 from snapshot( \(\w+\))?, stale; asked /)
+  expect(stderr).toMatch(/^daicho: .+\n$/)
+})
+
+it('with --json prints the body of GET /?detail=1 as one line', async () => {
+  expect(asJson.indexOf('\n')).toBe(asJson.length - 1)
+  const body = JSON.parse(asJson)
+  expect(Object.keys(body)).toEqual(['status', 'result', 'meta'])
+  expect(Object.keys(body.result.rate)).toEqual([...PAIRS])
+  expect(body.meta).toMatchObject({ source: 'snapshot', asOf: '2026-10-06', stale: true })
+})
+
+it('with --url prints what the feed there answers, with a warning when that is stale', async () => {
+  const { url, asked } = await answering(200, asJson)
+  const whole = await runDaicho(['rates', '--url', url])
+  expect(whole).toMatchObject({
+    code: 0,
+    stderr: 'daicho: these rates are stale; they are of 2026-10-06\n',
+  })
+  expect(whole.stdout).toMatch(/^Rates of 2026-10-06 from snapshot/)
+  expect(await runDaicho(['rates', '--url', url, '--json'])).toEqual({
+    code: 0,
+    stdout: asJson,
+    stderr: '',
+  })
+  expect(asked).toEqual(['/?detail=1', '/?detail=1'])
+})
+
+it.each([
+  ['an error', 503, '{"status":false,"code":"RATES_UNAVAILABLE","message":"none yet"}'],
+  ['rates without what they come from', 200, '{"status":true,"result":{}}'],
+  ['something else', 200, '<html>'],
+])(
+  'with --url ends with 1 and prints nothing when the answer there is %s',
+  async (_, status, body) => {
+    const { url } = await answering(status, body)
+    const ended = await runDaicho(['rates', '--url', url])
+    expect([ended.code, ended.stdout]).toEqual([1, ''])
+    expect(ended.stderr).toContain(
+      `${new URL(url).host} answered with status ${status}, without rates`,
+    )
+  },
+)
+
+it('with --url ends with 1 when nobody answers there', async () => {
+  const ended = await runDaicho(['rates', '--url', 'http://127.0.0.1:1/'])
+  expect([ended.code, ended.stdout]).toEqual([1, ''])
+  expect(ended.stderr).toContain('127.0.0.1')
+})
+
+it('ends with 1 where there are no rates that may be shown, in JSON too', async () => {
+  const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
+  const told = await runDaicho(['rates'], strict)
+  expect([told.code, told.stdout]).toEqual([1, ''])
+  const json = await runDaicho(['rates', '--json'], strict)
+  expect(json.code).toBe(1)
+  expect(JSON.parse(json.stdout)).toMatchObject({ status: false, code: expect.any(String) })
+})
+
+it.each([
+  ['a wrong setting', [], { RATES_SOURCES: 'nowhere' }, 78, 'nowhere'],
+  ['an address of another kind', ['--url', 'ftp://127.0.0.1/'], {}, 2, 'http:// or https://'],
+  ['no address', ['--url', 'feed'], {}, 2, 'http:// or https://'],
+] as const)('ends on %s with the code for it', async (_, given, variables, code, text) => {
+  const ended = await runDaicho(['rates', ...given], variables)
+  expect([ended.code, ended.stdout]).toEqual([code, ''])
+  expect(ended.stderr).toContain(text)
+})
