@@ -1,0 +1,244 @@
+import { generateKeyPairSync, hash, sign } from 'node:crypto'
+import { expect, it } from 'vitest'
+import type { Json } from '../../base/json.ts'
+import { nodeSha256 } from '../hashing.ts'
+import { headerText } from '../header.ts'
+import { type Audited, auditedJson, auditedOf, auditLog, NOTHING_AUDITED } from './audit.ts'
+import { checkpointText, logOrigin } from './checkpoint.ts'
+import { leafHash } from './hashes.ts'
+import { nodeCrypto, rawPublicKey } from './node-crypto.ts'
+import { signedNote } from './note.ts'
+import { entryBundle, tileOf } from './tiles.ts'
+import { EMPTY_FRONTIER, type Frontier, grown, rootOf } from './tree.ts'
+
+const SERVER = 4_126
+const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+const key = { name: logOrigin(SERVER), publicKey: rawPublicKey(publicKey) }
+const ROOT = 'ab'.repeat(32)
+
+/** Headers that make a chain; from `fork` on it is another one. */
+function headersOf(size: number, fork = size): string[] {
+  const texts: string[] = []
+  let prevId: string | null = null
+  for (let height = 0; height < size; height += 1) {
+    const count = height < fork ? 1 : 2
+    const text = headerText({ serverId: SERVER, height, prevId, nonce: 0, root: ROOT, count })
+    texts.push(text)
+    prevId = hash('sha512', text)
+  }
+  return texts
+}
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+const leafOf = (text: string) => leafHash(nodeSha256, bytesOf(text))
+
+function frontierOf(headers: readonly string[]): Frontier {
+  return headers.reduce<Frontier>(
+    (frontier, text) => grown(nodeSha256, frontier, leafOf(text)).frontier,
+    EMPTY_FRONTIER,
+  )
+}
+
+/** A log whose tiles and signed head fit these headers, whatever they say; `asked` are its paths. */
+function logOf(headers: readonly string[], root = rootOf(nodeSha256, frontierOf(headers))) {
+  const asked: string[] = []
+  const text = checkpointText({ origin: key.name, size: headers.length, root })
+  const note = signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey))
+  const fetch = async (path: string): Promise<Uint8Array> => {
+    asked.push(path)
+    if (path === 'checkpoint') return bytesOf(note)
+    const tile = tileOf(path.slice('tile/'.length))
+    if (tile === null) throw new Error(`no tile: ${path}`)
+    const part = headers.slice(tile.index * 256, tile.index * 256 + tile.width)
+    return tile.level === 'entries'
+      ? entryBundle(part.map(bytesOf))
+      : Buffer.concat(part.map(leafOf))
+  }
+  return { asked, fetch }
+}
+
+interface Asked {
+  readonly before?: Audited
+  readonly serverId?: number
+  readonly told?: (readonly [number, number])[]
+}
+
+const audit = (
+  { fetch }: Pick<ReturnType<typeof logOf>, 'fetch'>,
+  { before = NOTHING_AUDITED, serverId = SERVER, told }: Asked = {},
+) =>
+  auditLog({
+    ...{ crypto: nodeCrypto, key, serverId, fetch, before },
+    ...(told === undefined ? {} : { progress: (...now) => told.push(now) }),
+  })
+
+const findingOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'nothing',
+    (error) => `${error.code}: ${error.message}`,
+  )
+
+const after = (headers: readonly string[]): Audited => ({
+  frontier: frontierOf(headers),
+  headId: headers.length === 0 ? null : hash('sha512', headers.at(-1) ?? ''),
+})
+
+const SIZES = [0, 1, 2, 255, 256, 257, 600]
+const longest = headersOf(600)
+
+it('an audit ends with the head of the log, whether it begins at the first block or anywhere later', async () => {
+  for (const size of SIZES) {
+    const headers = longest.slice(0, size)
+    for (const known of SIZES.filter((one) => one <= size)) {
+      const { audited, checkpoint } = await audit(logOf(headers), {
+        before: after(headers.slice(0, known)),
+      })
+      expect(auditedJson(audited)).toEqual(auditedJson(after(headers)))
+      expect([checkpoint.origin, checkpoint.size]).toEqual(['daicho/4126', size])
+    }
+  }
+})
+
+it('reads the tiles that have something new, each once, and tells how far it is', async () => {
+  const log = logOf(longest)
+  const told: (readonly [number, number])[] = []
+  await audit(log, { before: after(longest.slice(0, 256)), told })
+  expect(log.asked).toEqual([
+    'checkpoint',
+    ...['tile/entries/001', 'tile/0/001', 'tile/entries/002.p/88', 'tile/0/002.p/88'],
+  ])
+  expect(told).toEqual([
+    [512, 600],
+    [600, 600],
+  ])
+})
+
+it('what was audited is kept as JSON, and taken as that only when it is whole', () => {
+  for (const size of SIZES) {
+    const kept = JSON.stringify(auditedJson(after(longest.slice(0, size))))
+    const again = auditedOf(JSON.parse(kept))
+    expect(again === null ? null : JSON.stringify(auditedJson(again))).toBe(kept)
+  }
+  const kept = JSON.parse(JSON.stringify(auditedJson(after(longest.slice(0, 3)))))
+  const [peak] = kept.peaks
+  const headId = 'ab'.repeat(64)
+  expect(auditedOf({ ...kept, headId })).not.toBeNull()
+  const wrong: Json[] = [
+    ...[null, [], 'text', {}, { ...kept, size: '3' }, { ...kept, size: 2.5 }],
+    ...[
+      { ...kept, size: -1, peaks: [] },
+      { ...kept, size: 2 ** 53, peaks: [peak] },
+    ],
+    ...[
+      { ...kept, size: 4 },
+      { ...kept, size: 2 },
+    ].map((one) => ({ ...one, peaks: kept.peaks })),
+    ...[
+      { ...kept, size: 7 },
+      { ...kept, peaks: 'x' },
+      { ...kept, peaks: [peak] },
+    ],
+    ...[5, 'not base64', 'AAAA'].map((other) => ({ ...kept, peaks: [peak, other] })),
+    ...[5, 'not base64', 'AAAA'].map((more) => ({ ...kept, peaks: [...kept.peaks, more] })),
+    ...[5, '', headId.toUpperCase(), `${headId}a`, headId.slice(1)].map((other) => ({
+      ...kept,
+      headId: other,
+    })),
+  ]
+  for (const value of wrong) expect(auditedOf(value), JSON.stringify(value)).toBeNull()
+})
+
+it('a log that is shorter than it was is a roll-back', async () => {
+  const before = after(longest.slice(0, 300))
+  expect(await findingOf(audit(logOf(longest.slice(0, 299)), { before }))).toBe(
+    'LOG_ROLLED_BACK: the log has 299 blocks, and had 300 when it was last audited',
+  )
+})
+
+it('a log that does not continue what was audited is forked', async () => {
+  const before = after(longest.slice(0, 300))
+  // Of the same length, with a next block that names another one before it, and with one that does not.
+  expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
+    'LOG_FORKED: the log does not continue the 300 blocks that were audited',
+  )
+  expect(await findingOf(audit(logOf(headersOf(310, 299)), { before }))).toBe(
+    'LOG_FORKED: block 300 does not continue what was audited',
+  )
+  const other = [...headersOf(300, 5).slice(0, 299), ...longest.slice(299, 310)]
+  expect(await findingOf(audit(logOf(other), { before }))).toBe(
+    'LOG_FORKED: the log does not continue the 300 blocks that were audited',
+  )
+})
+
+it('a signed head that is not that of the headers is found at the first audit', async () => {
+  const forged = logOf(longest.slice(0, 5), Buffer.alloc(32, 7))
+  expect(await findingOf(audit(forged))).toBe(
+    'LOG_BROKEN: the signed root is not that of the headers',
+  )
+})
+
+const changed =
+  (which: string, change: (bytes: Uint8Array) => Uint8Array) =>
+  ({ fetch }: ReturnType<typeof logOf>) => ({
+    fetch: async (path: string) => {
+      const bytes = await fetch(path)
+      return path.includes(which) ? change(bytes) : bytes
+    },
+  })
+
+it.each([
+  ['a header less', changed('entries', (all) => all.subarray(0, -2 - (all.length >> 1)))],
+  ['half a header', changed('entries', (all) => all.subarray(0, -1))],
+  ['a hash less', changed('tile/0/', (all) => all.subarray(32))],
+  ['a hash more', changed('tile/0/', (all) => Buffer.concat([all, all.subarray(0, 32)]))],
+])('tiles with %s than the head says are found', async (_, tampered) => {
+  expect(await findingOf(audit(tampered(logOf(longest.slice(0, 9)))))).toBe(
+    'LOG_BROKEN: at height 0: the tile has another size',
+  )
+})
+
+it('a hash in a tile that is not that of its header is found, and where', async () => {
+  const flipped = (at: number) =>
+    changed('tile/0/001', (all) => all.map((byte, i) => (i === at ? byte ^ 1 : byte)))
+  for (const [at, height] of [
+    [0, 256],
+    [31, 256],
+    [32, 257],
+    [43 * 32 + 31, 299],
+  ] as const) {
+    expect(await findingOf(audit(flipped(at)(logOf(longest.slice(0, 300)))))).toBe(
+      `LOG_BROKEN: at height ${height}: the hash in the tile is not that of the header`,
+    )
+  }
+})
+
+const [first = '', second = ''] = longest
+it.each([
+  ['of another node', second.replace('"serverid":4126', '"serverid":4127')],
+  ['of another height', second.replace('"height":1', '"height":2')],
+  ['that names no block before it', second.replace(/"prev_id":"\w+"/, '"prev_id":null')],
+  ['that names another block', second.replace(/"prev_id":"../, '"prev_id":"zz')],
+  ['whose block before is a number', second.replace(/"prev_id":"\w+"/, '"prev_id":5')],
+  ['in another version', second.replace('"version":1', '"version":2')],
+  ['with a space in it', second.replace(',', ', ')],
+  ['with one member more', second.replace('{', '{"a":1,')],
+  ['with a root that is none', second.replace(ROOT, ROOT.toUpperCase())],
+  ['with a root that is a number', second.replace(`"${ROOT}"`, '5')],
+  ['with a nonce that is a text', second.replace('"nonce":0', '"nonce":"0"')],
+  ['with a count that is a text', second.replace('"count":1', '"count":"1"')],
+  ['with a height that is a text', second.replace('"height":1', '"height":"1"')],
+  ['with a server that is a text', second.replace('"serverid":4126', '"serverid":"4126"')],
+  ['that is a list', '[]'],
+  ['that is no JSON', 'header'],
+])('a header %s breaks the chain, though tiles and head fit', async (_, header) => {
+  expect(header).not.toBe(second)
+  expect(await findingOf(audit(logOf([first, header])))).toBe(
+    'LOG_BROKEN: at height 1: the header does not continue the chain',
+  )
+})
+
+it('the log of another node than the one that was meant is found', async () => {
+  expect(await findingOf(audit(logOf(longest.slice(0, 3)), { serverId: 5 }))).toBe(
+    'LOG_BROKEN: at height 0: the header does not continue the chain',
+  )
+})
