@@ -9,13 +9,14 @@ import type { Json } from '../base/json.ts'
 import {
   type Block,
   blockJson,
+  erasedIn,
   type Head,
   headerOf,
   headOf,
   sealBlock,
   verifyBlock,
 } from './block.ts'
-import { entryOf, entryText } from './entry.ts'
+import { entryText } from './entry.ts'
 import { headerText } from './header.ts'
 
 const vectors = new URL('../../test/vectors/', import.meta.url)
@@ -168,18 +169,81 @@ it('a block is shown with exactly the five documented fields', () => {
   })
 })
 
-it.each([
-  ['{"db":"a","method":"create_db","serverid":7}', true],
-  ['{"db":"a","method":"create_db","serverid":7,"x":1}', false],
-  ['{"db":"a","item":{"id":"1"},"method":"update_item","serverid":7}', true],
-  ['{"db":"a","item":{"id":1},"method":"update_item","serverid":7}', false],
-  ['{"db":"a","item":[],"method":"create_item","serverid":7}', false],
-  ['{"db":"a","id":"1","method":"delete_item","serverid":7}', true],
-  ['{"db":"a","method":"delete_item","serverid":7}', false],
-  ['{"db":1,"method":"create_db","serverid":7}', false],
-  ['{"db":"a","method":"create_db","serverid":7.5}', false],
-  ['{"db":"a","method":"other","serverid":7}', false],
-  ['[]', false],
-])('%s is an entry: %s', (text, taken) => {
-  expect(entryOf(JSON.parse(text)) !== null).toBe(taken)
+it('an id has at most four zeros asked of it, and a block holds 1 to 10000 entries', () => {
+  const content = (count: number) => ({
+    serverId: 7,
+    entries: new Array(count).fill('{}'),
+    timestamps: new Array(count).fill(1),
+    blinds: Buffer.alloc(32 * count, 9),
+  })
+  expect(sealBlock(null, content(1), 4).id).toMatch(/^0000/)
+  for (const difficulty of [-1, 5]) {
+    expect(() => sealBlock(null, content(1), difficulty)).toThrow()
+  }
+  const full = sealBlock(null, content(10_000))
+  expect(verifyBlock(full, null)).toBeNull()
+  for (const count of [0, 10_001]) {
+    expect(() => sealBlock(null, content(count))).toThrow()
+    const what = `it holds ${count} entries`
+    expect(verifyBlock({ ...full, ...content(count) }, null)).toEqual({
+      height: 0,
+      index: null,
+      what,
+    })
+  }
+})
+
+it('says what does not hold in a block, and in which entry', () => {
+  const first = sealed(['{}'])
+  const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
+  const { timestamps, blinds, commitments, id, root } = block
+  const faults: [Partial<Block>, string, number | null][] = [
+    [{ height: 2 }, 'a block of height 1 must stand here', null],
+    [{ prevId: null }, 'prev_id is not the id of the block before', null],
+    [{ timestamps: [5, 5] }, 'there is not one timestamp per entry', null],
+    [{ timestamps: [5, 5, 5.5] }, 'the timestamp is not an integer', 2],
+    [{ timestamps: [4, 5, 5] }, 'the timestamp is before the one in front of it', 0],
+    [{ timestamps: [5, 6, 5] }, 'the timestamp is before the one in front of it', 2],
+    [{ blinds: blinds.subarray(1) }, 'there is not one blind per entry', null],
+    [{ commitments: commitments.subarray(1) }, 'there is not one commitment per entry', null],
+    [
+      { timestamps: timestamps.with(2, 6) },
+      'the entry, its timestamp, blind and commitment do not match',
+      2,
+    ],
+    [{ root: `${root.slice(0, -1)}x` }, 'the root is not that of its commitments', null],
+    [{ id: `${id.slice(0, -1)}x` }, 'the id is not that of its header', null],
+  ]
+  for (const [changed, what, index] of faults) {
+    const fault = verifyBlock({ ...block, ...changed }, headOf(first))
+    expect(fault).toEqual({ height: changed.height ?? 1, index, what })
+  }
+  expect(verifyBlock(block, null)?.what).toBe('a block of height 0 must stand here')
+})
+
+it('an entry is erased when its blind is 32 zeros, and only then; its commitment stands for it', () => {
+  const blinds = Buffer.alloc(32 * 4)
+  blinds[32 + 31] = 1
+  blinds[64] = 1
+  blinds[96 + 1] = 1
+  expect([...erasedIn({ blinds })]).toEqual([0])
+  expect([...erasedIn({ blinds: Buffer.alloc(64) })]).toEqual([0, 1])
+  expect([...erasedIn({ blinds: blinds.subarray(32) })]).toEqual([])
+
+  const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'])
+  const gone = {
+    ...block,
+    entries: block.entries.with(1, '{}'),
+    blinds: Buffer.from(block.blinds).fill(0, 32, 64),
+  }
+  expect([...erasedIn(gone)]).toEqual([1])
+  expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
+  expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
+  // Nothing else may be changed beside it, its commitment least of all.
+  const changed = Buffer.from(block.commitments).fill(7, 32, 64)
+  expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
+    'the root is not that of its commitments',
+  )
+  const more = { ...gone, entries: gone.entries.with(2, '{}') }
+  expect(verifyBlock(more, null, erasedIn(gone))).toMatchObject({ index: 2 })
 })

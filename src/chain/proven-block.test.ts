@@ -40,18 +40,26 @@ it('a blind that is no more is null', () => {
 
 it.each<[string, (value: JsonObject) => void]>([
   ['prev_id is neither an id nor null', (value) => Object.assign(value, { prev_id: 1 })],
+  ['prev_id is neither an id nor null', (value) => delete value.prev_id],
   ['body is not a list', (value) => Object.assign(value, { body: {} })],
   ['timestamps is not a list of integers', (value) => Object.assign(value, { timestamps: [1.5] })],
   ['timestamps is not a list of integers', (value) => delete value.timestamps],
   ['nonce is not an integer', (value) => Object.assign(value, { nonce: -1 })],
+  ['nonce is not an integer', (value) => Object.assign(value, { nonce: 0.5 })],
+  ['nonce is not an integer', (value) => Object.assign(value, { nonce: '0' })],
   ['id is not a text', (value) => Object.assign(value, { id: null })],
   ['there is no proof', (value) => delete value.proof],
   ['proof.height is not an integer', (value) => Object.assign(proof(value), { height: '0' })],
+  ['proof.height is not an integer', (value) => Object.assign(proof(value), { height: 0.5 })],
   ['proof.root is not a text', (value) => Object.assign(proof(value), { root: 0 })],
   ['proof.blinds is not a list', (value) => delete proof(value).blinds],
   [
     'proof.blinds[0] is not 64 lowercase hex digits',
     (value) => Object.assign(proof(value), { blinds: ['A'.repeat(64)] }),
+  ],
+  [
+    'proof.commitments[0] is not 64 lowercase hex digits',
+    (value) => Object.assign(proof(value), { commitments: [null] }),
   ],
   [
     'proof.commitments[0] is not 64 lowercase hex digits',

@@ -202,3 +202,61 @@ it('what opens the commitment cannot be changed, in any of its members', async (
     code: 'NOTE_UNSIGNED',
   })
 })
+
+it('what opens the commitment is UTF-8, and JSON in one form', async () => {
+  const whole = proofFileText(await proofOf(chainOf(3), 2, 1))
+  const [, encoded = ''] = /extra (\S+)/.exec(whole) ?? []
+  const bytes = Buffer.from(encoded, 'base64')
+  const messageFor = (changed: Buffer) =>
+    verifyProofFile(nodeCrypto, key, whole.replace(encoded, changed.toString('base64'))).then(
+      () => 'verified',
+      ({ code, message }) => `${code}: ${message}`,
+    )
+  const notUtf8 = Buffer.from(bytes)
+  notUtf8[bytes.indexOf('台')] = 0xff
+  expect(await messageFor(bytes)).toBe('verified')
+  expect(await messageFor(notUtf8)).toBe('PROOF_MALFORMED: what opens the commitment is not UTF-8')
+  expect(await messageFor(bytes.subarray(1))).toBe(
+    'PROOF_MALFORMED: what opens the commitment is not JSON',
+  )
+  const spaced = Buffer.from(bytes.toString().replace('{', '{ '))
+  expect(await messageFor(spaced)).toBe('PROOF_MALFORMED: what opens the commitment is malformed')
+  const marked = Buffer.concat([Buffer.from('\ufeff'), bytes])
+  expect(await messageFor(marked)).toBe('PROOF_MALFORMED: what opens the commitment is not JSON')
+})
+
+it('a proof file of 32 MiB is read, and none that is longer', async () => {
+  const lengths: number[] = []
+  const outcomes: string[] = []
+  // Four characters of Base64 are three bytes of the entry.
+  for (const bytes of [0, 3]) {
+    const entry = (text: string) => entryText.item('create_item', SERVER, 'd', `{"id":"${text}"}`)
+    const fileOf = async (text: string) => {
+      const block = sealBlock(null, {
+        ...{ serverId: SERVER, entries: [entry(text)], timestamps: [5] },
+        blinds: Buffer.alloc(32, 1),
+      })
+      const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
+      const { frontier } = grown(nodeSha256, EMPTY_FRONTIER, leaf)
+      const root = rootOf(nodeSha256, frontier)
+      const head = checkpointText({ origin: key.name, size: 1, root })
+      const checkpoint = signedNote(nodeSha256, key, head, (said) => sign(null, said, privateKey))
+      return proofFileText(
+        await proofOf({ blocks: [block], read: async () => [], checkpoint }, 0, 0),
+      )
+    }
+    const room = 32 * 1024 * 1024 - (await fileOf('')).length
+    const file = await fileOf('x'.repeat(Math.floor(room / 4) * 3 + bytes))
+    lengths.push(file.length - 32 * 1024 * 1024)
+    outcomes.push(
+      await verifyProofFile(nodeCrypto, key, file).then(
+        () => 'verified',
+        ({ message }) => message,
+      ),
+    )
+  }
+  expect(lengths[0]).toBeGreaterThan(-4)
+  expect(lengths[0]).toBeLessThanOrEqual(0)
+  expect(lengths[1]).toBeGreaterThan(0)
+  expect(outcomes).toEqual(['verified', 'this is not a proof file'])
+})

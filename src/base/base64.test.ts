@@ -1,0 +1,29 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { fromBase64, toBase64 } from './base64.ts'
+
+it('bytes come back from their Base64, which is that of Node', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
+      const text = toBase64(bytes)
+      expect(text).toBe(Buffer.from(bytes).toString('base64'))
+      expect(fromBase64(text)).toEqual(Uint8Array.from(bytes))
+    }),
+  )
+  expect(fromBase64('')).toEqual(new Uint8Array(0))
+})
+
+it('bytes have one spelling: any other is none', () => {
+  const others = ['A', 'AA', 'AAA', 'AA=', 'AAAA=', 'AA==AA==', '=', 'AB==', 'AAB=', 'AA==\n']
+  for (const text of [...others, ' AAA', 'A AA', 'AAA ', '-_-_', 'AAA台', 'AAAé', '\u0000AAA']) {
+    expect([text, fromBase64(text)]).toEqual([text, null])
+  }
+})
+
+it('a text of 32 MiB is read as a short one is', () => {
+  const bytes = Buffer.alloc(24 * 1024 * 1024, 0xfb)
+  const text = toBase64(bytes)
+  expect(text.length).toBe(32 * 1024 * 1024)
+  expect(Buffer.from(fromBase64(text) ?? []).equals(bytes)).toBe(true)
+  expect(fromBase64(`${text}A`)).toBeNull()
+})

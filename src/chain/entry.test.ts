@@ -1,0 +1,111 @@
+import { expect, it } from 'vitest'
+import type { Json } from '../base/json.ts'
+import { attachmentOf, type Entry, entryOf, entryText } from './entry.ts'
+
+const sha256 = '0123456789abcdef'.repeat(4)
+const note = { name: 'n"1', content_type: 'text/plain', length: 0, sha256 }
+
+it.each<[string, string, Entry]>([
+  [
+    entryText.database('create_db', 7, 'ä"'),
+    '{"db":"ä\\"","method":"create_db","serverid":7}',
+    { serverid: 7, method: 'create_db', db: 'ä"' },
+  ],
+  [
+    entryText.database('delete_db', 7, 'd'),
+    '{"db":"d","method":"delete_db","serverid":7}',
+    { serverid: 7, method: 'delete_db', db: 'd' },
+  ],
+  [
+    entryText.item('create_item', 7, 'd"', '{"id":"1"}'),
+    '{"db":"d\\"","item":{"id":"1"},"method":"create_item","serverid":7}',
+    { serverid: 7, method: 'create_item', db: 'd"', item: { id: '1' } },
+  ],
+  [
+    entryText.item('update_item', 7, 'd', '{"id":"1","n":2}'),
+    '{"db":"d","item":{"id":"1","n":2},"method":"update_item","serverid":7}',
+    { serverid: 7, method: 'update_item', db: 'd', item: { id: '1', n: 2 } },
+  ],
+  [
+    entryText.deleteItem(7, 'd"', 'i"'),
+    '{"db":"d\\"","id":"i\\"","method":"delete_item","serverid":7}',
+    { serverid: 7, method: 'delete_item', db: 'd"', id: 'i"' },
+  ],
+  [
+    entryText.attachment('create_attachment', 7, 'd"', 'i"', note),
+    `{"attachment":{"content_type":"text/plain","length":0,"name":"n\\"1","sha256":"${sha256}"},"db":"d\\"","id":"i\\"","method":"create_attachment","serverid":7}`,
+    { serverid: 7, method: 'create_attachment', db: 'd"', id: 'i"', attachment: note },
+  ],
+  [
+    entryText.attachment('delete_attachment', 7, 'd', 'i', null),
+    '{"attachment":{},"db":"d","id":"i","method":"delete_attachment","serverid":7}',
+    { serverid: 7, method: 'delete_attachment', db: 'd', id: 'i', attachment: {} },
+  ],
+  [
+    entryText.eraseItem(7, 'd"', 'i"', [3, 16_384 + 2]),
+    '{"db":"d\\"","id":"i\\"","method":"erase_item","positions":["0.3","1.2"],"serverid":7}',
+    { serverid: 7, method: 'erase_item', db: 'd"', id: 'i"', positions: ['0.3', '1.2'] },
+  ],
+])('%s is the text of its entry, and read as that', (text, bytes, entry) => {
+  expect(text).toBe(bytes)
+  expect(entryOf(JSON.parse(text))).toEqual(entry)
+})
+
+const create = { serverid: 7, method: 'create_item', db: 'd', item: { id: '1' } }
+const remove = { serverid: 7, method: 'delete_item', db: 'd', id: 'i' }
+const attach = { serverid: 7, method: 'create_attachment', db: 'd', id: 'i', attachment: note }
+const erase = { serverid: 7, method: 'erase_item', db: 'd', id: 'i', positions: ['0.3', '1.2'] }
+
+it.each<[string, Json]>([
+  ['a text', 'x'],
+  ['null', null],
+  ['a list', [create]],
+  ['with a server that is a text', { ...create, serverid: '7' }],
+  ['with half a server', { ...create, serverid: 7.5 }],
+  ['with a database that is a number', { ...create, db: 1 }],
+  ['of an unknown method', { ...create, method: 'create' }],
+  ['of an item, with a member more', { ...create, more: 1 }],
+  ['of a database, with a member more', { serverid: 7, method: 'create_db', db: 'd', more: 1 }],
+  ['of an item that is a list', { ...create, item: ['1'] }],
+  ['of an item without an id', { ...create, item: {} }],
+  ['of an item whose id is a number', { ...create, item: { id: 1 } }],
+  ['of a deletion, with a member more', { ...remove, more: 1 }],
+  ['of a deletion whose id is a number', { ...remove, id: 1 }],
+  ['of an attachment, with a member more', { ...attach, more: 1 }],
+  ['of an attachment of an item whose id is a number', { ...attach, id: 1 }],
+  ['of an attachment that is null', { ...attach, attachment: null }],
+  ['of an attachment that is a list', { ...attach, attachment: [] }],
+  ['of an erasure, with a member more', { ...erase, more: 1 }],
+  ['of an erasure whose id is a number', { ...erase, id: 1 }],
+  ['of an erasure of nothing', { ...erase, positions: [] }],
+  ['of an erasure whose positions are a text', { ...erase, positions: '0.3' }],
+  ['of an erasure of something twice', { ...erase, positions: ['0.3', '0.3'] }],
+  ['of an erasure out of order', { ...erase, positions: ['1.2', '0.3'] }],
+  ['of an erasure of a number', { ...erase, positions: [3] }],
+  ['of an erasure of what is no position', { ...erase, positions: ['0.3', '1'] }],
+])('an entry %s is none', (_, value) => {
+  expect(entryOf(value)).toBeNull()
+})
+
+it('an attachment has exactly its four members, each of its type', () => {
+  expect(attachmentOf(note)).toEqual(note)
+  expect(attachmentOf({ ...note, length: 2 ** 53 - 1 })).not.toBeNull()
+  const wrong: (Json | undefined)[] = [
+    ...[undefined, null, 'x', [], {}, { ...note, more: 1 }],
+    ...[
+      { ...note, name: 1 },
+      { ...note, content_type: 1 },
+      { ...note, length: '0' },
+    ],
+    ...[
+      { ...note, length: -1 },
+      { ...note, length: 0.5 },
+      { ...note, length: 2 ** 53 },
+    ],
+    ...[5, '', `${sha256}a`, sha256.slice(1), sha256.toUpperCase()].map((other) => ({
+      ...note,
+      sha256: other,
+    })),
+  ]
+  for (const value of wrong) expect(attachmentOf(value), JSON.stringify(value)).toBeNull()
+})
