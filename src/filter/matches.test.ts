@@ -31,6 +31,11 @@ it.each<[string, unknown, boolean]>([
   ['neq of an absent member', { weight: { neq: 5 } }, true],
   ['gt', { qty: { gt: 5 } }, false],
   ['gte', { qty: { gte: 5 } }, true],
+  ['lte', { qty: { lte: 5 } }, true],
+  ['lte, less than', { qty: { lte: 6 } }, true],
+  ['lte, more than', { qty: { lte: 4 } }, false],
+  ['gte, more than', { qty: { gte: 6 } }, false],
+  ['lt of the same', { qty: { lt: 5 } }, false],
   ['lt of numbers', { qty: { lt: 10 } }, true],
   ['lt of a text and a number', { qty: { lt: '9' } }, false],
   ['lt of texts', { id: { lt: 'banana' } }, true],
@@ -93,6 +98,10 @@ it('texts compare as their UTF-8 bytes do, which JavaScript’s < does not', () 
       expect(sortText(one + 'x'.repeat(300)).isWellFormed()).toBe(true)
     }),
   )
+  // The edges of what stands for two units, and what differs in the second of them only.
+  const edges = [0xd7ff, 0xe000, 0xffff, 0x10000, 0x103fe, 0x103ff, 0x10400, 0x10fffe, 0x10ffff]
+  const sorted = edges.map((point) => String.fromCodePoint(point))
+  expect(sorted.toReversed().sort(compareTexts)).toEqual(sorted)
   expect('🍎' < '\uffff').toBe(true)
   expect(compareTexts('🍎', '\uffff')).toBeGreaterThan(0)
   expect(sortText(`${'a'.repeat(255)}🍎`)).toBe('a'.repeat(255))

@@ -15,6 +15,7 @@ const expression = fc.letrec<{ part: string; atom: string }>((tie) => ({
     fc.constantFrom('[ab]', '[^a]', '[a-c\\d]', '[\\W-]', '[^\\S]', '^', '$', '\\b', '\\B', '[-a]'),
     tie('part').map((inner) => `(${inner})`),
     tie('part').map((inner) => `(?:${inner})`),
+    fc.tuple(tie('part'), tie('part')).map(([one, other]) => `(?:${one}|${other})`),
     fc.tuple(tie('part'), tie('part')).map(([one, other]) => `(${one}|${other}|)`),
   ),
   part: fc
@@ -131,4 +132,92 @@ it('expressions that hang a backtracking matcher take steps in proportion to the
 it('looks at the beginning of a very long text only, as if it ended there', () => {
   const long = `${'a'.repeat(PATTERN_TEXT_MAX)}b`
   expect([found('b', long), found('^a+$', long)]).toEqual([false, true])
+})
+
+it('a class is what JavaScript takes it for, of any members, apart, touching or within each other', () => {
+  const member = fc.constantFrom(
+    ...[
+      'a',
+      'b',
+      'c-e',
+      'd-d',
+      'd-k',
+      'f',
+      'k-m',
+      'a-z',
+      '1-3',
+      '4',
+      '\\d',
+      '\\D',
+      '\\w',
+      '\\W',
+      '\\s',
+    ],
+    ...[
+      '\\S',
+      '\\n',
+      '\\t',
+      '\\b',
+      '\\u2028-\\u202a',
+      'ü',
+      '🍎',
+      '🍎-🍐',
+      '\\]',
+      '\\\\',
+      '\\-',
+      ' -0',
+    ],
+  )
+  const classes = fc
+    .tuple(fc.constantFrom('', '^'), fc.array(member, { maxLength: 5 }))
+    .map(([not, members]) => `[${not}${members.join('')}]`)
+  const among = 'abcdefghijklmnz `{/0134:_ü🍎🍏🍐🍑]\\^-\b\t\n\u2028\u202a\u202b\0\uffff\u{10ffff}'
+  fc.assert(
+    fc.property(classes, (source) => {
+      const native = new RegExp(`^${source}$`, 'u')
+      const pattern = regexpPattern(`^${source}$`)
+      for (const character of among) {
+        expect([character, fits(pattern, character)]).toEqual([character, native.test(character)])
+      }
+    }),
+    { numRuns: 500 },
+  )
+})
+
+it('the named classes and the dot hold exactly the characters that JavaScript puts into them', () => {
+  const points = [...Array(0x3100).keys(), ...[0xd7ff, 0xe000, 0xfefe, 0xfeff, 0xff00, 0x1f34e]]
+  for (const source of ['\\d', '\\D', '\\w', '\\W', '\\s', '\\S', '.']) {
+    const native = new RegExp(`^${source}$`, 'u')
+    const pattern = regexpPattern(`^${source}$`)
+    const wrong = points.filter((point) => {
+      const character = String.fromCodePoint(point)
+      return fits(pattern, character) !== native.test(character)
+    })
+    expect([source, wrong]).toEqual([source, []])
+  }
+})
+
+it.each(['*', '+', '?', '{0}', '{1}', '{2}', '{0,0}', '{0,2}', '{1,2}', '{2,3}', '{1,}', '{2,}?'])(
+  '%s repeats as often as it says, and no more',
+  (times) => {
+    const native = new RegExp(`^a${times}$`, 'u')
+    for (let count = 0; count < 6; count += 1) {
+      const within = 'a'.repeat(count)
+      expect([count, found(`^a${times}$`, within)]).toEqual([count, native.test(within)])
+    }
+  },
+)
+
+it.each([
+  ['^(?:a|b)c$', 'ac', true],
+  ['^(?:a|b)c$', 'bc', true],
+  ['^(?:a|b)c$', 'c', false],
+  ['^(?:a|b|cd)e$', 'cde', true],
+  ['^(?:a|b|cd)e$', 'cd', false],
+  ['^\\t\\n\\r\\f\\v$', '\t\n\r\f\v', true],
+  ['^\\t$', 't', false],
+  ['^\\.\\/\\*$', './*', true],
+  ['^\\u00e4\\x41$', 'äA', true],
+])('%s found in %j: %s', (source, within, expected) => {
+  expect(found(source, within)).toBe(expected)
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
-import { FilterError } from './errors.ts'
+import { FilterError, statusOfFilter } from './errors.ts'
 import { FIELD_TYPES, type FieldType, type TypeOf } from './field-type.ts'
 import { FILTER_LIMITS, type Filter } from './filter.ts'
 import { type FilterOptions, filterOf } from './read-filter.ts'
@@ -129,6 +129,22 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
+  it('integers have an order, and are integers', () => {
+    const above = (value: number) => ({
+      ...{ kind: 'condition', path: ['count'], negated: false },
+      test: { kind: 'range', from: { value, inclusive: false }, to: null },
+    })
+    expect(json({ where: { count: { gt: 3 } } }, options)?.where).toEqual(above(3))
+    expect(brackets('filter[where][count][gt]=3', options)?.where).toEqual(above(3))
+    expect(refusal(() => brackets('filter[where][count]=3.5', options))).toBe(
+      'FILTER_VALUE_WRONG /where/count',
+    )
+    expect(refusal(() => brackets('filter[where][open]=yes', options))).toBe(
+      'FILTER_VALUE_WRONG /where/open',
+    )
+    expect(brackets('filter[where][open]=false', options)?.where).toEqual(equals('open', false))
+  })
+
   it.each<[string, unknown, string]>([
     ['an unknown field', { where: { nmae: 'x' } }, 'FILTER_FIELD_UNKNOWN /where/nmae'],
     ['an unknown path', { where: { 'owner.nmae': 'x' } }, 'FILTER_FIELD_UNKNOWN /where/owner.nmae'],
@@ -152,6 +168,22 @@ describe('with a model', () => {
       'FILTER_VALUE_WRONG /where/qty/like',
     ],
     ['no date', { where: { born: 'yesterday' } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['a date in words', { where: { born: '1 May 2026' } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['half a date', { where: { born: '2026-01' } }, 'FILTER_VALUE_WRONG /where/born'],
+    [
+      'a date with more behind',
+      { where: { born: '2026-01-02 x' } },
+      'FILTER_VALUE_WRONG /where/born',
+    ],
+    ['a month that is none', { where: { born: '2026-13-01' } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['a number for a date', { where: { born: 2026 } }, 'FILTER_VALUE_WRONG /where/born'],
+    ['a text for a boolean', { where: { open: 'true' } }, 'FILTER_VALUE_WRONG /where/open'],
+    ['less than an object', { where: { owner: { lt: 1 } } }, 'FILTER_VALUE_WRONG /where/owner/lt'],
+    [
+      'a pattern for an integer',
+      { where: { count: { like: '5' } } },
+      'FILTER_VALUE_WRONG /where/count/like',
+    ],
     ['a value of an object', { where: { owner: 'x' } }, 'FILTER_VALUE_WRONG /where/owner'],
     ['something else to include', { include: ['owner'] }, 'FILTER_VALUE_WRONG /include'],
   ])('refuses %s', (_, filter, expected) => {
@@ -175,6 +207,7 @@ it.each<[string, unknown, string]>([
     'FILTER_MALFORMED /where/or/1',
   ],
   ['inq of no list', { where: { a: { inq: 1 } } }, 'FILTER_MALFORMED /where/a/inq'],
+  ['inq of a text', { where: { a: { inq: 'x' } } }, 'FILTER_MALFORMED /where/a/inq'],
   ['between of one', { where: { a: { between: [1] } } }, 'FILTER_VALUE_WRONG /where/a/between'],
   [
     'between of two types',
@@ -223,6 +256,10 @@ it.each([
   ['filter[limit]=1e1', 'FILTER_VALUE_WRONG /limit'],
   ['filter[limit]=99999999999999999', 'FILTER_VALUE_WRONG /limit'],
   ['filter[where][a][inq][x]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][x1]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][1x]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][1234567]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][exists]=maybe', 'FILTER_VALUE_WRONG /where/a/exists'],
 ])('refuses the query %s', (query, expected) => {
   expect(refusal(() => brackets(query))).toBe(expected)
 })
@@ -303,4 +340,99 @@ it('whatever it is given it reads or refuses with a code and a pointer, and noth
     fc.property(tree, (filter) => void refusal(() => json(filter))),
     { numRuns: 2_000 },
   )
+})
+
+it('every operator is read as the test that it stands for', () => {
+  const value = (kind: string, more: object) => ({ kind, ...more })
+  const five = (inclusive: boolean) => ({ value: 5, inclusive })
+  const cases: [string, unknown, boolean, object][] = [
+    ['eq', 5, false, value('equals', { values: [5] })],
+    ['neq', 5, true, value('equals', { values: [5] })],
+    ['gt', 5, false, value('range', { from: five(false), to: null })],
+    ['gte', 5, false, value('range', { from: five(true), to: null })],
+    ['lt', 5, false, value('range', { from: null, to: five(false) })],
+    ['lte', 5, false, value('range', { from: null, to: five(true) })],
+    ['between', [5, 5], false, value('range', { from: five(true), to: five(true) })],
+    ['inq', [5, 6, 5], false, value('equals', { values: [5, 6] })],
+    ['nin', [5], true, value('equals', { values: [5] })],
+    ['like', 'a', false, { kind: 'pattern', pattern: { caseless: false } }],
+    ['nlike', 'a', true, { kind: 'pattern', pattern: { caseless: false } }],
+    ['ilike', 'a', false, { kind: 'pattern', pattern: { caseless: true } }],
+    ['nilike', 'a', true, { kind: 'pattern', pattern: { caseless: true } }],
+    ['regexp', 'a', false, { kind: 'pattern', pattern: { caseless: false } }],
+    ['exists', true, false, { kind: 'exists' }],
+    ['exists', false, true, { kind: 'exists' }],
+  ]
+  for (const [operator, operand, negated, test] of cases) {
+    const where = json({ where: { a: { [operator]: operand } } })?.where
+    expect(where, operator).toMatchObject({ kind: 'condition', path: ['a'], negated, test })
+  }
+  const negatedBy = (text: string) => brackets(`filter[where][a][exists]=${text}`)?.where
+  for (const [text, negated] of [
+    ...[['true', false] as const, ['1', false] as const],
+    ...[['false', true] as const, ['0', true] as const],
+  ]) {
+    expect(negatedBy(text), text).toMatchObject({ negated })
+  }
+})
+
+it('brackets go as deep as the deepest filter needs, and no further', () => {
+  const deepest = `filter[where]${'[and][0]'.repeat(FILTER_LIMITS.depth)}[a][inq][0]=x`
+  expect(refusal(() => brackets(deepest))).toBe('taken')
+  const reasonOf = (count: number) => {
+    try {
+      brackets(`filter[where]${'[a]'.repeat(count - 1)}=x`)
+      return 'taken'
+    } catch (error) {
+      return error instanceof FilterError ? error.reason : String(error)
+    }
+  }
+  expect(reasonOf(21)).not.toContain('brackets')
+  expect(reasonOf(22)).toBe('more than 21 brackets')
+})
+
+it('a path of the longest length that is no path is malformed, not too long', () => {
+  const { pathCharacters, pathSteps } = FILTER_LIMITS
+  for (const path of [
+    ...[`${'a'.repeat(pathCharacters - 1)}.`, `${'a.'.repeat(pathSteps - 1)}`],
+    ...['\u001f', 'a\u0000'],
+  ]) {
+    expect(
+      refusal(() => json({ where: { [path]: 1 } })),
+      path,
+    ).toMatch(/^FILTER_MALFORMED/)
+  }
+  for (const path of ['a'.repeat(pathCharacters), 'a.'.repeat(pathSteps - 1) + 'a', ' ']) {
+    expect(
+      refusal(() => json({ where: { [path]: 1 } })),
+      path,
+    ).toBe('taken')
+  }
+})
+
+it('says of each refusal what is wrong, as a mistake of the client', () => {
+  const messageOf = (read: () => unknown) => {
+    try {
+      read()
+    } catch (error) {
+      if (error instanceof FilterError) return [statusOfFilter[error.code], error.message]
+      throw error
+    }
+    return null
+  }
+  const cases: [() => unknown, string][] = [
+    [() => filterOf({ filter: '{' }), 'filter: it is not JSON'],
+    [() => json([]), 'filter: it is not a JSON object'],
+    [() => json({ where: { a: { like: 5 } } }), 'filter/where/a/like: must be a pattern'],
+    [() => json({ limit: 0 }), 'filter/limit: must be an integer, 1 or more'],
+    [() => json({ where: { 'a/b~': {} } }), 'filter/where/a~1b~0: no operator is given'],
+    [
+      () => json({ where: { a: { lt: null } } }),
+      'filter/where/a/lt: must be of a type that has an order',
+    ],
+  ]
+  for (const [read, message] of cases) {
+    expect(messageOf(read)).toEqual([400, expect.stringContaining(message)])
+  }
+  expect(new Set(Object.values(statusOfFilter))).toEqual(new Set([400]))
 })
