@@ -61,6 +61,23 @@ describe('a list of users', () => {
     await writeFile(path, (await readFile(path, 'utf8')).replace('$argon2id', '$argon2i'))
     expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
   })
+
+  it.each([
+    ['a list', []],
+    ['nothing', {}],
+    ['no list of users', { users: {} }],
+    ['a user that is none', { users: [5] }],
+    ['a user without a name', { users: [{ ...user('ada'), name: 5 }] }],
+    ['a user without a hash', { users: [{ ...user('ada'), passwordHash: null }] }],
+    ['a password in the place of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
+    ['an admin that is neither', { users: [{ ...user('ada'), admin: 1 }] }],
+    ['a user of no time', { users: [{ ...user('ada'), since: '1' }] }],
+    ['a user twice', { users: [user('ada'), user('ada')] }],
+  ])('a kept file with %s is damaged', async (_, content) => {
+    await writeFile(join(folder, 'users.json'), JSON.stringify(content))
+    const users = usersInFolder(folder)
+    expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
+  })
 })
 
 describe("an operator's file of users", () => {
