@@ -1,6 +1,11 @@
 import { createInterface, type Interface } from 'node:readline'
-import { Writable } from 'node:stream'
+import { type Readable, Writable } from 'node:stream'
 import { EXIT, Exit } from './exit.ts'
+
+/** Standard input: a terminal, a pipe or a file. */
+type Input = Readable & { readonly isTTY?: boolean }
+/** Where questions are put. */
+type Output = Pick<NodeJS.WriteStream, 'write'>
 
 /** Bytes of standard input that are read for a password at most. */
 const INPUT_BYTES_MAX = 8 * 1024
@@ -12,11 +17,8 @@ const INPUT_BYTES_MAX = 8 * 1024
  * the history of the shell.
  * Errors: Exit (usage) when the two differ, or none comes.
  */
-export async function readNewPassword(
-  input: NodeJS.ReadStream,
-  output: NodeJS.WriteStream,
-): Promise<string> {
-  if (!input.isTTY) return firstLine(input)
+export async function readNewPassword(input: Input, output: Output): Promise<string> {
+  if (input.isTTY !== true) return firstLine(input)
   // The line editor echoes into nowhere. It is there before the question is, and stays for both:
   // whatever is typed from then on is not shown.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
@@ -30,7 +32,7 @@ export async function readNewPassword(
   }
 }
 
-function ask(lines: Interface, output: NodeJS.WriteStream, question: string): Promise<string> {
+function ask(lines: Interface, output: Output, question: string): Promise<string> {
   output.write(question)
   return new Promise<string>((resolve, reject) => {
     lines.once('line', resolve)
@@ -41,7 +43,7 @@ function ask(lines: Interface, output: NodeJS.WriteStream, question: string): Pr
   }).finally(() => output.write('\n'))
 }
 
-async function firstLine(input: NodeJS.ReadStream): Promise<string> {
+async function firstLine(input: Input): Promise<string> {
   const parts: Buffer[] = []
   let bytes = 0
   for await (const part of input) {

@@ -1,12 +1,15 @@
+/** Where progress is shown. */
+type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
+
 /** Shows how far long work is: a bar on a terminal, a plain line now and then elsewhere. */
 export class ProgressLine {
-  readonly #out: NodeJS.WriteStream
+  readonly #out: Output
   readonly #label: string
   #shownAtMs = 0
   #shownTenth = -1
 
   /** `out` is stderr, so that results on stdout stay clean. */
-  constructor(label: string, out: NodeJS.WriteStream) {
+  constructor(label: string, out: Output) {
     this.#label = label
     this.#out = out
   }

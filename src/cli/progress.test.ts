@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest'
+import { ProgressLine, shareOf } from './progress.ts'
+
+/** What is shown on a terminal, or in a file. */
+function shownOn(isTTY: boolean) {
+  const shown: string[] = []
+  const write = (text: string | Uint8Array) => {
+    shown.push(String(text))
+    return true
+  }
+  return { shown, line: new ProgressLine('verifying', { isTTY, write }) }
+}
+
+it('in a file is a line for each tenth, and once', () => {
+  const { shown, line } = shownOn(false)
+  for (const share of [0, 0.05, 0.1, 0.19, 0.55, 0.59, 1, 1]) line.update(share, 'so far', 5)
+  line.end()
+  expect(shown).toEqual([
+    'verifying   0 %  so far\n',
+    'verifying  10 %  so far\n',
+    'verifying  55 %  so far\n',
+    'verifying 100 %  so far\n',
+  ])
+})
+
+it('on a terminal is one line with a bar, drawn ten times a second at most, and cleared at the end', () => {
+  const { shown, line } = shownOn(true)
+  const bar = (filled: number) => '█'.repeat(filled) + '░'.repeat(24 - filled)
+  line.update(0, 'a', 1_000)
+  line.update(0.25, 'b', 1_099)
+  line.update(0.5, 'c', 1_100)
+  line.update(1, 'd', 1_101)
+  line.end()
+  expect(shown).toEqual([
+    `\rverifying ${bar(0)}   0 %  a\u001b[K`,
+    `\rverifying ${bar(12)}  50 %  c\u001b[K`,
+    `\rverifying ${bar(24)} 100 %  d\u001b[K`,
+    '\r\u001b[K',
+  ])
+})
+
+it('that was never drawn clears nothing', () => {
+  const { shown, line } = shownOn(true)
+  line.end()
+  expect(shown).toEqual([])
+})
+
+it('the share of a chain is never more than all of it', () => {
+  expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
+  expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
+  expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
+})
