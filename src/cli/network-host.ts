@@ -171,11 +171,15 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
       throw new Exit(EXIT.finding, `${url.origin} does not answer`, { cause: error })
     })
     const text = await reply.text()
-    if (reply.ok) return text === '' ? null : JSON.parse(text)
-    throw new Exit(EXIT.finding, messageIn(text) ?? `${url.origin} answered with ${reply.status}`)
+    const json = jsonIn(text)
+    if (!reply.ok) {
+      throw new Exit(EXIT.finding, messageIn(json) ?? `${url.origin} answered with ${reply.status}`)
+    }
+    if (json === null && text !== '') throw NO_GATEWAY
+    return json
   }
   return {
-    list: async () => arrayOf(await ask('GET', '/networks')).map(summaryIn),
+    list: async () => listIn(await ask('GET', '/networks')).map(summaryIn),
     deploy: async ({ archive }) => summaryIn(await ask('POST', '/networks', archive)),
     upgrade: async ({ name, archive }, defaults) => {
       const query = new URLSearchParams(defaults.map((text): [string, string] => ['default', text]))
@@ -183,7 +187,7 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
     },
     issue: async (network, participant, userID) => {
       const given = await ask('POST', `${identitiesOf(network)}/issue`, { participant, userID })
-      return isJsonObject(given) ? String(given.userSecret) : ''
+      return requiredIn(given, 'userSecret')
     },
     bind: async (network, participant, certificate) => {
       await ask('POST', `${identitiesOf(network)}/bind`, { participant, certificate })
@@ -191,7 +195,7 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
     revoke: async (network, identityId) => {
       await ask('POST', `${identitiesOf(network)}/${encodeURIComponent(identityId)}/revoke`)
     },
-    identities: async (network) => arrayOf(await ask('GET', identitiesOf(network))).map(identityIn),
+    identities: async (network) => listIn(await ask('GET', identitiesOf(network))).map(identityIn),
   }
 }
 
@@ -209,17 +213,28 @@ function identityIn(json: Json): IdentitySummary {
   }
 }
 
-function arrayOf(json: Json): Json[] {
-  return Array.isArray(json) ? json : []
+/** What answers is not what `--url` is about: a page of another server, say. */
+const NO_GATEWAY = new Exit(EXIT.finding, '--url: what answers there is no gateway of daicho')
+
+function listIn(json: Json): Json[] {
+  if (Array.isArray(json)) return json
+  throw NO_GATEWAY
+}
+
+/** The text that `json` must have under `name`. */
+function requiredIn(json: Json, name: string): string {
+  const value = isJsonObject(json) ? json[name] : undefined
+  if (typeof value === 'string') return value
+  throw NO_GATEWAY
 }
 
 function summaryIn(json: Json): NetworkSummary {
-  const { name, version, description, sha256 } = isJsonObject(json) ? json : {}
+  const text = (name: string): string => requiredIn(json, name)
   return {
-    name: textOf(name),
-    version: textOf(version),
-    description: textOf(description),
-    sha256: textOf(sha256),
+    name: text('name'),
+    version: text('version'),
+    description: text('description'),
+    sha256: text('sha256'),
   }
 }
 
@@ -227,16 +242,21 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** The message of a refusal, with its details, one a line. */
-function messageIn(text: string): string | null {
+/** What `text` is as JSON; null also when it is none. */
+function jsonIn(text: string): Json {
   try {
-    const json: Json = JSON.parse(text)
-    const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
-    const details = arrayOf(error.details ?? null).map((detail) =>
-      isJsonObject(detail) ? `\n  ${detail.path}: ${detail.message}` : '',
-    )
-    return typeof error.message === 'string' ? error.message + details.join('') : null
+    return JSON.parse(text)
   } catch {
     return null
   }
+}
+
+/** The message of a refusal, with its details, one a line. */
+function messageIn(json: Json): string | null {
+  const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
+  const details = Array.isArray(error.details) ? error.details : []
+  const lines = details.map((detail) =>
+    isJsonObject(detail) ? `\n  ${detail.path}: ${detail.message}` : '',
+  )
+  return typeof error.message === 'string' ? error.message + lines.join('') : null
 }

@@ -38,13 +38,17 @@ export async function callNode<Reply extends NodeReply>(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   if (reply.status === true) return reply
-  throw new Exit(EXIT.finding, `the node refused: ${String(reply.message ?? reply.code)}`)
+  const { message, code } = reply
+  if (message !== undefined || code !== undefined) {
+    throw new Exit(EXIT.finding, `the node refused: ${String(message ?? code)}`)
+  }
+  throw new Exit(EXIT.finding, `what answers at ${new URL(url).origin} is no node of daicho`)
 }
 
 async function answered<Reply>(address: URL, request: RequestInit): Promise<Reply> {
   try {
     const response = await fetch(address, request)
-    return JSON.parse(await response.text())
+    return JSON.parse(await response.text()) ?? {}
   } catch (error) {
     throw new Exit(EXIT.finding, `no node answers at ${address.origin}`, { cause: error })
   }
