@@ -1,9 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Entry } from '../chain/index.ts'
+import { canonicalJson } from '../base/canonical-json.ts'
+import { type Entry, sealBlock } from '../chain/index.ts'
 import type { Finding } from './comparison.ts'
 import { openStore, openStoreReader } from './open.ts'
 import { FILE, inCopy } from './test-copy.ts'
@@ -302,4 +304,78 @@ it.each([
   })
   const finding = await findingIn(path)
   expect(finding?.what).toContain(what)
+})
+
+const ID = CONTRACT_SERVER_ID
+it.each<[string, string, string]>([
+  ['no entry', '{}', 'it is not an entry'],
+  ['no JSON', 'entry', 'it is not an entry'],
+  [
+    'an entry of another node',
+    '{"db":"new","method":"create_db","serverid":5}',
+    'the entry names another server id',
+  ],
+  [
+    'members out of order',
+    `{"method":"create_db","db":"new","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'half a character',
+    `{"db":"fruit","item":{"id":"z","n":"\\ud800"},"method":"create_item","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'a number beyond all',
+    `{"db":"fruit","item":{"id":"z","n":1e999},"method":"create_item","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'an attachment that was never erased, without members',
+    `{"attachment":{},"db":"fruit","id":"a","method":"create_attachment","serverid":${ID}}`,
+    'it names no attachment',
+  ],
+  ['a database twice', canonicalJson(entry.createDb('fruit')), 'database fruit exists already'],
+  [
+    'the deletion of a database that is not there',
+    canonicalJson(entry.deleteDb('gone')),
+    'there is no database gone at this height',
+  ],
+  [
+    'an item of a database that is not there',
+    canonicalJson(entry.create('gone', 'z')),
+    'there is no database gone at this height',
+  ],
+  [
+    'the change of an item of a database that is not there',
+    canonicalJson(entry.update('gone', 'z')),
+    'there is no database gone at this height',
+  ],
+  [
+    'an item that is not stored',
+    canonicalJson(entry.create('fruit', 'z')),
+    'neither item z of fruit nor its history has this revision',
+  ],
+])('finds in a block that is sealed right: %s', async (_, text, what) => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: ID, durable: false })
+  const block = sealBlock(await store.head(ID), {
+    serverId: ID,
+    entries: [canonicalJson(entry.createDb('before')), text],
+    timestamps: [9_000, 9_000],
+    blinds: randomBytes(64),
+  })
+  const position = 6 * 16_384
+  // Nothing of the second entry is done: whoever forges a chain does not ask whether it can be.
+  await store.append(block, [{ kind: 'create_db', position, db: 'before' }])
+  await store.close()
+  expect(await findingIn(folder)).toEqual({ height: 6, index: 1, what })
+})
+
+it('finds a note of a deleted database where the chain deletes none', async () => {
+  const folder = await filledFolder()
+  const { path } = inCopy(folder, (copy) => copy.exec('INSERT INTO dropped SELECT 77 FROM node'))
+  expect((await findingIn(path))?.what).toBe(
+    '0.77 is noted as a deleted database; the chain deletes none there',
+  )
 })
