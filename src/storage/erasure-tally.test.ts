@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest'
+import { type Block, type Entry, packPosition } from '../chain/index.ts'
+import { effectOf } from './effect.ts'
+import { ErasureTally } from './erasure-tally.ts'
+import { entry } from './test-store.ts'
+
+/** A block of which the entries named in `erased` have no blind. */
+function blockOf(height: number, entries: readonly string[], erased: readonly number[] = []) {
+  const blinds = Buffer.alloc(entries.length * 32, 1)
+  for (const index of erased) blinds.fill(0, index * 32, (index + 1) * 32)
+  return { height, entries, blinds } as const satisfies Partial<Block>
+}
+
+/** Goes through one block after the other. */
+function gone(tally: ErasureTally, height: number, entries: readonly Entry[]) {
+  const effects = entries.map((one, index) => effectOf(one, packPosition(height, index)))
+  return tally.block(
+    sealedLike(
+      blockOf(
+        height,
+        entries.map(() => '{}'),
+      ),
+    ),
+    effects,
+  )
+}
+
+function sealedLike(block: ReturnType<typeof blockOf>): Block {
+  return {
+    ...{ serverId: 4_126, id: '', prevId: null, nonce: 0, root: '', timestamps: [] },
+    ...{ commitments: Buffer.alloc(0), ...block },
+  }
+}
+
+const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":4126}'
+
+it('an erased entry must be erased by one that comes later, of its item', () => {
+  const tally = new ErasureTally()
+  expect(tally.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
+  expect([tally.erased, tally.end()]).toEqual([1, '1 entries have no blind, and none erases them'])
+  const wrong: Entry[] = [
+    entry.erase('fruit', 'a', ['3.0']),
+    entry.erase('fruit', 'b', ['3.1']),
+    entry.erase('veg', 'a', ['3.1']),
+  ]
+  for (const one of wrong) {
+    expect(gone(tally, 4, [entry.createDb('x'), one])).toEqual({
+      index: 1,
+      what: 'it erases an entry that still has its content',
+    })
+  }
+  expect(gone(tally, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()
+  expect([tally.erased, tally.end()]).toEqual([1, null])
+  // And only once.
+  expect(gone(tally, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
+})
+
+it('what is left of an erased entry is its id alone: an entry with more in it was not erased', () => {
+  const tally = new ErasureTally()
+  const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
+  expect(tally.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()
+  expect(gone(tally, 1, [entry.erase('fruit', 'a', ['0.0'])])).toMatchObject({ index: 0 })
+})
