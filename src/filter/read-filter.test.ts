@@ -402,7 +402,7 @@ it('a path of the longest length that is no path is malformed, not too long', ()
       path,
     ).toMatch(/^FILTER_MALFORMED/)
   }
-  for (const path of ['a'.repeat(pathCharacters), 'a.'.repeat(pathSteps - 1) + 'a', ' ']) {
+  for (const path of ['a'.repeat(pathCharacters), `${'a.'.repeat(pathSteps - 1)}a`, ' ']) {
     expect(
       refusal(() => json({ where: { [path]: 1 } })),
       path,

@@ -31,7 +31,10 @@ const model = new Model(new Map(types.map((type) => [type.qualifiedName, type]))
 function rulesOf(text: string) {
   const file = { path: 'permissions.acl', text }
   const findings = new Findings()
-  const rules = checkRules(parseRules(file, findings), model, findings, () => file)
+  const rules = checkRules(parseRules(file, findings), model, findings, (path) => ({
+    ...file,
+    path,
+  }))
   return { rules, found: findings.sorted().map(findingText) }
 }
 
