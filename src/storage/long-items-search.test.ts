@@ -20,7 +20,9 @@ it('a search through items of megabytes, piece by piece, gives all that fit, in 
     ...ids.map(
       (id, at) =>
         ({
-          ...{ serverid, method: 'create_item', db: 'd' },
+          serverid,
+          method: 'create_item',
+          db: 'd',
           item: { id, k: 100 - at, text: 'x'.repeat(1_000_000) },
         }) as const,
     ),

@@ -379,3 +379,25 @@ it('finds a note of a deleted database where the chain deletes none', async () =
     '0.77 is noted as a deleted database; the chain deletes none there',
   )
 })
+
+it('finds content that was put in the place of what was erased', async () => {
+  const folder = await filledFolder(ERASING)
+  const { path } = inCopy(folder, (copy) =>
+    copy.exec(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
+      WHERE height = 1`),
+  )
+  expect((await findingIn(path))?.what).toBe('1.1 is not what is left of item a of fruit')
+})
+
+it('an index tells its progress in blocks since its database was made', async () => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  onTestFinished(() => store.close())
+  const progress = async (db: string) =>
+    (await store.indexes()).filter((one) => one.db === db).map(({ done, total }) => [done, total])
+  // Made in the blocks of heights 1 and 3, of 6.
+  expect(await progress('fruit')).toEqual([[5, 5]])
+  expect(await progress('veg')).toEqual([[0, 3]])
+  while (await store.tidy());
+  expect(await progress('veg')).toEqual([[3, 3]])
+})
