@@ -150,6 +150,15 @@ it('the pure wings touch nothing of the machine, and only cli reads the environm
   expect(reading).toEqual([])
 })
 
+it('what people store is read by parseJson, which gets names right that are written with escapes', () => {
+  const holding = ['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'network', 'gateway']
+  const reading = files.filter((path) => {
+    if (isTest(path) || !holding.includes(wingOf(path))) return false
+    return /^(?! *(\/\/|\*|\/\*)).*JSON\.parse\(/m.test(readFileSync(path, 'utf8'))
+  })
+  expect(reading.map((path) => relative(src, path))).toEqual(['base/parse-json.ts'])
+})
+
 it('what runs in browsers needs nothing of Node', () => {
   const next = new Map<string, string[]>()
   for (const path of files) next.set(path, importsOf(path))

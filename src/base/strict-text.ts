@@ -1,5 +1,6 @@
 import { CodedError } from './coded-error.ts'
 import type { Json } from './json.ts'
+import { parseJson } from './parse-json.ts'
 
 /** Why a text is not taken as JSON. The first two are malformed; the rest we decline to hold. */
 export type StrictJsonErrorCode =
@@ -53,7 +54,7 @@ export function parseStrictText(text: string): Json {
 
 function parse(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new StrictJsonError('JSON_MALFORMED', `the body is not JSON: ${reason}`, { cause: error })

@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { systemClock } from '../base/clock.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import {
   type Audited,
   auditedJson,
@@ -173,7 +174,7 @@ function remember(path: string, { key, audited }: Remembered): void {
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import { openLedger } from '../ledger/unserved.ts'
 import {
   ADMIN,
@@ -143,7 +144,7 @@ function nodeIn(networks: Networks): NetworkHost {
       if (type === null) return []
       const found: IdentitySummary[] = []
       for await (const page of (await network.list(type, {}, ADMIN)).pages) {
-        for (const text of page) found.push(identityIn(JSON.parse(text)))
+        for (const text of page) found.push(identityIn(parseJson(text)))
       }
       return found
     },
@@ -245,7 +246,7 @@ function textOf(value: Json | undefined): string {
 /** What `text` is as JSON; null also when it is none. */
 function jsonIn(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

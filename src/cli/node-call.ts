@@ -1,3 +1,4 @@
+import { parseJson } from '../base/parse-json.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** How long a node may take to answer. */
@@ -48,7 +49,7 @@ export async function callNode<Reply extends NodeReply>(
 async function answered<Reply>(address: URL, request: RequestInit): Promise<Reply> {
   try {
     const response = await fetch(address, request)
-    return JSON.parse(await response.text()) ?? {}
+    return parseJson(await response.text()) ?? {}
   } catch (error) {
     throw new Exit(EXIT.finding, `no node answers at ${address.origin}`, { cause: error })
   }

@@ -1,3 +1,4 @@
+import { parseJson } from '../base/parse-json.ts'
 import { backOffMs } from './back-off.ts'
 import { ClientError, isPassing } from './error.ts'
 import { eventsIn } from './event-stream.ts'
@@ -100,7 +101,7 @@ async function* livelyBytes(
 function changeIn(data: string): Change {
   try {
     // The node's own schema is the promise of its shape.
-    return JSON.parse(data) as Change
+    return parseJson(data) as Change
   } catch (error) {
     throw new ClientError('REPLY_MALFORMED', 200, 'an event that is no JSON', { cause: error })
   }

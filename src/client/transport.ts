@@ -1,3 +1,4 @@
+import { parseJson } from '../base/parse-json.ts'
 import { backOffMs, MACHINE_TIMING, type Timing } from './back-off.ts'
 import { ClientError, isPassing, unverifiable } from './error.ts'
 import type { VerifyOptions } from './verify-options.ts'
@@ -225,7 +226,7 @@ function failureOf(error: unknown, timeoutMs: number): ClientError {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return undefined
   }

@@ -1,5 +1,6 @@
 import { canonicalJson, canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import { type PlainObject, plainObjects, textOfPlain } from '../base/plain-json.ts'
 import { parseStrictText } from '../base/strict-text.ts'
 import { LedgerError } from './errors.ts'
@@ -20,7 +21,7 @@ export class PlainItem {
   constructor(object: PlainObject) {
     this.#object = object
     const at = object.names.indexOf(ID)
-    this.id = at === -1 ? undefined : JSON.parse(object.members[at]?.slice(ID_START.length) ?? '')
+    this.id = at === -1 ? undefined : parseJson(object.members[at]?.slice(ID_START.length) ?? '')
   }
 
   /** It as canonical JSON; with `id` where that is given. */

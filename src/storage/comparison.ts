@@ -1,4 +1,5 @@
 import type { Json } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import {
   type Block,
   type Entry,
@@ -287,7 +288,7 @@ function canonicalEffect(entry: Entry, position: number, text: string): Effect |
 
 function parsed(text: string): Entry | null {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     return entryOf(value)
   } catch {
     return null

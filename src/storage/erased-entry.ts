@@ -1,4 +1,5 @@
 import { canonicalString } from '../base/canonical-json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import { type Entry, entryOf, entryText } from '../chain/index.ts'
 
 /**
@@ -19,7 +20,7 @@ export function erasedEntryText(text: string, db: string, id: string): string | 
 /** The entry that `text` is, or null. */
 export function parsedEntry(text: string): Entry | null {
   try {
-    return entryOf(JSON.parse(text))
+    return entryOf(parseJson(text))
   } catch {
     return null
   }

@@ -1,6 +1,7 @@
 import { canonicalJson } from '../base/canonical-json.ts'
 import { canonicalMember } from '../base/canonical-scan.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import { type Block, entryText, erasedIn, packPosition } from '../chain/index.ts'
 import { parsedEntry } from './erased-entry.ts'
 import type { RowCursor } from './row-cursor.ts'
@@ -68,7 +69,7 @@ function isCreation(text: string, serverId: number, db: string, row: PlacedItem)
 function isCanonicalItem({ id, text }: PlacedItem): boolean {
   if (canonicalMember(text, 'id') === `"${id}"`) return true
   try {
-    const item: Json = JSON.parse(text)
+    const item: Json = parseJson(text)
     return isJsonObject(item) && item.id === id && canonicalJson(item) === text
   } catch {
     return false

@@ -62,6 +62,8 @@ export class FeedClient {
   }
 
   leave(): void {
+    // What it had read before and was paused over would still be told.
+    this.#socket.removeAllListeners('data')
     this.#socket.destroy()
   }
 

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Header, headerText } from '../header.ts'
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
@@ -125,7 +126,7 @@ function headerIn(text: string): Header | null {
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

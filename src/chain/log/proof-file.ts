@@ -1,6 +1,7 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Checkpoint, logOrigin, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
 import { HASH_BYTES, hmacSha256, leafHash, type Sha256 } from './hashes.ts'
@@ -210,7 +211,7 @@ function commitmentOf(sha256: Sha256, opened: Opened): Uint8Array {
 
 function parsedObject(text: string): JsonObject {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     return objectOf(value)
   } catch (error) {
     if (error instanceof ProofError) throw error

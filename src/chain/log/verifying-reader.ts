@@ -1,5 +1,6 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
 import { equalBytes } from './hashes.ts'
@@ -266,7 +267,7 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Attachment, attachmentOf } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -48,7 +49,7 @@ export async function attachmentMeant(
 }
 
 function attachmentIn(text: string): Attachment {
-  const attachment = attachmentOf(JSON.parse(text) as Json)
+  const attachment = attachmentOf(parseJson(text) as Json)
   assert(attachment !== null)
   return attachment
 }

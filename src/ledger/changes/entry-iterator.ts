@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts'
 import type { Entry } from '../../chain/index.ts'
 import type { DatabaseFilter } from './database-filter.ts'
 import type { EntryPage } from './entry-page.ts'
@@ -51,7 +52,7 @@ export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntr
     let characters = 0
     const next = page.walk(from, this.#filter, (position, timestamp, text) => {
       // What the store holds are entries: `verify` is what doubts them.
-      batch.push({ position, timestamp, entry: JSON.parse(text) })
+      batch.push({ position, timestamp, entry: parseJson(text) })
       characters += text.length
       return characters < BATCH_CHARACTERS
     })

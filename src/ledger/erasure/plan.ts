@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts'
 import {
   type Block,
   ENTRIES_MAX,
@@ -77,7 +78,7 @@ export async function plannedErasure(
 
 /** The attachment that the entry is about, when it is about one that is not erased. */
 function attachmentIn(text: string) {
-  const entry: Entry | null = entryOf(JSON.parse(text))
+  const entry: Entry | null = entryOf(parseJson(text))
   if (entry === null || !('attachment' in entry)) return null
   return entry.attachment.sha256 === undefined ? null : entry.attachment
 }

@@ -1,4 +1,5 @@
 import type { Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
 import { ErasureTally } from '../../storage/index.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
@@ -72,7 +73,7 @@ function foreign(why: string): ExportError {
 
 function parsed(line: string): Json | undefined {
   try {
-    return JSON.parse(line)
+    return parseJson(line)
   } catch {
     return undefined
   }

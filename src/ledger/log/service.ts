@@ -1,4 +1,5 @@
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import {
   type Block,
   commitmentPath,
@@ -127,7 +128,7 @@ export class LedgerLog {
     const { height, index } = place ?? (await this.#currentPlace(db, id))
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
-    if (block === undefined || text === undefined || !isOfItem(JSON.parse(text), db, id)) {
+    if (block === undefined || text === undefined || !isOfItem(parseJson(text), db, id)) {
       throw new LedgerError('POSITION_INVALID', `no entry of item ${id} of ${db} stands there`)
     }
     return { block, index }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import type { Outbound } from '../../http/outbound.ts'
 import type { StoreReader } from '../../storage/index.ts'
@@ -160,7 +161,7 @@ function absentIn(value: Json): AbsentContent | null {
 
 function membersOf(body: Buffer): { readonly [name: string]: Json } {
   try {
-    const value: Json = JSON.parse(body.toString())
+    const value: Json = parseJson(body.toString())
     return isJsonObject(value) ? value : {}
   } catch {
     return {}

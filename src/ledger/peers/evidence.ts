@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { writeDurably } from '../durable-file.ts'
 
 const FILE = 'evidence.json'
@@ -30,7 +31,7 @@ export function keepEvidence(folder: string, evidence: Evidence): void {
 
 function parsed(text: string): { [name: string]: Json } {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     return isJsonObject(value) ? value : {}
   } catch {
     return {}

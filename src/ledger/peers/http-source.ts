@@ -1,5 +1,6 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { HASH_BYTES, tilePath } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { ContentSource } from './content-pull.ts'
@@ -129,7 +130,7 @@ function malformed(what: string): PeerError {
 
 function jsonOf(body: Buffer): Json {
   try {
-    return JSON.parse(body.toString())
+    return parseJson(body.toString())
   } catch {
     throw malformed('the reply is not JSON')
   }

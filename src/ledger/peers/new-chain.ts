@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import {
   holdFolder,
   openStoreReader,
@@ -180,7 +181,7 @@ function noteIn(folder: string): Note | null {
 
 function membersOf(text: string): { readonly [name: string]: Json } {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     return isJsonObject(value) ? value : {}
   } catch {
     return {}

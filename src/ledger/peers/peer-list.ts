@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { writeDurably } from '../durable-file.ts'
 import { PeerError } from './errors.ts'
 import { type KnownPeer, knownPeer, type Peer } from './peer.ts'
@@ -96,7 +97,7 @@ function peersIn(path: string): KnownPeer[] {
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

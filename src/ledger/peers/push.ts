@@ -1,5 +1,6 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import {
   checkpointOf,
   equalBytes,
@@ -176,7 +177,7 @@ function proofIn(proofs: PushedBody['proofs'], from: number): Uint8Array[] {
 
 function parsed(body: Uint8Array): Json {
   try {
-    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
+    return parseJson(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
   } catch {
     return null
   }

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import type { Machine } from '../machine.ts'
 import { PeerError } from './errors.ts'
@@ -86,7 +87,7 @@ function malformed(): PeerError {
 
 function memberOf(body: Buffer): { readonly [name: string]: Json } {
   try {
-    const value: Json = JSON.parse(body.toString())
+    const value: Json = parseJson(body.toString())
     return isJsonObject(value) ? value : {}
   } catch {
     return {}

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { canonicalJson } from '../../base/canonical-json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Fields, type Filter, pathIn, projected } from '../../filter/index.ts'
 import type {
   FoundItem,
@@ -138,5 +139,5 @@ async function* rejoined(
 }
 
 function shownText(text: string | null, fields: Fields): string {
-  return canonicalJson(projected(JSON.parse(text ?? '{}'), fields))
+  return canonicalJson(projected(parseJson(text ?? '{}'), fields))
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { parseJson } from '../../base/parse-json.ts'
 import { entryOf, unpackPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import type { Earlier } from './kept-answers.ts'
@@ -19,7 +20,7 @@ export async function earlierAnswer(
 }
 
 function idIn(text: string): string | null {
-  const entry = entryOf(JSON.parse(text))
+  const entry = entryOf(parseJson(text))
   assert(entry !== null)
   if ('item' in entry) return entry.item.id
   return 'id' in entry ? entry.id : null

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { entryText, packPosition, positionText } from '../../chain/index.ts'
 import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
 import { checkAttachment } from '../attachments/conditions.ts'
@@ -313,6 +314,6 @@ function patched(
 }
 
 function objectOf(text: string): JsonObject {
-  const value: unknown = JSON.parse(text)
+  const value: unknown = parseJson(text)
   return isJsonObject(value) ? value : {}
 }

@@ -1,5 +1,6 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseJson } from '../../base/parse-json.ts'
 import { readArchive } from './archive.ts'
 import {
   FileSet,
@@ -71,7 +72,7 @@ function isOnTheWay(path: string, dependencies: readonly string[]): boolean {
 
 function dependenciesOf(path: string): string[] {
   try {
-    const { dependencies }: { dependencies?: object } = JSON.parse(readFileSync(path, 'utf8'))
+    const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
     return Object.keys(dependencies ?? {})
   } catch {
     // Missing or damaged: whoever reads the package says so.

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { Findings, SourceFile } from '../language/source.ts'
 
 /** What `package.json` says of a network. */
@@ -41,7 +42,7 @@ export function readPackage(file: SourceFile, findings: Findings): NetworkPackag
 
 function parsed(file: SourceFile, findings: Findings): JsonObject {
   try {
-    const json: unknown = JSON.parse(file.text)
+    const json: unknown = parseJson(file.text)
     if (isJsonObject(json)) return json
     findings.errorIn(file.path, 'this is no JSON object')
   } catch (error) {

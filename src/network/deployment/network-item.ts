@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { Change } from '../../ledger/index.ts'
 import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
@@ -26,7 +27,7 @@ export function networkItem(definition: NetworkDefinition, runtimeVersion: strin
 
 /** The network that an item records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionInItem(text: string, name: string): NetworkDefinition {
-  const item: Json = JSON.parse(text)
+  const item: Json = parseJson(text)
   if (!isJsonObject(item) || typeof item.archive !== 'string') {
     throw new NetworkError('NETWORK_UNREADABLE', `database ${name} holds no archive of a network`)
   }

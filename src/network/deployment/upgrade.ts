@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { isA } from '../model/model.ts'
@@ -21,7 +22,7 @@ export function parseFieldDefault(text: string): FieldDefault | null {
   const [, type, field, written] = /^([\w.$]+)\.([\w$]+)=(.*)$/s.exec(text) ?? []
   if (type === undefined || field === undefined || written === undefined) return null
   try {
-    return { type, field, value: JSON.parse(written) }
+    return { type, field, value: parseJson(written) }
   } catch {
     return { type, field, value: written }
   }
@@ -79,6 +80,6 @@ function refused(problems: readonly Problem[]): NetworkError {
 }
 
 function resourceIn(itemText: string): JsonObject {
-  const item: Json = JSON.parse(itemText)
+  const item: Json = parseJson(itemText)
   return isJsonObject(item) && isJsonObject(item.resource) ? item.resource : {}
 }

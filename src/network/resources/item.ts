@@ -1,5 +1,6 @@
 import { canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { Target } from '../model/relationship.ts'
 
 /** Bytes of an item's id in the ledger. */
@@ -45,6 +46,6 @@ export function resourceTextIn(itemId: string, itemText: string): string {
 
 /** The object that a stored text holds. */
 export function objectIn(text: string): JsonObject {
-  const value: Json = JSON.parse(text)
+  const value: Json = parseJson(text)
   return isJsonObject(value) ? value : {}
 }

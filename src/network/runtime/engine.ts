@@ -1,4 +1,5 @@
 import release from '@jitl/quickjs-wasmfile-release-sync'
+import { parseJson } from '../../base/parse-json.ts'
 
 /** The part of `WebAssembly.Memory` that is used here; Node has it, its types do not. */
 interface WasmMemory {
@@ -244,7 +245,7 @@ export class Engine {
     if (type !== 'object' && type !== 'function') return this.textOf(value)
     const text = this.#read(this.#library.QTS_Dump(this.#context, value))
     try {
-      return JSON.parse(text)
+      return parseJson(text)
     } catch {
       return text
     }

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { Foreseen, GuestCall, Known } from './messages.ts'
 
 /**
@@ -34,7 +35,7 @@ export class Foresight {
   /** Takes note of the writes that a call told of. */
   note(told: readonly string[]): void {
     try {
-      for (const text of told) this.#noteWrite(JSON.parse(text))
+      for (const text of told) this.#noteWrite(parseJson(text))
     } catch {
       // No JSON, or none that can be kept: the main thread refuses it.
     }

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from './guest.ts'
@@ -141,7 +142,7 @@ function judged({ resources }: ConditionRequest, answer: GuestAnswer): (boolean 
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return []
   }

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { parseJson } from '../../base/parse-json.ts'
 import { keysOf } from './index-keys.ts'
 import { markOf, READY } from './indexes.ts'
 import { integerOf } from './rows.ts'
@@ -34,10 +35,10 @@ export function indexDamage(connection: DatabaseSync): string | null {
     }
     let entries = 0
     for (const [created, item] of items.iterate(Number(database), Number(built))) {
-      for (const { key, sorts } of keysOf(JSON.parse(String(item)), String(path).split('.'))) {
+      for (const { key, sorts } of keysOf(parseJson(String(item)), String(path).split('.'))) {
         const found = entry.get(Number(number), key, Number(created))
         if (found?.[0] !== (sorts ? 1 : 0)) {
-          return `${called} lacks an entry that item ${JSON.parse(String(item)).id} gives`
+          return `${called} lacks an entry that item ${parseJson(String(item)).id} gives`
         }
         entries += 1
       }

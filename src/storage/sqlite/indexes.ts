@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { JsonObject } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import type { Path } from '../../filter/index.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
 import { keysOf } from './index-keys.ts'
@@ -202,7 +203,7 @@ export function markOf(number: number, database: number, path: string): string {
 }
 
 function parsed(text: string): JsonObject {
-  return JSON.parse(text)
+  return parseJson(text)
 }
 
 function prepare(database: DatabaseSync) {

@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/parse-json.ts'
 import {
   compareByOrder,
   matches,
@@ -104,7 +105,7 @@ export class Search {
     for await (const positions of this.#positions()) {
       for await (const items of this.#read(positions, true)) {
         for (const { text, created } of items) {
-          found.push({ values: sortValuesOf(order, JSON.parse(text ?? '{}')), created })
+          found.push({ values: sortValuesOf(order, parseJson(text ?? '{}')), created })
         }
         if (found.length > 2 * wanted + 1_000) sort()
         if (found.length > SORTED_ITEMS_MAX) {
@@ -140,7 +141,7 @@ export class Search {
         const characters = item.text?.length ?? 0
         work += this.#judges ? characters * (JUDGING_STEPS + this.#steps) : characters
         const isFound =
-          !this.#judges || (where !== null && matches(where, JSON.parse(item.text ?? '{}')))
+          !this.#judges || (where !== null && matches(where, parseJson(item.text ?? '{}')))
         if (isFound) items.push(text ? item : { ...item, text: null })
         if (work >= PAGE_CHARACTERS) break
       }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Json } from '../../base/json.ts'
+import { parseJson } from '../../base/parse-json.ts'
 import { type Block, entryOf, isErased, packPosition, unpackPosition } from '../../chain/index.ts'
 import { type Effect, effectOf } from '../effect.ts'
 import { StoreError } from '../errors.ts'
@@ -170,7 +171,7 @@ function effectAt(text: string, position: number): Effect {
 
 function parsed(text: string): Json {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return null
   }

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json } from '../../../base/json.ts'
+import { parseJson } from '../../../base/parse-json.ts'
 import { Session } from '../node/session.ts'
 import { pageCrypto } from './hashing.ts'
 import type { Order, Report } from './messages.ts'
@@ -68,7 +69,7 @@ async function run({ base, remembered }: Order): Promise<Report> {
 
 function objectIn(text: string): Record<string, Json> {
   try {
-    const value: Json = JSON.parse(text)
+    const value: Json = parseJson(text)
     if (isJsonObject(value)) return value
   } catch {
     // Told below.

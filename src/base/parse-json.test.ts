@@ -1,0 +1,104 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { canonicalJson } from './canonical-json.ts'
+import type { Json } from './json.ts'
+import { parseJson } from './parse-json.ts'
+import { parseStrictText } from './strict-text.ts'
+
+/** Names of which V8 takes one for another, once it has seen an object with the first of them. */
+const names = fc.constantFrom(
+  '\\',
+  '"',
+  '\n',
+  '\u0000',
+  '\\u',
+  '\\u0',
+  'A',
+  'AB',
+  '\\\\',
+  '\\"',
+  '',
+  'a',
+  '__proto__',
+)
+const texts = fc.oneof(names, fc.constantFrom('{', ']', ',', ':', '":"', '\\":'), fc.string())
+const values = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    texts,
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => number + 0),
+    fc.constantFrom<Json>(null, true, false, 0, [], {}),
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc.array(fc.tuple(fc.oneof(names, fc.string()), tie('value')), { maxLength: 5 }).map(objectOf),
+  ),
+})).value
+
+function objectOf(members: readonly (readonly [string, Json])[]): Json {
+  return Object.fromEntries(members)
+}
+
+/** As JSON, each character of names and texts written as an escape where `isEscaped` says so. */
+function written(value: Json, isEscaped: () => boolean, space: string): string {
+  const text = (of: string) => {
+    const units = Array.from({ length: of.length }, (_, at) => of.charCodeAt(at))
+    const escaped = units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('')
+    return isEscaped() ? `"${escaped}"` : JSON.stringify(of)
+  }
+  const of = (each: Json): string => {
+    if (typeof each === 'string') return text(each)
+    if (Array.isArray(each)) return `[${space}${each.map(of).join(`${space},`)}${space}]`
+    if (typeof each !== 'object' || each === null) return JSON.stringify(each)
+    const members = Object.keys(each).map(
+      (name) => `${text(name)}${space}:${of(each[name] ?? null)}`,
+    )
+    return `{${space}${members.join(`,${space}`)}}`
+  }
+  return `${space}${of(value)}${space}`
+}
+
+it('members have the names that are written, whatever objects there were before', () => {
+  fc.assert(
+    fc.property(
+      values,
+      fc.infiniteStream(fc.boolean()),
+      fc.constantFrom('', ' ', '\n\t'),
+      (value, choose, space) => {
+        const text = written(value, () => choose.next().value === true, space)
+        expect(parseJson(text)).toEqual(value)
+      },
+    ),
+    { numRuns: 3_000 },
+  )
+})
+
+it.each([
+  ['{"a":1,"\\\\":2}', '{"a":1,"\\n":2}', '\n'],
+  ['{"b":1,"\\\\":2}', '{"b":1,"\\"":2}', '"'],
+  ['{"c":1,"\\\\u":2}', '{"c":1,"\\u0041B":2}', 'AB'],
+])('after %s was read, %s has its own second name', (first, second, name) => {
+  const kept = [parseJson(first), parseStrictText(first)]
+  for (const parse of [parseJson, parseStrictText]) {
+    const value = parse(second) as Record<string, Json>
+    expect(Object.keys(value)[1]).toBe(name)
+    expect(canonicalJson(value)).toContain(JSON.stringify(name))
+    kept.push(value)
+  }
+  expect(kept).toHaveLength(4)
+})
+
+it('the last of equal names counts, and what is no JSON is refused as JSON.parse does', () => {
+  expect(parseJson('{"\\u0061":1,"a":2,"\\u0061":3}')).toEqual({ a: 3 })
+  expect(Object.hasOwn(parseJson('{"__proto__":1,"\\n":2}'), '__proto__')).toBe(true)
+  for (const text of [
+    '',
+    '{',
+    '{"\\n"}',
+    '{"\\n":}',
+    '{"\\n":1,}',
+    '["\\n":1]',
+    '"\\',
+    '{"\\x":1}',
+  ]) {
+    expect(() => parseJson(text)).toThrow(SyntaxError)
+  }
+})
