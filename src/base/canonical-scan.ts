@@ -1,21 +1,23 @@
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  MINUS,
+  NINE,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+  ZERO,
+} from './json-signs.ts'
+
 /** What makes a text need more than this scan: escapes, controls, surrogates. */
 const UNUSUAL = /[\\\u0000-\u001f\ud800-\udfff]/
 /** Objects and arrays within each other that are followed. */
 const DEPTH_MAX = 64
 /** Integers of so many digits are printed as they are read. */
 const SAFE_DIGITS = 15
-
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const MINUS = 0x2d
-const ZERO = 0x30
-const NINE = 0x39
-const COLON = 0x3a
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
 
 /** No value ends here: the text is not canonical, or not plainly so. */
 const NOT = -1

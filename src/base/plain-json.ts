@@ -1,4 +1,17 @@
 import { numberEnd } from './canonical-scan.ts'
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  MINUS,
+  NINE,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+  ZERO,
+} from './json-signs.ts'
 import { JSON_DEPTH_MAX } from './strict-text.ts'
 
 /** What makes a text need more than this: escapes, controls; line ends and tabs between values as well. */
@@ -8,18 +21,6 @@ const FEW = 16
 /** Most strings end within so many characters. */
 const NEAR = 16
 const WORDS = ['true', 'false', 'null']
-
-const SPACE = 0x20
-const QUOTE = 0x22
-const COMMA = 0x2c
-const MINUS = 0x2d
-const ZERO = 0x30
-const NINE = 0x39
-const COLON = 0x3a
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
 
 /** An object by its members, in the order of their names' UTF-16 code units, each once. */
 export interface PlainObject {
