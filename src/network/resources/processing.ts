@@ -4,6 +4,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
 import { type Answerer, type Ended, failed } from '../runtime/run.ts'
+import { busy } from '../runtime/script-runner.ts'
 import type { Begun } from './ahead.ts'
 import type { ResourceChange, ResourceReader } from './database.ts'
 import { checkedEvents } from './events.ts'
@@ -28,7 +29,8 @@ export interface Processed {
  * Most transactions are refused nothing. So processors first go on after a write as if it had been
  * made, which saves a turn to this thread and back for each. When one is refused after all, they run
  * again and ask for each write: since time and chance are fixed, they do the same up to there.
- * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
+ * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY,
+ * NETWORK_BUSY.
  */
 export async function process(
   workplace: Workplace,
@@ -90,8 +92,8 @@ function failure(
   switch (failed) {
     case 'DEADLINE':
       return new NetworkError('PROCESSOR_DEADLINE', `the transaction took too long: ${message}`)
-    case 'CLOSED':
-      return new NetworkError('NETWORK_BUSY', 'the network is being closed; try again')
+    case 'BUSY':
+      return busy(message)
     case 'MEMORY':
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)

@@ -17,10 +17,9 @@ export type GuestAnswer =
 
 /**
  * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it asked for more than
- * there is, of the heap or of the stack. `LOST`: the engine itself gave way. `CLOSED`: nobody runs it
- * any more.
+ * there is, of the heap or of the stack. `LOST`: the engine itself gave way. `BUSY`: nobody runs it now.
  */
-export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST' | 'CLOSED'
+export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST' | 'BUSY'
 
 /** One script; its name is shown in messages. */
 export interface Script {

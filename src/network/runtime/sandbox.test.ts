@@ -161,3 +161,17 @@ it('tells which script cannot be loaded, and why', async () => {
   await expect(Sandbox.start({ ...options, scripts })).rejects.toThrow(SandboxError)
   await expect(Sandbox.start({ ...options, scripts })).rejects.toThrow('lib/broken.js: SyntaxError')
 })
+
+it('says that it is busy when its scripts, which were loaded once, cannot be loaded again; then goes on', async () => {
+  const scripts: { name: string; text: string }[] = []
+  const sandbox = await Sandbox.start({ ...options, scripts })
+  onTestFinished(() => sandbox.close())
+  const growing = '"x".repeat(3e7).length'
+  expect(await evaluate(sandbox, growing, silent, 20_000)).toEqual({ value: '30000000' })
+  // A machine that gives no thread cannot be had here: a script that throws stops the next start as well.
+  scripts.push({ name: 'lib/broken.js', text: 'throw 1' })
+  const refusal = { failed: 'BUSY', message: 'the sandbox did not start again' }
+  expect(await evaluate(sandbox, '1')).toEqual(refusal)
+  scripts.pop()
+  expect(await evaluate(sandbox, '1')).toEqual({ value: '1' })
+})

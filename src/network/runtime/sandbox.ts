@@ -15,6 +15,10 @@ import { type Answerer, Batch, type Ended, type Evaluate, failed, type Run } fro
 const STACK_MB = 16
 /** A thread that does not answer so long after its guest's deadline is ended. */
 const GRACE_MS = 1_000
+/** How long a thread may take to start, beside what its guests take: a busy machine is no fault of theirs. */
+const STARTING_MS = 30_000
+/** Scripts that were loaded in time may take this many times as long when they are loaded again. */
+const AGAIN = 10
 
 /** How a sandbox is made. */
 export interface SandboxOptions extends GuestScripts {
@@ -69,7 +73,7 @@ export class Sandbox {
     return batch.runs
   }
 
-  /** Ends the thread when the call that runs has ended. Calls that wait are refused as CLOSED. */
+  /** Ends the thread when the call that runs has ended. Calls that wait are refused as BUSY. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#last
@@ -78,14 +82,27 @@ export class Sandbox {
   }
 
   async #run(batch: Batch): Promise<void> {
-    if (this.#closed) batch.end(failed('CLOSED', 'the sandbox is closed'))
+    if (this.#closed) batch.end(failed('BUSY', 'the sandbox is closed'))
     if (batch.hasEnded) return
-    this.#thread ??= await Thread.start(this.#options)
-    await this.#thread.run(batch)
+    const thread = this.#thread ?? (await this.#startAgain())
+    this.#thread = thread
+    if (thread === null) return batch.end(failed('BUSY', 'the sandbox did not start again'))
+    await thread.run(batch)
     // With the thread goes all memory that its guests took: the next call begins with another.
-    if (this.#thread.worn) {
-      await this.#thread.end()
+    if (thread.worn) {
+      await thread.end()
       this.#thread = null
+    }
+  }
+
+  /** Another thread for scripts that were loaded before; null when the machine has none to give now. */
+  async #startAgain(): Promise<Thread | null> {
+    const bootMs = AGAIN * this.#options.bootMs
+    try {
+      return await Thread.start({ ...this.#options, bootMs })
+    } catch (error) {
+      if (error instanceof SandboxError) return null
+      throw error
     }
   }
 }
@@ -138,7 +155,7 @@ class Thread {
       resourceLimits: { stackSizeMb: STACK_MB },
     })
     const thread = new Thread(worker, signal, channel)
-    const first = await thread.#next(2 * options.bootMs + GRACE_MS)
+    const first = await thread.#next(2 * options.bootMs + STARTING_MS)
     if (first !== null && 'ready' in first) return thread
     await thread.end()
     throw new SandboxError(first !== null && 'failed' in first ? first.failed : 'it did not start')

@@ -86,7 +86,10 @@ export class ScriptRunner {
     )
   }
 
-  /** Asks a condition: true, false, or null where it throws, for each of the resources. */
+  /**
+   * Asks a condition: true, false, or null where it throws, for each of the resources. Errors:
+   * NETWORK_INVALID, NETWORK_BUSY.
+   */
   async judge(
     request: ConditionRequest,
     answer: ConditionAnswerer,
@@ -94,7 +97,9 @@ export class ScriptRunner {
     const sandbox = await this.#running()
     const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
     const asked = { role: 'conditions', known: [], areWritesAsked: true, ...call } as const
-    return judged(request, (await sandbox.call(asked, answer)).answer)
+    const { answer: judgement } = await sandbox.call(asked, answer)
+    if ('failed' in judgement && judgement.failed === 'BUSY') throw busy(judgement.message)
+    return judged(request, judgement)
   }
 
   /** The same, while processors wait for the answer. */
@@ -128,6 +133,11 @@ export class ScriptRunner {
     }
     return this.#sandbox
   }
+}
+
+/** Why what a sandbox was given did not run: `BUSY` of `GuestFailure`. */
+export function busy(message: string): NetworkError {
+  return new NetworkError('NETWORK_BUSY', `${message}; try again`)
 }
 
 /** What the guest answered, which is nobody's word: where it is no answer, the condition threw. */
