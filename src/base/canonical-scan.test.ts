@@ -45,6 +45,25 @@ it('finds the member of every object whose strings need no escape', () => {
   )
 })
 
+it('finds a member of a member, and none where the way there leads through anything but objects', () => {
+  fc.assert(
+    fc.property(item, plainValue, (value, other) => {
+      const text = canonicalJson({ a: other, item: value, method: 'create_item' })
+      expect(canonicalMember(text, 'item', 'id')).toBe(parsedMember(canonicalJson(value), 'id'))
+      expect(canonicalMember(text, 'item')).toBe(canonicalJson(value))
+    }),
+    { numRuns: RUNS },
+  )
+  for (const text of [
+    '{"item":[{"id":1}]}',
+    '{"item":"id"}',
+    '{"id":1,"item":{}}',
+    '{"item":{"a":{"id":1}}}',
+  ]) {
+    expect([text, canonicalMember(text, 'item', 'id')]).toEqual([text, null])
+  }
+})
+
 it('says nothing of a text that is changed in any one place, unless parsing it says the same', () => {
   const changes = [...'"{}[]:,-+.0 19eEaé\\\u0000\ud800tfn', '', '"id":1', ',,', '00', 'null']
   fc.assert(

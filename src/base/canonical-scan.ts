@@ -12,8 +12,9 @@ import {
   ZERO,
 } from './json-signs.ts'
 
-/** What makes a text need more than this scan: escapes, controls, surrogates. */
-const UNUSUAL = /[\\\u0000-\u001f\ud800-\udfff]/
+/** What makes a text need more than this scan: escapes, controls; and surrogates, which most texts cannot have. */
+const UNUSUAL = /[\\\u0000-\u001f]/
+const SURROGATE = /[\ud800-\udfff]/
 /** Objects and arrays within each other that are followed. */
 const DEPTH_MAX = 64
 /** Integers of so many digits are printed as they are read. */
@@ -23,18 +24,23 @@ const SAFE_DIGITS = 15
 const NOT = -1
 
 /**
- * The text of the member `name` of the object that `text` is, when `text` is plainly what
- * `canonicalJson` prints of it; else null, which says nothing: it may be canonical all the same.
+ * The text of the member that `names` lead to, from object to object, when `text` is an object and plainly
+ * what `canonicalJson` prints of it; else null, which says nothing: it may be canonical all the same.
  *
  * That is a quarter of the cost of parsing and printing. Source: RFC 8785 section 3.2.
  */
-export function canonicalMember(text: string, name: string): string | null {
-  if (text.charCodeAt(0) !== OPEN_OBJECT || UNUSUAL.test(text)) return null
-  let member: string | null = null
-  const end = objectEnd(text, 0, DEPTH_MAX, (of, from, to) => {
-    if (of === name) member = text.slice(from, to)
-  })
-  return end === text.length ? member : null
+export function canonicalMember(text: string, ...names: readonly string[]): string | null {
+  if (text.charCodeAt(0) !== OPEN_OBJECT || UNUSUAL.test(text) || SURROGATE.test(text)) return null
+  const sought: Sought = { names, level: 0, member: null }
+  return objectEnd(text, 0, DEPTH_MAX, sought) === text.length ? sought.member : null
+}
+
+/** What is looked for on the way. */
+interface Sought {
+  readonly names: readonly string[]
+  /** Which of the names leads on from the object that is gone through. */
+  level: number
+  member: string | null
 }
 
 /** Where the value that begins at `at` ends, or NOT. */
@@ -50,12 +56,7 @@ function valueEnd(text: string, at: number, depth: number): number {
   return NOT
 }
 
-function objectEnd(
-  text: string,
-  start: number,
-  depth: number,
-  tell: ((name: string, from: number, to: number) => void) | null,
-): number {
+function objectEnd(text: string, start: number, depth: number, sought: Sought | null): number {
   if (depth < 0) return NOT
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
   let before: string | null = null
@@ -67,13 +68,27 @@ function objectEnd(
     // One after the other in the order of UTF-16 code units, and none twice.
     if (before !== null && name <= before) return NOT
     before = name
-    at = valueEnd(text, nameEnd + 2, depth)
+    const isSought = sought !== null && name === sought.names[sought.level]
+    at = isSought ? soughtEnd(text, nameEnd + 2, depth, sought) : valueEnd(text, nameEnd + 2, depth)
     if (at === NOT) return NOT
-    tell?.(name, nameEnd + 2, at)
     const next = text.charCodeAt(at)
     if (next === CLOSE_OBJECT) return at + 1
     if (next !== COMMA) return NOT
   }
+}
+
+/** As `valueEnd`, of a value that the next name of `sought` leads to. */
+function soughtEnd(text: string, at: number, depth: number, sought: Sought): number {
+  if (sought.level === sought.names.length - 1) {
+    const end = valueEnd(text, at, depth)
+    if (end !== NOT) sought.member = text.slice(at, end)
+    return end
+  }
+  if (text.charCodeAt(at) !== OPEN_OBJECT) return valueEnd(text, at, depth)
+  sought.level += 1
+  const end = objectEnd(text, at, depth - 1, sought)
+  sought.level -= 1
+  return end
 }
 
 function arrayEnd(text: string, start: number, depth: number): number {

@@ -2,18 +2,8 @@ import { canonicalJson } from '../base/canonical-json.ts'
 import { canonicalMember } from '../base/canonical-scan.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseJson } from '../base/parse-json.ts'
-import { type Block, entryText, erasedIn, packPosition } from '../chain/index.ts'
-import { parsedEntry } from './erased-entry.ts'
-import type { RowCursor } from './row-cursor.ts'
-import type { PlacedItem } from './store.ts'
-
-/** Entries, next to each other, that created items in one database. */
-export interface Creations {
-  readonly db: string
-  /** Where the rows say that the database was created, packed. */
-  readonly database: number
-  readonly count: number
-}
+import { type Block, erasedIn } from '../chain/index.ts'
+import type { Creations, StoreReader } from './store.ts'
 
 /**
  * A block that does nothing but create items, each of which stands in the databases as it was created.
@@ -27,51 +17,31 @@ export interface PlainBlock {
   readonly creations: readonly Creations[]
 }
 
-/**
- * `block`, whose hashes hold, as a plain block, or null when it is none. `rows` goes on to the rows
- * behind those of the block, or stays before where a block ceases to be plain.
- */
-export async function plainBlock(block: Block, rows: RowCursor): Promise<PlainBlock | null> {
-  const { height, id, serverId, entries } = block
-  rows.skipTo(packPosition(height, 0))
+/** `block`, whose hashes hold, as a plain block, or null when it is none. Errors: STORE_DAMAGED. */
+export async function plainBlock(block: Block, store: StoreReader): Promise<PlainBlock | null> {
+  const { height, id, entries } = block
   if (erasedIn(block).size > 0) return null
-  const creations: Creations[] = []
-  let db: string | null = null
-  let [database, count] = [-1, 0]
-  const end = () => {
-    if (db !== null && count > 0) creations.push({ db, database, count })
-    count = 0
+  const ids: string[] = []
+  for (const entry of entries) {
+    const itemId = createdId(entry)
+    // Ids are compared line by line.
+    if (itemId === null || itemId.includes('\n')) return null
+    ids.push(itemId)
   }
-  for (const [index, text] of entries.entries()) {
-    const position = packPosition(height, index)
-    const row = rows.read ?? (await rows.peek())
-    if (row?.created !== position || row.revision !== position) return null
-    if (row.database !== database || db === null || !isCreation(text, serverId, db, row)) {
-      end()
-      database = row.database
-      db = parsedEntry(text)?.db ?? null
-      if (db === null || !isCreation(text, serverId, db, row)) return null
-    }
-    if (!isCanonicalItem(row)) return null
-    count += 1
-    rows.pass()
-  }
-  end()
-  if (await rows.isBefore(packPosition(height + 1, 0))) return null
-  return { height, id, count: entries.length, creations }
+  const creations = await store.plainCreations(height, ids)
+  return creations === null ? null : { height, id, count: entries.length, creations }
 }
 
-function isCreation(text: string, serverId: number, db: string, row: PlacedItem): boolean {
-  return entryText.item('create_item', serverId, db, row.text) === text
-}
-
-/** Whether the text of the row is the canonical one of an item with the row's id. */
-function isCanonicalItem({ id, text }: PlacedItem): boolean {
-  if (canonicalMember(text, 'id') === `"${id}"`) return true
+/** The id of the item that `entry` is about, or null unless the entry is in canonical form. */
+function createdId(entry: string): string | null {
+  const id = canonicalMember(entry, 'item', 'id')
+  if (id?.startsWith('"')) return id.slice(1, -1)
   try {
-    const item: Json = parseJson(text)
-    return isJsonObject(item) && item.id === id && canonicalJson(item) === text
+    const value: Json = parseJson(entry)
+    if (!isJsonObject(value) || canonicalJson(value) !== entry) return null
+    const { item } = value
+    return isJsonObject(item) && typeof item.id === 'string' ? item.id : null
   } catch {
-    return false
+    return null
   }
 }

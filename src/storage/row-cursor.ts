@@ -6,19 +6,14 @@ const ROWS_PER_PAGE = 500
 /** Goes through the items of all databases in the order of creation, reading them page by page. */
 export class RowCursor {
   readonly #store: StoreReader
-  /** Rows from here on are not for this cursor. */
-  readonly #before: number
   /** Rows in the order of creation, and which of them is the next. */
   #rows: readonly PlacedItem[] = []
   #next = 0
   /** Rows created up to here have been read; kept apart, because the last page is empty. */
-  #readUpTo: number
+  #readUpTo = -1
 
-  /** Of the items created from position `from` on and before `before`, both packed. */
-  constructor(store: StoreReader, from = 0, before = Number.MAX_SAFE_INTEGER) {
+  constructor(store: StoreReader) {
     this.#store = store
-    this.#before = before
-    this.#readUpTo = from - 1
   }
 
   /** The next row when it has been read, else undefined: then `peek` has to be asked. */
@@ -30,7 +25,7 @@ export class RowCursor {
   async peek(): Promise<PlacedItem | null> {
     if (this.#next === this.#rows.length) {
       this.#readUpTo = Math.max(this.#rows.at(-1)?.created ?? -1, this.#readUpTo)
-      this.#rows = await this.#store.itemsByCreation(this.#readUpTo, this.#before, ROWS_PER_PAGE)
+      this.#rows = await this.#store.itemsByCreation(this.#readUpTo, ROWS_PER_PAGE)
       this.#next = 0
     }
     return this.#rows[this.#next] ?? null

@@ -20,6 +20,14 @@ export interface PlacedItem extends StoredItem {
   readonly database: number
 }
 
+/** How many items were created in one database. */
+export interface Creations {
+  readonly db: string
+  /** Where the rows say that the database was created, packed. */
+  readonly database: number
+  readonly count: number
+}
+
 /** A database: its name, and the packed position of the entry that created it. */
 export interface StoredDatabase {
   readonly name: string
@@ -129,11 +137,14 @@ export interface StoreReader {
   search(database: number, query: ItemSearch): Promise<FoundItems>
   /** The declared indexes, in the order of their databases. */
   indexes(): Promise<StoredIndex[]>
+  /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
+  itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
   /**
-   * A page of the items of all databases created after `after` and before `before`, in that order;
-   * bounded likewise.
+   * What the block of height `height` created, when all that it did was to create items with these `ids`,
+   * one for each entry and in their order, and each still stands as it was created: in place, and with
+   * the text of its entry; else null. Ids with line feeds are not told from others.
    */
-  itemsByCreation(after: number, before: number, limit: number): Promise<PlacedItem[]>
+  plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null>
   /** What items have attached to them. */
   readonly attachments: AttachmentReader
   /**

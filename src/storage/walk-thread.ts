@@ -1,9 +1,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { packPosition } from '../chain/index.ts'
 import { ChainWalk, damageAsFinding, damageOf } from './chain-walk.ts'
 import { storePathIn } from './folder.ts'
 import { type PlainBlock, plainBlock } from './plain-block.ts'
-import { RowCursor } from './row-cursor.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import type { StoreReader } from './store.ts'
 import type { FileToCheck, RangeToWalk, RangeWalked, WalkerStart } from './walk-threads.ts'
@@ -13,7 +11,6 @@ import type { FileToCheck, RangeToWalk, RangeWalked, WalkerStart } from './walk-
 
 async function walked(store: StoreReader, { from, to }: RangeToWalk): Promise<RangeWalked> {
   const plain: (PlainBlock | null)[] = []
-  const rows = new RowCursor(store, packPosition(from, 0), packPosition(to, 0))
   const start = await damageAsFinding(from, async () => ({
     walk: await ChainWalk.from(store, from),
   }))
@@ -24,7 +21,7 @@ async function walked(store: StoreReader, { from, to }: RangeToWalk): Promise<Ra
     for (const block of blocks) {
       // Rows that cannot be read are for the comparison to find, in its order.
       const met = await damageAsFinding(block.height, async () => ({
-        plain: await plainBlock(block, rows),
+        plain: await plainBlock(block, store),
       }))
       plain.push('plain' in met ? met.plain : null)
     }

@@ -12,21 +12,22 @@ import {
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
-import {
-  type FoundItems,
-  type ItemRange,
-  type ItemSearch,
-  PAGE_CHARACTERS,
-  type PlacedItem,
-  type RevisionRange,
-  type StoredDatabase,
-  type StoredIndex,
-  type StoredItem,
-  type StoredRevision,
-  type StoreReader,
+import type {
+  Creations,
+  FoundItems,
+  ItemRange,
+  ItemSearch,
+  PlacedItem,
+  RevisionRange,
+  StoredDatabase,
+  StoredIndex,
+  StoredItem,
+  StoredRevision,
+  StoreReader,
 } from '../store.ts'
 import { AnswerReader } from './answers.ts'
 import { SqliteAttachments } from './attachments.ts'
+import { CreationReader } from './creations.ts'
 import { countIds } from './id-source.ts'
 import { indexDamage } from './index-damage.ts'
 import { indexesOf } from './index-list.ts'
@@ -38,7 +39,7 @@ import {
   headOfRow,
   integerOf,
   itemOf,
-  placedItemOf,
+  page,
   positionsOf,
   type Row,
 } from './rows.ts'
@@ -66,6 +67,7 @@ export class SqliteReader implements StoreReader {
   readonly #select: Record<keyof typeof SELECT, Query>
   readonly #revisions: Revisions
   readonly #answers: AnswerReader
+  readonly #creations: CreationReader
   readonly #view: View
   readonly attachments: SqliteAttachments
   readonly #statements: StatementCache
@@ -76,6 +78,7 @@ export class SqliteReader implements StoreReader {
     this.serverId = ownerOf(connection)
     this.#revisions = new Revisions(connection)
     this.#answers = new AnswerReader(connection)
+    this.#creations = new CreationReader(connection, this.serverId)
     this.#view = view
     this.#statements = new StatementCache(connection)
     const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
@@ -85,7 +88,6 @@ export class SqliteReader implements StoreReader {
       item: query('item'),
       ids: query('ids'),
       items: query('items'),
-      created: query('created'),
       count: query('count'),
       dropped: query('dropped'),
       head: query('head'),
@@ -141,10 +143,14 @@ export class SqliteReader implements StoreReader {
     return indexesOf(this.#statements)
   }
 
-  async itemsByCreation(after: number, before: number, limit: number): Promise<PlacedItem[]> {
+  async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
     this.#view.take()
-    const rows = this.#select.created.iterate(after, before, limit)
-    return page(rows, placedItemOf, ({ text }) => text.length)
+    return this.#creations.page(after, limit)
+  }
+
+  async plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null> {
+    this.#view.take()
+    return this.#creations.plain(height, ids)
   }
 
   async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
@@ -316,8 +322,6 @@ const SELECT = {
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
   items: `SELECT id, created, revision, item FROM items
     WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
-  created: `SELECT id, created, revision, item, db FROM items
-    WHERE created > ? AND created < ? ORDER BY created LIMIT ?`,
   count: 'SELECT count(*) AS n FROM items WHERE db = ?',
   dropped: 'SELECT db FROM dropped ORDER BY db',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
@@ -334,23 +338,6 @@ const SELECT = {
   treeNode: `SELECT substr(hashes, ?, ${HASH_BYTES}) FROM tree WHERE height = ?`,
   treeLeaves: 'SELECT hashes FROM tree WHERE height >= ? ORDER BY height LIMIT ?',
 } as const
-
-/** Takes rows until the page is full; leaving the loop resets the statement. */
-function page<Row, Value>(
-  rows: Iterable<Row>,
-  read: (row: Row) => Value,
-  charactersOf: (value: Value) => number,
-): Value[] {
-  const values: Value[] = []
-  let characters = 0
-  for (const row of rows) {
-    const value = read(row)
-    values.push(value)
-    characters += charactersOf(value)
-    if (characters >= PAGE_CHARACTERS) break
-  }
-  return values
-}
 
 /**
  * Opens the store in the file at `path` for reading, beside a process that may be writing it.

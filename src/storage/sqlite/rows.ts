@@ -1,7 +1,7 @@
 import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import type { KeptAnswer } from '../kept-answer.ts'
-import type { PlacedItem, StoredDatabase, StoredItem } from '../store.ts'
+import { PAGE_CHARACTERS, type PlacedItem, type StoredDatabase, type StoredItem } from '../store.ts'
 
 /** A row as the driver gives it: values in the order of the statement's columns. */
 export type Row = readonly unknown[]
@@ -143,4 +143,21 @@ function integers(value: unknown): number[] {
       number = /^(0|-?[1-9]\d*)$/.test(line) ? Number(line) : Number.NaN
       return number
     })
+}
+
+/** Takes rows until the page is full (PAGE_CHARACTERS); leaving the loop resets the statement. */
+export function page<Value>(
+  rows: Iterable<Row>,
+  read: (row: Row) => Value,
+  charactersOf: (value: Value) => number,
+): Value[] {
+  const values: Value[] = []
+  let characters = 0
+  for (const row of rows) {
+    const value = read(row)
+    values.push(value)
+    characters += charactersOf(value)
+    if (characters >= PAGE_CHARACTERS) break
+  }
+  return values
 }
