@@ -19,11 +19,10 @@ import {
 } from '../chain/index.ts'
 import { makeFolder } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { nodeReply } from './node-reply.ts'
 import { ProgressLine } from './progress.ts'
 import { givenKey, type VerifyFlags } from './verify-flags.ts'
 
-/** Longest wait for one reply. */
-const TIMEOUT_MS = 30_000
 /** Longest reply: a bundle of entries, with room. */
 const REPLY_BYTES_MAX = 1_048_576
 
@@ -132,24 +131,13 @@ async function serverIdAt(base: string, read: Read): Promise<number> {
 /** Errors: Exit (usage) when there is no such reply. */
 async function bytesAt(url: string, token: string | undefined): Promise<Uint8Array> {
   try {
-    const reply = await fetch(url, {
-      headers: token === undefined ? {} : { 'x-access-token': token },
-      redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
-    const parts: Uint8Array[] = []
-    let length = 0
-    for await (const part of reply.body ?? []) {
-      length += part.length
-      if (length > REPLY_BYTES_MAX) throw new Error('the reply is too long')
-      parts.push(part)
-    }
-    if (reply.ok) return Buffer.concat(parts)
-    if (reply.status === 401) throw new Error('the node asks for a valid token (--token)')
-    throw new Error(`it answered ${reply.status}`)
+    const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
+    const { status, bytes } = await nodeReply(url, { headers }, { bytesMax: REPLY_BYTES_MAX })
+    if (status === 200) return bytes
+    if (status === 401) throw new Error('the node asks for a valid token (--token)')
+    throw new Error(`it answered ${status}`)
   } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-    const reason = cause instanceof Error ? cause.message : String(cause)
+    const reason = error instanceof Error ? error.message : String(error)
     throw new Exit(EXIT.usage, `${url} cannot be read: ${reason}`, { cause: error })
   }
 }

@@ -20,6 +20,7 @@ import {
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { nodeFolder } from './node-folder.ts'
+import { nodeReply } from './node-reply.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { VERSION } from './version.ts'
 
@@ -30,6 +31,8 @@ export const WHERE = `
 The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it has a key), or the one in
 SYSTEM_FOLDER, which must not be running.`
 
+/** How long a gateway may take: an upgrade goes through all that a network holds. */
+const ANSWER_MS = 600_000
 /** Bytes of the secret of a new identity. */
 const SECRET_BYTES = 32
 
@@ -168,12 +171,15 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
     else if (sent !== undefined) headers['content-type'] = 'application/json'
     const body =
       sent === undefined ? {} : { body: isArchive ? new Uint8Array(sent) : JSON.stringify(sent) }
-    const reply = await fetch(url, { method, headers, ...body }).catch((error: unknown) => {
-      throw new Exit(EXIT.finding, `${url.origin} does not answer`, { cause: error })
+    const request = { method, headers, ...body }
+    const reply = await nodeReply(url, request, { withinMs: ANSWER_MS }).catch((error: Error) => {
+      throw new Exit(EXIT.finding, `${url.origin} does not answer: ${error.message}`, {
+        cause: error,
+      })
     })
-    const text = await reply.text()
+    const text = reply.bytes.toString()
     const json = jsonIn(text)
-    if (!reply.ok) {
+    if (reply.status >= 300) {
       throw new Exit(EXIT.finding, messageIn(json) ?? `${url.origin} answered with ${reply.status}`)
     }
     if (json === null && text !== '') throw NO_GATEWAY

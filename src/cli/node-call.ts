@@ -1,8 +1,6 @@
 import { parseJson } from '../base/parse-json.ts'
 import { EXIT, Exit } from './exit.ts'
-
-/** How long a node may take to answer. */
-const ANSWER_MS = 30_000
+import { nodeReply } from './node-reply.ts'
 
 /** A running node, as the flags name it. */
 export interface NodeAddress {
@@ -35,7 +33,6 @@ export async function callNode<Reply extends NodeReply>(
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(token === undefined ? {} : { 'x-access-token': token }),
     },
-    signal: AbortSignal.timeout(ANSWER_MS),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   if (reply.status === true) return reply
@@ -48,8 +45,8 @@ export async function callNode<Reply extends NodeReply>(
 
 async function answered<Reply>(address: URL, request: RequestInit): Promise<Reply> {
   try {
-    const response = await fetch(address, request)
-    return parseJson(await response.text()) ?? {}
+    const { bytes } = await nodeReply(address, request)
+    return parseJson(bytes.toString()) ?? {}
   } catch (error) {
     throw new Exit(EXIT.finding, `no node answers at ${address.origin}`, { cause: error })
   }

@@ -1,0 +1,59 @@
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { nodeReply } from './node-reply.ts'
+
+async function serving(answer: RequestListener): Promise<string> {
+  const server = createServer(answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+it('gives what a node answers whole, whatever its status', async () => {
+  const url = await serving((_request, response) => void response.writeHead(418).end('ü\u0000'))
+  expect(await nodeReply(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
+})
+
+it('gives up a reply that never ends as soon as it is too long', async () => {
+  let sent = 0
+  const url = await serving((_request, response) => {
+    const more = () => {
+      for (let room = true; room && !response.destroyed; sent += 65_536) {
+        room = response.write(Buffer.alloc(65_536))
+      }
+    }
+    response.on('drain', more)
+    more()
+  })
+  await expect(nodeReply(url, {}, { bytesMax: 1_000_000 })).rejects.toThrow('the reply is too long')
+  expect(sent).toBeGreaterThan(1_000_000)
+})
+
+it('gives up a node that says nothing, or one sign at a time, when its time is over', async () => {
+  const silent = await serving(() => {})
+  const slow = await serving((_request, response) => {
+    const drip = setInterval(() => response.write('x'), 10)
+    response.on('close', () => clearInterval(drip))
+  })
+  for (const url of [silent, slow]) {
+    await expect(nodeReply(url, {}, { withinMs: 300 })).rejects.toThrow(/timeout/)
+  }
+})
+
+it('follows no redirect, and says why nothing answers', async () => {
+  let asked = 0
+  const other = await serving((_request, response) => {
+    asked += 1
+    response.end()
+  })
+  const url = await serving((_request, response) => {
+    response.writeHead(307, { location: other }).end()
+  })
+  await expect(nodeReply(url, { headers: { 'x-api-key': 'secret' } })).rejects.toThrow(/redirect/)
+  expect(asked).toBe(0)
+  await expect(nodeReply('http://127.0.0.1:9/')).rejects.toThrow(/\w/)
+})
