@@ -135,8 +135,9 @@ export async function buildApp(
     else sendRefusal(component, request, reply, refusal)
   })
   app.addHook('preParsing', (request, _reply, payload, done) => {
-    // What is no stream does not end: a parser that is asked because of a Content-Type would wait.
-    done(null, request.raw.readableEnded ? Readable.from([]) : payload)
+    // What is no stream does not end: a parser, which is asked because of a Content-Type alone, would wait.
+    const isAsked = request.headers['content-type'] !== undefined
+    done(null, isAsked && request.raw.readableEnded ? Readable.from([]) : payload)
   })
   app.addHook('onSend', (_request, { raw }, payload, done) => {
     const refusal = replies.refusal(payload)
