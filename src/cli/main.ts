@@ -1,5 +1,6 @@
 #!/usr/bin/env -S node --max-semi-space-size=8
-import { enableCompileCache } from 'node:module'
+// All of it: Node 20, which lacks a name that is taken from it, would end before it is told why.
+import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './commands.ts'
@@ -19,7 +20,7 @@ if (major < 24 && (major !== 22 || minor < 18)) {
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
   new URL('../../node_modules/.cache/compiled', import.meta.url),
 )
-enableCompileCache(process.env.NODE_COMPILE_CACHE)
+nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
 const program = new Command('daicho')
   .description('A ledger database that anyone can verify, and the services beside it')
