@@ -39,6 +39,7 @@ export const statusOf: Readonly<Record<string, number>> = {
   SEARCH_INTERRUPTED: 503,
   UNIT_TOO_LARGE: 413,
   ITEM_TOO_LARGE: 413,
+  CHAIN_DOUBTED: 503,
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,
