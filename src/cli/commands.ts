@@ -27,7 +27,7 @@ export const COMMANDS: readonly ListedCommand[] = [
   {
     name: 'backup',
     usage: '[options] <folder> <to>',
-    about: 'copy a data folder to a new folder in <to>, also while its server runs',
+    about: 'copy a data folder to a new folder in <to>, also while its node runs',
     load: async () => (await import('./backup.ts')).backupCommand(),
   },
   {

@@ -105,7 +105,8 @@ async function gateway(around: Surroundings): Promise<HttpComponent> {
     version,
     ledger: opened.service,
     warn: (message) => logger.warn(message),
-    log: (network, level, text) => logger.info({ component: 'gateway', network, console: level, text }, 'processor'),
+    log: (network, level, text) =>
+      logger.info({ component: 'gateway', network, console: level, text }, 'processor'),
     // The ledger's own listener closes it, after this one.
     close: isShared ? async () => {} : () => opened.close(),
   })

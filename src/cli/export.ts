@@ -16,7 +16,7 @@ import { ProgressLine, shareOf } from './progress.ts'
 /** `daicho export`. */
 export function exportCommand(): Command {
   return new Command('export')
-    .argument('<folder>', 'a data folder; its server may be running')
+    .argument('<folder>', 'a data folder; its node may be running')
     .requiredOption('--out <file>', 'the file; compressed if it ends in .gz; - for stdout')
     .option('--json', 'print the result as one line of JSON; not together with --out -')
     .addHelpText(

@@ -42,7 +42,8 @@ export function imageCommand(): Command {
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the workbook is written. 1: the image is refused or cannot be read. 2: usage.',
+      '\nExit code 0: the workbook is written. 1: the image is refused. 2: usage, or a file that cannot be\n' +
+        'read or written.',
     )
     .action(image)
 }

@@ -78,7 +78,7 @@ type FolderVerification = Verification & ContentVerification
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
-    // One view of the store from first to last, also while a server goes on writing.
+    // One view of the store from first to last, also while a node goes on writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
       const verification = await verifyStore(store, {

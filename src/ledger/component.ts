@@ -57,7 +57,7 @@ export interface LedgerComponentDeps {
   readonly close: () => Promise<void>
 }
 
-const DESCRIPTION = `A database of JSON documents in which every change is recorded in a ledger of
+const DESCRIPTION = `A database of JSON objects in which every change is recorded in a ledger of
 hash-chained blocks.
 
 Every reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
