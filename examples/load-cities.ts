@@ -1,4 +1,4 @@
-// Loads about 150,000 real places into a running daicho, then lists, reads, updates and deletes some.
+// Loads 171,075 real places into a running daicho, then lists, reads, updates and deletes some.
 //
 //   node scripts/run.mjs examples/load-cities.ts http://127.0.0.1:4126
 //
