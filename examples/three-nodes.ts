@@ -1,5 +1,5 @@
 // Three nodes on this machine, each of which mirrors the chains of the two others:
-//   node examples/three-nodes.ts [folder] [port]
+//   node scripts/run.mjs examples/three-nodes.ts [folder] [port]
 // Folders a, b and c below ./three-nodes, ports from 4126 on. Ctrl-C stops all of them.
 // In containers it is the same: one service for each node, PEERS with the names of the others, and
 // PEERS_ALLOW_PRIVATE=1 where they share a private network.
