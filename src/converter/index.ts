@@ -35,7 +35,7 @@ const DESCRIPTION = `Each pixel of an image becomes a spreadsheet cell of its co
 
 **[Open the upload page](/page)** to try it with a preview. JPEG, PNG, GIF, WebP, AVIF, TIFF and BMP
 are taken, up to 10 MiB. LibreOffice needs about a minute to open a workbook with 60,000 colours:
-with \`colors=4096\` it takes two seconds.`
+with \`colors=4096\` it takes some seconds.`
 
 /**
  * Component C: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI

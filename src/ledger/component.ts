@@ -60,7 +60,7 @@ export interface LedgerComponentDeps {
 const DESCRIPTION = `A database of JSON objects in which every change is recorded in a ledger of
 hash-chained blocks.
 
-Every reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
+Every JSON reply carries \`status\`: \`true\`, or \`false\` with a \`code\` for programs and a \`message\` for
 people. Every change takes an \`Idempotency-Key\`; items and attachments take \`If-Match\` and
 \`If-None-Match\` with the \`ETag\` of a reply. Calls made from this page work from the same host only.`
 
