@@ -1,6 +1,9 @@
 /** The key of a node: in the folder of every node that can go on with its chain. */
 export const KEY_FILE = 'node.key'
 
+/** The head that a node signed last: of every node that was started once, and in no backup. */
+export const SIGNED_HEAD_FILE = 'signed-head'
+
 /** A file that a node keeps in its folder beside the store. */
 interface DataFile {
   readonly name: string

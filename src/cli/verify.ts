@@ -1,19 +1,21 @@
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import {
   type ContentVerification,
+  type Finding,
   openStoreReader,
   StoreError,
+  type StoreReader,
   type Verification,
   verifyContents,
   verifyStore,
 } from '../storage/index.ts'
 import { count } from './count.ts'
-import { KEY_FILE } from './data-files.ts'
-import { EXIT, Exit } from './exit.ts'
+import { KEY_FILE, SIGNED_HEAD_FILE } from './data-files.ts'
+import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { ProgressLine, shareOf } from './progress.ts'
 import type { ExportVerification } from './verify-export.ts'
 import type { VerifyFlags } from './verify-flags.ts'
@@ -78,6 +80,8 @@ type FolderVerification = Verification & ContentVerification
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
+    // Before the view is taken: a node that goes on may sign more meanwhile.
+    const signed = signedHeadIn(folder)
     // One view of the store from first to last, also while a node goes on writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
@@ -87,7 +91,8 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
         // This thread has little to do where they find all in order.
         threads: { folder, count: availableParallelism() },
       })
-      if (verification.finding !== null) return { ...verification, ...NO_CONTENTS }
+      const finding = verification.finding ?? (await findingOfHead(store, signed))
+      if (finding !== null) return { ...verification, finding, ...NO_CONTENTS }
       const contents = await verifyContents(store, folder, {
         isMirror: await isMirror(folder),
         progress: (share, done) =>
@@ -112,6 +117,23 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
       finding: { height: null, index: null, what: error.message },
     }
   }
+}
+
+/** The head that was signed last, or null where none is kept. Errors: Exit (configuration). */
+function signedHeadIn(folder: string): string | null {
+  const path = join(folder, SIGNED_HEAD_FILE)
+  try {
+    return existsSync(path) ? readFileSync(path, 'utf8') : null
+  } catch (error) {
+    throw exitOfSystem(error, EXIT.configuration) ?? error
+  }
+}
+
+/** What a chain that holds has otherwise than it was signed: a whole other one may hold, too. */
+async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
+  if (signed === null) return null
+  const what = await (await import('../ledger/unserved.ts')).contradictionOf(store, signed)
+  return what === null ? null : { height: null, index: null, what }
 }
 
 /** A node's own folder has its key in it: nothing that is put there beside it makes a mirror of it. */

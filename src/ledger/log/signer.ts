@@ -1,12 +1,14 @@
 import { type KeyObject, sign } from 'node:crypto'
 import {
   type Checkpoint,
+  checkpointOf,
   checkpointText,
   EMPTY_FRONTIER,
   equalBytes,
   frontierAt,
   logOrigin,
   nodeSha256,
+  ProofError,
   rootOf,
   signedNote,
   type VerifierKey,
@@ -61,6 +63,22 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
     'LOG_CONTRADICTED',
     `the first ${signed.size} blocks of the store are not those that this node has signed`,
   )
+}
+
+/**
+ * What the store contradicts in `text`, the content of a `signed-head`, in one sentence; null when it has all
+ * that was signed. To be asked with a view that was taken after `text` was read: what is signed was committed.
+ */
+export async function contradictionOf(store: StoreReader, text: string): Promise<string | null> {
+  try {
+    const head = checkpointOf(text)
+    await expectSignedHead(store, { read: () => head, write() {} })
+    return null
+  } catch (error) {
+    if (error instanceof ProofError) return 'the file of the signed head does not hold one'
+    if (error instanceof LedgerError) return error.message
+    throw error
+  }
 }
 
 /**

@@ -1,0 +1,49 @@
+// What `daicho verify <folder>` finds by the head that the node signed last.
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { runDaicho } from '../support/daicho.ts'
+import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
+
+/** A node in `folder` records `items`, one by one, in the database `fruit`, and is closed. */
+async function recorded(folder: string, items: readonly string[]): Promise<void> {
+  const node = await startLedgerNode({ folder })
+  await node.send('POST', '/api/fruit')
+  for (const id of items) await node.send('POST', '/api/fruit', { id })
+  await node.close()
+}
+
+async function found(folder: string) {
+  const { code, stdout } = await runDaicho(['verify', folder, '--json'])
+  return [code, JSON.parse(stdout).finding]
+}
+const nowhere = (what: string) => ({ height: null, index: null, what })
+
+it('a store that was put back to an older state contradicts the head that was signed last', async () => {
+  const folder = temporaryFolder()
+  await recorded(folder, ['fig'])
+  copyFileSync(join(folder, 'ledger.db'), join(folder, 'kept.db'))
+  await recorded(folder, ['pear'])
+  expect(await found(folder)).toEqual([0, null])
+  copyFileSync(join(folder, 'kept.db'), join(folder, 'ledger.db'))
+  const older =
+    'the store has 2 blocks, but this node has signed 3: an older state was put back; restore a ' +
+    'state with all of them, or the chain would be forked'
+  expect(await found(folder)).toEqual([1, nowhere(older)])
+  const { stdout } = await runDaicho(['verify', folder])
+  expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries hold before it)\n`)
+})
+
+it('a whole other chain holds by itself, and is found where the signed head is still there', async () => {
+  const [folder, other] = [temporaryFolder(), temporaryFolder()]
+  await recorded(folder, ['fig'])
+  copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
+  await recorded(other, ['pear', 'plum'])
+  copyFileSync(join(other, 'ledger.db'), join(folder, 'ledger.db'))
+  const another = 'the first 2 blocks of the store are not those that this node has signed'
+  expect(await found(folder)).toEqual([1, nowhere(another)])
+  writeFileSync(join(folder, 'signed-head'), 'no head')
+  expect(await found(folder)).toEqual([1, nowhere('the file of the signed head does not hold one')])
+  rmSync(join(folder, 'signed-head'))
+  expect(await found(folder)).toEqual([0, null])
+})
