@@ -7,8 +7,10 @@ import {
   type ContentVerification,
   type Finding,
   openStoreReader,
+  requireStoreFile,
   StoreError,
   type StoreReader,
+  storePathIn,
   type Verification,
   verifyContents,
   verifyStore,
@@ -80,6 +82,7 @@ type FolderVerification = Verification & ContentVerification
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
+    requireStoreFile(storePathIn(folder))
     // Before the view is taken: a node that goes on may sign more meanwhile.
     const signed = signedHeadIn(folder)
     // One view of the store from first to last, also while a node goes on writing.

@@ -13,7 +13,7 @@ export { type Effect, effectOf, entryTextOf } from './effect.ts'
 export { erasedEntryText } from './erased-entry.ts'
 export { ErasureTally } from './erasure-tally.ts'
 export { EffectError, isDamage, StoreError, type StoreErrorCode } from './errors.ts'
-export { type Folder, holdFolder, makeFolder, storePathIn } from './folder.ts'
+export { type Folder, holdFolder, makeFolder, requireStoreFile, storePathIn } from './folder.ts'
 export {
   ANSWERS_KEPT_MS,
   ERASED_FINGERPRINT,
