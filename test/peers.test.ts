@@ -21,6 +21,11 @@ async function chainAt(node: LedgerNode, serverId: number): Promise<string> {
   return (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)).text
 }
 
+/** What `node` says of the peers that it has. */
+async function peersOf(node: LedgerNode): Promise<object[]> {
+  return (await node.send('GET', '/api/config/peers')).json.peers
+}
+
 it('three nodes that write at once end with the same three chains; databases are not shared', async () => {
   const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
   for (const at of nodes) for (const of of nodes) if (at !== of) await mirror(at, of)
@@ -46,11 +51,8 @@ it('three nodes that write at once end with the same three chains; databases are
     const { json } = await of.send('GET', '/api/dbs')
     expect(json.dbs).toHaveLength(1)
   }
-  const { json } = await (nodes[0] as LedgerNode).send('GET', '/api/config/peers')
-  expect(json.peers).toHaveLength(2)
-  for (const peer of json.peers) {
-    expect(peer).toMatchObject({ state: 'current', blocks: 61, lag: 0, error: null, fixed: false })
-  }
+  const current = { state: 'current', blocks: 61, lag: 0, error: null, fixed: false }
+  await expect.poll(() => peersOf(nodes[0] as LedgerNode)).toMatchObject([current, current])
   await Promise.all(nodes.map((node) => node.close()))
 })
 
@@ -213,8 +215,8 @@ it('how far a chain was pushed is shown also after a restart, when nothing more 
   await hidden.close()
   await open.close()
   const again = await startLedgerNode({ ...options, folder })
-  const { json } = await again.send('GET', '/api/config/peers')
-  expect(json.peers).toMatchObject([{ url: null, blocks: 1, lag: 0, error: null }])
+  const pushed = { url: null, blocks: 1, lag: 0, error: null }
+  await expect.poll(() => peersOf(again)).toMatchObject([pushed])
   await again.close()
 })
 
@@ -242,8 +244,8 @@ it('a node that cannot be reached pushes its chain, and reads that of the other'
     const path = `/api/ledgers/${serverId}/checkpoint`
     return (await open.send('GET', path)).text.startsWith(`daicho/${serverId}\n61\n`)
   })
-  const { json } = await open.send('GET', '/api/config/peers')
-  expect(json.peers).toMatchObject([{ url: null, blocks: 61, lag: 0, state: 'current' }])
+  const current = { url: null, blocks: 61, lag: 0, state: 'current' }
+  await expect.poll(() => peersOf(open)).toMatchObject([current])
   await Promise.all([open.close(), hidden.close()])
 })
 

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { canonicalJson } from './canonical-json.ts'
 import { canonicalMember } from './canonical-scan.ts'
 import { isJsonObject, type Json } from './json.ts'
+import { plainValue } from './test-plain.ts'
 
 const RUNS = 2_000
 
@@ -19,19 +20,9 @@ function parsedMember(text: string, name: string): string | null {
 }
 
 const plainText = fc.string({ unit: fc.constantFrom(...'aZ09 .é本/id'.split('')), maxLength: 6 })
-const plainValue = fc.letrec<{ value: Json }>((tie) => ({
-  value: fc.oneof(
-    { depthSize: 'small' },
-    plainText,
-    fc.integer(),
-    fc.double({ noNaN: true, noDefaultInfinity: true }),
-    fc.constantFrom<Json>(true, false, null, 0, 1e21, 1e-7, 123456789012345680000, 0.1),
-    fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(plainText, tie('value'), { maxKeys: 4 }),
-  ),
-})).value
+const plain = plainValue(plainText)
 const item = fc
-  .tuple(fc.dictionary(plainText, plainValue, { maxKeys: 6 }), plainValue)
+  .tuple(fc.dictionary(plainText, plain, { maxKeys: 6 }), plain)
   .map(([members, id]): Json => ({ ...members, id }))
 
 it('finds the member of every object whose strings need no escape', () => {

@@ -4,6 +4,7 @@ import { canonicalJson } from './canonical-json.ts'
 import { isJsonObject, type Json } from './json.ts'
 import { type PlainObject, plainObjects, textOfPlain } from './plain-json.ts'
 import { parseStrictText } from './strict-text.ts'
+import { plainValue } from './test-plain.ts'
 
 const RUNS = 3_000
 
@@ -28,18 +29,8 @@ const plainText = fc.string({
   unit: fc.constantFrom(...'abZ09 .é本😀/!_'),
   maxLength: 24,
 })
-const plainValue = fc.letrec<{ value: Json }>((tie) => ({
-  value: fc.oneof(
-    { depthSize: 'small' },
-    plainText,
-    fc.integer(),
-    fc.double({ noNaN: true, noDefaultInfinity: true }),
-    fc.constantFrom<Json>(true, false, null, 0, 1e21, 1e-7, 0.1, '', [], {}),
-    fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(plainText, tie('value'), { maxKeys: 4 }),
-  ),
-})).value
-const object = fc.dictionary(plainText, plainValue, { maxKeys: 24 })
+const plain = plainValue(plainText)
+const object = fc.dictionary(plainText, plain, { maxKeys: 24 })
 const body = fc.oneof(object, fc.array(object, { maxLength: 4 }))
 
 /** As programs write it that put a space behind each sign. */

@@ -1,78 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
-import { type Entry, sealBlock } from '../chain/index.ts'
-import type { Finding } from './comparison.ts'
+import { sealBlock } from '../chain/index.ts'
 import { openStore, openStoreReader } from './open.ts'
-import { FILE, inCopy } from './test-copy.ts'
+import { inCopy } from './test-copy.ts'
+import { ERASING, filledFolder, findingIn } from './test-filled.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyStore } from './verify.ts'
-
-const PAGE_BYTES = 4096
-
-/** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
-async function filledFolder(also: readonly Entry[] = []): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
-  await appendEntries(
-    store,
-    [entry.createDb('gone'), entry.create('gone', 'x'), entry.update('gone', 'x')],
-    1_000,
-  )
-  await store.addIndex('gone', 'n')
-  await appendEntries(
-    store,
-    [entry.createDb('fruit'), entry.create('fruit', 'a'), entry.create('fruit', 'b')],
-    2_000,
-  )
-  await appendEntries(
-    store,
-    [entry.update('fruit', 'a', 'changed'), entry.create('fruit', 'c')],
-    2_000,
-    [{ key: 'aa'.repeat(32), fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }],
-  )
-  await store.addIndex('fruit', 'n')
-  while (await store.tidy());
-  await appendEntries(
-    store,
-    [entry.remove('fruit', 'b'), entry.deleteDb('gone'), entry.createDb('veg')],
-    3_000,
-  )
-  await appendEntries(store, [entry.create('veg', 'd'), entry.create('fruit', 'b', 'again')], 4_000)
-  await appendEntries(
-    store,
-    [
-      entry.attach('fruit', 'a', 'kept', 'one'),
-      entry.attach('fruit', 'a', 'replaced', 'two'),
-      entry.attach('fruit', 'a', 'replaced', 'three'),
-      entry.attach('fruit', 'c', 'deleted', 'one'),
-      entry.detach('fruit', 'c', 'deleted', 'one'),
-      entry.attach('fruit', 'c', 'deleted', 'again'),
-      ...also,
-    ],
-    5_000,
-  )
-  // Declared and not begun; beside it one that is whole, and one of a deleted database.
-  await store.addIndex('veg', 'n')
-  await store.close()
-  return folder
-}
-
-const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
-
-async function findingIn(folder: string): Promise<Finding | null> {
-  const store = openStoreReader(folder, { frozen: true })
-  try {
-    return (await verifyStore(store)).finding
-  } finally {
-    await store.close()
-  }
-}
 
 it('finds nothing in a store that nobody touched, and counts what it saw', async () => {
   const folder = await filledFolder(ERASING)
@@ -102,99 +36,6 @@ it('finds nothing when the chain ends with items that came and went', async () =
   await store.close()
   // Once it read the rows from the first one again, after the last one.
   expect(await findingIn(folder)).toBeNull()
-})
-
-/** One bit of the value's last or first byte; of a number a bit that no neighbour differs in. */
-function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
-  if (typeof value === 'number') {
-    const bit = last ? 2 ** 20 : 2 ** 30
-    return value + (Math.floor(value / bit) % 2 === 0 ? bit : -bit)
-  }
-  if (typeof value === 'string') {
-    const at = last ? value.length - 1 : 0
-    const unit = String.fromCharCode(value.charCodeAt(at) ^ 16)
-    return value.slice(0, at) + unit + value.slice(at + 1)
-  }
-  if (value instanceof Uint8Array) {
-    const at = last ? value.length - 1 : 0
-    return value.map((byte, i) => (i === at ? byte ^ 1 : byte))
-  }
-  return 'x'
-}
-
-it('finds one flipped bit in every column of every row of every table, and names where', async () => {
-  const folder = await filledFolder(ERASING)
-  const database = new DatabaseSync(join(folder, FILE))
-  const names = (sql: string) =>
-    database
-      .prepare(sql)
-      .all()
-      .map((row) => String(row.name))
-  const tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")
-  expect(tables).toEqual([
-    ...['node', 'databases', 'dropped', 'blocks', 'items', 'attachments', 'superseded', 'answers'],
-    ...['indexes', 'index_entries', 'dropped_indexes'],
-    ...['tree', 'erasures', 'uncompacted'],
-  ])
-  database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-  database.close()
-
-  let flips = 0
-  for (const table of tables) {
-    const columns = inCopy(folder, (copy) =>
-      copy
-        .prepare(`SELECT name FROM pragma_table_info('${table}')`)
-        .all()
-        .map((row) => String(row.name)),
-    ).result
-    const rows = inCopy(folder, (copy) => copy.prepare(`SELECT * FROM ${table}`).all()).result
-    expect(rows.length).toBeGreaterThan(0)
-    for (const [at, row] of rows.entries()) {
-      // What is left of a deleted database is on its way out, and nobody can read it.
-      if ((table === 'items' || table === 'superseded') && row.db === 0) continue
-      if (table === 'items' && row.db === 0) continue
-      if (table === 'index_entries' && row.number === 1) continue
-      for (const column of columns) {
-        for (const last of [true, false]) {
-          const value =
-            column === 'ended' && row.ended === null ? 7 : flipped(row[column] ?? null, last)
-          const { path } = inCopy(folder, (copy) => {
-            const same = columns.map((name) => `${name} IS ?`).join(' AND ')
-            copy
-              .prepare(`UPDATE ${table} SET ${column} = ? WHERE ${same}`)
-              .run(value, ...columns.map((name) => row[name] ?? null))
-          })
-          const finding = await findingIn(path)
-          expect(finding, `${table}.${column} of row ${at}`).not.toBeNull()
-          expect(finding?.what).not.toBe('')
-          if (table === 'blocks' && column === 'body') expect(finding?.height).toBe(at)
-          if (table === 'items' && column === 'item')
-            expect(finding?.what).toContain('another content')
-          flips += 1
-        }
-      }
-    }
-  }
-  expect(flips).toBeGreaterThan(100)
-})
-
-it('ends with a finding, or says that the store is damaged, whichever page was overwritten', async () => {
-  const folder = await filledFolder(ERASING)
-  const whole = readFileSync(join(inCopy(folder, () => null).path, FILE))
-  let found = 0
-  for (let at = PAGE_BYTES; at < whole.length; at += PAGE_BYTES) {
-    const { path } = inCopy(folder, () => null)
-    // 0xff is no kind of page, so this is not a page that merely looks empty.
-    writeFileSync(join(path, FILE), Buffer.from(whole).fill(0xff, at, at + PAGE_BYTES))
-    try {
-      const finding = await findingIn(path)
-      // A page that nothing is in, or an index that nothing here reads, may go unnoticed.
-      if (finding !== null) found += 1
-    } catch (error) {
-      expect(error, `page ${at / PAGE_BYTES}`).toMatchObject({ code: 'STORE_DAMAGED' })
-    }
-  }
-  expect(found).toBeGreaterThan(5)
 })
 
 it.each([

@@ -3,10 +3,11 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildDashboard } from '../../scripts/build-dashboard.ts'
+import { basic } from '../support/basic.ts'
 import { CREDENTIALS, type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 
 const { name, password } = CREDENTIALS
-const basic = { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
+const RIGHT = basic(name, password)
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const KILOBYTE = 1_000
 
@@ -15,7 +16,7 @@ let assets: string[]
 beforeAll(async () => {
   await buildDashboard()
   node = await startLedgerNode({ dashboard: true })
-  const { text } = await node.send('GET', '/', undefined, basic)
+  const { text } = await node.send('GET', '/', undefined, RIGHT)
   assets = [...text.matchAll(/(?:src|href)="\.(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
 })
 afterAll(() => node.close())
@@ -25,7 +26,7 @@ it('nothing of it is given without the credentials', async () => {
   for (const path of ['/', ...assets]) {
     expect([path, (await node.send('GET', path)).status]).toEqual([path, 401])
     expect([path, (await node.send('HEAD', path)).status]).toEqual([path, 401])
-    const { status, headers } = await node.send('GET', path, undefined, basic)
+    const { status, headers } = await node.send('GET', path, undefined, RIGHT)
     expect([path, status]).toEqual([path, 200])
     expect(headers.get('content-security-policy')).toBe(
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
@@ -37,26 +38,26 @@ it('nothing of it is given without the credentials', async () => {
 
 it('what has its hash in its name is kept for good, the page is asked for again', async () => {
   for (const path of ['/', ...assets]) {
-    const { headers } = await node.send('HEAD', path, undefined, basic)
+    const { headers } = await node.send('HEAD', path, undefined, RIGHT)
     const etag = headers.get('etag') ?? ''
     expect(etag).toMatch(/^"[\w-]{22}"$/)
     expect(headers.get('cache-control')).toBe(
       path === '/' ? 'private, no-cache' : 'private, max-age=31536000, immutable',
     )
-    const again = { ...basic, 'if-none-match': etag }
+    const again = { ...RIGHT, 'if-none-match': etag }
     const kept = await node.send('GET', path, undefined, again)
     expect([kept.status, kept.text]).toEqual([304, ''])
-    const other = await node.send('GET', path, undefined, { ...basic, 'if-none-match': '"x"' })
+    const other = await node.send('GET', path, undefined, { ...RIGHT, 'if-none-match': '"x"' })
     expect(other.status).toBe(200)
   }
 })
 
 it('all its JavaScript is at most 60 kB when compressed, and is sent compressed', async () => {
-  const { text: page } = await node.send('GET', '/', undefined, basic)
+  const { text: page } = await node.send('GET', '/', undefined, RIGHT)
   expect(page).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=|https?:/)
   const scripts = new Set(assets.filter((path) => path.endsWith('.js')))
   for (const path of scripts) {
-    const { text } = await node.send('GET', path, undefined, basic)
+    const { text } = await node.send('GET', path, undefined, RIGHT)
     // What a script asks for later, as the worker that verifies.
     for (const [, later = ''] of text.matchAll(/["'`/]([\w-]+-[\w-]{8}\.js)/g)) {
       scripts.add(`/assets/${later}`)
@@ -65,21 +66,21 @@ it('all its JavaScript is at most 60 kB when compressed, and is sent compressed'
   expect(scripts.size).toBeGreaterThan(1)
   let bytes = 0
   for (const path of scripts) {
-    const { text, headers } = await node.send('GET', path, undefined, basic)
+    const { text, headers } = await node.send('GET', path, undefined, RIGHT)
     expect(headers.get('content-encoding')).toBe('gzip')
     // Nor where it was built.
     expect(text).not.toContain(ROOT)
     bytes += gzipSync(text).length
   }
   expect(bytes).toBeLessThan(60 * KILOBYTE)
-  const plain = { ...basic, 'accept-encoding': 'identity' }
+  const plain = { ...RIGHT, 'accept-encoding': 'identity' }
   const { headers } = await node.send('GET', [...scripts][0] ?? '', undefined, plain)
   expect(headers.get('content-encoding')).toBe(null)
 })
 
 it('where it has not been built, the page has links', async () => {
   const bare = await startLedgerNode()
-  const { status, text } = await bare.send('GET', '/', undefined, basic)
+  const { status, text } = await bare.send('GET', '/', undefined, RIGHT)
   expect([status, text.includes('href="/doc"')]).toEqual([200, true])
   await bare.close()
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { basic, json, type SamplesListener, startSamples } from '../support/samples-listener.ts'
+import { basic } from '../support/basic.ts'
+import { json, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 const NO_TOKEN = '{"success":false,"message":"No token provided."}'
 const INVALID = '{"success":false,"message":"Invalid token."}'

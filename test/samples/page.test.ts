@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { basic, type SamplesListener, startSamples } from '../support/samples-listener.ts'
+import { basic } from '../support/basic.ts'
+import { type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 let samples: SamplesListener
 beforeAll(async () => {

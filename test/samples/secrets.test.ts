@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { basic, form, json, startSamples, unmistakable } from '../support/samples-listener.ts'
+import { basic } from '../support/basic.ts'
+import { form, json, startSamples, unmistakable } from '../support/samples-listener.ts'
 
 it('no password, hash, key or token is in a log line, an error body, a list of users or a decoded token', async () => {
   const [password, wrong, pairPassword] = [unmistakable(), unmistakable(), unmistakable()]

@@ -3,8 +3,6 @@ import type { Schedule } from '../../src/base/schedule.ts'
 
 /** When the world begins, milliseconds since the Unix epoch. */
 const START_MS = 1_800_000_000_000
-/** Turns of the event loop without a message under way, after which nothing more comes of an event. */
-const QUIET_TURNS = 3
 /** Lines of the trace that are kept to be shown; all of them are in its hash. */
 const TRACE_LINES = 4_000
 
@@ -124,16 +122,19 @@ export class World implements Schedule {
 
   /** Lets what the last event has set off run to its end. */
   async settle(): Promise<void> {
-    for (let quiet = 0; quiet < QUIET_TURNS; ) {
-      await turn()
-      quiet = this.underWay > 0 || isFileUnderWay() ? 0 : quiet + 1
-    }
+    do await turn()
+    while (this.underWay > 0 || isMoreToCome())
   }
 }
 
-/** Whether a file is being read or written for somebody who waits: how long that takes is no chance of ours. */
-function isFileUnderWay(): boolean {
-  return process.getActiveResourcesInfo().some((resource) => resource.startsWith('FSReq'))
+/**
+ * Whether this process has a turn of its event loop before it, or reads or writes a file for somebody who
+ * waits: how long that takes is no chance of ours.
+ */
+function isMoreToCome(): boolean {
+  return process.getActiveResourcesInfo().some((resource) => {
+    return resource === 'Immediate' || resource.startsWith('FSReq')
+  })
 }
 
 /** A turn of the event loop. */

@@ -1,11 +1,7 @@
 import { METHODS } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  type Answer,
-  basic,
-  type SamplesListener,
-  startSamples,
-} from '../support/samples-listener.ts'
+import { basic } from '../support/basic.ts'
+import { type Answer, type SamplesListener, startSamples } from '../support/samples-listener.ts'
 
 const PAIRS = {
   one: { name: 'ada', password: 'pa:ss' },

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { dashboardFolder } from '../../src/dashboard/index.ts'
 import { type HttpLimits, readPageFiles, startListener } from '../../src/http/index.ts'
@@ -164,4 +164,14 @@ export async function livedIn(): Promise<string> {
   await node.send('POST', '/api/fruit/fig', { ripe: true })
   await node.close()
   return folder
+}
+
+let databases = 0
+
+/** Makes a database in the running file's node that no other test of the file uses; gives its name. */
+export async function freshDatabase(node: LedgerNode): Promise<string> {
+  databases += 1
+  const name = `db${databases}`
+  expect((await node.send('POST', `/api/${name}`)).text).toBe('{"status":true}')
+  return name
 }

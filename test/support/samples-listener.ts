@@ -123,11 +123,6 @@ export function form(fields: Record<string, string>): Call {
   }
 }
 
-/** An `Authorization` header for Basic. */
-export function basic(name: string, password: string): Record<string, string> {
-  return { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
-}
-
 /** Text that occurs nowhere by chance. */
 export function unmistakable(): string {
   return randomBytes(12).toString('hex')

@@ -1,11 +1,10 @@
 import { expect, it } from 'vitest'
 import { openTokens } from '../../src/tokens/index.ts'
+import { basic } from '../support/basic.ts'
 import { CREDENTIALS, HandClock, startLedgerNode } from '../support/ledger-node.ts'
 
-const basic = (password: string) => ({
-  authorization: `Basic ${Buffer.from(`${CREDENTIALS.name}:${password}`).toString('base64')}`,
-})
-const RIGHT = basic(CREDENTIALS.password)
+const { name } = CREDENTIALS
+const RIGHT = basic(name, CREDENTIALS.password)
 
 it('the credentials of the dashboard are exchanged for a token of every scope and 15 minutes', async () => {
   const clock = new HandClock()
@@ -54,7 +53,7 @@ it('wrong passwords here and at the page are counted together, and held off', as
   const node = await startLedgerNode({ clock, tokens })
   for (let failure = 0; failure < 20; failure += 1) {
     const [method, path] = failure % 2 === 0 ? ['POST', '/session'] : ['GET', '/']
-    const reply = await node.send(method ?? '', path ?? '', undefined, basic('wrong'))
+    const reply = await node.send(method ?? '', path ?? '', undefined, basic(name, 'wrong'))
     expect(reply.status).toBe(401)
   }
   const held = await node.send('POST', '/session', undefined, RIGHT)

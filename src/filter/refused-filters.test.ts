@@ -1,0 +1,219 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { Json } from '../base/json.ts'
+import { FilterError, statusOfFilter } from './errors.ts'
+import { FILTER_LIMITS } from './filter.ts'
+import { filterOf } from './read-filter.ts'
+import { brackets, json, refusal } from './test-filter.ts'
+
+it.each<[string, unknown, string]>([
+  ['a list', [], 'FILTER_MALFORMED '],
+  ['an unknown member', { wehre: {} }, 'FILTER_UNKNOWN /wehre'],
+  ['an unknown operator', { where: { a: { lx: 1 } } }, 'FILTER_UNKNOWN /where/a/lx'],
+  ['no operator', { where: { a: {} } }, 'FILTER_MALFORMED /where/a'],
+  ['a list as a value', { where: { a: [1] } }, 'FILTER_VALUE_WRONG /where/a'],
+  ['an object as a value', { where: { a: { eq: { b: 1 } } } }, 'FILTER_VALUE_WRONG /where/a/eq'],
+  ['a condition that is none', { where: 'a' }, 'FILTER_MALFORMED /where'],
+  ['and of no list', { where: { and: { a: 1 } } }, 'FILTER_MALFORMED /where/and'],
+  ['or of nothing', { where: { or: [] } }, 'FILTER_MALFORMED /where/or'],
+  [
+    'an element of or that is none',
+    { where: { or: [{ a: 1 }, 5] } },
+    'FILTER_MALFORMED /where/or/1',
+  ],
+  ['inq of no list', { where: { a: { inq: 1 } } }, 'FILTER_MALFORMED /where/a/inq'],
+  ['inq of a text', { where: { a: { inq: 'x' } } }, 'FILTER_MALFORMED /where/a/inq'],
+  ['between of one', { where: { a: { between: [1] } } }, 'FILTER_VALUE_WRONG /where/a/between'],
+  [
+    'between of two types',
+    { where: { a: { between: [1, 'b'] } } },
+    'FILTER_VALUE_WRONG /where/a/between',
+  ],
+  ['less than null', { where: { a: { lt: null } } }, 'FILTER_VALUE_WRONG /where/a/lt'],
+  ['exists of a number', { where: { a: { exists: 1 } } }, 'FILTER_VALUE_WRONG /where/a/exists'],
+  ['a broken pattern', { where: { a: { regexp: '(' } } }, 'FILTER_PATTERN_WRONG /where/a/regexp'],
+  ['a pattern that is no text', { where: { a: { like: 5 } } }, 'FILTER_VALUE_WRONG /where/a/like'],
+  ['an empty path', { where: { '': 1 } }, 'FILTER_MALFORMED /where/'],
+  ['an empty name in a path', { where: { 'a..b': 1 } }, 'FILTER_MALFORMED /where/a..b'],
+  ['limit 0', { limit: 0 }, 'FILTER_VALUE_WRONG /limit'],
+  ['limit of a text', { limit: '5' }, 'FILTER_VALUE_WRONG /limit'],
+  ['offset -1', { offset: -1 }, 'FILTER_VALUE_WRONG /offset'],
+  ['a huge offset', { offset: 1e300 }, 'FILTER_VALUE_WRONG /offset'],
+  ['offset and skip', { offset: 1, skip: 1 }, 'FILTER_MALFORMED /skip'],
+  ['an order of numbers', { order: [1] }, 'FILTER_VALUE_WRONG /order/0'],
+  ['an order without a direction', { order: 'a UP' }, 'FILTER_VALUE_WRONG /order'],
+  ['fields of both kinds', { fields: { a: true, b: false } }, 'FILTER_VALUE_WRONG /fields'],
+  ['no fields', { fields: [] }, 'FILTER_VALUE_WRONG /fields'],
+  ['include where nothing is related', { include: 'resolve' }, 'FILTER_VALUE_WRONG /include'],
+  [
+    'a path of nine',
+    { where: { 'a.a.a.a.a.a.a.a.a': 1 } },
+    'FILTER_TOO_LARGE /where/a.a.a.a.a.a.a.a.a',
+  ],
+])('refuses %s, and points at it', (_, filter, expected) => {
+  expect(refusal(() => json(filter))).toBe(expected)
+})
+
+it.each([
+  ['filter=%7B', 'FILTER_MALFORMED '],
+  ['filter={"limit":1}&filter[limit]=1', 'FILTER_MALFORMED '],
+  ['filter={"limit":1}&filter={"limit":1}', 'FILTER_MALFORMED '],
+  ['filter={"limit":1,"limit":2}', 'FILTER_MALFORMED '],
+  ['filter[', 'FILTER_MALFORMED '],
+  ['filter[]=x', 'FILTER_MALFORMED /'],
+  ['filter[where]x=1', 'FILTER_MALFORMED '],
+  ['filter[where][[a]]=1', 'FILTER_MALFORMED '],
+  ['filter[where][][a]=1', 'FILTER_MALFORMED /where//a'],
+  ['filter[where][a]=1&filter[where][a][lt]=2', 'FILTER_MALFORMED /where/a/lt'],
+  ['filter[where][a][lt]=1&filter[where][a]=2', 'FILTER_MALFORMED /where/a'],
+  ['filter[where][a]=1&filter[where][a]=2', 'FILTER_VALUE_WRONG /where/a'],
+  ['filter[limit]=5&filter[limit]=6', 'FILTER_VALUE_WRONG /limit'],
+  ['filter[limit]=1e1', 'FILTER_VALUE_WRONG /limit'],
+  ['filter[limit]=99999999999999999', 'FILTER_VALUE_WRONG /limit'],
+  ['filter[where][a][inq][x]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][x1]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][1x]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][inq][1234567]=1', 'FILTER_MALFORMED /where/a/inq'],
+  ['filter[where][a][exists]=maybe', 'FILTER_VALUE_WRONG /where/a/exists'],
+])('refuses the query %s', (query, expected) => {
+  expect(refusal(() => brackets(query))).toBe(expected)
+})
+
+it('has a bound for everything, taken at the edge and refused beyond', () => {
+  const conditions = (count: number) => ({
+    where: Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, 1])),
+  })
+  const nested = (depth: number): unknown => (depth === 0 ? { a: 1 } : { and: [nested(depth - 1)] })
+  const values = (count: number) => ({ where: { a: { inq: new Array(count).fill(1) } } })
+  const order = (count: number) => ({ order: new Array(count).fill('a').join(',') })
+  const fields = (count: number) => ({ fields: new Array(count).fill('a') })
+  const cases: [(count: number) => unknown, number][] = [
+    [conditions, FILTER_LIMITS.conditions],
+    [(depth) => ({ where: nested(depth) }), FILTER_LIMITS.depth],
+    [values, FILTER_LIMITS.values],
+    [order, FILTER_LIMITS.orderTerms],
+    [fields, FILTER_LIMITS.fields],
+    [(length) => ({ where: { a: 'x'.repeat(length - 18) } }), FILTER_LIMITS.characters],
+    [(length) => ({ where: { ['p'.repeat(length)]: 1 } }), FILTER_LIMITS.pathCharacters],
+  ]
+  for (const [make, max] of cases) {
+    expect(refusal(() => json(make(max)))).toBe('taken')
+    expect(refusal(() => json(make(max + 1)))).toMatch(/^FILTER_TOO_LARGE/)
+  }
+  expect(refusal(() => brackets(`filter[where]${'[and][0]'.repeat(30)}[a]=1`))).toMatch(
+    /^FILTER_TOO_LARGE/,
+  )
+  expect(refusal(() => brackets(`filter[where][a]=${'x'.repeat(20_000)}`))).toMatch(
+    /^FILTER_TOO_LARGE/,
+  )
+})
+
+it('whatever it is given it reads or refuses with a code and a pointer, and nothing else', () => {
+  const name = fc.constantFrom(
+    'where',
+    'and',
+    'or',
+    'a',
+    'b.c',
+    'lt',
+    'inq',
+    'like',
+    'regexp',
+    'exists',
+    'limit',
+    'order',
+    'fields',
+    '0',
+    '1',
+    '',
+    '__proto__',
+    'constructor',
+  )
+  const leaf = fc.oneof(fc.constantFrom('1', 'true', 'null', '(', '%', 'a DESC'), fc.string())
+  const query = fc.array(fc.tuple(fc.array(name, { maxLength: 6 }), leaf), { maxLength: 6 })
+  fc.assert(
+    fc.property(query, (parameters) => {
+      const given = Object.fromEntries(
+        parameters.map(([parts, value]) => [
+          `filter${parts.map((part) => `[${part}]`).join('')}`,
+          value,
+        ]),
+      )
+      refusal(() => filterOf(given))
+    }),
+    { numRuns: 2_000 },
+  )
+  const tree = fc.letrec<{ node: Json }>((tie) => ({
+    node: fc.oneof(
+      { depthSize: 'small' },
+      fc.oneof(fc.constant(null), fc.boolean(), fc.integer(), leaf),
+      fc.array(tie('node'), { maxLength: 3 }),
+      fc.dictionary(name, tie('node'), { maxKeys: 4 }),
+    ),
+  })).node
+  fc.assert(
+    fc.property(tree, (filter) => void refusal(() => json(filter))),
+    { numRuns: 2_000 },
+  )
+})
+
+it('brackets go as deep as the deepest filter needs, and no further', () => {
+  const deepest = `filter[where]${'[and][0]'.repeat(FILTER_LIMITS.depth)}[a][inq][0]=x`
+  expect(refusal(() => brackets(deepest))).toBe('taken')
+  const reasonOf = (count: number) => {
+    try {
+      brackets(`filter[where]${'[a]'.repeat(count - 1)}=x`)
+      return 'taken'
+    } catch (error) {
+      return error instanceof FilterError ? error.reason : String(error)
+    }
+  }
+  expect(reasonOf(21)).not.toContain('brackets')
+  expect(reasonOf(22)).toBe('more than 21 brackets')
+})
+
+it('a path of the longest length that is no path is malformed, not too long', () => {
+  const { pathCharacters, pathSteps } = FILTER_LIMITS
+  for (const path of [
+    ...[`${'a'.repeat(pathCharacters - 1)}.`, `${'a.'.repeat(pathSteps - 1)}`],
+    ...['\u001f', 'a\u0000'],
+  ]) {
+    expect(
+      refusal(() => json({ where: { [path]: 1 } })),
+      path,
+    ).toMatch(/^FILTER_MALFORMED/)
+  }
+  for (const path of ['a'.repeat(pathCharacters), `${'a.'.repeat(pathSteps - 1)}a`, ' ']) {
+    expect(
+      refusal(() => json({ where: { [path]: 1 } })),
+      path,
+    ).toBe('taken')
+  }
+})
+
+it('says of each refusal what is wrong, as a mistake of the client', () => {
+  const messageOf = (read: () => unknown) => {
+    try {
+      read()
+    } catch (error) {
+      if (error instanceof FilterError) return [statusOfFilter[error.code], error.message]
+      throw error
+    }
+    return null
+  }
+  const cases: [() => unknown, string][] = [
+    [() => filterOf({ filter: '{' }), 'filter: it is not JSON'],
+    [() => json([]), 'filter: it is not a JSON object'],
+    [() => json({ where: { a: { like: 5 } } }), 'filter/where/a/like: must be a pattern'],
+    [() => json({ limit: 0 }), 'filter/limit: must be an integer, 1 or more'],
+    [() => json({ where: { 'a/b~': {} } }), 'filter/where/a~1b~0: no operator is given'],
+    [
+      () => json({ where: { a: { lt: null } } }),
+      'filter/where/a/lt: must be of a type that has an order',
+    ],
+  ]
+  for (const [read, message] of cases) {
+    expect(messageOf(read)).toEqual([400, expect.stringContaining(message)])
+  }
+  expect(new Set(Object.values(statusOfFilter))).toEqual(new Set([400]))
+})

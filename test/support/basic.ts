@@ -1,0 +1,4 @@
+/** An `Authorization` header for Basic. */
+export function basic(name: string, password: string): Record<string, string> {
+  return { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
+}
