@@ -301,7 +301,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
       }),
       { numRuns: 25 },
     )
-  }, 60_000)
+  })
 })
 
 describe('LedgerService.changes', () => {

@@ -249,7 +249,7 @@ it('a node goes on writing while it is backed up and exported; both hold a begin
   expect(idAt.get(other.blocks - 1)).toEqual({ id: other.headId })
   database.close()
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, entries: 5_001 + written })
-}, 60_000)
+})
 
 it('killed at any moment, a backup, an export and an import leave nothing half, and run again', async () => {
   const folder = temporaryFolder()
@@ -297,7 +297,7 @@ it('killed at any moment, a backup, an export and an import leave nothing half, 
   }
   expect(await verifyFolder(target)).toMatchObject({ finding: null, entries: 40_001 })
   expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
-}, 60_000)
+})
 
 it('every file that a node keeps is one that a backup takes, or one that it is known to leave', async () => {
   const folder = temporaryFolder()

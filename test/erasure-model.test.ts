@@ -335,4 +335,4 @@ it('any history with erasures leaves what the model says, and gives the same whe
     { numRuns: 20, endOnFailure: true },
   )
   console.log(`erasures: ${JSON.stringify([...outcomes])}`)
-}, 90_000)
+})

@@ -109,4 +109,4 @@ it('any history comes out of an import byte for byte, and goes on as it would ha
     { numRuns: 12 },
   )
   for (const cleanUp of cleanUps) cleanUp()
-}, 60_000)
+})

@@ -14,7 +14,6 @@ const LOG_BYTES = 32 * 1024 * 1024
 // 0: the index of the log is as short as it can be; 110: it has grown, and the log is about to be folded.
 it.for([0, 110])(
   'full after %i writes: refused with 507 until there is room, then written, and the log does not grow',
-  { timeout: 120_000 },
   async (before, { skip }) => {
     const disk = temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=180m', 'tmpfs', disk])

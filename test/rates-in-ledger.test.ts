@@ -51,7 +51,7 @@ it('a recorded rate is read back with the path of its block, and the block holds
       const reply = await read(`${rates}/history?pair=USDJPY`)
       return reply.rows?.length === 1 && reply
     },
-    { timeout: 10_000, interval: 50 },
+    { timeout: 100_000, interval: 50 },
   )
   const [row] = history.rows
   expect(history).toMatchObject({ status: true, pair: 'USDJPY', limit: 100, offset: 0 })

@@ -10,6 +10,9 @@ import type { Reply } from './support/ledger-node.ts'
 import { until } from './support/until.ts'
 
 const TEXT = 'the quick brown fox'
+/** How long a connection may be idle; twelve pauses are longer, and one is much less. */
+const IDLE_MS = 2_000
+const PAUSE_MS = 200
 
 let at: AttachedNode
 beforeEach(async () => {
@@ -111,7 +114,7 @@ describe('an upload', () => {
 
   it('that stalls is ended with 408; one that goes on may take longer than other requests', async () => {
     await at.node.close()
-    at = await AttachedNode.start({ limits: { requestTimeoutMs: 300 } })
+    at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
     await until('the head of the reply is there', () => stalled.received().includes('\r\n\r\n'))
     expect(stalled.received()).toMatch(/^HTTP\/1\.1 408 /)
@@ -122,7 +125,7 @@ describe('an upload', () => {
     const living = await beginUpload(`Content-Length: ${piece.length * 12}`, '')
     for (let sent = 0; sent < 12; sent += 1) {
       living.socket.write(piece)
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
     }
     await until('the head of the reply is there', () => living.received().includes('\r\n\r\n'))
     expect(living.received()).toMatch(/^HTTP\/1\.1 200 /)
@@ -300,7 +303,7 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a download (seen in /proc)', () =
 
   it('lets go of its file when it is through, when the client goes, and when it takes nothing', async () => {
     await at.node.close()
-    at = await AttachedNode.start({ limits: { requestTimeoutMs: 300 } })
+    at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     await at.put('n', large)
     expect((await at.get('n')).text.length).toBe(large.length)
     await until('no content is open', () => openContents() === 0)

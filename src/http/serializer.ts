@@ -5,6 +5,9 @@ type Compile = FastifySerializerCompiler<FastifySchema>
 
 const PACKAGE = '@fastify/fast-json-stringify-compiler'
 
+/** What was compiled, by schema: listeners of one process that have the same routes share it. */
+const COMPILED = new WeakMap<object, ReturnType<Compile>>()
+
 /**
  * Compiles the schemas of replies as Fastify does, but each when it is first replied with: that was
  * most of what a listener took to start.
@@ -12,10 +15,13 @@ const PACKAGE = '@fastify/fast-json-stringify-compiler'
 export function serializerCompiler(): Compile {
   let compile: Compile | null = null
   return (route) => {
-    let serialize: ReturnType<Compile> | null = null
+    let serialize: ReturnType<Compile> | null = COMPILED.get(route.schema) ?? null
     return (value) => {
-      compile ??= serializersOfFastify()
-      serialize ??= compile(route)
+      if (serialize === null) {
+        compile ??= serializersOfFastify()
+        serialize = compile(route)
+        COMPILED.set(route.schema, serialize)
+      }
       return serialize(value)
     }
   }

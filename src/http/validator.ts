@@ -1,4 +1,4 @@
-import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
+import { Ajv, type AnySchemaObject, type ValidateFunction } from 'ajv'
 import type { FastifySchema, FastifySchemaCompiler } from 'fastify'
 
 type Check = ReturnType<FastifySchemaCompiler<FastifySchema>>
@@ -12,17 +12,29 @@ export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   const options = { useDefaults: true, removeAdditional: false, allErrors: false, strict: false }
   const coercing = new Ajv({ ...options, coerceTypes: 'array' })
   const exact = new Ajv(options)
-  return ({ schema, httpPart }) => lazily(httpPart === 'body' ? exact : coercing, schema)
+  return ({ schema, httpPart }) =>
+    httpPart === 'body' ? lazily(exact, EXACT, schema) : lazily(coercing, COERCING, schema)
 }
 
+/** What was compiled, by schema: listeners of one process that have the same routes share it. */
+type Compiled = WeakMap<AnySchemaObject, ValidateFunction>
+const EXACT: Compiled = new WeakMap()
+const COERCING: Compiled = new WeakMap()
+
 /** Most of a start went into schemas of routes that are called later, or never. */
-function lazily(ajv: Ajv, schema: AnySchema): Check {
+function lazily(ajv: Ajv, compiled: Compiled, schema: AnySchemaObject): Check {
   let validate: ValidateFunction | null = null
   const check: Check = (value) => {
-    validate ??= ajv.compile(schema)
+    validate ??= compiledOnce(ajv, compiled, schema)
     const holds = validate(value)
     if (!holds) check.errors = validate.errors ?? null
     return holds
   }
   return check
+}
+
+function compiledOnce(ajv: Ajv, compiled: Compiled, schema: AnySchemaObject): ValidateFunction {
+  const validate = compiled.get(schema) ?? ajv.compile(schema)
+  compiled.set(schema, validate)
+  return validate
 }

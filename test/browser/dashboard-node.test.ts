@@ -85,9 +85,7 @@ it('a node that takes no changes, because peers have more of its chain, says why
   await node.send('POST', '/api/fruit', { id: 'fig' })
   await mirror(keeper, node)
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
-  await expect
-    .poll(async () => (await keeper.send('GET', path)).text, { timeout: 25_000 })
-    .toContain('\n2\n')
+  await expect.poll(async () => (await keeper.send('GET', path)).text).toContain('\n2\n')
   await node.close()
   const fixed = [{ vkey: keeper.service.log.verifierKey, url: keeper.url }]
   const returned = await startNode({ folder: old, peers: { ...PEERS, fixed } })

@@ -14,6 +14,7 @@ import { startGateway } from '../support/gateway.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
 import { expectFineLooks, tabStops } from '../support/looks.ts'
 import { startSamples } from '../support/samples-listener.ts'
+import { WAIT_MS } from '../support/until.ts'
 
 let browser: Browser
 beforeAll(async () => {
@@ -35,7 +36,7 @@ async function openPage(
   const context = await browser.newContext({ locale: 'en', timezoneId: 'UTC', ...options })
   open.push(context)
   const page = await context.newPage()
-  page.setDefaultTimeout(25_000)
+  page.setDefaultTimeout(WAIT_MS)
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))
   page.on('console', (line) => {

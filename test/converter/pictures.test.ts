@@ -175,5 +175,5 @@ describe('a picture of more colours than a workbook bears', () => {
     )
     expect(off.reduce((most, one) => Math.max(most, one), 0)).toBeLessThanOrEqual(3)
     expect(quietFaults(workbook)).toEqual([])
-  }, 60_000)
+  })
 })

@@ -88,37 +88,33 @@ describe('a crowd', () => {
   const name = childrenCount
     ? 'of six that leave in the middle of ten million cells leaves no work behind'
     : 'SKIPPED: child processes are counted on Linux only'
-  it.skipIf(!childrenCount)(
-    name,
-    async () => {
-      const busy = await startConverter()
-      try {
-        const before = children()
-        const fields = { width: 3_651, height: 2_738 }
-        const flat = await sharp({ create: { ...SIZE, background: 'red' } })
-          .png()
-          .toBuffer()
-        await Promise.all(
-          Array.from({ length: 6 }, async () => {
-            const reply = await postImage(busy.url, flat, 'a.png', fields)
-            const reader = reply.body?.getReader()
-            for (let bytes = 0; bytes < 300_000; ) {
-              const piece = await reader?.read()
-              bytes += piece?.value?.byteLength ?? 300_000
-            }
-            await reader?.cancel()
-          }),
-        )
-        // The next conversions get their seats once the workers of the leavers have ended.
-        const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
-        for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
-        expect(children() - before).toBeLessThanOrEqual(2)
-      } finally {
-        await busy.close()
-      }
-    },
-    120_000,
-  )
+  it.skipIf(!childrenCount)(name, async () => {
+    const busy = await startConverter()
+    try {
+      const before = children()
+      const fields = { width: 3_651, height: 2_738 }
+      const flat = await sharp({ create: { ...SIZE, background: 'red' } })
+        .png()
+        .toBuffer()
+      await Promise.all(
+        Array.from({ length: 6 }, async () => {
+          const reply = await postImage(busy.url, flat, 'a.png', fields)
+          const reader = reply.body?.getReader()
+          for (let bytes = 0; bytes < 300_000; ) {
+            const piece = await reader?.read()
+            bytes += piece?.value?.byteLength ?? 300_000
+          }
+          await reader?.cancel()
+        }),
+      )
+      // The next conversions get their seats once the workers of the leavers have ended.
+      const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
+      for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
+      expect(children() - before).toBeLessThanOrEqual(2)
+    } finally {
+      await busy.close()
+    }
+  })
 })
 
 it('a client that leaves while it waits for its turn is nothing to log', async () => {

@@ -96,4 +96,4 @@ it(`${KILLS} of ${KILLS} kills during uploads leave each attachment wholly or no
   const { code, stdout } = await runDaicho(['verify', folder, '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { finding: null, contents: named.size }])
   console.log(`${KILLS} kills: ${named.size} contents; in flight ${JSON.stringify(counted)}`)
-}, 120_000)
+})

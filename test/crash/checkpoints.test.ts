@@ -101,4 +101,4 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
   )
   server.child.kill('SIGKILL')
   await server.ended
-}, 120_000)
+})

@@ -12,7 +12,6 @@ const ATTEMPTS = 400
 
 it.each(LISTENERS)(
   '%s: refuses in its own form, answers the next one, ends every connection, loses nothing',
-  { timeout: 240_000 },
   async (name) => {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-fuzz-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

@@ -6,7 +6,6 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { kindsIn, PageShell, stepsIn } from '../../scripts/console-page.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-const MINUTES_MS = 180_000
 /** Programs that pages use, beside those of every system, with what shows that they are there. */
 const TOOLS: Record<string, readonly string[]> = {
   bash: ['-c', 'true'],
@@ -31,19 +30,15 @@ export function itPrintsWhatPagesSay(
     const page = readFileSync(path, 'utf8')
     const needed = absent.filter((name) => name === 'bash' || page.includes(`${name} `))
     const skipped = needed.length === 0 ? '' : ` (skipped: no ${needed.join(', ')})`
-    it.skipIf(needed.length > 0)(
-      `prints what it says${skipped}`,
-      async () => {
-        const steps = stepsIn(page)
-        expect(steps.length).toBeGreaterThanOrEqual(atLeast)
-        const shell = new PageShell(temporaryFolder())
-        onTestFinished(() => shell.close())
-        for (const step of steps) {
-          const said = await shell.run(step)
-          expect(kindsIn(said), step.command).toBe(kindsIn(step.says))
-        }
-      },
-      MINUTES_MS,
-    )
+    it.skipIf(needed.length > 0)(`prints what it says${skipped}`, async () => {
+      const steps = stepsIn(page)
+      expect(steps.length).toBeGreaterThanOrEqual(atLeast)
+      const shell = new PageShell(temporaryFolder())
+      onTestFinished(() => shell.close())
+      for (const step of steps) {
+        const said = await shell.run(step)
+        expect(kindsIn(said), step.command).toBe(kindsIn(step.says))
+      }
+    })
   })
 }

@@ -122,7 +122,7 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(78)
   await node.close()
   expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(2)
-}, 120_000)
+})
 
 it('the script of an outsider is short', () => {
   expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(60)

@@ -199,7 +199,7 @@ it('an unknown Content-Encoding', async () => {
 })
 
 it('a slow body is refused when its time is over, and what is quicker is not', async () => {
-  const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 300 } })
+  const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 1_500 } })
   await impatient.send('POST', '/api/a')
   const lines = ['Content-Type: application/json', 'Content-Length: 100']
   const slow = [

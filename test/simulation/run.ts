@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { memoryFolder } from '../../scripts/memory-folder.ts'
 import { type Counts, check } from './checks.ts'
 import { heal } from './heal.ts'
 import { Network } from './network.ts'
@@ -8,6 +8,8 @@ import { all, type Kind, sceneOf } from './scene.ts'
 import type { Surroundings } from './simulated-node.ts'
 import { trouble } from './trouble.ts'
 import { World } from './world.ts'
+
+const FOLDER = memoryFolder()
 
 /** A world at its end. */
 export interface Outcome {
@@ -25,7 +27,7 @@ export async function runSeed(
   disks: Surroundings['disks'] = 'honest',
 ): Promise<Outcome> {
   const world = new World(seed)
-  const base = baseFolder()
+  const base = mkdtempSync(join(FOLDER, 'daicho-simulation-'))
   const scene = sceneOf({
     world,
     network: new Network(world),
@@ -44,15 +46,5 @@ export async function runSeed(
     await Promise.all(all(scene).map((node) => node.end()))
     await Promise.all(scene.closing)
     rmSync(base, { recursive: true, force: true })
-  }
-}
-
-/** In memory, where the machine has such a place. */
-function baseFolder(): string {
-  const prefix = 'daicho-simulation-'
-  try {
-    return mkdtempSync(join('/dev/shm', prefix))
-  } catch {
-    return mkdtempSync(join(tmpdir(), prefix))
   }
 }

@@ -28,25 +28,31 @@ async function browserPath(): Promise<string> {
 async function packagedBrowser(): Promise<string> {
   // Makes the package bring its own copies of libraries that the system may lack.
   process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
-  const { default: packaged } = await import('@sparticuz/chromium')
-  const home = tmpdir()
-  const path = join(home, 'chromium')
-  if (existsSync(path)) return path
-  const aside = mkdtempSync(join(home, 'daicho-browser-'))
-  const { TMPDIR } = process.env
-  process.env.TMPDIR = aside
+  const home = process.env.BROWSER_HOME ?? tmpdir()
+  const { TMPDIR = tmpdir() } = process.env
   try {
+    // The package looks for its libraries, and unpacks itself, where temporary files are.
+    process.env.TMPDIR = home
+    const { default: packaged } = await import('@sparticuz/chromium')
+    const path = join(home, 'chromium')
+    if (existsSync(path)) return path
+    const aside = mkdtempSync(join(home, 'daicho-browser-'))
+    process.env.TMPDIR = aside
     await packaged.executablePath()
+    takeFrom(aside, home)
+    return path
   } finally {
-    if (TMPDIR === undefined) delete process.env.TMPDIR
-    else process.env.TMPDIR = TMPDIR
+    process.env.TMPDIR = TMPDIR
   }
+}
+
+/** Moves all that is in `aside` to `home`, the browser last. */
+function takeFrom(aside: string, home: string): void {
   const names = readdirSync(aside).filter((name) => name !== 'chromium')
   for (const name of [...names, 'chromium']) {
     if (!existsSync(join(home, name))) moved(join(aside, name), join(home, name))
   }
   rmSync(aside, { recursive: true, force: true })
-  return path
 }
 
 function moved(from: string, to: string): void {

@@ -8,6 +8,7 @@ import {
   type LedgerNodeOptions,
   startLedgerNode,
 } from './ledger-node.ts'
+import { WAIT_MS } from './until.ts'
 
 /** A page of the dashboard, and everything that it should not have done. */
 export interface DashboardPage {
@@ -62,7 +63,7 @@ export async function openDashboard(
   })
   const complaints: string[] = []
   const page = await context.newPage()
-  page.setDefaultTimeout(25_000)
+  page.setDefaultTimeout(WAIT_MS)
   page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
   page.on('console', (line) => {
     if (line.type() === 'error' && !/status of (401|4\d\d)/.test(line.text())) {

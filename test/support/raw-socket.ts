@@ -30,7 +30,7 @@ export interface RawOptions {
 }
 
 /** No exchange may last longer; a hang is a defect and is told as one. */
-const HANG_MS = 20_000
+const HANG_MS = 100_000
 
 /**
  * Sends `pieces` over a connection of its own, each in a write of its own, and gives what comes

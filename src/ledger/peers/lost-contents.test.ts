@@ -120,7 +120,7 @@ it.each(LOSSES)(
     }
     await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
     const mirror = mirrorFolder(keeperFolder, serverId)
-    await expect.poll(() => existsSync(contentPath(mirror)), { timeout: 20_000 }).toBe(true)
+    await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
     // From here on it has to be brought.
     await keeper.send('DELETE', `/api/config/peers/${serverId}`)
     await send(keeper, { vkey: node.service.log.verifierKey })
