@@ -32,7 +32,7 @@ it('a store that was put back to an older state contradicts the head that was si
   expect(await found(folder)).toEqual([1, nowhere(older)])
   const { stdout } = await runDaicho(['verify', folder])
   expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries hold before it)\n`)
-}, 120_000)
+})
 
 it('a whole other chain holds by itself, and is found where the signed head is still there', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
@@ -46,4 +46,4 @@ it('a whole other chain holds by itself, and is found where the signed head is s
   expect(await found(folder)).toEqual([1, nowhere('the file of the signed head does not hold one')])
   rmSync(join(folder, 'signed-head'))
   expect(await found(folder)).toEqual([0, null])
-}, 120_000)
+})
