@@ -9,7 +9,7 @@ import {
 } from '../kept-answer.ts'
 import type { Addition } from './addition.ts'
 import { integerOf, keptAnswerOf } from './rows.ts'
-import { Query } from './statements.ts'
+import { LIMIT, Query } from './statements.ts'
 
 /** Answers removed by one `tidy`. */
 const PURGE_ANSWERS = 500
@@ -109,7 +109,7 @@ export class AnswerReader {
     this.#byKey = new Query(database, `SELECT ${COLUMNS} FROM answers WHERE key = ?`)
     this.#inOrder = new Query(
       database,
-      `SELECT ${COLUMNS} FROM answers WHERE position > ? ORDER BY position LIMIT ?`,
+      `SELECT ${COLUMNS} FROM answers WHERE position > ? ORDER BY position ${LIMIT}`,
     )
   }
 

@@ -9,7 +9,7 @@ import type {
 } from '../attachments.ts'
 import type { AttachmentEffect } from '../effect.ts'
 import { integer, type Row, text } from './rows.ts'
-import { Query } from './statements.ts'
+import { LIMIT, Query } from './statements.ts'
 
 /**
  * One row per `create_attachment` entry. `db` is the position that created the database. `ended` is
@@ -43,17 +43,17 @@ const SELECT = {
     WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
   current: `SELECT ${COLUMNS} FROM attachments WHERE ${OF_ITEM} AND name = ? AND position > ?`,
   list: `SELECT ${COLUMNS} FROM attachments
-    WHERE ${OF_ITEM} AND name > ? AND position > ? ORDER BY name LIMIT ? OFFSET ?`,
-  byPosition: `SELECT ${PLACED} FROM attachments WHERE position > ? ORDER BY position LIMIT ?`,
+    WHERE ${OF_ITEM} AND name > ? AND position > ? ORDER BY name ${LIMIT} OFFSET ?`,
+  byPosition: `SELECT ${PLACED} FROM attachments WHERE position > ? ORDER BY position ${LIMIT}`,
   before: `SELECT ${PLACED} FROM attachments
     WHERE db = ? AND id = ? AND name = ? AND position < ? ORDER BY position DESC LIMIT 1`,
   contents: `SELECT DISTINCT sha256, length FROM attachments
-    WHERE sha256 > ? ORDER BY sha256, length LIMIT ?`,
+    WHERE sha256 > ? ORDER BY sha256, length ${LIMIT}`,
   countContents: `SELECT count(*), coalesce(sum(length), 0)
     FROM (SELECT DISTINCT sha256, length FROM attachments)`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = ? ORDER BY position LIMIT 1',
   at: `SELECT ${PLACED} FROM attachments WHERE position = ?`,
-  ofItem: `SELECT ${PLACED} FROM attachments WHERE db = ? AND id = ? LIMIT ?`,
+  ofItem: `SELECT ${PLACED} FROM attachments WHERE db = ? AND id = ? ${LIMIT}`,
   endedBy: 'SELECT position FROM attachments WHERE sha256 = ? AND ended = ?',
 } as const
 

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { entryText, packPosition } from '../../chain/index.ts'
 import type { Creations, PlacedItem } from '../store.ts'
 import { integer, page, placedItemOf, type Row, text } from './rows.ts'
-import { Query } from './statements.ts'
+import { LIMIT, Query } from './statements.ts'
 
 /**
  * What the rows are that were created at one height, all at once: the entries that would have made them
@@ -23,7 +23,7 @@ const COUNTS = `SELECT d.name, d.created, count(*)
   WHERE i.created >= ? AND i.created < ? GROUP BY d.created`
 
 const PAGE = `SELECT id, created, revision, item, db FROM items
-  WHERE created > ? ORDER BY created LIMIT ?`
+  WHERE created > ? ORDER BY created ${LIMIT}`
 
 /** Reads items by where they were created, of all databases. */
 export class CreationReader {

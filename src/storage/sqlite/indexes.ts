@@ -5,7 +5,7 @@ import { parseJson } from '../../base/parse-json.ts'
 import type { Path } from '../../filter/index.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
 import { keysOf } from './index-keys.ts'
-import { Query } from './statements.ts'
+import { LIMIT, Query } from './statements.ts'
 
 /**
  * Declared indexes. They follow from the items alone, so no chain fills them.
@@ -212,7 +212,7 @@ function prepare(database: DatabaseSync) {
     item: new Query(database, 'SELECT created, item FROM items WHERE db = ? AND id = ?'),
     items: new Query(
       database,
-      'SELECT created FROM items WHERE db = ? AND created > ? ORDER BY created LIMIT ?',
+      `SELECT created FROM items WHERE db = ? AND created > ? ORDER BY created ${LIMIT}`,
     ),
     text: new Query(database, 'SELECT item FROM items WHERE created = ?'),
     // A number is free again when the last entry of its old index is gone.
@@ -245,7 +245,7 @@ function prepare(database: DatabaseSync) {
     purge: new Query(
       database,
       `DELETE FROM index_entries WHERE number = ? AND (key, created) IN
-        (SELECT key, created FROM index_entries WHERE number = ? LIMIT ?)`,
+        (SELECT key, created FROM index_entries WHERE number = ? ${LIMIT})`,
     ),
     purged: new Query(database, 'DELETE FROM dropped_indexes WHERE number = ?'),
   }

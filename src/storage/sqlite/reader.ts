@@ -45,7 +45,7 @@ import {
 } from './rows.ts'
 import { checkReadable, ownerOf } from './schema.ts'
 import { Search } from './search.ts'
-import { Query, StatementCache } from './statements.ts'
+import { LIMIT, Query, StatementCache } from './statements.ts'
 import { Revisions } from './superseded.ts'
 
 /** Page cache of a reading connection, KiB. */
@@ -319,24 +319,24 @@ const SELECT = {
   item: `SELECT id, created, revision, item FROM items
     WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
   ids: `SELECT id, created, revision FROM items
-    WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
+    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
   items: `SELECT id, created, revision, item FROM items
-    WHERE db = ? AND created > ? ORDER BY created LIMIT ? OFFSET ?`,
+    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
   count: 'SELECT count(*) AS n FROM items WHERE db = ?',
   dropped: 'SELECT db FROM dropped ORDER BY db',
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
-    FROM blocks WHERE height >= ? ORDER BY height LIMIT ?`,
+    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
   // The length of a value stands at the front of its row: the values themselves are not read.
   entries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
     WHERE height >= ? AND height < ?`,
   headers: `SELECT height, prev_id, nonce, root, length(commitments)
-    FROM blocks WHERE height >= ? ORDER BY height LIMIT ?`,
+    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
   eraser: 'SELECT eraser FROM erasures WHERE position = ?',
   erased: 'SELECT count(*) FROM erasures',
   uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
   treeNode: `SELECT substr(hashes, ?, ${HASH_BYTES}) FROM tree WHERE height = ?`,
-  treeLeaves: 'SELECT hashes FROM tree WHERE height >= ? ORDER BY height LIMIT ?',
+  treeLeaves: `SELECT hashes FROM tree WHERE height >= ? ORDER BY height ${LIMIT}`,
 } as const
 
 /**

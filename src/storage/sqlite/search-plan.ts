@@ -10,7 +10,7 @@ import {
   type ReadyIndex,
   type Source,
 } from './search-source.ts'
-import type { StatementCache } from './statements.ts'
+import { LIMIT, type StatementCache } from './statements.ts'
 import { compileWhere } from './where-sql.ts'
 
 /** Positions that are taken from an index at once; a condition that gives more is no help. */
@@ -134,7 +134,7 @@ function listed(
       .get(
         `SELECT created FROM index_entries WHERE number = ?
           AND key ${range.fromIncluded ? '>=' : '>'} ? AND key ${range.toIncluded ? '<=' : '<'} ?
-          ${elementsOnly ? 'AND sorts = 0' : ''} LIMIT ?`,
+          ${elementsOnly ? 'AND sorts = 0' : ''} ${LIMIT}`,
       )
       .all(index.number, range.from, range.to, max + 1 - positions.size)
     for (const [created] of rows) positions.add(Number(created))

@@ -5,6 +5,12 @@ import type { Row } from './rows.ts'
 export type Value = string | number | Uint8Array | null
 
 /**
+ * A limit that is bound. SQLite plans by the value of a plain `LIMIT ?`, so it prepares such a statement
+ * again whenever one is bound (since 3.47), which takes as long as a short page does; of a sum it knows nothing.
+ */
+export const LIMIT = 'LIMIT ? + 0'
+
+/**
  * A statement, prepared when it is first used: a store has many that most of its connections never run.
  * Rows come as arrays, which costs half of what objects do.
  */

@@ -15,7 +15,7 @@ import { LogIndex, PAGES_OF_UPKEEP, PAGES_TOGETHER, pagesOf } from './log-index.
 import { NO_VIEW, SqliteReader } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
-import { Query } from './statements.ts'
+import { LIMIT, Query } from './statements.ts'
 import { SupersededRows } from './superseded.ts'
 import { TreeRows } from './tree-rows.ts'
 
@@ -328,7 +328,7 @@ function prepare(database: DatabaseSync) {
     dropped: query('SELECT db FROM dropped LIMIT 1'),
     purge: query(
       `DELETE FROM items WHERE created IN
-        (SELECT created FROM items WHERE db = ? ORDER BY created LIMIT ?)`,
+        (SELECT created FROM items WHERE db = ? ORDER BY created ${LIMIT})`,
     ),
     purged: query('DELETE FROM dropped WHERE db = ?'),
     log: query('PRAGMA wal_checkpoint(NOOP)'),

@@ -61,7 +61,7 @@ export class SupersededRows {
     this.#purge = new Query(
       database,
       `DELETE FROM superseded WHERE db = ?1 AND (id, position) IN
-        (SELECT id, position FROM superseded WHERE db = ?1 LIMIT ?2)`,
+        (SELECT id, position FROM superseded WHERE db = ?1 LIMIT ?2 + 0)`,
     )
   }
 
@@ -91,8 +91,8 @@ export class Revisions {
   readonly #count: Query
 
   constructor(database: DatabaseSync) {
-    this.#oldestFirst = new Query(database, `${positions('>')} ORDER BY 1 LIMIT ?4`)
-    this.#newestFirst = new Query(database, `${positions('<')} ORDER BY 1 DESC LIMIT ?4`)
+    this.#oldestFirst = new Query(database, `${positions('>')} ORDER BY 1 LIMIT ?4 + 0`)
+    this.#newestFirst = new Query(database, `${positions('<')} ORDER BY 1 DESC LIMIT ?4 + 0`)
     this.#block = new Query(
       database,
       'SELECT body, timestamps, blinds FROM blocks WHERE height = ?',
