@@ -212,9 +212,9 @@ describe('answers', () => {
     const written = fate(writer.record(unitOf(1)))
     await gathered()
     const waiting = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
-    thread.says({ refused: 'STORE_FAILED', reason: 'torn', stopped: true })
+    thread.says({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
     expect(await written).toMatchObject({
-      code: 'STORE_FAILED',
+      code: 'WRITER_STOPPED',
       message: 'it is not known what was written: torn',
     })
     const stopped = { code: 'WRITER_STOPPED', message: 'torn' }
