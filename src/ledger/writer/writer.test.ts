@@ -5,7 +5,7 @@ import { packPosition } from '../../chain/index.ts'
 import type { Thread } from '../machine.ts'
 import type { UnitOfWork } from '../unit-of-work.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
-import { LedgerWriter } from './writer.ts'
+import { LedgerWriter, positionOf } from './writer.ts'
 
 const MIB = 1024 * 1024
 const START = { folder: '/none', serverId: 7, durable: true, difficulty: 0 }
@@ -94,6 +94,22 @@ describe('blocks', () => {
       },
     ])
     expect(thread.blocks()).toEqual([2])
+  })
+
+  it('are held open while more comes, and not for ever', async () => {
+    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    await turn()
+    void writer.record(unitOf(1))
+    expect(thread.blocks()).toEqual([])
+    await gathered()
+    expect(thread.blocks()).toEqual([3])
+    thread.stores(0, 3)
+    for (let n = 0; n < 40; n += 1) {
+      void writer.record(unitOf(1))
+      void writer.record(unitOf(1))
+      await turn()
+    }
+    expect(thread.blocks()).toEqual([3, 32])
   })
 
   it('are not begun beside one that is written, until enough of a crowd waits; two are under way at most', async () => {
@@ -309,6 +325,11 @@ describe('closing', () => {
     await changed
     expect(thread.sent.at(-1)).toEqual({ close: true })
   })
+})
+
+it('a change that was made before is where it was then', () => {
+  expect(positionOf({ position: 9, entries: 2, timestamp: 1 })).toBe(9)
+  expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
 })
 
 it('databases of a network are changed by their owner alone', async () => {
