@@ -85,23 +85,36 @@ function unexpected(databases: Databases, unit: UnitOfWork, terms: Terms | undef
   return null
 }
 
-const db = fc.constantFrom('a', 'b')
+/** Mostly the one that is there. */
+const db = fc.constantFrom('a', 'a', 'a', 'b')
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  fc.record({ kind: fc.constantFrom('create_db' as const, 'delete_db' as const), db }),
-  fc
-    .record({
-      kind: fc.constantFrom('create_item', 'update_item', 'patch_item', 'delete_item'),
-      db,
-      id: fc.constantFrom('x', 'y', 'z'),
-      n: fc.nat({ max: 9 }),
-      member: fc.constantFrom('n', 'm'),
-    })
-    .map(({ kind, db: of, id, n, member }): Operation => {
-      const text = canonicalJson(kind === 'patch_item' ? { [member]: n } : { id, [member]: n })
-      if (kind === 'delete_item') return { kind, db: of, id }
-      if (kind === 'create_item') return { kind, db: of, id, text, assigned: false }
-      return { kind: kind === 'patch_item' ? kind : 'update_item', db: of, id, text }
-    }),
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constantFrom('create_db' as const, 'delete_db' as const), db }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc
+      .record({
+        kind: fc.constantFrom(
+          'create_item',
+          'update_item',
+          'patch_item',
+          'patch_item',
+          'delete_item',
+        ),
+        db,
+        id: fc.constantFrom('x', 'y', 'z'),
+        n: fc.nat({ max: 9 }),
+        member: fc.constantFrom('n', 'm'),
+      })
+      .map(({ kind, db: of, id, n, member }): Operation => {
+        const text = canonicalJson(kind === 'patch_item' ? { [member]: n } : { id, [member]: n })
+        if (kind === 'delete_item') return { kind, db: of, id }
+        if (kind === 'create_item') return { kind, db: of, id, text, assigned: false }
+        return { kind: kind === 'patch_item' ? kind : 'update_item', db: of, id, text }
+      }),
+  },
 )
 const tags = fc.constantFrom('*' as const, ['0.3'], ['0.4', '5.0'], ['5.1'])
 const terms = fc.option(

@@ -3,20 +3,25 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import type { Thread } from '../machine.ts'
+import type { Precondition } from '../terms/terms.ts'
 import type { UnitOfWork } from '../unit-of-work.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
 import { LedgerWriter, positionOf } from './writer.ts'
 
 const MIB = 1024 * 1024
+const ANY: Precondition = { match: '*', noneMatch: null }
 const START = { folder: '/none', serverId: 7, durable: true, difficulty: 0 }
 
 /** The writer's thread, played by the test: what it was sent, and what it says. */
 class PlayedThread extends EventEmitter {
   readonly sent: ToWriter[] = []
+  /** The bytes that came without a copy. */
+  readonly moved: ArrayBuffer[] = []
   isTerminated = false
 
-  postMessage(message: ToWriter): void {
+  postMessage(message: ToWriter, moved: ArrayBuffer[] = []): void {
     this.sent.push(message)
+    this.moved.push(...moved)
   }
 
   terminate(): void {
@@ -60,10 +65,11 @@ async function gathered(): Promise<void> {
 
 let thread: PlayedThread
 let writer: LedgerWriter
-async function started(says: FromWriter): Promise<LedgerWriter> {
+async function started(says: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
   thread = new PlayedThread()
   const machine = { startThread: () => thread as unknown as Thread }
   const starting = LedgerWriter.start(START, { now: () => 5_000 }, machine)
+  first()
   thread.says(says)
   return starting
 }
@@ -77,6 +83,11 @@ it('says why it cannot start', async () => {
     code: 'STORE_TOO_NEW',
     message: 'of a later version',
   })
+  const starting = started({ ready: true }, () => thread.emit('error', new Error('no memory')))
+  await expect(starting).rejects.toMatchObject({
+    code: 'STORE_FAILED',
+    message: "the writer's thread cannot start: no memory",
+  })
 })
 
 describe('blocks', () => {
@@ -84,16 +95,30 @@ describe('blocks', () => {
     const once = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
     void writer.record(unitOf(1), { precondition: null, once })
+    void writer.record(unitOf(1), { precondition: ANY, once: null })
     expect(thread.sent).toEqual([])
     await gathered()
     expect(thread.sent).toEqual([
       {
         units: expect.any(Array),
         nowMs: 5_000,
-        terms: new Map([[1, { precondition: null, once }]]),
+        terms: new Map([
+          [1, { precondition: null, once }],
+          [2, { precondition: ANY, once: null }],
+        ]),
       },
     ])
-    expect(thread.blocks()).toEqual([2])
+    expect(thread.blocks()).toEqual([3])
+    expect(thread.moved).toEqual([])
+  })
+
+  it('of long changes go to the thread without a copy', async () => {
+    void writer.record(unitOf(1, MIB))
+    await gathered()
+    const [message] = thread.sent
+    const units = message !== undefined && 'units' in message ? message.units : []
+    expect(units.map((unit) => typeof unit !== 'string' && unit.buffer)).toEqual(thread.moved)
+    expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
   })
 
   it('are held open while more comes, and not for ever', async () => {
