@@ -162,6 +162,17 @@ describe('blocks', () => {
     expect(writer.depth).toBe(38)
   })
 
+  it('wait for those who were just answered and go on', async () => {
+    void writer.record(unitOf(1))
+    await gathered()
+    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    thread.stores(0, 1)
+    expect(thread.blocks()).toEqual([1])
+    void writer.record(unitOf(1))
+    await gathered()
+    expect(thread.blocks()).toEqual([1, 3])
+  })
+
   it('of seven waiting nothing is cut off: they are no crowd', async () => {
     for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
     await gathered()
