@@ -250,19 +250,23 @@ concept H identified by h { // 18
 transaction I { o String transactionId } // 19
 asset J identified by j {
   o Integer j } // 20 is told at the line before
+transaction K identified by k { // 21
+  o String k }
+event L identified by l { // 22
+  o String l }
 `
 
 describe('errors', () => {
-  it('a model with 20 planted errors has 20 findings, each with its place', () => {
+  it('a model with 22 planted errors has 22 findings, each with its place', () => {
     const found = findingsIn({ 'models/m.cto': PLANTED })
     const lines = PLANTED.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
       const number = /\/\/ (\d+)/.exec(line)?.[1]
       return number === undefined ? [] : [number === '20' ? at : at + 1]
     })
-    expect(planted).toHaveLength(20)
+    expect(planted).toHaveLength(22)
     const places = found.map((text) => Number(/^models\/m\.cto:(\d+):\d+: error: /.exec(text)?.[1]))
-    expect(found, found.join('\n')).toHaveLength(20)
+    expect(found, found.join('\n')).toHaveLength(22)
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
