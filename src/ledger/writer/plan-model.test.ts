@@ -30,6 +30,7 @@ function stored(): Databases {
 function storeOf(databases: Databases): StoreReader {
   const store = {
     serverId: SERVER_ID,
+    keptAnswer: async () => null,
     database: async (name: string) => (databases.has(name) ? { name, created: 0 } : null),
     item: async (db: string, id: string) => {
       const held = databases.get(db)?.get(id)
@@ -37,7 +38,7 @@ function storeOf(databases: Databases): StoreReader {
       return { id, created: 1, revision: held.revision, text: canonicalJson(held.item as never) }
     },
   }
-  // Planning reads databases and items only.
+  // Planning reads databases, items and kept answers only.
   return store as unknown as StoreReader
 }
 
@@ -137,8 +138,9 @@ it('a batch comes to what its changes do one after the other; of a refused one n
   const property = fc.asyncProperty(batch, async (units) => {
     let databases = stored()
     const entries: Members[] = []
+    const answers: unknown[] = []
     const outcomes: unknown[] = []
-    for (const { unit, terms: asked } of units) {
+    for (const [at, { unit, terms: asked }] of units.entries()) {
       const trial: Databases = new Map([...databases].map(([of, items]) => [of, new Map(items)]))
       const made: Members[] = []
       let refusal = unexpected(trial, unit, asked)
@@ -153,10 +155,16 @@ it('a batch comes to what its changes do one after the other; of a refused one n
       codes.add(refusal ?? 'done')
       if (refusal !== null) continue
       databases = trial
+      const once = { key: `key ${at}`, fingerprint: 'f' }
+      if (asked) answers.push({ ...once, index: entries.length, entries: made.length })
       entries.push(...made)
     }
 
-    const asked = new Map(units.flatMap((one, at) => (one.terms ? [[at, one.terms]] : [])))
+    const asked = new Map<number, Terms>()
+    for (const [at, one] of units.entries()) {
+      const once = { key: `key ${at}`, fingerprint: 'f' }
+      if (one.terms !== undefined) asked.set(at, { ...one.terms, once })
+    }
     const plan = await planBatch(
       storeOf(stored()),
       units.map(({ unit }) => unit),
@@ -166,6 +174,7 @@ it('a batch comes to what its changes do one after the other; of a refused one n
     expect(
       plan.outcomes.map((one) => ('code' in one ? one.code : 'index' in one && one.index)),
     ).toEqual(outcomes)
+    expect(plan.answers).toEqual(answers)
     expect(plan.entries.map((text) => JSON.parse(text))).toEqual(entries)
     expect(plan.entries).toEqual(entries.map((entry) => canonicalJson(entry as never)))
     expect(plan.effects.map(({ kind, position }) => [kind, position])).toEqual(
