@@ -325,6 +325,32 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
+  it('a function marked for a transaction says for which, which there is', () => {
+    const script = `/** @transaction */ const a = 1
+/** @transaction */ function b(tx) {}
+/**
+ * @param {org.test.None} tx
+ * @transaction
+ */
+function c(tx) {}
+/** @param {org.test.Thing} tx
+ * @transaction */
+function d(tx) {}
+/** @param {org.test.Run} tx
+ * @transaction */
+function e(tx) {}
+/** No more than a function. */
+function f() {}`
+    const model = `namespace org.test asset Thing identified by id { o String id } transaction Run {}`
+    const found = findingsIn({ 'models/m.cto': model, 'lib/s.js': script })
+    expect(found.map((text) => text.replace(/^.*: error: /, ''))).toEqual([
+      'no function follows this @transaction',
+      'b has no @param {type} to say what it is for',
+      'there is no transaction org.test.None for c',
+      'there is no transaction org.test.Thing for d',
+    ])
+  })
+
   it('errors of syntax do not hide each other, nor those of other files', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',

@@ -218,7 +218,7 @@ describe('answers', () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
     const answers = units.map((unit) => fate(writer.record(unit)))
     await gathered()
-    const earlier = { position: 9, entries: 2, timestamp: 1 }
+    const earlier = { position: 9, entries: 2 }
     thread.says({
       block: { height: 0, id: 'b', entries: 3, bytes: 1, ms: 1 },
       outcomes: [
@@ -364,7 +364,7 @@ describe('closing', () => {
 })
 
 it('a change that was made before is where it was then', () => {
-  expect(positionOf({ position: 9, entries: 2, timestamp: 1 })).toBe(9)
+  expect(positionOf({ position: 9, entries: 2 })).toBe(9)
   expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
 })
 
