@@ -1,14 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished, vi } from 'vitest'
-import { diskLog } from '../../test/support/disk-log.ts'
-import { writeDurably } from './durable-file.ts'
+import { expect, it, onTestFinished } from 'vitest'
+import { diskLog, toldModules } from '../../test/support/disk-log.ts'
 
-vi.mock('node:fs', async (real) => {
-  const { toldFs } = await import('../../test/support/disk-log.ts')
-  return toldFs(await real())
-})
+const { writeDurably } = await toldModules(() => import('./durable-file.ts'))
 
 it('a file has its content on the disk before it has its name, and its name when it is told', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))

@@ -26,3 +26,17 @@ it.each<[string, string, string]>([
 ])('%s: a check fails, holds or is open', (_, told, expected) => {
   expect(told).toBe(expected)
 })
+
+it('every fault breaks the check that it is about', () => {
+  const broken = (code: FaultCode) =>
+    checkStates({ code, height: 1, index: null }, true, true).find(([, is]) => is === 'fails')?.[0]
+  const checks: Record<FaultCode, string> = {
+    ...{ key: 'key', keyChanged: 'key' },
+    ...{ signature: 'signature', checkpoint: 'signature', unsigned: 'signature' },
+    ...{ link: 'links', missing: 'links', unreadable: 'links', shape: 'links' },
+    ...{ counts: 'links', serverid: 'links', time: 'times', commitment: 'commitments' },
+    ...{ root: 'roots', id: 'ids', log: 'log', rolledBack: 'memory', forked: 'memory' },
+  }
+  const codes = Object.keys(checks) as FaultCode[]
+  expect(Object.fromEntries(codes.map((code) => [code, broken(code)]))).toEqual(checks)
+})

@@ -1,13 +1,27 @@
-// What is done to the disk, in its order: imported by tests that mock `node:fs` and `node:fs/promises`
-// with what is made here.
 import type fs from 'node:fs'
 import type promises from 'node:fs/promises'
+import { vi } from 'vitest'
 
 /** What was brought to the disk or got its name, oldest first; tests empty it. */
 export const diskLog: string[] = []
 
+/** Loads modules anew, so that what they do to the disk is told. */
+export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
+  const [real, promised] = [await import('node:fs'), await import('node:fs/promises')]
+  vi.resetModules()
+  vi.doMock('node:fs', () => toldFs(real))
+  vi.doMock('node:fs/promises', () => toldPromises(promised))
+  try {
+    return await load()
+  } finally {
+    vi.doUnmock('node:fs')
+    vi.doUnmock('node:fs/promises')
+    vi.resetModules()
+  }
+}
+
 /** `node:fs` that tells of writing with `flush`, of `fsyncSync` and of `renameSync`. */
-export function toldFs(real: typeof fs): typeof fs {
+function toldFs(real: typeof fs): typeof fs {
   const paths = new Map<number, string>()
   return {
     ...real,
@@ -32,7 +46,7 @@ export function toldFs(real: typeof fs): typeof fs {
 }
 
 /** `node:fs/promises` that tells of `sync` of files, and of `rename`. */
-export function toldPromises(real: typeof promises): typeof promises {
+function toldPromises(real: typeof promises): typeof promises {
   return {
     ...real,
     open: async (path, flags, mode) => {

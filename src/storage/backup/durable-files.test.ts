@@ -2,21 +2,15 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
-import { diskLog } from '../../../test/support/disk-log.ts'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
 import { openStore } from '../open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { backupFolder } from './backup.ts'
-import { copyMissing } from './durable-files.ts'
 
-vi.mock('node:fs', async (real) => {
-  const { toldFs } = await import('../../../test/support/disk-log.ts')
-  return toldFs(await real())
-})
-vi.mock('node:fs/promises', async (real) => {
-  const { toldPromises } = await import('../../../test/support/disk-log.ts')
-  return toldPromises(await real())
-})
+const { backupFolder, copyMissing } = await toldModules(async () => ({
+  ...(await import('./backup.ts')),
+  ...(await import('./durable-files.ts')),
+}))
 
 let base: string
 beforeEach(() => {
