@@ -335,6 +335,16 @@ describe('what may wait', () => {
   })
 })
 
+it('a change of an index is answered beside a block that is written, which is answered too', async () => {
+  const written = writer.record(unitOf(1))
+  await gathered()
+  const changed = writer.changeIndex('add', INDEX)
+  thread.says({ indexed: 'done' })
+  expect([await changed, writer.depth]).toEqual(['done', 1])
+  thread.stores(0, 1)
+  expect(await written).toMatchObject({ height: 0, index: 0 })
+})
+
 describe('closing', () => {
   it('writes what waits, has indexes changed, and only then lets go of the store', async () => {
     void writer.record(unitOf(1))
