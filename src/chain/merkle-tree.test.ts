@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { hmacInto } from './hashing.ts'
-import { treeHash } from './merkle-tree.ts'
+import { commitmentPath, treeHash } from './merkle-tree.ts'
 
 const sha256 = (...parts: Uint8Array[]) =>
   createHash('sha256').update(Buffer.concat(parts)).digest()
@@ -20,6 +20,26 @@ it('is the tree hash of RFC 6962 for 1 to 300 leaves', () => {
   for (let count = 1; count <= 300; count += 1) {
     const leaves = Array.from({ length: count }, () => randomBytes(32))
     expect(treeHash(Buffer.concat(leaves))).toBe(defined(leaves).toString('hex'))
+  }
+})
+
+/** PATH(m, D[n]) of RFC 6962 section 2.1.1, as it is defined there. */
+function definedPath(index: number, leaves: Buffer[]): Buffer[] {
+  if (leaves.length === 1) return []
+  let k = 1
+  while (k * 2 < leaves.length) k *= 2
+  const left = leaves.slice(0, k)
+  const right = leaves.slice(k)
+  if (index < k) return [...definedPath(index, left), defined(right)]
+  return [...definedPath(index - k, right), defined(left)]
+}
+
+it('leads from each of 1 to 20 leaves to the tree hash as in RFC 6962', () => {
+  for (let count = 1; count <= 20; count += 1) {
+    const leaves = Array.from({ length: count }, () => randomBytes(32))
+    const paths = leaves.map((_, index) => commitmentPath(Buffer.concat(leaves), index))
+    const expected = leaves.map((_, index) => definedPath(index, leaves))
+    expect(paths.map((path) => path.map((hash) => Buffer.from(hash)))).toEqual(expected)
   }
 })
 

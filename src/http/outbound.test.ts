@@ -43,9 +43,9 @@ describe('outboundGet', () => {
     expect(reply.body.toString()).toBe('daicho/test gzip')
   })
 
-  it('decompresses gzip', async () => {
+  it.each(['gzip', 'x-gzip', 'GZip'])('decompresses %s', async (encoding) => {
     answer = (_request, response) => {
-      response.setHeader('content-encoding', 'gzip')
+      response.setHeader('content-encoding', encoding)
       response.end(gzipSync('packed'))
     }
     expect((await outboundGet(url, {}, policy)).body.toString()).toBe('packed')

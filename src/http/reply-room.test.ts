@@ -49,6 +49,19 @@ it('beyond twice the room those that have waited longest are closed, and no more
   expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
 })
 
+it('what a closed connection was given is counted once, also when it is told to be taken later', () => {
+  const room = new ReplyRoom(2 * MI)
+  const [closed, slow] = [new Socket(), new Socket()]
+  const length = room.given(closed, 'x'.repeat(MI))
+  room.gone(closed)
+  room.taken(closed, length)
+  room.given(slow, 'x'.repeat(MI))
+  expect(room.refusal('x'.repeat(MI))).toBeNull()
+  expect(room.refusal('x'.repeat(MI + 1))?.code).toBe('REPLIES_BUSY')
+  room.taken(slow, MI)
+  expect(room.refusal('x'.repeat(9 * MI))).toBeNull()
+})
+
 it.each(['text', 'stream'])(
   'while a %s waits for a slow client long replies are refused and short ones sent; when it is gone, all are',
   async (kind) => {

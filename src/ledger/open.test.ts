@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
+import { tamper } from '../../test/support/tampered.ts'
 import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 
@@ -24,4 +25,19 @@ it('a ledger that was closed leaves its store in one file, without a write-ahead
   const second = await open()
   expect(await second.service.databases()).toEqual(['fruit'])
   await second.close()
+})
+
+it('a store with databases and without their chain is not gone on with: STORE_DAMAGED', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const open = () => openLedger({ folder, difficulty: 0, clock: systemClock })
+  const first = await open()
+  await first.service.createDatabase('fruit')
+  await first.close()
+  tamper(folder, 'DELETE FROM blocks; DELETE FROM tree')
+
+  await expect(open()).rejects.toMatchObject({
+    code: 'STORE_DAMAGED',
+    message: 'there are databases, but no chain they come from',
+  })
 })

@@ -33,6 +33,15 @@ describe('a content that comes in parts', () => {
     expect(await stage.finding()).toBeNull()
   })
 
+  it('is on the disk before it is in its place', async () => {
+    await add(0, text.slice(0, 4))
+    expect(await stage.synced(text, () => add(4, text.slice(4)))).toEqual([
+      `${text.length} bytes, not named`,
+      'a folder, named',
+      'a folder, named',
+    ])
+  })
+
   it('takes a part that does not begin where the parts end as no part, and says where they end', async () => {
     expect(await add(2, text.slice(2))).toBe(0)
     expect(await add(0, text.slice(0, 4))).toBe(4)

@@ -52,6 +52,15 @@ it('content of any length, in pieces of any length, is kept byte for byte', asyn
   }
 })
 
+it('the bytes of a content are on the disk before it has its name, and the name before its entry', async () => {
+  await stage.put('first', 'what makes the folders')
+  expect(await stage.synced('seven b', () => stage.put('n', 'seven b'))).toEqual([
+    '7 bytes, not named',
+    'a folder, named',
+    'a folder, named',
+  ])
+})
+
 it('a damaged file is whole again when its content is sent again', async () => {
   await stage.put('one', 'precious')
   writeFileSync(stage.pathOf('precious'), 'precioux')

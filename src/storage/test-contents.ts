@@ -1,9 +1,10 @@
 // What the tests of contents share: a store, and its contents. Not part of the program.
 import { hash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 import { Contents } from './contents.ts'
 import { openStore, openStoreReader } from './open.ts'
 import type { Store, StoreReader } from './store.ts'
@@ -57,6 +58,25 @@ export class ContentsStage {
 
   pathOf(text: string): string {
     return join(this.folder, 'attachments', shaOf(text).slice(0, 2), shaOf(text).slice(2))
+  }
+
+  /** What `work` brings to the disk, in its order, and whether the content `text` had its name then. */
+  async synced(text: string, work: () => Promise<unknown>): Promise<string[]> {
+    const probe = await open(this.folder)
+    const kind: FileHandle = Object.getPrototypeOf(probe)
+    await probe.close()
+    const { sync } = kind
+    const seen: string[] = []
+    const spy = vi.spyOn(kind, 'sync').mockImplementation(async function (this: FileHandle) {
+      const stat = await this.stat()
+      const what = stat.isDirectory() ? 'a folder' : `${stat.size} bytes`
+      seen.push(`${what}, ${existsSync(path) ? 'named' : 'not named'}`)
+      await sync.call(this)
+    })
+    const path = this.pathOf(text)
+    await work()
+    spy.mockRestore()
+    return seen
   }
 
   incoming(): string[] {

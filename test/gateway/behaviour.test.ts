@@ -320,6 +320,13 @@ describe('reference to a missing object: accepted; strictReferences: 422', () =>
     await strict.send('POST', '/api/Person', { name: 'nobody' })
     expect((await strict.send('POST', '/api/Thing', dangling)).status).toBe(200)
     expect((await strict.send('POST', '/api/Move', { thing: 'x' })).status).toBe(422)
+    for (const method of ['PUT', 'PATCH']) {
+      const changed = { note: '', keeper: 'somebody' }
+      const reply = await strict.send(method, '/api/Thing/d', changed)
+      expect([method, reply.status, reply.json.error?.details[0].code]).toEqual([
+        ...[method, 422, 'REFERENCE_MISSING'],
+      ])
+    }
   })
 })
 

@@ -2,6 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
+import {
+  relationshipText,
+  targetOf,
+  targetOfCanonical,
+} from '../../src/network/model/relationship.ts'
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
@@ -200,7 +205,8 @@ describe('files', () => {
   it('decorators are read with their arguments', () => {
     const { model } = networkOf(`namespace org.test
       @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
-      @returns(Hint[]) @commit(false) transaction Ask {}`)
+      @returns(Hint[]) @commit(false) transaction Ask {}
+      @returns(1) @commit("as one likes") concept Other {}`)
     expect(model.type('org.test.Hint')?.decorators.map(({ name }) => name)).toEqual([
       'deprecated',
       'form',
@@ -209,12 +215,61 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
+  it('a property may be called like what every object has, and is missing when it is', () => {
+    const odd = networkOf(`namespace org.test
+      concept Odd { o String toString optional o String constructor }`)
+    expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
+    expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
+  })
+
   it('every network has the types of the system', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
       expect(model.type(`org.hyperledger.composer.system.${name}`)).not.toBeNull()
     }
+  })
+})
+
+describe('relationships', () => {
+  const { model } = networkOf(`namespace org.test
+  asset Thing identified by id { o String id }
+  asset Box extends Thing {}
+  participant Person identified by id { o String id }`)
+
+  it.each([
+    ['resource:org.test.Thing#a', { type: 'org.test.Thing', id: 'a' }],
+    ['org.test.Box#a', { type: 'org.test.Box', id: 'a' }],
+    ['a', { type: 'org.test.Thing', id: 'a' }],
+    ['org.test.Thing#a%23b#c', { type: 'org.test.Thing', id: 'a#b#c' }],
+    ['org.test.Thing#100%', { type: 'org.test.Thing', id: '100%' }],
+    ['', 'the id is empty'],
+    ['org.test.Thing#', 'the id is empty'],
+    ['resource:a', 'a relationship is written resource:<type>#<id>'],
+    ['resource:', 'a relationship is written resource:<type>#<id>'],
+    ['org.test.None#a', 'there is no type org.test.None'],
+    ['org.test.Person#a', 'org.test.Person is no org.test.Thing'],
+  ])('as a relationship to a Thing %j is %j', (text, target) => {
+    const declared = model.type('org.test.Thing')
+    if (declared === null) throw new Error('there is one')
+    expect(targetOf(text, declared, model)).toEqual(target)
+  })
+
+  it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])(
+    'the id %j is in the text of a relationship and comes back',
+    (id) => {
+      const text = relationshipText({ type: 'org.test.Thing', id })
+      expect(text.split('#')).toHaveLength(2)
+      expect(targetOfCanonical(text)).toEqual({ type: 'org.test.Thing', id })
+    },
+  )
+
+  it('what is no text of a relationship leads nowhere', () => {
+    expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
+      null,
+      null,
+      null,
+    ])
   })
 })
 
@@ -250,20 +305,50 @@ concept H identified by h { // 18
 transaction I { o String transactionId } // 19
 asset J identified by j {
   o Integer j } // 20 is told at the line before
+transaction K identified by k { // 21
+  o String k }
+event L identified by l { // 22
+  o String l }
 `
 
 describe('errors', () => {
-  it('a model with 20 planted errors has 20 findings, each with its place', () => {
+  it('a model with 22 planted errors has 22 findings, each with its place', () => {
     const found = findingsIn({ 'models/m.cto': PLANTED })
     const lines = PLANTED.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
       const number = /\/\/ (\d+)/.exec(line)?.[1]
       return number === undefined ? [] : [number === '20' ? at : at + 1]
     })
-    expect(planted).toHaveLength(20)
+    expect(planted).toHaveLength(22)
     const places = found.map((text) => Number(/^models\/m\.cto:(\d+):\d+: error: /.exec(text)?.[1]))
-    expect(found, found.join('\n')).toHaveLength(20)
+    expect(found, found.join('\n')).toHaveLength(22)
     expect(places).toEqual(planted.sort((a, b) => a - b))
+  })
+
+  it('a function marked for a transaction says for which, which there is', () => {
+    const script = `/** @transaction */ const a = 1
+/** @transaction */ function b(tx) {}
+/**
+ * @param {org.test.None} tx
+ * @transaction
+ */
+function c(tx) {}
+/** @param {org.test.Thing} tx
+ * @transaction */
+function d(tx) {}
+/** @param {org.test.Run} tx
+ * @transaction */
+function e(tx) {}
+/** No more than a function. */
+function f() {}`
+    const model = `namespace org.test asset Thing identified by id { o String id } transaction Run {}`
+    const found = findingsIn({ 'models/m.cto': model, 'lib/s.js': script })
+    expect(found.map((text) => text.replace(/^.*: error: /, ''))).toEqual([
+      'no function follows this @transaction',
+      'b has no @param {type} to say what it is for',
+      'there is no transaction org.test.None for c',
+      'there is no transaction org.test.Thing for d',
+    ])
   })
 
   it('errors of syntax do not hide each other, nor those of other files', () => {

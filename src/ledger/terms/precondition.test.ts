@@ -7,6 +7,7 @@ const AT = '3.1'
 it.each([
   // RFC 9110 section 13.1.1: strong comparison.
   ['*', true, false],
+  ['\t* ', true, false],
   ['"3.1"', true, false],
   ['"3.0"', false, false],
   ['W/"3.1"', false, false],

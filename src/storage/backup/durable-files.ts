@@ -86,6 +86,8 @@ export async function copyMissing({ from, to, earlier }: ContentFolders): Promis
     }
     touched.add(dirname(target))
   }
+  // The folders of contents may be new themselves.
+  if (touched.size > 0) touched.add(to)
   for (const folder of touched) sync(folder)
   return copied
 }

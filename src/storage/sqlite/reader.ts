@@ -300,7 +300,7 @@ function viewPerTurn(connection: DatabaseSync): View {
   const leave = () => {
     if (!taken) return
     taken = false
-    if (connection.isOpen) commit.run()
+    commit.run()
   }
   return {
     take() {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -127,6 +127,12 @@ it('a folder is held by one process at a time, and a temporary one goes with its
   expect(codeOf(() => holdFolder(temporary.path))).toBe('FOLDER_IN_USE')
   temporary.release()
   expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
+})
+
+it('a folder whose lock cannot be opened is not said to be in use', () => {
+  const path = testFolder()
+  mkdirSync(join(path, 'ledger.lock'))
+  expect(codeOf(() => holdFolder(path))).toBe('FOLDER_UNUSABLE')
 })
 
 it.each([

@@ -1,0 +1,189 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import { packPosition, positionText } from '../../chain/index.ts'
+import type { StoreReader } from '../../storage/index.ts'
+import { holds } from '../terms/precondition.ts'
+import type { Terms } from '../terms/terms.ts'
+import type { Operation, UnitOfWork } from '../unit-of-work.ts'
+import { planBatch } from './plan.ts'
+
+const HEIGHT = 5
+const SERVER_ID = 7
+
+type Members = Record<string, unknown>
+interface Held {
+  readonly item: Members
+  readonly revision: number
+}
+type Databases = Map<string, Map<string, Held>>
+
+/** What the store has before the batch. */
+function stored(): Databases {
+  const held = (id: string, revision: number): [string, Held] => [
+    id,
+    { item: { id, from: 'store' }, revision },
+  ]
+  return new Map([['a', new Map([held('x', 3), held('y', 4)])]])
+}
+
+function storeOf(databases: Databases): StoreReader {
+  const store = {
+    serverId: SERVER_ID,
+    keptAnswer: async () => null,
+    database: async (name: string) => (databases.has(name) ? { name, created: 0 } : null),
+    item: async (db: string, id: string) => {
+      const held = databases.get(db)?.get(id)
+      if (held === undefined) return null
+      return { id, created: 1, revision: held.revision, text: canonicalJson(held.item as never) }
+    },
+  }
+  // Planning reads databases, items and kept answers only.
+  return store as unknown as StoreReader
+}
+
+/** What one operation does to `databases`: the entry that it makes, or the code of its refusal. */
+function done(databases: Databases, operation: Operation, revision: number): Members | string {
+  const { kind, db } = operation
+  const entry = { db, method: kind === 'patch_item' ? 'update_item' : kind, serverid: SERVER_ID }
+  const items = databases.get(db)
+  if (kind === 'create_db') {
+    if (items !== undefined) return 'DATABASE_EXISTS'
+    databases.set(db, new Map())
+    return entry
+  }
+  if (items === undefined) return 'DATABASE_NOT_FOUND'
+  if (kind === 'delete_db') {
+    databases.delete(db)
+    return entry
+  }
+  if (!('id' in operation)) throw new Error('no such operation here')
+  const { id } = operation
+  const before = items.get(id)
+  if (kind === 'create_item' ? before !== undefined : before === undefined) {
+    return kind === 'create_item' ? 'ITEM_EXISTS' : 'ITEM_NOT_FOUND'
+  }
+  if (kind === 'delete_item') {
+    items.delete(id)
+    return { ...entry, id }
+  }
+  const sent: Members = 'text' in operation ? JSON.parse(operation.text) : {}
+  const item = kind === 'patch_item' ? { ...before?.item, ...sent } : sent
+  items.set(id, { item, revision })
+  return { ...entry, item }
+}
+
+/** What the first operation says that does not find what `precondition` asks for, or null. */
+function unexpected(databases: Databases, unit: UnitOfWork, terms: Terms | undefined) {
+  for (const operation of unit) {
+    if (!terms?.precondition || !('id' in operation)) continue
+    const items = databases.get(operation.db)
+    const held = items?.get(operation.id)
+    if (items === undefined || (held === undefined && operation.kind !== 'create_item')) continue
+    const tag = held === undefined ? null : positionText(held.revision)
+    if (!holds(terms.precondition, tag)) return 'PRECONDITION_FAILED'
+  }
+  return null
+}
+
+/** Mostly the one that is there. */
+const db = fc.constantFrom('a', 'a', 'a', 'b')
+const operation: fc.Arbitrary<Operation> = fc.oneof(
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constantFrom('create_db' as const, 'delete_db' as const), db }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc
+      .record({
+        kind: fc.constantFrom(
+          'create_item',
+          'update_item',
+          'patch_item',
+          'patch_item',
+          'delete_item',
+        ),
+        db,
+        id: fc.constantFrom('x', 'y', 'z'),
+        n: fc.nat({ max: 9 }),
+        member: fc.constantFrom('n', 'm'),
+      })
+      .map(({ kind, db: of, id, n, member }): Operation => {
+        const text = canonicalJson(kind === 'patch_item' ? { [member]: n } : { id, [member]: n })
+        if (kind === 'delete_item') return { kind, db: of, id }
+        if (kind === 'create_item') return { kind, db: of, id, text, assigned: false }
+        return { kind: kind === 'patch_item' ? kind : 'update_item', db: of, id, text }
+      }),
+  },
+)
+const tags = fc.constantFrom('*' as const, ['0.3'], ['0.4', '5.0'], ['5.1'])
+const terms = fc.option(
+  fc.record({
+    precondition: fc.record({
+      match: fc.option(tags, { freq: 3 }),
+      noneMatch: fc.option(tags, { freq: 3 }),
+    }),
+    once: fc.constant(null),
+  }),
+  { nil: undefined, freq: 3 },
+)
+const batch = fc.array(
+  fc.record({ unit: fc.array(operation, { minLength: 1, maxLength: 4 }), terms }),
+  { maxLength: 8 },
+)
+
+it('a batch comes to what its changes do one after the other; of a refused one nothing is left', async () => {
+  const codes = new Set<string>()
+  const property = fc.asyncProperty(batch, async (units) => {
+    let databases = stored()
+    const entries: Members[] = []
+    const answers: unknown[] = []
+    const outcomes: unknown[] = []
+    for (const [at, { unit, terms: asked }] of units.entries()) {
+      const trial: Databases = new Map([...databases].map(([of, items]) => [of, new Map(items)]))
+      const made: Members[] = []
+      let refusal = unexpected(trial, unit, asked)
+      for (const one of unit) {
+        if (refusal !== null) break
+        const position = packPosition(HEIGHT, entries.length + made.length)
+        const result = done(trial, one, position)
+        if (typeof result === 'string') refusal = result
+        else made.push(result)
+      }
+      outcomes.push(refusal ?? entries.length)
+      codes.add(refusal ?? 'done')
+      if (refusal !== null) continue
+      databases = trial
+      const once = { key: `key ${at}`, fingerprint: 'f' }
+      if (asked) answers.push({ ...once, index: entries.length, entries: made.length })
+      entries.push(...made)
+    }
+
+    const asked = new Map<number, Terms>()
+    for (const [at, one] of units.entries()) {
+      const once = { key: `key ${at}`, fingerprint: 'f' }
+      if (one.terms !== undefined) asked.set(at, { ...one.terms, once })
+    }
+    const plan = await planBatch(
+      storeOf(stored()),
+      units.map(({ unit }) => unit),
+      HEIGHT,
+      { nowMs: 0, terms: asked },
+    )
+    expect(
+      plan.outcomes.map((one) => ('code' in one ? one.code : 'index' in one && one.index)),
+    ).toEqual(outcomes)
+    expect(plan.answers).toEqual(answers)
+    expect(plan.entries.map((text) => JSON.parse(text))).toEqual(entries)
+    expect(plan.entries).toEqual(entries.map((entry) => canonicalJson(entry as never)))
+    expect(plan.effects.map(({ kind, position }) => [kind, position])).toEqual(
+      entries.map(({ method }, index) => [method, packPosition(HEIGHT, index)]),
+    )
+  })
+  await fc.assert(property, { numRuns: 1_000, seed: 1 })
+  expect([...codes].sort()).toEqual([
+    ...['DATABASE_EXISTS', 'DATABASE_NOT_FOUND', 'ITEM_EXISTS', 'ITEM_NOT_FOUND'],
+    ...['PRECONDITION_FAILED', 'done'],
+  ])
+})

@@ -1,0 +1,401 @@
+import { EventEmitter } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { packPosition } from '../../chain/index.ts'
+import type { Thread } from '../machine.ts'
+import type { Precondition } from '../terms/terms.ts'
+import type { UnitOfWork } from '../unit-of-work.ts'
+import type { FromWriter, ToWriter } from './messages.ts'
+import { LedgerWriter, positionOf } from './writer.ts'
+
+const MIB = 1024 * 1024
+const ANY: Precondition = { match: '*', noneMatch: null }
+const START = { folder: '/none', serverId: 7, durable: true, difficulty: 0 }
+
+/** The writer's thread, played by the test: what it was sent, and what it says. */
+class PlayedThread extends EventEmitter {
+  readonly sent: ToWriter[] = []
+  /** The bytes that came without a copy. */
+  readonly moved: ArrayBuffer[] = []
+  isTerminated = false
+
+  postMessage(message: ToWriter, moved: ArrayBuffer[] = []): void {
+    this.sent.push(message)
+    this.moved.push(...moved)
+  }
+
+  terminate(): void {
+    this.isTerminated = true
+    this.emit('exit')
+  }
+
+  says(message: FromWriter): void {
+    this.emit('message', message)
+  }
+
+  /** The numbers of units of the blocks that it was given. */
+  blocks(): number[] {
+    return this.sent.flatMap((message) => ('units' in message ? [message.units.length] : []))
+  }
+
+  /** Stores the next block, of `entries`, one for each unit. */
+  stores(height: number, entries: number): void {
+    const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }
+    this.says({ block, outcomes: null })
+  }
+}
+
+/** So many changes of together `bytes`, as the writer counts. */
+function unitOf(entries: number, bytes = 0): UnitOfWork {
+  const plain = { kind: 'delete_item', db: 'a', id: 'x' } as const
+  const first = { kind: 'update_item', db: 'a', id: 'x' } as const
+  const text = 'x'.repeat(Math.max(0, bytes - entries * 129))
+  return [{ ...first, text }, ...Array.from({ length: entries - 1 }, () => plain)]
+}
+
+/** What becomes of a promise, once it is known. */
+function fate(promise: Promise<unknown>): Promise<unknown> {
+  return promise.catch((error: unknown) => error)
+}
+
+/** Until the writer has closed the block that it holds open. */
+async function gathered(): Promise<void> {
+  for (let turns = 0; turns < 20; turns += 1) await turn()
+}
+
+let thread: PlayedThread
+let writer: LedgerWriter
+async function started(says: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
+  thread = new PlayedThread()
+  const machine = { startThread: () => thread as unknown as Thread }
+  const starting = LedgerWriter.start(START, { now: () => 5_000 }, machine)
+  first()
+  thread.says(says)
+  return starting
+}
+beforeEach(async () => {
+  writer = await started({ ready: true })
+})
+
+it('says why it cannot start', async () => {
+  const tooNew = started({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
+  await expect(tooNew).rejects.toMatchObject({
+    code: 'STORE_TOO_NEW',
+    message: 'of a later version',
+  })
+  const starting = started({ ready: true }, () => thread.emit('error', new Error('no memory')))
+  await expect(starting).rejects.toMatchObject({
+    code: 'STORE_FAILED',
+    message: "the writer's thread cannot start: no memory",
+  })
+})
+
+describe('blocks', () => {
+  it('hold what came together, with the time and the terms of those that have any', async () => {
+    const once = { key: 'k', fingerprint: 'f' }
+    void writer.record(unitOf(1))
+    void writer.record(unitOf(1), { precondition: null, once })
+    void writer.record(unitOf(1), { precondition: ANY, once: null })
+    expect(thread.sent).toEqual([])
+    await gathered()
+    expect(thread.sent).toEqual([
+      {
+        units: expect.any(Array),
+        nowMs: 5_000,
+        terms: new Map([
+          [1, { precondition: null, once }],
+          [2, { precondition: ANY, once: null }],
+        ]),
+      },
+    ])
+    expect(thread.blocks()).toEqual([3])
+    expect(thread.moved).toEqual([])
+  })
+
+  it('of long changes go to the thread without a copy', async () => {
+    void writer.record(unitOf(1, MIB))
+    await gathered()
+    const [message] = thread.sent
+    const units = message !== undefined && 'units' in message ? message.units : []
+    expect(units.map((unit) => typeof unit !== 'string' && unit.buffer)).toEqual(thread.moved)
+    expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
+  })
+
+  it('are held open while more comes, and not for ever', async () => {
+    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    await turn()
+    void writer.record(unitOf(1))
+    expect(thread.blocks()).toEqual([])
+    await gathered()
+    expect(thread.blocks()).toEqual([3])
+    thread.stores(0, 3)
+    for (let n = 0; n < 40; n += 1) {
+      void writer.record(unitOf(1))
+      void writer.record(unitOf(1))
+      await turn()
+    }
+    expect(thread.blocks()).toEqual([3, 32])
+  })
+
+  it('are not begun beside one that is written, until enough of a crowd waits; two are under way at most', async () => {
+    const come = (count: number) => {
+      for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
+    }
+    come(10)
+    await gathered()
+    come(10)
+    await gathered()
+    expect(thread.blocks()).toEqual([10])
+    // Twenty are a crowd; eight of them are enough for a block.
+    thread.stores(0, 10)
+    expect(thread.blocks()).toEqual([10, 10])
+    come(7)
+    expect(thread.blocks()).toEqual([10, 10])
+    come(1)
+    expect(thread.blocks()).toEqual([10, 10, 8])
+    come(30)
+    await gathered()
+    expect(thread.blocks()).toEqual([10, 10, 8])
+    expect(writer.depth).toBe(48)
+    thread.stores(1, 10)
+    expect(thread.blocks()).toEqual([10, 10, 8, 30])
+    expect(writer.depth).toBe(38)
+  })
+
+  it('wait for those who were just answered and go on', async () => {
+    void writer.record(unitOf(1))
+    await gathered()
+    for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
+    thread.stores(0, 1)
+    expect(thread.blocks()).toEqual([1])
+    void writer.record(unitOf(1))
+    await gathered()
+    expect(thread.blocks()).toEqual([1, 3])
+  })
+
+  it('of seven waiting nothing is cut off: they are no crowd', async () => {
+    for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
+    await gathered()
+    thread.stores(0, 7)
+    for (let n = 0; n < 6; n += 1) void writer.record(unitOf(1))
+    await gathered()
+    void writer.record(unitOf(1))
+    expect(thread.blocks()).toEqual([7, 6])
+  })
+
+  it.each([
+    ['1,024 entries', [[600], [424], [1]], [2, 1]],
+    ['4 MiB', [[1, 2 * MIB], [1, 2 * MIB], [1]], [2, 1]],
+    ['one unit that is larger', [[1_025], [1], [1, 5 * MIB], [1]], [1, 1, 1, 1]],
+  ] as const)('hold at most %s', async (_, units, blocks) => {
+    for (const [entries, bytes] of units) void writer.record(unitOf(entries, bytes))
+    await gathered()
+    for (const height of blocks.keys()) {
+      expect(thread.blocks()).toEqual(blocks.slice(0, height + 1))
+      thread.stores(height, 1)
+      await gathered()
+    }
+    expect([thread.blocks(), writer.depth, writer.waitingBytes]).toEqual([blocks, 0, 0])
+  })
+})
+
+describe('answers', () => {
+  it('name the place of each change, after the block was made known', async () => {
+    const told: unknown[] = []
+    writer.onCommit = (last) => told.push(last)
+    const answers = [unitOf(1), unitOf(1)].map(async (unit) => told.push(await writer.record(unit)))
+    await gathered()
+    thread.stores(3, 2)
+    await Promise.all(answers)
+    expect(told).toEqual([
+      packPosition(3, 1),
+      { height: 3, index: 0, blockId: 'block 3' },
+      { height: 3, index: 1, blockId: 'block 3' },
+    ])
+  })
+
+  it('are of each change its own: done, done before, refused', async () => {
+    const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
+    const answers = units.map((unit) => fate(writer.record(unit)))
+    await gathered()
+    const earlier = { position: 9, entries: 2 }
+    thread.says({
+      block: { height: 0, id: 'b', entries: 3, bytes: 1, ms: 1 },
+      outcomes: [
+        { index: 0 },
+        earlier,
+        { code: 'ITEM_NOT_FOUND', message: 'there is no item x in a' },
+        { index: 2, freed: ['aa'] },
+      ],
+    })
+    expect(await Promise.all(answers)).toEqual([
+      { height: 0, index: 0, blockId: 'b' },
+      earlier,
+      expect.objectContaining({ code: 'ITEM_NOT_FOUND', message: 'there is no item x in a' }),
+      { height: 0, index: 2, blockId: 'b', freed: ['aa'] },
+    ])
+  })
+
+  it('of a full disk are told as one failure, until a block is stored again', async () => {
+    const full = async () => {
+      const answer = fate(writer.record(unitOf(1)))
+      await gathered()
+      thread.says({ refused: 'STORE_FULL', reason: 'no room', stopped: false })
+      return answer
+    }
+    const first = await full()
+    expect(first).toMatchObject({ code: 'STORE_FULL', message: 'nothing was written: no room' })
+    expect(await full()).toMatchObject({ cause: first })
+    expect(writer.refuses).toBe(first)
+    // What made no block says nothing of the disk.
+    const answer = fate(writer.record(unitOf(1)))
+    await gathered()
+    const refusal = { code: 'ITEM_NOT_FOUND', message: 'none' } as const
+    thread.says({ block: null, outcomes: [refusal] })
+    expect(await answer).toMatchObject({ code: 'ITEM_NOT_FOUND' })
+    expect(writer.refuses).toBe(first)
+    void writer.record(unitOf(1))
+    await gathered()
+    thread.stores(0, 1)
+    expect(writer.refuses).toBeNull()
+  })
+
+  it('are the same for all that waits when nobody knows what was written, and nothing is taken then', async () => {
+    const written = fate(writer.record(unitOf(1)))
+    await gathered()
+    const waiting = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
+    thread.says({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
+    expect(await written).toMatchObject({
+      code: 'WRITER_STOPPED',
+      message: 'it is not known what was written: torn',
+    })
+    const stopped = { code: 'WRITER_STOPPED', message: 'torn' }
+    const later = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
+    expect(await Promise.all([...waiting, ...later])).toMatchObject(Array(4).fill(stopped))
+    expect([writer.depth, writer.waitingBytes, thread.blocks()]).toEqual([0, 0, [1]])
+    await writer.close()
+    expect(thread.isTerminated).toBe(true)
+  })
+
+  it.each([
+    ['error', new Error('out of memory'), "the writer's thread failed: out of memory"],
+    ['exit', 1, "the writer's thread has ended"],
+  ])('are given when the thread ends by %s', async (event, value, message) => {
+    const sent = fate(writer.record(unitOf(1)))
+    await gathered()
+    const waiting = fate(writer.record(unitOf(1)))
+    thread.emit(event, value)
+    const stopped = { code: 'WRITER_STOPPED', message }
+    expect(await Promise.all([sent, waiting])).toMatchObject([stopped, stopped])
+  })
+})
+
+const INDEX = { db: 'a', path: 'n' }
+const BUSY = { code: 'WRITER_BUSY' }
+
+describe('what may wait', () => {
+  it('is 20,000 changes', async () => {
+    const unit = unitOf(1)
+    for (let n = 0; n < 20_000; n += 1) void writer.record(unit)
+    await expect(writer.record(unit)).rejects.toMatchObject(BUSY)
+    expect(writer.depth).toBe(20_000)
+  })
+
+  it('is 128 MiB, of which one request makes at most the half', async () => {
+    const half = unitOf(1, 64 * MIB)
+    await expect(writer.record(unitOf(1, 64 * MIB + 1))).rejects.toMatchObject({
+      code: 'UNIT_TOO_LARGE',
+    })
+    await expect(writer.record([])).rejects.toMatchObject({ code: 'UNIT_EMPTY' })
+    void writer.record(half)
+    void writer.record(half)
+    expect(writer.waitingBytes).toBe(128 * MIB)
+    await expect(writer.record(unitOf(1))).rejects.toMatchObject(BUSY)
+    await gathered()
+    thread.stores(0, 1)
+    void writer.record(unitOf(1))
+    expect(writer.waitingBytes).toBe(64 * MIB + 129)
+  })
+
+  it('is 100 changes of indexes, which are answered in their order', async () => {
+    const told: unknown[] = []
+    writer.onCommit = (last) => told.push(last)
+    const changes = Array.from({ length: 100 }, () => fate(writer.changeIndex('add', INDEX)))
+    await expect(writer.changeIndex('remove', INDEX)).rejects.toMatchObject(BUSY)
+    expect(thread.sent).toEqual(Array(100).fill({ index: 'add', ...INDEX }))
+    thread.says({ indexed: 'done' })
+    thread.says({ indexed: null, reason: 'no room' })
+    expect(await Promise.all(changes.slice(0, 2))).toMatchObject([
+      'done',
+      { code: 'STORE_FULL', message: 'nothing was changed: no room' },
+    ])
+    expect(told).toEqual([null])
+    void fate(writer.changeIndex('remove', INDEX))
+    expect(thread.sent.at(-1)).toEqual({ index: 'remove', ...INDEX })
+  })
+})
+
+it('a change of an index is answered beside a block that is written, which is answered too', async () => {
+  const written = writer.record(unitOf(1))
+  await gathered()
+  const changed = writer.changeIndex('add', INDEX)
+  thread.says({ indexed: 'done' })
+  expect([await changed, writer.depth]).toEqual(['done', 1])
+  thread.stores(0, 1)
+  expect(await written).toMatchObject({ height: 0, index: 0 })
+})
+
+describe('closing', () => {
+  it('writes what waits, has indexes changed, and only then lets go of the store', async () => {
+    void writer.record(unitOf(1))
+    const closed = writer.close()
+    expect(thread.blocks()).toEqual([1])
+    for (const refused of [writer.record(unitOf(1)), writer.changeIndex('add', INDEX)]) {
+      await expect(refused).rejects.toMatchObject({
+        code: 'WRITER_STOPPED',
+        message: 'the node is closing',
+      })
+    }
+    thread.stores(0, 1)
+    expect(thread.sent.at(-1)).toEqual({ close: true })
+    thread.says({ closed: true })
+    thread.emit('exit', 0)
+    await closed
+  })
+
+  it('waits for a change of an index that is under way', async () => {
+    const changed = writer.changeIndex('add', INDEX)
+    void writer.close()
+    expect(thread.sent).toEqual([{ index: 'add', ...INDEX }])
+    thread.says({ indexed: 'done' })
+    await changed
+    expect(thread.sent.at(-1)).toEqual({ close: true })
+  })
+})
+
+it('a change that was made before is where it was then', () => {
+  expect(positionOf({ position: 9, entries: 2 })).toBe(9)
+  expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
+})
+
+it('databases of a network are changed by their owner alone', async () => {
+  writer.owned.add('a')
+  await expect(writer.record(unitOf(1))).rejects.toMatchObject({
+    code: 'OWNED_BY_NETWORK',
+    message: 'database a is changed through its network only',
+  })
+  void writer.record(unitOf(1), undefined, true)
+  void writer.record([{ kind: 'create_db', db: 'b' }])
+  expect(writer.depth).toBe(2)
+})
+
+it('held back, it refuses what comes and writes what waits', async () => {
+  const waiting = writer.record(unitOf(1))
+  const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
+  writer.holdBack(why as never)
+  await expect(writer.record(unitOf(1))).rejects.toBe(why)
+  expect(writer.refuses).toBe(why)
+  await gathered()
+  thread.stores(0, 1)
+  expect(await waiting).toMatchObject({ height: 0 })
+})

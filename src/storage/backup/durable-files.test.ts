@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
+import { openStore } from '../open.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+
+const { backupFolder, copyMissing } = await toldModules(async () => ({
+  ...(await import('./backup.ts')),
+  ...(await import('./durable-files.ts')),
+}))
+
+let base: string
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(base, { recursive: true, force: true }))
+})
+/** What was done to the disk since this was asked last, with paths from the test's folder on. */
+const told = () => diskLog.splice(0).map((line) => line.replace(base, '').replace(/ $/, ' .'))
+
+it('a copied content is on the disk before it has its name, and every folder that got one is after', async () => {
+  const name = createHash('sha256').update('content').digest('hex')
+  const [start, rest] = [name.slice(0, 2), name.slice(2)]
+  mkdirSync(join(base, 'from', start), { recursive: true })
+  mkdirSync(join(base, 'to'))
+  writeFileSync(join(base, 'from', start, rest), 'content')
+  told()
+  const folders = { from: join(base, 'from'), to: join(base, 'to'), earlier: null }
+  expect(await copyMissing(folders)).toBe(1)
+  expect(told()).toEqual([
+    `sync /to/${start}/${rest}.unfinished`,
+    `name /to/${start}/${rest}`,
+    `sync /to/${start}`,
+    'sync /to',
+  ])
+  expect(await copyMissing(folders)).toBe(0)
+  expect(told()).toEqual([])
+})
+
+it('a backup gets its name when all of it is on the disk, and the name is on the disk when it is told', async () => {
+  const folder = join(base, 'data')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'node.key'), 'the key')
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await appendEntries(store, [entry.createDb('fruit')])
+  await store.close()
+  told()
+  const made = await backupFolder({
+    ...{ folder, to: join(base, 'to'), nowMs: 0, files: ['node.key'], contentFolders: [] },
+    ...{ verify: true, progress: () => {} },
+  })
+  expect(made.path).not.toBeNull()
+  expect(told()).toEqual([
+    'sync /to/.partial/node.key.unfinished',
+    'name /to/.partial/node.key',
+    'sync /to/.partial',
+    'sync /to',
+    'name /to/1970-01-01T00-00-00.000Z',
+    'sync /to',
+  ])
+})

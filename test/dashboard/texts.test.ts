@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest'
+import { english } from '../../src/dashboard/browser/language/english.ts'
+import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
+
+/** Every text under its path; texts with values in them are said of 7, and of 8 where they take two. */
+function said(texts: object, at = ''): [string, string][] {
+  return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
+    const path = `${at}${name}`
+    if (typeof text === 'string') return [[path, text]]
+    if (typeof text === 'function') return [[`${path}/${text.length}`, text(7, 8)]]
+    return said(text, `${path}.`)
+  })
+}
+
+it('the page says the same things in every language, with the values in them', () => {
+  const [inEnglish, inJapanese] = [said(english), said(japanese)]
+  expect(inJapanese.map(([path]) => path)).toEqual(inEnglish.map(([path]) => path))
+  expect(inEnglish.length).toBeGreaterThan(150)
+  for (const [path, text] of [...inEnglish, ...inJapanese]) {
+    expect([path, text.trim() === text && text !== '']).toEqual([path, true])
+    const values = ['7', '8'].slice(0, Number(/\/(\d)$/.exec(path)?.[1] ?? 0))
+    expect([path, values.filter((value) => text.includes(value))]).toEqual([path, values])
+  }
+})
+
+it('one is one, and a chain of unknown length has no end yet', () => {
+  expect([english.blocks(1), english.entries(1), english.blocks(1_234)]).toEqual([
+    ...['1 block', '1 entry', '1,234 blocks'],
+  ])
+  expect([english.verifying(7, null), japanese.verifying(7, null)]).toEqual([
+    '7 blocks',
+    expect.stringContaining('7'),
+  ])
+})

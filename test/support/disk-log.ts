@@ -1,0 +1,66 @@
+import type fs from 'node:fs'
+import type promises from 'node:fs/promises'
+import { vi } from 'vitest'
+
+/** What was brought to the disk or got its name, oldest first; tests empty it. */
+export const diskLog: string[] = []
+
+/** Loads modules anew, so that what they do to the disk is told. */
+export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
+  const [real, promised] = [await import('node:fs'), await import('node:fs/promises')]
+  vi.resetModules()
+  vi.doMock('node:fs', () => toldFs(real))
+  vi.doMock('node:fs/promises', () => toldPromises(promised))
+  try {
+    return await load()
+  } finally {
+    vi.doUnmock('node:fs')
+    vi.doUnmock('node:fs/promises')
+    vi.resetModules()
+  }
+}
+
+/** `node:fs` that tells of writing with `flush`, of `fsyncSync` and of `renameSync`. */
+function toldFs(real: typeof fs): typeof fs {
+  const paths = new Map<number, string>()
+  return {
+    ...real,
+    openSync: (path, flags, mode) => {
+      const file = real.openSync(path, flags, mode)
+      paths.set(file, String(path))
+      return file
+    },
+    fsyncSync: (file) => {
+      diskLog.push(`sync ${paths.get(file)}`)
+      real.fsyncSync(file)
+    },
+    writeFileSync: (file, data, options) => {
+      real.writeFileSync(file, data, options)
+      if (typeof options === 'object' && options?.flush === true) diskLog.push(`sync ${file}`)
+    },
+    renameSync: (from, to) => {
+      diskLog.push(`name ${to}`)
+      real.renameSync(from, to)
+    },
+  }
+}
+
+/** `node:fs/promises` that tells of `sync` of files, and of `rename`. */
+function toldPromises(real: typeof promises): typeof promises {
+  return {
+    ...real,
+    open: async (path, flags, mode) => {
+      const file = await real.open(path, flags, mode)
+      const sync = file.sync.bind(file)
+      file.sync = async () => {
+        diskLog.push(`sync ${path}`)
+        await sync()
+      }
+      return file
+    },
+    rename: async (from, to) => {
+      diskLog.push(`name ${to}`)
+      await real.rename(from, to)
+    },
+  }
+}
