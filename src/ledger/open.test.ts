@@ -6,10 +6,15 @@ import { tamper } from '../../test/support/tampered.ts'
 import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 
-it('a ledger that was closed leaves its store in one file, without a write-ahead log', async () => {
+/** A folder for a ledger, and what opens it. */
+function fresh() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const open = () => openLedger({ folder, difficulty: 0, clock: systemClock })
+  return { folder, open: () => openLedger({ folder, difficulty: 0, clock: systemClock }) }
+}
+
+it('a ledger that was closed leaves its store in one file, without a write-ahead log', async () => {
+  const { folder, open } = fresh()
 
   const first = await open()
   await first.service.createDatabase('fruit')
@@ -28,9 +33,7 @@ it('a ledger that was closed leaves its store in one file, without a write-ahead
 })
 
 it('a store with databases and without their chain is not gone on with: STORE_DAMAGED', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const open = () => openLedger({ folder, difficulty: 0, clock: systemClock })
+  const { folder, open } = fresh()
   const first = await open()
   await first.service.createDatabase('fruit')
   await first.close()

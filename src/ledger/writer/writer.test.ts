@@ -1,49 +1,16 @@
-import { EventEmitter } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import type { Thread } from '../machine.ts'
 import type { Precondition } from '../terms/terms.ts'
 import type { UnitOfWork } from '../unit-of-work.ts'
-import type { FromWriter, ToWriter } from './messages.ts'
+import type { FromWriter } from './messages.ts'
+import { PlayedThread } from './test-thread.ts'
 import { LedgerWriter, positionOf } from './writer.ts'
 
 const MIB = 1024 * 1024
 const ANY: Precondition = { match: '*', noneMatch: null }
 const START = { folder: '/none', serverId: 7, durable: true, difficulty: 0 }
-
-/** The writer's thread, played by the test: what it was sent, and what it says. */
-class PlayedThread extends EventEmitter {
-  readonly sent: ToWriter[] = []
-  /** The bytes that came without a copy. */
-  readonly moved: ArrayBuffer[] = []
-  isTerminated = false
-
-  postMessage(message: ToWriter, moved: ArrayBuffer[] = []): void {
-    this.sent.push(message)
-    this.moved.push(...moved)
-  }
-
-  terminate(): void {
-    this.isTerminated = true
-    this.emit('exit')
-  }
-
-  says(message: FromWriter): void {
-    this.emit('message', message)
-  }
-
-  /** The numbers of units of the blocks that it was given. */
-  blocks(): number[] {
-    return this.sent.flatMap((message) => ('units' in message ? [message.units.length] : []))
-  }
-
-  /** Stores the next block, of `entries`, one for each unit. */
-  stores(height: number, entries: number): void {
-    const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }
-    this.says({ block, outcomes: null })
-  }
-}
 
 /** So many changes of together `bytes`, as the writer counts. */
 function unitOf(entries: number, bytes = 0): UnitOfWork {

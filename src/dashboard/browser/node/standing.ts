@@ -11,7 +11,7 @@ export type Evidence = NonNullable<Peer['evidence']>
 
 /** What the node said last of itself and of other nodes. */
 export interface Standing {
-  /** `hidden`: this session may not read them; an error: they could not be read this time. */
+  /** `hidden`: who is logged in may not read them; an error: they could not be read this time. */
   readonly peers: readonly Peer[] | 'hidden' | ClientError
   /** That the node's own key has signed two histories. */
   readonly evidence: Evidence | null
