@@ -34,6 +34,8 @@ export class EntryPage {
   readonly #weigh: (more: number) => void
   readonly #slices = new Map<string, Slice>()
   #sliceBytes = 0
+  /** What was asked for last: most followers ask for the same, one after the other. */
+  #newest: { readonly from: number; readonly key: string; readonly slice: Slice } | null = null
   /** For each block the databases of its entries, once anybody asks. */
   readonly #databases: string[][] = []
   #weight = 0
@@ -68,7 +70,14 @@ export class EntryPage {
 
   /** The events from packed position `from` on, of the databases that `filter` names. */
   slice(from: number, filter: DatabaseFilter | null): Slice {
-    const key = `${from} ${filter?.key ?? ''}`
+    const key = filter?.key ?? ''
+    if (this.#newest?.from !== from || this.#newest.key !== key) {
+      this.#newest = { from, key, slice: this.#shared(`${from} ${key}`, from, filter) }
+    }
+    return this.#newest.slice
+  }
+
+  #shared(key: string, from: number, filter: DatabaseFilter | null): Slice {
     const known = this.#slices.get(key)
     if (known !== undefined) return known
     let text = ''

@@ -74,18 +74,23 @@ it('what is written now and then goes out at once, and the feed is soon ready ag
   expect(schedule.waits).toEqual([0, 2, 0, 2, 0, 2])
 })
 
-it('beside writers the feed rests many times as long as it works', async () => {
-  const { schedule, commit } = await followed()
-  commit(0)
-  await schedule.run()
-  for (const height of [1, 2]) {
-    commit(height)
-    loopShare = 0.9
+it.each([
+  ['nine', 'something', { bytes: Buffer.from('an event'), next: 0, holders: 0 }, 18],
+  ['29', 'nothing', null, 58],
+])(
+  'beside writers the feed rests %s times as long as it works when it has %s to hand over',
+  async (_times, _what, slice, rest) => {
+    const { schedule, commit } = await followed(slice)
+    commit(0)
     await schedule.run()
-  }
-  // Woken, the first turn alone, then one for each of the others.
-  expect(schedule.waits).toEqual([0, 2, 18, 18])
-})
+    for (const height of [1, 2]) {
+      commit(height)
+      await schedule.run()
+    }
+    // Woken, the first turn alone, then one for each of the others.
+    expect(schedule.waits).toEqual([0, 2, rest, rest])
+  },
+)
 
 it('where the event loop is crowded the feed rests for what it handed over, too', async () => {
   const slice = { bytes: Buffer.from('an event'), next: 0, holders: 0 }

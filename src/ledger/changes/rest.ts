@@ -2,6 +2,8 @@
 const TIMES_ALONE = 1
 /** While changes are being written: it takes a tenth of the event loop. */
 const TIMES_BESIDE_WRITERS = 9
+/** While changes are being written that no follower wanted: nobody waits for them. */
+const TIMES_FOR_NOBODY = 29
 /** While the event loop is crowded, too: this much more for each slice that was handed over, milliseconds. */
 const SLICE_MS_CROWDED = 6
 /** The event loop is crowded when others take this share of it. */
@@ -31,5 +33,6 @@ export interface Beside {
 export function restMs(turnMs: number, { written, loopShare, handed }: Beside): number {
   if (!written) return Math.min(turnMs * TIMES_ALONE, REST_MS_MAX)
   const crowded = loopShare >= CROWDED_SHARE ? handed * SLICE_MS_CROWDED : 0
-  return Math.min(turnMs * TIMES_BESIDE_WRITERS + crowded, REST_MS_MAX)
+  const times = handed === 0 ? TIMES_FOR_NOBODY : TIMES_BESIDE_WRITERS
+  return Math.min(turnMs * times + crowded, REST_MS_MAX)
 }
