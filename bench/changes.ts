@@ -12,9 +12,9 @@ import { load, median, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 4)
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
 /** All that is written is sent a thousand times: a second of writing takes ten of catching up. */
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
 /** Longest wait for the last follower after a round. */
