@@ -201,6 +201,8 @@ describe('serve', () => {
     expect(line).toMatch(/^ledger http:\/\/127\.0\.0\.1:\d+$/)
     const url = line.slice('ledger '.length)
     expect((await request(`${url}/api/dbs?token=SECRET`)).status).toBe(200)
+    // Who stops a program and its group tells it twice.
+    daicho.child.kill('SIGINT')
     daicho.child.kill('SIGTERM')
     const { code, stderr } = await daicho.ended
     expect(code).toBe(0)

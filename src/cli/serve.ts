@@ -7,6 +7,7 @@ import { makeFolder } from '../storage/index.ts'
 import { COMPONENTS, type ComponentName, type Surroundings } from './components.ts'
 import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { readSettings, type Settings } from './settings.ts'
+import { stopSignalMeans } from './stop-signals.ts'
 import { VERSION } from './version.ts'
 
 /** After a signal everything must be closed within this time. */
@@ -134,10 +135,13 @@ function announce(listeners: readonly Listener[], around: Surroundings, json: bo
 }
 
 function closeOnSignal(listeners: readonly Listener[], logger: Surroundings['logger']): void {
-  let closing = false
+  let firstMs: number | null = null
   const close = (signal: string) => {
-    if (closing) process.exit(EXIT.finding)
-    closing = true
+    const nowMs = performance.now()
+    const meaning = stopSignalMeans(firstMs === null ? null : nowMs - firstMs)
+    if (meaning === 'end at once') process.exit(EXIT.finding)
+    if (meaning === 'nothing') return
+    firstMs = nowMs
     logger.info({ signal }, 'closing')
     setTimeout(() => {
       logger.error('not everything could be closed in time')
