@@ -166,8 +166,11 @@ function plainRow(width: number): RowReader {
 
 function maskedRow({ width, bitsPerPixel, masks }: Header): RowReader {
   const bytes = bitsPerPixel / 8
-  const [red, green, blue] = masks.map(channelReader)
-  if (red === undefined || green === undefined || blue === undefined) throw new RangeError()
+  const [red, green, blue] = [
+    channelReader(masks[0]),
+    channelReader(masks[1]),
+    channelReader(masks[2]),
+  ] as const
   return (view, from, rgb, to) => {
     for (let x = 0; x < width; x += 1) {
       const at = from + x * bytes

@@ -12,16 +12,21 @@ export interface ColorCode {
  * of its own: [1, 1, 1] tells all colours apart.
  */
 export function colorCode(widths: readonly [number, number, number]): ColorCode {
-  const [red, green, blue] = widths.map((width) => Math.ceil(256 / width))
-  if (red === undefined || green === undefined || blue === undefined) throw new RangeError()
+  const [red, green, blue] = widths
+  const [reds, greens, blues] = [valuesIn(red), valuesIn(green), valuesIn(blue)]
   const table = (width: number, step: number) =>
     Uint32Array.from({ length: 256 }, (_, value) => Math.floor(value / width) * step)
   return {
-    red: table(widths[0], green * blue),
-    green: table(widths[1], blue),
-    blue: table(widths[2], 1),
-    size: red * green * blue,
+    red: table(red, greens * blues),
+    green: table(green, blues),
+    blue: table(blue, 1),
+    size: reds * greens * blues,
   }
+}
+
+/** How many codes a channel has. */
+function valuesIn(width: number): number {
+  return Math.ceil(256 / width)
 }
 
 /**

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { bmpSize, readBmp } from './bmp.ts'
 import { ConverterError } from './errors.ts'
@@ -124,7 +125,7 @@ function decoderBytesPerPixel(
   format: ImageFormat,
   meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
 ): number {
-  const plain = (meta.channels ?? 4) * (meta.depth === 'uchar' ? 1 : 2)
+  const plain = meta.channels * (meta.depth === 'uchar' ? 1 : 2)
   switch (format) {
     case 'jpeg':
       // A progressive JPEG keeps two bytes for every coefficient until the end.
@@ -148,7 +149,9 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
-  return threeChannels(data, info.channels)
+  // What came without alpha has three channels in this colour space, shades of gray included.
+  assert.equal(info.channels, 3)
+  return data
 }
 
 /**
@@ -172,21 +175,6 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
   const { data, info } = await opaque.toBuffer({ resolveWithObject: true })
   const { channels } = info
   return sharp(data, { raw: { width: info.width, height: info.height, channels } })
-}
-
-/** Gray images come with one channel. */
-function threeChannels(data: Buffer, channels: number): Uint8Array {
-  if (channels === 3) return data
-  const pixels = data.length / channels
-  const rgb = new Uint8Array(pixels * 3)
-  const colored = channels > 2
-  for (let pixel = 0; pixel < pixels; pixel += 1) {
-    const at = pixel * channels
-    rgb[pixel * 3] = data[at] ?? 0
-    rgb[pixel * 3 + 1] = data[colored ? at + 1 : at] ?? 0
-    rgb[pixel * 3 + 2] = data[colored ? at + 2 : at] ?? 0
-  }
-  return rgb
 }
 
 /** Luma by Rec. 709, rounded, in place. */

@@ -69,6 +69,13 @@ describe('a form', () => {
     )
   })
 
+  it('ends a part at a boundary that is a line of its own, and nowhere else', () => {
+    const content = Buffer.from('x--b0und\r\ny--b0und--\r\n--b0undX')
+    expect(readForm(body([disposition('name="x"'), content]), TYPE)).toEqual([
+      { name: 'x', fileName: null, bytes: content },
+    ])
+  })
+
   it('that is cut short anywhere, or is anything else, is refused with a code', () => {
     const whole = body([disposition('name="file"; filename="a.png"'), 'content'])
     for (let length = 0; length < whole.length - 3; length += 1) {

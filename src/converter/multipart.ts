@@ -97,10 +97,10 @@ function readPart(bytes: Buffer): FormPart | null {
 
 function parametersOf(text: string): Map<string, string> {
   const parameters = new Map<string, string>()
-  for (const [, name = '', quoted, bare] of text.matchAll(
+  for (const [, name = '', quoted, bare = ''] of text.matchAll(
     /;[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))/g,
   )) {
-    const value = quoted === undefined ? (bare ?? '').trim() : unquoted(quoted)
+    const value = quoted === undefined ? bare.trim() : unquoted(quoted)
     parameters.set(name.toLowerCase(), value)
   }
   return parameters

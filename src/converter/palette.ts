@@ -78,16 +78,15 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
 
 /** The colours themselves when they fit, else the first level of WIDTHS at which the bins do. */
 function finestBins(exact: ColorSet): ColorSet {
-  if (exact.size <= COLORS_MAX) return exact
   let set = exact
   for (const widths of WIDTHS) {
+    if (set.size <= COLORS_MAX) break
     set = new ColorSet(colorCode(widths))
     const bins = set
     exact.visit((color) => {
       bins.add(color >>> 16, (color >>> 8) & 255, color & 255)
       return bins.size <= COLORS_MAX
     })
-    if (set.size <= COLORS_MAX) return set
   }
   return set
 }

@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import sharp from 'sharp'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { children, childrenCount } from '../../test/converter/children.ts'
+import { children, childrenCount, pidsOfChildren } from '../../test/converter/children.ts'
 import { convert, type Job } from './convert.ts'
 import { optionsOf } from './options.ts'
 import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
@@ -117,5 +117,20 @@ describe('conversion workers', () => {
     await Promise.all(next.map(({ product }) => buffer(product)))
     await workers.close()
     expect(children()).toBe(before)
+  })
+
+  const killed = childrenCount
+    ? 'that die in the middle of a job end it with an error, and the next job gets another one'
+    : 'SKIPPED: child processes are found on Linux only'
+  it.skipIf(!childrenCount)(killed, async () => {
+    const before = new Set(pidsOfChildren())
+    const workers = workersWith({ seats: 1, queueMax: 1 })
+    const { product } = await workers.start(job(LARGE), forever())
+    const broken = new Promise((resolve) => product.once('error', resolve))
+    for (const pid of pidsOfChildren().filter((one) => !before.has(one)))
+      process.kill(pid, 'SIGKILL')
+    expect(await broken).toMatchObject({ message: 'the conversion process ended by itself' })
+    const next = await workers.start(job(), forever())
+    expect((await buffer(next.product)).subarray(0, 2).toString()).toBe('PK')
   })
 })

@@ -1,12 +1,19 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Whether the children of a process can be counted here. */
+/** Whether the children of a process can be found here. */
 export const childrenCount = process.platform === 'linux'
+
+/** The processes of this one that run now. */
+export function pidsOfChildren(): number[] {
+  return readdirSync('/proc/self/task').flatMap((task) =>
+    readFileSync(`/proc/self/task/${task}/children`, 'utf8')
+      .split(' ')
+      .filter((pid) => pid !== '')
+      .map(Number),
+  )
+}
 
 /** How many processes of this one run now. */
 export function children(): number {
-  return readdirSync('/proc/self/task').reduce((count, task) => {
-    const pids = readFileSync(`/proc/self/task/${task}/children`, 'utf8')
-    return count + pids.split(' ').filter((pid) => pid !== '').length
-  }, 0)
+  return pidsOfChildren().length
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import sharp from 'sharp'
@@ -82,6 +83,43 @@ describe('a crowd', () => {
       await first.body?.cancel()
     } finally {
       await small.close()
+    }
+  })
+
+  it('of uploads is bounded before their bodies are read: the seventeenth is told so', async () => {
+    const crowded = await startConverter()
+    const { hostname, port } = new URL(crowded.url)
+    const head = [
+      'POST /image HTTP/1.1',
+      'Host: x',
+      'Content-Type: multipart/form-data; boundary=b',
+      'Content-Length: 999',
+      'Expect: 100-continue',
+    ]
+    const sockets = Array.from({ length: 16 }, () => connect(Number(port), hostname))
+    try {
+      await Promise.all(
+        sockets.map(async (socket) => {
+          socket.write(`${head.join('\r\n')}\r\n\r\n`)
+          // The node has the head, and waits for the form.
+          expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
+        }),
+      )
+      const refused = await postImage(crowded.url, image, 'a.png')
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+      expect(await refused.json()).toMatchObject({ status: false, code: 'BUSY' })
+      await Promise.all(
+        sockets.map((socket) => {
+          socket.destroy()
+          return once(socket, 'close')
+        }),
+      )
+      await expect
+        .poll(async () => (await postImage(crowded.url, image, 'a.png', { width: 1 })).status)
+        .toBe(200)
+    } finally {
+      for (const socket of sockets) socket.destroy()
+      await crowded.close()
     }
   })
 

@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest'
+import { varianceCut } from './variance-cut.ts'
+
+const cut = (bins: number[][], weight: number[], colorsMax: number) =>
+  [...varianceCut(Float64Array.from(bins.flat()), Uint32Array.from(weight), colorsMax)].map(
+    (color) => color.toString(16).padStart(6, '0'),
+  )
+
+it('the bins that lie farthest apart are parted first, and each part has its mean by pixels', () => {
+  const bins = [
+    [0, 0, 0],
+    [0, 0, 4],
+    [200, 0, 0],
+  ]
+  expect(cut(bins, [1, 1, 1], 1)).toEqual(['430001', '430001', '430001'])
+  expect(cut(bins, [3, 1, 1], 2)).toEqual(['000001', '000001', 'c80000'])
+  expect(cut(bins, [3, 1, 1], 3)).toEqual(['000000', '000004', 'c80000'])
+})
+
+it('there are no more colours than bins', () => {
+  expect(cut([[9, 8, 7]], [5], 4)).toEqual(['090807'])
+})
+
+it('bins that cannot be told apart share a colour, however many there may be', () => {
+  expect(
+    cut(
+      [
+        [7, 7, 7.25],
+        [7, 7, 7.75],
+      ],
+      [1, 1],
+      2,
+    ),
+  ).toEqual(['070708', '070708'])
+})
