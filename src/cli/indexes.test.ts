@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { answering } from '../../test/support/answering.ts'
+import { runHere } from '../../test/support/command.ts'
 import { runDaicho, serveLedger } from '../../test/support/daicho.ts'
 import { temporaryFolder } from '../../test/support/ledger-node.ts'
+import { indexCommand } from './indexes.ts'
 
 async function withFruit(folder: string) {
   const server = await serveLedger(folder)
@@ -47,6 +50,28 @@ describe('daicho index', () => {
     expect((await runDaicho(['index', 'list'], variables)).stdout).toBe('fruit  m.x  ready\n')
     const gone = await runDaicho(['index', 'remove', 'fruit', 'n'], variables)
     expect([gone.code, gone.stderr]).toEqual([1, 'daicho: there is no index on n of fruit\n'])
+  })
+
+  it('says how far a node is with building, and waits for it unless it is told not to', async () => {
+    const building = { db: 'fruit', path: 'n', state: 'building', done: 3, total: 9 }
+    const busy = await answering(200, JSON.stringify({ status: true, indexes: [building] }))
+    const run = (url: string, ...args: string[]) => runHere(indexCommand(), [...args, '--url', url])
+    expect((await run(busy.url, 'list')).stdout).toBe('fruit  n  building, 3 of 9 blocks\n')
+    expect(await run(busy.url, 'add', 'fruit', 'n', '--no-wait')).toEqual({
+      ...{ code: 0, stdout: 'index on n of fruit: declared\n', stderr: '' },
+    })
+    const idle = await answering(200, '{"status":true,"indexes":[]}')
+    expect((await run(idle.url, 'list')).stdout).toBe('there are no indexes\n')
+    expect(await run(idle.url, 'add', 'fruit', 'n')).toEqual({
+      ...{ code: 1, stdout: '', stderr: 'daicho: the index was removed meanwhile\n' },
+    })
+    const empty = { ...building, state: 'ready', done: 0, total: 0 }
+    const fresh = await answering(200, JSON.stringify({ status: true, indexes: [empty] }))
+    expect(await run(fresh.url, 'add', 'fruit', 'n', '--json')).toEqual({
+      code: 0,
+      stdout: '{"status":true,"db":"fruit","path":"n","index":"ready"}\n',
+      stderr: 'indexing 100 %  0 of 0 blocks\n',
+    })
   })
 
   it('mistakes end with the code of their kind, and one line', async () => {

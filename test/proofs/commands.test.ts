@@ -4,8 +4,9 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { verifyCommand } from '../../src/cli/verify.ts'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
-import { runDaicho } from '../support/daicho.ts'
+import { runHere } from '../support/command.ts'
 import {
   HandClock,
   type LedgerNode,
@@ -15,6 +16,8 @@ import {
 
 const SCRIPT = fileURLToPath(new URL('../../examples/verify_proof.py', import.meta.url))
 const hasPython = spawnSync('python3', ['-c', 'import cryptography']).status === 0
+
+const runVerify = (args: readonly string[]) => runHere(verifyCommand(), args)
 
 const vkeyOf = async (node: LedgerNode) =>
   (await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)).text.trim()
@@ -40,7 +43,7 @@ async function proven() {
 it('a proof file is verified with the key alone; a changed one is a finding', async () => {
   const { node, item, file, text, vkey } = await proven()
   await node.close()
-  const json = await runDaicho(['verify', file, '--key', vkey, '--json'])
+  const json = await runVerify([file, '--key', vkey, '--json'])
   expect([json.code, json.stderr]).toEqual([0, ''])
   expect(JSON.parse(json.stdout)).toMatchObject({
     ...{ status: true, erased: false, height: 6, index: 1, size: 7, timestamp: 1_800_000_000_000 },
@@ -48,15 +51,15 @@ it('a proof file is verified with the key alone; a changed one is a finding', as
   })
   const keyFile = join(temporaryFolder(), 'vkey')
   writeFileSync(keyFile, `${vkey}\n`)
-  const words = await runDaicho(['verify', file, '--key', keyFile])
+  const words = await runVerify([file, '--key', keyFile])
   expect([words.code, words.stdout]).toEqual([0, expect.stringMatching(/^The proof holds\.\n/)])
 
   writeFileSync(file, text.replace('index 6', 'index 5'))
-  const wrong = await runDaicho(['verify', file, '--key', vkey, '--json'])
+  const wrong = await runVerify([file, '--key', vkey, '--json'])
   expect(wrong.code).toBe(1)
   expect(JSON.parse(wrong.stdout)).toMatchObject({ status: false, code: 'PROOF_WRONG' })
-  expect((await runDaicho(['verify', file, '--key', 'x+y'])).code).toBe(2)
-  const keyless = await runDaicho(['verify', file])
+  expect((await runVerify([file, '--key', 'x+y'])).code).toBe(2)
+  const keyless = await runVerify([file])
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
 })
 
@@ -66,8 +69,7 @@ it('the log of a node that requires tokens is audited with one', async () => {
     (await issueApiToken(tokens, { subject: 'auditor', scopes, lifeSeconds: 3_600 })).token
   const node = await startLedgerNode({ tokens })
   const state = join(temporaryFolder(), 'state.json')
-  const audit = (...more: string[]) =>
-    runDaicho(['verify', node.url, '--state', state, '--json', ...more])
+  const audit = (...more: string[]) => runVerify([node.url, '--state', state, '--json', ...more])
   const refused = await audit()
   expect([refused.code, refused.stdout, refused.stderr]).toEqual([
     2,
@@ -88,16 +90,38 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   const state = join(temporaryFolder(), 'deep', 'state.json')
+  // Where it is kept when nobody says: in the home folder, by server id.
+  const home = { HOME: temporaryFolder() }
+  const atHome = async () => (await runHere(verifyCommand(), [node.url], home)).stdout
+  const vkey = await vkeyOf(node)
+  const known = [
+    'The log holds: 0 blocks, 0 of them new.',
+    `server id  ${node.service.serverId}`,
+    'head       (none)',
+    `key        ${vkey}`,
+  ].join('\n')
+  expect(await atHome()).toBe(
+    `${known}\nThe key was taken from the node itself; compare it with another source.\n`,
+  )
+  expect(await atHome()).toBe(`${known}\n`)
   const audit = async (url = node.url) => {
-    const { code, stdout } = await runDaicho(['verify', url, '--state', state, '--json'])
+    const { code, stdout } = await runVerify([url, '--state', state, '--json'])
     return [code, JSON.parse(stdout)]
   }
   expect(await audit()).toEqual([0, expect.objectContaining({ status: true, blocks: 0, added: 0 })])
+  /** Waits until the node has signed a log of `blocks`: it may give a checkpoint that is a moment older. */
+  const signed = async (blocks: number) => {
+    const path = `/api/ledgers/${node.service.serverId}/checkpoint`
+    const text = async () => (await node.send('GET', path)).text
+    await expect.poll(text).toContain(`\n${blocks}\n`)
+  }
   for (let n = 0; n < 260; n += 1) await node.send('POST', `/api/db${n}`)
+  await signed(260)
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 260, added: 260 })])
   await node.send('POST', '/api/more')
+  await signed(261)
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 1 })])
-  const words = await runDaicho(['verify', `${node.url}/`, '--state', state])
+  const words = await runVerify([`${node.url}/`, '--state', state])
   expect(words.stdout).toMatch(/^The log holds: 261 blocks, 0 of them new\./)
   const { serverId } = node.service
   await node.close()
@@ -109,19 +133,22 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   node = await startLedgerNode({ folder: other })
   expect(node.service.serverId).toBe(serverId)
   expect(await audit()).toEqual([1, expect.objectContaining({ code: 'LOG_ROLLED_BACK' })])
+  const back = await runVerify([node.url, '--state', state])
+  expect(back.stdout).toMatch(/^DIFFERENCE [^\n]+\n\(261 blocks were audited before\)\n$/)
   for (let n = 0; n < 262; n += 1) await node.send('POST', `/api/fork${n}`)
+  await signed(262)
   expect(await audit()).toEqual([1, expect.objectContaining({ status: false, code: 'LOG_FORKED' })])
   await node.close()
 
   // The history that was seen still holds.
   node = await startLedgerNode({ folder })
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 0 })])
-  const mistaken = await runDaicho(['verify', `${node.url}/api`, '--state', state])
+  const mistaken = await runVerify([`${node.url}/api`, '--state', state])
   expect([mistaken.code, mistaken.stdout]).toEqual([2, ''])
   writeFileSync(state, '{}')
-  expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(78)
+  expect((await runVerify([node.url, '--state', state])).code).toBe(78)
   await node.close()
-  expect((await runDaicho(['verify', node.url, '--state', state])).code).toBe(2)
+  expect((await runVerify([node.url, '--state', state])).code).toBe(2)
 })
 
 it('the script of an outsider is short', () => {

@@ -1,44 +1,58 @@
 import type { Command } from 'commander'
 import { vi } from 'vitest'
 import { EXIT, Exit } from '../../src/cli/exit.ts'
+import { readSettings, shownSettings } from '../../src/cli/settings.ts'
 import type { Ended } from './program.ts'
 
+const NAMES = shownSettings(readSettings({})).flatMap(({ name }) => [name, `${name}_FILE`])
+
 /**
- * Runs `command` with `args` in this process, which takes a hundredth of a program's start: what it prints,
- * and how the program would end. Nothing of daicho is in its environment but `variables`.
+ * Runs `command` with `args` in this process, which costs a hundredth of a program's start: what it prints, and
+ * how the program would end. Nothing of daicho is in its environment but `variables`.
  */
 export async function runHere(
   command: Command,
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
-  const [stdout, stderr] = [printed(process.stdout), printed(process.stderr)]
-  const before = { env: process.env, exitCode: process.exitCode }
-  process.env = { HOME: '/nowhere', ...variables }
+  const before = process.exitCode
+  const restore = withVariables(variables)
+  const [stdout, stderr] = [kept(process.stdout), kept(process.stderr)]
   process.exitCode = undefined
-  let code: number
+  const end = (code: number) => ({ code, stdout: stdout.text(), stderr: stderr.text() })
   try {
-    await command.exitOverride().parseAsync(args, { from: 'user' })
-    code = Number(process.exitCode ?? EXIT.right)
+    await command.parseAsync(args, { from: 'user' })
+    return end(Number(process.exitCode ?? EXIT.right))
   } catch (error) {
     if (!(error instanceof Exit)) throw error
-    stderr.texts.push(`daicho: ${error.message}\n`)
-    code = error.code
+    process.stderr.write(`daicho: ${error.message}\n`)
+    return end(error.code)
   } finally {
-    process.env = before.env
-    process.exitCode = before.exitCode
-    stdout.end()
-    stderr.end()
+    for (const undo of [stdout.restore, stderr.restore, restore]) undo()
+    process.exitCode = before
   }
-  return { code, stdout: stdout.texts.join(''), stderr: stderr.texts.join('') }
 }
 
-/** Keeps what is written to `stream` from now on. */
-function printed(stream: NodeJS.WriteStream) {
-  const texts: string[] = []
-  const write = vi.spyOn(stream, 'write').mockImplementation((text) => {
-    texts.push(String(text))
+/** Keeps what is written to `stream` from now on, and lets nothing through. */
+function kept(stream: NodeJS.WriteStream) {
+  let text = ''
+  const spy = vi.spyOn(stream, 'write').mockImplementation((part) => {
+    text += String(part)
     return true
   })
-  return { texts, end: () => write.mockRestore() }
+  return { text: () => text, restore: () => spy.mockRestore() }
+}
+
+/** Sets the environment of this process; gives what sets it back. */
+function withVariables(variables: Readonly<Record<string, string>>): () => void {
+  const names = [...NAMES, ...Object.keys(variables)]
+  const before = names.map((name) => [name, process.env[name]] as const)
+  const set = (name: string, value: string | undefined) => {
+    if (value === undefined) Reflect.deleteProperty(process.env, name)
+    else process.env[name] = value
+  }
+  for (const name of names) set(name, variables[name])
+  return () => {
+    for (const [name, value] of before) set(name, value)
+  }
 }

@@ -1,0 +1,78 @@
+import { expect, it } from 'vitest'
+import { answering } from '../../test/support/answering.ts'
+import { runHere } from '../../test/support/command.ts'
+import { peersCommand } from './peers.ts'
+
+const peer = {
+  serverid: 1,
+  url: null,
+  state: 'current',
+  blocks: 3,
+  lag: 0,
+  error: null,
+  evidence: null,
+}
+const reply = (peers: object[], evidence: object | null = null) =>
+  JSON.stringify({ status: true, peers, evidence })
+
+it('lists each peer: where it is, how far, how far behind, and what is wrong with it', async () => {
+  const { url, asked } = await answering(
+    200,
+    reply([
+      peer,
+      { ...peer, serverid: 2, url: 'https://b.example', state: 'behind', lag: 4 },
+      {
+        ...peer,
+        serverid: 3,
+        state: 'failing',
+        error: { code: 'UNREACHABLE', message: 'no answer' },
+      },
+      { ...peer, serverid: 4, state: 'frozen', evidence: { what: 'two histories' } },
+    ]),
+  )
+  expect(await runHere(peersCommand(), ['--url', url, '--token', 't'])).toEqual({
+    code: 1,
+    stdout:
+      '1  (pushes)  current, 3 blocks\n' +
+      '2  https://b.example  behind, 3 blocks, 4 behind\n' +
+      '3  (pushes)  failing, 3 blocks: no answer\n' +
+      '4  (pushes)  frozen, 3 blocks: two histories\n',
+    stderr: '',
+  })
+  expect(asked).toEqual(['GET /api/config/peers t'])
+})
+
+it.each([
+  ['no peer', reply([]), [0, 'there are no peers\n']],
+  [
+    'a peer that is behind',
+    reply([{ ...peer, state: 'behind', lag: 1 }]),
+    [0, '1  (pushes)  behind, 3 blocks, 1 behind\n'],
+  ],
+  [
+    'its own key twice',
+    reply([], { what: 'two heads' }),
+    [1, 'there are no peers\nTHIS NODE  frozen: two heads\n'],
+  ],
+])(
+  'of a node with %s says so, and ends with 0 only where all is well',
+  async (_, body, expected) => {
+    const { url } = await answering(200, body)
+    const { code, stdout } = await runHere(peersCommand(), ['list', '--url', url])
+    expect([code, stdout]).toEqual(expected)
+  },
+)
+
+it('with --json prints one line, and ends as without', async () => {
+  const body = reply([{ ...peer, state: 'failing' }])
+  const { url, asked } = await answering(200, body)
+  const run = (...args: string[]) => runHere(peersCommand(), [...args, '--url', url, '--json'])
+  expect(await run('list')).toEqual({ code: 1, stdout: `${body}\n`, stderr: '' })
+  expect(await run('add', 'key')).toEqual({
+    code: 0,
+    stdout: '{"status":true,"peer":"added"}\n',
+    stderr: '',
+  })
+  expect((await run('remove', '7/8')).stdout).toBe('{"status":true,"peer":"removed"}\n')
+  expect(asked.slice(1)).toEqual(['POST /api/config/peers', 'DELETE /api/config/peers/7%2F8'])
+})

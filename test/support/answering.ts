@@ -1,0 +1,23 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+/** What answers everything with the same, until the test has finished. */
+export interface Answering {
+  readonly url: string
+  /** The requests so far: method, path, and what was shown to be let in. */
+  readonly asked: readonly string[]
+}
+
+/** Answers everything with `status` and `body`. */
+export async function answering(status: number, body: string): Promise<Answering> {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    const { 'x-api-key': key, 'x-access-token': token } = request.headers
+    asked.push(`${request.method} ${request.url} ${key ?? token ?? ''}`.trimEnd())
+    response.writeHead(status).end(body)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
