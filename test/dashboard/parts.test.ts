@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { checkedItem } from '../../src/dashboard/browser/json/checked.ts'
 import { differences } from '../../src/dashboard/browser/json/differences.ts'
+import { type Operator, simpleWhere } from '../../src/dashboard/browser/json/simple-where.ts'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 
 it.each<[unknown, unknown, unknown[]]>([
@@ -23,10 +24,32 @@ it.each([
   ['[]', null, { why: 'not-object' }],
   ['{"a":1,"a":2}', null, { why: 'json', code: 'JSON_DUPLICATE_MEMBER' }],
   ['{"a":1E400}', null, { why: 'json', code: 'JSON_NUMBER_INEXACT' }],
-  ['{\n"a":x}', null, { why: 'json', code: 'JSON_MALFORMED' }],
+  ['{\n"a":x}', null, { why: 'json', code: 'JSON_MALFORMED', place: null }],
+  ['{\n"a":1,}', null, { why: 'json', code: 'JSON_MALFORMED', place: { line: 2, column: 7 } }],
 ])('the editor says of %j what the node would', (text, id, checked) => {
   expect(checkedItem(text, id)).toMatchObject(checked)
 })
+
+it.each<[string, Operator, string, unknown]>([
+  ['', 'eq', '1', null],
+  ['  ', 'exists', '', null],
+  [' a.b ', 'eq', 'plum', { 'a.b': { eq: 'plum' } }],
+  ['a', 'eq', '1e2', { or: [{ a: { eq: 100 } }, { a: { eq: '1e2' } }] }],
+  ['a', 'eq', '01', { a: { eq: '01' } }],
+  ['a', 'neq', 'null', { and: [{ a: { neq: null } }, { a: { neq: 'null' } }] }],
+  ['a', 'neq', 'x', { a: { neq: 'x' } }],
+  ['a', 'gt', '-0.5', { a: { gt: -0.5 } }],
+  ['a', 'lte', 'true', { a: { lte: true } }],
+  ['a', 'like', '1%', { a: { like: '1%' } }],
+  ['a', 'regexp', '12', { a: { regexp: '12' } }],
+  ['a', 'exists', '', { a: { exists: true } }],
+  ['a', 'exists', 'false', { a: { exists: false } }],
+])(
+  'the member %j that is %s %j is asked for as what was meant',
+  (member, operator, text, where) => {
+    expect(JSON.parse(simpleWhere(member, operator, text) ?? 'null')).toEqual(where)
+  },
+)
 
 /** A session with a node that gives out the tokens 1, 2, …; and what it was sent. */
 function session(reply: (path: string, token: string | null) => Response | Error) {
@@ -102,6 +125,30 @@ it('a token that is not taken is replaced once; without tokens none is sent', as
   await open.made.fetch('http://node/a')
   await open.made.fetch('http://node/b')
   expect(open.sent).toEqual(['POST session -', 'GET a -', 'GET b -'])
+})
+
+it('a node that was started anew without tokens is asked without one', async () => {
+  let isNew = false
+  const { made, sent } = session((path, token) => {
+    if (path === 'session') return issued(isNew ? null : 't1')
+    return Response.json({}, { status: token === null ? 200 : 401 })
+  })
+  isNew = true
+  expect((await made.fetch('http://node/a')).status).toBe(200)
+  expect(sent).toEqual(['POST session -', 'GET a -'])
+})
+
+it('too many tries have ended the session, too; without a time of its end a token lasts a minute', async () => {
+  const ended = session(() => Response.json({ status: false }, { status: 429 }))
+  await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session: 429')
+  expect(ended.states).toEqual(['ended'])
+  const timeless = session(() => Response.json({ status: true, token: 't' }))
+  await timeless.made.fetch('http://node/a')
+  timeless.wait(59_999)
+  await timeless.made.fetch('http://node/b')
+  timeless.wait(1)
+  await timeless.made.fetch('http://node/c')
+  expect(timeless.sent.filter((line) => line.startsWith('POST'))).toHaveLength(2)
 })
 
 it('says when the session has ended and when the node is lost', async () => {

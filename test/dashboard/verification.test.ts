@@ -134,6 +134,18 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
   ['counts', 'a time too many', null, (b) => Object.assign(at(b[2]), { timestamps: [20, 21, 22] })],
   ['serverid', 'another node', 0, (b) => Object.assign(at(b[2], 'body', '0'), { serverid: 1 })],
   ['shape', 'no proof', null, (b) => Reflect.deleteProperty(at(b[2]), 'proof')],
+  ['shape', 'a block that is none', null, (b) => Reflect.set(b, 2, [])],
+  ['shape', 'a link that is none', null, (b) => Object.assign(at(b[2]), { prev_id: 5 })],
+  ['shape', 'entries that are no list', null, (b) => Object.assign(at(b[2]), { body: {} })],
+  ['shape', 'a nonce below nothing', null, (b) => Object.assign(at(b[2]), { nonce: -1 })],
+  ['shape', 'half a time', null, (b) => Object.assign(at(b[2], 'timestamps'), { 0: 20.5 })],
+  ['shape', 'a root that is none', null, (b) => Object.assign(at(b[2], 'proof'), { root: 5 })],
+  [
+    'shape',
+    'a short blind',
+    null,
+    (b) => Object.assign(at(b[2], 'proof', 'blinds'), { 0: '00'.repeat(31) }),
+  ],
 ])('finds "%s" of block 2: %s', async (code, _, index, change) => {
   const { source, blocks } = chain()
   change(blocks)

@@ -25,7 +25,7 @@ export function checkedItem(text: string, id: string | null): Checked {
     value = parseStrictText(text)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    return { why: 'json', code: error.code, detail: error.message, place: placeIn(text, error) }
+    return { why: 'json', code: error.code, detail: error.message, place: placeIn(error) }
   }
   if (!isJsonObject(value)) return { why: 'not-object' }
   if (value.id !== undefined && typeof value.id !== 'string') return { why: 'id-not-text' }
@@ -33,12 +33,8 @@ export function checkedItem(text: string, id: string | null): Checked {
   return { item: value }
 }
 
-/** Browsers say where JSON ends to be JSON in words of their own: as a position, or a line and a column. */
-function placeIn(text: string, { message }: Error): { line: number; column: number } | null {
+/** Some browsers say where JSON ends to be JSON, at some errors. */
+function placeIn({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
-  if (line !== undefined) return { line: Number(line), column: Number(column) }
-  const [, position] = /position (\d+)/.exec(message) ?? []
-  if (position === undefined) return null
-  const before = text.slice(0, Number(position)).split('\n')
-  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 }
+  return line === undefined ? null : { line: Number(line), column: Number(column) }
 }

@@ -1,9 +1,8 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
-import type { Texts } from '../language/english.ts'
+import { type Operator, simpleWhere } from '../json/simple-where.ts'
 import { t } from '../language/language.ts'
 
-type Operator = keyof Texts['operators']
 const OPERATORS: readonly Operator[] = [
   ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),
   ...(['like', 'regexp', 'exists'] as const),
@@ -91,26 +90,4 @@ export function ItemFilter(props: { apply: (filter: string | null) => void }): J
       </form>
     </details>
   )
-}
-
-/** A text that is JSON of a number, true, false or null stands for that, and for itself. */
-function simpleWhere(member: string, operator: Operator, text: string): string | null {
-  if (member.trim() === '') return null
-  const name = member.trim()
-  const value = scalarOf(text)
-  const isText = operator === 'like' || operator === 'regexp'
-  if (operator === 'eq' && value !== text) {
-    return JSON.stringify({ or: [{ [name]: { eq: value } }, { [name]: { eq: text } }] })
-  }
-  if (operator === 'neq' && value !== text) {
-    return JSON.stringify({ and: [{ [name]: { neq: value } }, { [name]: { neq: text } }] })
-  }
-  if (operator === 'exists') return JSON.stringify({ [name]: { exists: text !== 'false' } })
-  return JSON.stringify({ [name]: { [operator]: isText ? text : value } })
-}
-
-function scalarOf(text: string): string | number | boolean | null {
-  if (text === 'true' || text === 'false') return text === 'true'
-  if (text === 'null') return null
-  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : text
 }

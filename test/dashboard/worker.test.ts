@@ -1,0 +1,96 @@
+// What the worker that verifies tells the page, by what the node answers it.
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import type { Report } from '../../src/dashboard/browser/verification/messages.ts'
+import type { Remembered } from '../../src/dashboard/browser/verification/verify-chain.ts'
+import { basic } from '../support/basic.ts'
+import {
+  CREDENTIALS,
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../support/ledger-node.ts'
+
+const WORKER = new URL('../../src/dashboard/browser/verification/worker.ts', import.meta.url).href
+
+let node: LedgerNode
+let told: (report: Report) => void
+let order: (event: { readonly data: object }) => void
+/** What is answered in place of the node, by the last part of the path. */
+let instead: Readonly<Record<string, Response>> = {}
+beforeAll(async () => {
+  node = await startLedgerNode({ folder: temporaryFolder(afterAll) })
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', [{ id: 'fig' }, { id: 'plum' }])
+  const toNode = globalThis.fetch
+  vi.stubGlobal('fetch', async (input: string, init: RequestInit) => {
+    const name = /([^/]*?)(?:\?.*)?$/.exec(input)?.[1] ?? ''
+    // The browser adds the name and the password of the page to what asks for a session.
+    const headers =
+      name === 'session' ? basic(CREDENTIALS.name, CREDENTIALS.password) : init.headers
+    return (
+      instead[name] ?? toNode(input, { ...init, ...(headers === undefined ? {} : { headers }) })
+    )
+  })
+  // What a worker has of the browser.
+  vi.stubGlobal('addEventListener', (_kind: string, listener: typeof order) => {
+    order = listener
+  })
+  vi.stubGlobal('postMessage', (report: Report) => told(report))
+  await import(/* @vite-ignore */ WORKER)
+})
+afterAll(() => node.close())
+
+/** The last that the worker tells, when the node answers otherwise where `answers` says so. */
+async function verdict(
+  answers: typeof instead = {},
+  remembered: Readonly<Record<string, Remembered>> = {},
+): Promise<Report> {
+  instead = answers
+  const report = new Promise<Report>((resolve) => {
+    told = (one) => one.kind !== 'progress' && resolve(one)
+  })
+  order({ data: { base: `${node.url}/`, remembered } })
+  return report
+}
+
+it('a chain that holds is told with what to remember of it, and compared with that', async () => {
+  const first = await verdict()
+  const { serverId } = node.service
+  expect(first).toMatchObject({
+    ...{ kind: 'verdict', serverId },
+    verdict: { fault: null, blocks: 2, entries: 3, remember: { size: 2 } },
+  })
+  const chain = { verifierKey: node.service.log.verifierKey, size: 2, root: 'other' }
+  expect(await verdict({}, { [serverId]: chain })).toMatchObject({
+    verdict: { fault: { code: 'forked' } },
+  })
+})
+
+it.each<[string, Record<string, Response>, string]>([
+  ['no checkpoint', { checkpoint: new Response('', { status: 503 }) }, 'unsigned'],
+  ['another key', { vkey: new Response('none') }, 'key'],
+  ['an error for its blocks', { ledgers: new Response('', { status: 500 }) }, 'unreadable'],
+  ['blocks that are no JSON', { ledgers: new Response('{"ledgers":[') }, 'unreadable'],
+  ['blocks that are no list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
+  ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
+])('a node with %s has a chain that does not hold', async (_, answers, code) => {
+  // A reply is read once; blocks are asked for again, one by one.
+  const again = Object.entries(answers).map(([name, reply]) => {
+    const { status } = reply
+    const text = reply.text()
+    const each = { ok: status === 200, status, headers: reply.headers, text: () => text }
+    return [name, each as unknown as Response]
+  })
+  expect(await verdict(Object.fromEntries(again))).toMatchObject({
+    ...{ kind: 'verdict', verdict: { fault: { code }, remember: null } },
+  })
+})
+
+it.each<[string, Record<string, Response>, string]>([
+  ['refuses its key', { vkey: new Response('may not', { status: 403 }) }, 'may not'],
+  ['refuses its checkpoint', { checkpoint: new Response('gone', { status: 404 }) }, 'gone'],
+  ['has no server id', { serverid: new Response('{"serverid":"5"}') }, 'no server id'],
+  ['gives no session', { session: new Response('', { status: 502 }) }, 'no session: 502'],
+])('of a node that %s nothing is said but why', async (_, answers, message) => {
+  expect(await verdict(answers)).toEqual({ kind: 'failed', message })
+})
