@@ -64,7 +64,7 @@ async function restored(folder: string, from: string, serverId: number) {
     process.execPath,
     ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, main, ...flags],
     {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
       env: { PATH: process.env.PATH, ...PEERS, SYSTEM_FOLDER: folder },
     },
   )
@@ -77,9 +77,14 @@ async function restored(folder: string, from: string, serverId: number) {
   child.stdout?.on('data', (text) => {
     said += text
   })
+  // Its progress, among the tables, would be in nobody's way but the reader's.
+  let progress = ''
+  child.stderr?.on('data', (text) => {
+    progress += text
+  })
   const code = await new Promise((resolve) => child.once('close', resolve))
   clearInterval(timer)
-  if (code !== 0) throw new Error(`restore ended with ${code}`)
+  if (code !== 0) throw new Error(`restore ended with ${code}: ${progress}`)
   return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(said) }
 }
 

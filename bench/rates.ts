@@ -129,7 +129,7 @@ async function serveProduct(): Promise<string> {
     ledger: null,
     version: '0.0.0',
   })
-  const logger = pino({ level: 'info' }, pino.destination(2))
+  const logger = pino({ level: 'error' }, pino.destination(2))
   const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
   return (await startListener(component, where)).url
 }

@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
+import { Type } from 'typebox'
 import { expect, it, onTestFinished } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
 import type { HttpComponent } from './component.ts'
@@ -147,4 +148,50 @@ it('a body that nobody takes, in pieces, costs neither the connection nor the re
   )
   expect(replies.map(({ status }) => status)).toEqual([404, 200, 404, 200])
   expect(replies.map(({ headers }) => headers.get('connection'))).not.toContain('close')
+})
+
+it('says of what is not as it should be what it is called: parameters by their names, bodies by places', async () => {
+  const component: HttpComponent = {
+    ...thrower(new Error()),
+    async register(app) {
+      const limit = Type.Object({ limit: Type.Integer() }, { additionalProperties: false })
+      const headers = Type.Object({ 'x-limit': Type.Integer() })
+      app.addContentTypeParser(
+        'application/json',
+        { parseAs: 'string' },
+        async (_: unknown, body: string) => JSON.parse(body),
+      )
+      app.get('/query', { schema: { querystring: limit } }, async () => 'ok')
+      app.get('/path/:limit', { schema: { params: limit } }, async () => 'ok')
+      app.get('/headers', { schema: { headers } }, async () => 'ok')
+      app.post('/body', { schema: { body: Type.Array(limit) } }, async () => 'ok')
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const app = await buildApp(component, { logger, publicHosts: new Set<string>() })
+  const messageOf = async (url: string, more: object = {}) => {
+    const reply = await app.inject({ url, ...more })
+    const { code, message } = reply.json()
+    expect([reply.statusCode, code]).toEqual([400, 'REQUEST_INVALID'])
+    return message
+  }
+  const send = (payload: unknown) => ({
+    method: 'POST',
+    payload: JSON.stringify(payload),
+    headers: { 'content-type': 'application/json' },
+  })
+  expect(await messageOf('/query?limit=x')).toBe('limit must be integer')
+  expect(await messageOf('/query')).toBe("the query must have required property 'limit'")
+  expect(await messageOf('/query?limit=1&other=2')).toBe(
+    'the query must NOT have additional properties',
+  )
+  expect(await messageOf('/path/x')).toBe('limit must be integer')
+  expect(await messageOf('/headers', { headers: { 'x-limit': 'x' } })).toBe(
+    'x-limit must be integer',
+  )
+  expect(await messageOf('/body', send([{ limit: 1 }, { limit: 'x' }]))).toBe(
+    'body/1/limit must be integer',
+  )
+  expect(await messageOf('/body', send({}))).toBe('body must be array')
+  await app.close()
 })

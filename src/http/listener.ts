@@ -12,7 +12,7 @@ import { CountedResponse } from './counted-response.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { InFlight } from './in-flight.ts'
 import { countUnrouted } from './metrics.ts'
-import { refusalOf, sendRefusal } from './refusal.ts'
+import { invalidText, refusalOf, sendRefusal } from './refusal.ts'
 import { ReplyRoom } from './reply-room.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { serializerCompiler } from './serializer.ts'
@@ -103,6 +103,7 @@ export async function buildApp(
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
   app.setValidatorCompiler(validatorCompiler())
+  app.setSchemaErrorFormatter((errors, part) => new Error(invalidText(errors, part)))
   app.setSerializerCompiler(serializerCompiler())
   app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)
