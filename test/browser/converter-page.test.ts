@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Listener } from '../../src/http/index.ts'
@@ -87,6 +87,78 @@ it('what is no image is refused in words, and the next image is taken', async ()
   await page.locator('#facts').waitFor({ state: 'visible' })
   expect(await page.textContent('#message')).toBe('')
   expect(complaints).toEqual([])
+  await page.close()
+})
+
+it('a picture is taken as well when it is dropped or pasted; one that is too long is not sent', async () => {
+  const { page, complaints } = await open()
+  /** Has `kind` happen on the page with a file, or with none. */
+  const happen = (kind: string, name?: string) =>
+    page.evaluate(
+      `(() => {
+        const dataTransfer = new DataTransfer()
+        const bytes = Uint8Array.from(${JSON.stringify([...picture])})
+        const name = ${JSON.stringify(name ?? null)}
+        if (name !== null) dataTransfer.items.add(new File([bytes], name, { type: 'image/png' }))
+        document.dispatchEvent('${kind}' === 'paste'
+          ? new ClipboardEvent('paste', { clipboardData: dataTransfer })
+          : new DragEvent('${kind}', { dataTransfer, cancelable: true }))
+      })()`,
+    )
+  const isOver = () => page.locator('#drop.over').count()
+  await happen('dragenter')
+  expect(await isOver()).toBe(1)
+  await happen('dragleave')
+  expect(await isOver()).toBe(0)
+  await happen('dragover')
+  expect(await isOver()).toBe(1)
+  await happen('drop', 'dropped.png')
+  await page.locator('#facts').waitFor({ state: 'visible' })
+  expect([await isOver(), await page.textContent('#file-name')]).toEqual([0, 'dropped.png'])
+  await happen('paste', 'pasted.png')
+  expect(await page.textContent('#file-name')).toBe('pasted.png')
+  // A text that is dropped or pasted is no picture: what was there stays.
+  await happen('drop')
+  await happen('paste')
+  expect(await page.textContent('#file-name')).toBe('pasted.png')
+
+  await page.selectOption('[name=colors]', '256')
+  await page.locator('#colors', { hasText: /^256 \/ [\d,]+$/ }).waitFor()
+  const buffer = Buffer.alloc(10 * 1024 * 1024 + 1)
+  await page.setInputFiles('#file', { name: 'long.png', mimeType: 'image/png', buffer })
+  expect(await page.textContent('#message')).toBe(
+    'This file has 10.5 MB; at most 10 MiB are taken.',
+  )
+  expect(await page.isHidden('#facts')).toBe(true)
+  expect(complaints).toEqual([])
+  await page.close()
+})
+
+it('what goes wrong on the way is said: no answer, a refusal, a broken connection, a change of mind', async () => {
+  const { page } = await open()
+  const told = (text: string) => page.locator('#message', { hasText: text }).waitFor()
+  await page.route('**/preview', (route) => route.abort())
+  await page.setInputFiles('#file', { name: 'a.png', mimeType: 'image/png', buffer: picture })
+  await told('The service cannot be reached.')
+  await page.unroute('**/preview')
+  await page.fill('[name=width]', '30')
+  await page.locator('#facts').waitFor({ state: 'visible' })
+  const outcomes: [(route: Route) => unknown, string][] = [
+    [(route) => route.fulfill({ status: 503, json: { message: 'come again' } }), 'Come again.'],
+    [(route) => route.fulfill({ status: 502, body: '<html>' }), 'The service answered 502.'],
+    [(route) => route.abort(), 'The connection broke; nothing was saved.'],
+    [() => page.click('#cancel'), 'Cancelled.'],
+  ]
+  for (const [answer, text] of outcomes) {
+    await page.route('**/image', (route) => void answer(route))
+    await page.click('#convert')
+    await told(text)
+    expect([await page.isHidden('#progress'), await page.isEnabled('#convert')]).toEqual([
+      true,
+      true,
+    ])
+    await page.unroute('**/image')
+  }
   await page.close()
 })
 
