@@ -14,7 +14,11 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'src', include: ['src/**/*.test.ts'], exclude: [ALONE], isolate: false },
+        test: {
+          ...{ name: 'src', include: ['src/**/*.test.ts'], exclude: [ALONE], isolate: false },
+          // Those in browsers wait for what they promise, and need not say so again.
+          expect: { requireAssertions: true },
+        },
       },
       { extends: true, test: { name: 'test', include: ['test/**/*.test.ts', ALONE] } },
     ],

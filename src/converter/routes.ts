@@ -74,7 +74,7 @@ function acceptForms(app: HttpApp): void {
     'multipart/form-data',
     { parseAs: 'buffer', bodyLimit: FORM_BYTES_MAX },
     async (request: FastifyRequest, body: Buffer) =>
-      readUpload(body, request.headers['content-type'] ?? ''),
+      readUpload(body, String(request.headers['content-type'])),
   )
   app.addContentTypeParser(
     'application/json',

@@ -104,7 +104,7 @@ async function showPreview() {
     }
     const picture = await createImageBitmap(await response.blob())
     if (preview !== mine) return
-    draw(picture, response.headers.get('x-daicho-colors') ?? '')
+    draw(picture, response.headers.get('x-daicho-colors'))
     at('stage').classList.remove('busy')
   } catch {
     if (mine.signal.aborted) return
@@ -183,7 +183,7 @@ async function finished(request) {
     ended(await reasonOf(new Response(body, { status: request.status })), 'bad')
     return
   }
-  const name = file.name.replace(/(.)\.[^.]*$/s, '$1') || 'image'
+  const name = file.name.replace(/(.)\.[^.]*$/s, '$1')
   const link = document.createElement('a')
   link.href = URL.createObjectURL(body)
   link.download = `${name}.xlsx`
