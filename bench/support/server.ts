@@ -75,7 +75,9 @@ export async function startGateway(folder: string): Promise<{ ledger: Server; ga
   const main = path('../../src/cli/main.ts')
   const ports = ['--port', '0', '--gateway-port', '0']
   const flags = ['serve', '--only', 'ledger,gateway', ...ports, '--json']
-  const { child, addresses } = await startListeners([main, ...flags], { SYSTEM_FOLDER: folder })
+  // What scripts are stopped for is what is measured: it is no news for a log.
+  const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
+  const { child, addresses } = await startListeners([main, ...flags], variables)
   const { ledger = '', gateway = '' } = addresses
   return { ledger: serverOf(child, ledger), gateway: serverOf(child, gateway) }
 }

@@ -41,13 +41,6 @@ const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
   },
 }
 
-/** Parts of a request as people call them who did not write its schema. */
-const PARTS: Readonly<Record<string, string>> = {
-  querystring: 'the query',
-  params: 'the path',
-  headers: 'the headers',
-}
-
 /**
  * What is wrong with `part` of a request, which is not as its schema says: `limit must be integer`. Parameters
  * and headers have their names alone; a place in a body is `body` and a JSON pointer.
@@ -56,9 +49,8 @@ export function invalidText(
   errors: readonly { readonly instancePath: string; readonly message?: string }[],
   part: string,
 ): string {
-  const named = PARTS[part]
   const placeOf = (pointer: string) =>
-    named === undefined ? part + pointer : pointer.slice(1) || named
+    part === 'body' || pointer === '' ? part + pointer : pointer.slice(1)
   return errors.map(({ instancePath, message }) => `${placeOf(instancePath)} ${message}`).join(', ')
 }
 
