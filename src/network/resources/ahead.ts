@@ -11,6 +11,8 @@ import { type Drafted, processRequest, type Workplace } from './process-request.
 const TOGETHER_MAX = 16
 /** By how much of one more begins together after each that was not begun in vain. */
 const GROWTH = 1 / 8
+/** Turns of the event loop for which a message is held back while more arrives. */
+const GATHER_TURNS_MAX = 16
 /** Characters that they are sent with, beyond which no more join. */
 const CHARACTERS_MAX = 1024 * 1024
 
@@ -87,6 +89,7 @@ export class Ahead {
     await join(first)
     // Conditions are evaluated in the same thread, where they would wait for what waits for them.
     const together = workplace.control.hasConditions ? 1 : Math.floor(this.#together)
+    if (together > 1) await gathered(waiting)
     for (const submission of waiting(together - 1)) {
       if (submission.begun !== null || characters > CHARACTERS_MAX) break
       // What does not become a transaction is refused in its own turn; nothing goes past it.
@@ -99,6 +102,20 @@ export class Ahead {
 
   #learn(inVain: boolean): void {
     this.#together = inVain ? 1 : Math.min(this.#together + GROWTH, TOGETHER_MAX)
+  }
+}
+
+/**
+ * Resolves when no more arrives: of a crowd that is answered together, requests come back over several
+ * turns of the event loop. Who is alone waits one turn.
+ */
+async function gathered(waiting: Row['waiting']): Promise<void> {
+  let before = -1
+  for (let turns = 0; turns < GATHER_TURNS_MAX; turns += 1) {
+    const count = [...waiting(TOGETHER_MAX)].length
+    if (count === before || count === TOGETHER_MAX) return
+    before = count
+    await new Promise<void>((resolve) => setImmediate(resolve))
   }
 }
 
