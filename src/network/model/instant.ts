@@ -4,6 +4,9 @@ const ISO =
 /** The form of the result, for the years that have four digits. */
 const KEPT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
+/** The last text that was found to be in that form: a transaction and its events have the same moment. */
+let lastKept = ''
+
 /**
  * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
  * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
@@ -11,7 +14,11 @@ const KEPT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
  */
 export function instantOf(text: string): string | null {
   // What is kept already, and what most programs send, stands in that form.
-  if (KEPT.test(text) && isSame(text)) return text
+  if (text === lastKept) return text
+  if (KEPT.test(text) && isSame(text)) {
+    lastKept = text
+    return text
+  }
   const match = ISO.exec(text)
   if (match === null) return null
   const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone] = match

@@ -8,13 +8,16 @@ export interface Target {
 }
 
 const SCHEME = 'resource:'
+/** An id that is written as it is. */
+const PLAIN_ID = /^[\w.-]*$/
 
 /**
  * The canonical text of a relationship, `resource:<qualified type>#<id>`. The id is written as in a
  * URI's fragment (RFC 3986), so what is no plain ASCII is percent-encoded.
  */
 export function relationshipText({ type, id }: Target): string {
-  return `${SCHEME}${type}#${encodeURI(id).replaceAll('#', '%23')}`
+  const text = PLAIN_ID.test(id) ? id : encodeURI(id).replaceAll('#', '%23')
+  return `${SCHEME}${type}#${text}`
 }
 
 /**
@@ -43,6 +46,7 @@ export function targetOfCanonical(text: string): Target | null {
 }
 
 function decoded(id: string): string {
+  if (!id.includes('%')) return id
   try {
     return decodeURIComponent(id)
   } catch {

@@ -64,7 +64,11 @@ export class Guard {
     target: Target,
     content: () => JsonObject | null,
   ): Promise<boolean> {
-    const subject = { ...this.#instance(target), content }
+    const instance = this.#instance(target)
+    // Most rules say the same of all instances of a type, and need not be gone through for each.
+    const all = this.#parts.control.allowsAll(operation, instance.type, this.#context)
+    if (all !== null) return all
+    const subject = { ...instance, content }
     const [allowed] = await this.#parts.control.decide(
       operation,
       [subject],
