@@ -12,6 +12,7 @@ export {
   sealBlock,
   verifyBlock,
 } from './block.ts'
+export { CutBlock, CutEntry, cutBlocks } from './cut-block.ts'
 export {
   type Attachment,
   type AttachmentMethod,

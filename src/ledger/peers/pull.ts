@@ -1,5 +1,6 @@
 import type { Json } from '../../base/json.ts'
 import {
+  type CutBlock,
   equalBytes,
   type Frontier,
   grown,
@@ -12,9 +13,9 @@ import { PeerError } from './errors.ts'
 import type { Mirror } from './mirror.ts'
 import type { SignedHead } from './signed-head.ts'
 
-/** A page of blocks, and how long it was. */
+/** A page of blocks, cut out of it where that is simple, and how long it was. */
 export interface BlockPage {
-  readonly values: readonly Json[]
+  readonly values: readonly (Json | CutBlock)[]
   readonly bytes: number
 }
 
@@ -64,7 +65,7 @@ export async function pull(
   const head = await mirror.opened(await source.checkpoint())
   try {
     const pageFrom = (from: number) =>
-      pageAhead(source, from, Math.min(limit.blocks, head.size - from))
+      ahead(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
     // The first page is under way while the head is proven; without the proof it is not looked at.
     let next = mirror.size < head.size ? pageFrom(mirror.size) : null
     await mirror.follow(head, prove)
@@ -85,11 +86,11 @@ export async function pull(
   }
 }
 
-/** A page that is asked for before it is needed: that it fails is told when it is. */
-function pageAhead(source: ChainSource, from: number, limit: number): Promise<BlockPage> {
-  const page = source.blocks(from, limit)
-  page.catch(() => {})
-  return page
+/** What `work` gives, which goes on before it is needed: that it fails is told when it is. */
+function ahead<Value>(work: () => Promise<Value>): Promise<Value> {
+  const going = work()
+  going.catch(() => {})
+  return going
 }
 
 /**
