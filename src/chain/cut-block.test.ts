@@ -3,10 +3,11 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
 import type { Json } from '../base/json.ts'
+import { parseJson } from '../base/parse-json.ts'
 import { plainValue } from '../base/test-plain.ts'
 import { sealBlock } from './block.ts'
-import { type CutBlock, CutEntry, cutBlocks } from './cut-block.ts'
-import { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'
+import { type CutBlock, CutEntry, cutBlocks, type ProvenBlockParts } from './cut-block.ts'
+import { provenBlockJson, provenBlockParts } from './proven-block.ts'
 
 const SERVER_ID = 4_126
 const RUNS = 500
@@ -29,7 +30,7 @@ function valuesOf({ parts }: CutBlock): ProvenBlockParts {
   const body = parts.body.map((entry) => {
     if (!(entry instanceof CutEntry)) return entry
     const { text, method, db, id, itemText } = entry
-    const value = JSON.parse(text)
+    const value = parseJson(text)
     expect(canonicalJson(value)).toBe(text)
     expect([method, db, id]).toEqual([value.method, value.db, value.item.id])
     expect(canonicalJson(value.item)).toBe(itemText)
@@ -66,7 +67,7 @@ it('gives what parsing gives, of all blocks that a node can write', () => {
       const list = `[${texts.join(',')}]`
       const cut = cutBlocks(`xx${list},"limit":0`, 2, SERVER_ID)
       expect(cut?.end).toBe(2 + list.length)
-      expect(cut?.blocks.map(valuesOf)).toEqual(texts.map((t) => provenBlockParts(JSON.parse(t))))
+      expect(cut?.blocks.map(valuesOf)).toEqual(texts.map((t) => provenBlockParts(parseJson(t))))
     }),
     { numRuns: RUNS },
   )
@@ -105,7 +106,7 @@ it('says nothing of a text that is changed in any one place, unless parsing it s
       const found = cutBlocks(text, 0, SERVER_ID)
       if (found === null || found.end !== text.length) return
       same += 1
-      const values: Json[] = JSON.parse(text)
+      const values: Json[] = parseJson(text)
       expect(found.blocks.map(valuesOf)).toEqual(values.map((value) => provenBlockParts(value)))
     }),
     { numRuns: RUNS * 4 },

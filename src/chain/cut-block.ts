@@ -2,8 +2,8 @@ import { memberAt } from '../base/canonical-scan.ts'
 import type { Json } from '../base/json.ts'
 import { CLOSE_ARRAY, CLOSE_OBJECT, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../base/json-signs.ts'
 import { parseJson } from '../base/parse-json.ts'
+import type { Block } from './block.ts'
 import { HASH_BYTES } from './log/hashes.ts'
-import type { ProvenBlockParts } from './proven-block.ts'
 
 /** An entry that creates or changes an item, cut out of a text in which it stands in canonical form. */
 export class CutEntry {
@@ -24,6 +24,11 @@ export class CutEntry {
     this.id = id
     this.itemText = itemText
   }
+}
+
+/** The parts of a block as they stand in a text; its entries are values still. */
+export interface ProvenBlockParts extends Omit<Block, 'serverId' | 'entries'> {
+  readonly body: readonly (Json | CutEntry)[]
 }
 
 /** A block whose parts were cut out of a text, and need not be made values of; otherwise as parsed. */

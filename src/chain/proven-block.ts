@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { type Block, blockJson } from './block.ts'
-import { CutBlock, type CutEntry } from './cut-block.ts'
+import { CutBlock, type ProvenBlockParts } from './cut-block.ts'
 import { HASH_BYTES } from './log/hashes.ts'
 
 /**
@@ -13,11 +13,6 @@ export function provenBlockJson(block: Block): string {
     `${blockJson(block).slice(0, -1)},"proof":{"height":${block.height},"root":"${block.root}",` +
     `"blinds":${hexListJson(block.blinds, 'null')},"commitments":${hexListJson(block.commitments)}}}`
   )
-}
-
-/** The parts of a block as they stand in a text; its entries are values still. */
-export interface ProvenBlockParts extends Omit<Block, 'serverId' | 'entries'> {
-  readonly body: readonly (Json | CutEntry)[]
 }
 
 /**

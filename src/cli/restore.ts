@@ -49,7 +49,7 @@ async function restore({ from, serverid: serverId, key, json }: RestoreFlags): P
         ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
         source: (signer) => new HttpSource({ url, serverId, allowPrivate, signer }),
         progress: (to) => line.update(shareOf(to), `${to.blocks} blocks`, systemClock.now()),
-        threads: availableParallelism(),
+        threads: availableParallelism() - 1,
       })
     }),
   )
