@@ -35,6 +35,22 @@ export function canonicalMember(text: string, ...names: readonly string[]): stri
   return objectEnd(text, 0, DEPTH_MAX, sought) === text.length ? sought.member : null
 }
 
+/**
+ * The member `name` of the object that begins at `at` of `text`, and where that object ends, when it stands
+ * there plainly as `canonicalJson` prints it; else null. What is between must be free of escapes, controls
+ * and lone surrogates, which is for the caller to see to.
+ */
+export function memberAt(
+  text: string,
+  at: number,
+  name: string,
+): { readonly end: number; readonly member: string } | null {
+  if (text.charCodeAt(at) !== OPEN_OBJECT) return null
+  const sought: Sought = { names: [name], level: 0, member: null }
+  const end = objectEnd(text, at, DEPTH_MAX, sought)
+  return end === NOT || sought.member === null ? null : { end, member: sought.member }
+}
+
 /** What is looked for on the way. */
 interface Sought {
   readonly names: readonly string[]

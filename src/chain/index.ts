@@ -12,6 +12,7 @@ export {
   sealBlock,
   verifyBlock,
 } from './block.ts'
+export { CutBlock, CutEntry, cutBlocks, type ProvenBlockParts } from './cut-block.ts'
 export {
   type Attachment,
   type AttachmentMethod,
@@ -86,5 +87,5 @@ export {
   positionText,
   unpackPosition,
 } from './position.ts'
-export { type ProvenBlockParts, provenBlockJson, provenBlockParts } from './proven-block.ts'
+export { provenBlockJson, provenBlockParts } from './proven-block.ts'
 export { serverIdOf, serverIdOfRaw } from './server-id.ts'

@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { type Block, blockJson } from './block.ts'
+import { CutBlock, type ProvenBlockParts } from './cut-block.ts'
 import { HASH_BYTES } from './log/hashes.ts'
 
 /**
@@ -14,16 +15,12 @@ export function provenBlockJson(block: Block): string {
   )
 }
 
-/** The parts of a block as they stand in a text; its entries are values still. */
-export interface ProvenBlockParts extends Omit<Block, 'serverId' | 'entries'> {
-  readonly body: readonly Json[]
-}
-
 /**
  * The parts of the text that `provenBlockJson` gives, or a sentence about what is not there. Types
  * and lengths are checked here; whether they hold is for `verifyBlock` to say.
  */
-export function provenBlockParts(value: Json): ProvenBlockParts | string {
+export function provenBlockParts(value: Json | CutBlock): ProvenBlockParts | string {
+  if (value instanceof CutBlock) return value.parts
   if (!isJsonObject(value)) return 'it is not an object'
   const { prev_id: prevId, body, timestamps, nonce, id, proof } = value
   if (prevId !== null && typeof prevId !== 'string') return 'prev_id is neither an id nor null'

@@ -1,5 +1,13 @@
 import type { Json } from '../base/json.ts'
-import { type Block, entryOf, isErased, packPosition, provenBlockParts } from '../chain/index.ts'
+import {
+  type Block,
+  type CutBlock,
+  CutEntry,
+  entryOf,
+  isErased,
+  packPosition,
+  provenBlockParts,
+} from '../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
@@ -17,12 +25,12 @@ export interface UnplayedBlock {
 }
 
 /**
- * The block of node `serverId` that `value`, the value of what `provenBlockJson` writes, stands for:
+ * The block of node `serverId` that `value`, the value or the cut of what `provenBlockJson` writes, stands for:
  * each entry has a known form and names that a request could have made. Whether the block holds and
  * follows the one before it is for `verifyBlock` to say.
  */
 export function playedBlock(
-  value: Json,
+  value: Json | CutBlock,
   serverId: number,
   height: number,
 ): PlayedBlock | UnplayedBlock {
@@ -30,6 +38,7 @@ export function playedBlock(
   if (typeof parts === 'string') return { index: null, what: parts }
   const { body, ...sealed } = parts
   const effects: Effect[] = []
+  const entries: string[] = []
   for (const [index, entry] of body.entries()) {
     const effect = effectIn(entry, serverId, packPosition(height, index))
     if (typeof effect === 'string') return { index, what: effect }
@@ -37,18 +46,21 @@ export function playedBlock(
       return { index, what: 'it names no attachment' }
     }
     effects.push(effect)
+    entries.push(entry instanceof CutEntry ? entry.text : entryTextOf(effect, serverId))
   }
-  const entries = effects.map((effect) => entryTextOf(effect, serverId))
   return { block: { ...sealed, serverId, entries }, effects }
 }
 
 /** What the entry does, or a sentence about what is wrong with it. */
-function effectIn(value: Json, serverId: number, position: number): Effect | string {
-  const entry = entryOf(value)
+function effectIn(value: Json | CutEntry, serverId: number, position: number): Effect | string {
+  const entry = value instanceof CutEntry ? value : entryOf(value)
   if (entry === null) return 'it is not an entry'
-  if (entry.serverid !== serverId) return 'the entry names another server id'
+  if (!(entry instanceof CutEntry) && entry.serverid !== serverId) {
+    return 'the entry names another server id'
+  }
   try {
-    const effect = effectOf(entry, position)
+    const effect =
+      entry instanceof CutEntry ? cutEffect(entry, position) : effectOf(entry, position)
     checkDatabaseName(effect.db)
     if ('id' in effect) checkItemId(effect.id)
     if ('of' in effect) checkItemId(effect.of)
@@ -57,4 +69,9 @@ function effectIn(value: Json, serverId: number, position: number): Effect | str
     // A name that no request could have made, or a value that canonical JSON cannot hold.
     return error instanceof LedgerError ? error.message : 'it has no canonical form'
   }
+}
+
+/** As `effectOf`, of an entry that the node of the chain is named in. */
+function cutEffect({ method: kind, db, id, itemText: text }: CutEntry, position: number): Effect {
+  return { kind, position, db, id, text }
 }

@@ -15,6 +15,7 @@ import {
 } from '../chain/index.ts'
 import type { Finding } from './comparison.ts'
 import { isDamage, StoreError } from './errors.ts'
+import { type PlainBlock, plainBlock } from './plain-block.ts'
 import type { StoreReader } from './store.ts'
 
 /** Blocks read at a time. */
@@ -104,6 +105,14 @@ export class ChainWalk {
     this.#head = headOf(block)
     return null
   }
+}
+
+/** As `plainBlock`; rows that cannot be read are for the comparison to find, in its order. */
+export async function metAsPlain(block: Block, store: StoreReader): Promise<PlainBlock | null> {
+  const met = await damageAsFinding(block.height, async () => ({
+    plain: await plainBlock(block, store),
+  }))
+  return 'plain' in met ? met.plain : null
 }
 
 /** Runs `work`; damage that it meets is a finding at `height`. */

@@ -1,4 +1,4 @@
-import { ChainWalk, damageAsFinding, damageOf } from './chain-walk.ts'
+import { ChainWalk, damageAsFinding, damageOf, metAsPlain } from './chain-walk.ts'
 import { Comparison, type Finding } from './comparison.ts'
 import type { StoreReader } from './store.ts'
 import { type WalkedAhead, WalkThreads } from './walk-threads.ts'
@@ -64,12 +64,15 @@ export async function verifyStore(
       : await ChainWalk.from(store, 0)
   const compared = async (blocks: WalkedAhead['blocks']): Promise<Finding | null> => {
     for (const block of blocks) {
-      const isPlain = 'creations' in block
-      const finding = await (isPlain ? comparison.plain(block) : comparison.block(block))
+      // Threads have looked whether a block is plain, and give the others as they are.
+      const isMet = 'creations' in block || walk instanceof WalkThreads
+      const found = isMet ? block : ((await metAsPlain(block, store)) ?? block)
+      const isPlain = 'creations' in found
+      const finding = await (isPlain ? comparison.plain(found) : comparison.block(found))
       if (finding !== null) return finding
-      headId = block.id
+      headId = found.id
       done.blocks += 1
-      done.entries += isPlain ? block.count : block.entries.length
+      done.entries += isPlain ? found.count : found.entries.length
     }
     return null
   }

@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { ChainWalk, damageAsFinding, damageOf } from './chain-walk.ts'
+import { ChainWalk, damageAsFinding, damageOf, metAsPlain } from './chain-walk.ts'
 import { storePathIn } from './folder.ts'
-import { type PlainBlock, plainBlock } from './plain-block.ts'
+import type { PlainBlock } from './plain-block.ts'
 import { openSqliteReader } from './sqlite/reader.ts'
 import type { StoreReader } from './store.ts'
 import type { FileToCheck, RangeToWalk, RangeWalked, WalkerStart } from './walk-threads.ts'
@@ -18,13 +18,7 @@ async function walked(store: StoreReader, { from, to }: RangeToWalk): Promise<Ra
   const { walk } = start
   for (;;) {
     const { blocks, finding } = await walk.next(to)
-    for (const block of blocks) {
-      // Rows that cannot be read are for the comparison to find, in its order.
-      const met = await damageAsFinding(block.height, async () => ({
-        plain: await plainBlock(block, store),
-      }))
-      plain.push('plain' in met ? met.plain : null)
-    }
+    for (const block of blocks) plain.push(await metAsPlain(block, store))
     const holds = walk.frontier.size
     if (finding !== null || holds === to) return { from, plain, finding }
     if (blocks.length > 0) continue

@@ -2,6 +2,7 @@ import { canonicalJson } from '../../src/base/canonical-json.ts'
 import { isJsonObject, type Json } from '../../src/base/json.ts'
 import {
   type Block,
+  CutEntry,
   type Head,
   headOf,
   provenBlockJson,
@@ -99,7 +100,9 @@ function sealedAnew(values: Blocks, at: number): Buffer {
     const serverId = isJsonObject(first ?? null)
       ? Number((first as { serverid: Json }).serverid)
       : 0
-    const entries = parts.body.map((entry) => canonicalJson(entry))
+    const entries = parts.body.map((entry) =>
+      entry instanceof CutEntry ? entry.text : canonicalJson(entry),
+    )
     let block: Block = { ...parts, serverId, entries }
     const before: Head | null =
       head ??

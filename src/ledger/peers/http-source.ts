@@ -1,7 +1,7 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseJson } from '../../base/parse-json.ts'
-import { HASH_BYTES, tilePath } from '../../chain/index.ts'
+import { type CutBlock, cutBlocks, HASH_BYTES, tilePath } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { ContentSource } from './content-pull.ts'
 import { PeerError } from './errors.ts'
@@ -25,6 +25,9 @@ export interface SourceOptions {
 }
 
 const TIMEOUT_MS = 30_000
+/** How a node writes what stands around the blocks of a page. */
+const PAGE_OPENING = '{"status":true,"ledgers":'
+const PAGE_END = /^,"limit":\d+,"offset":\d+}$/
 const NO_BODY = new Uint8Array()
 const SMALL_BYTES_MAX = 65_536
 /** A page of several blocks. */
@@ -69,9 +72,8 @@ export class HttpSource implements ChainSource, ContentSource {
     const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
     try {
       const body = await this.#get(path, limit === 1 ? BLOCK_BYTES_MAX : PAGE_BYTES_MAX)
-      const reply = jsonOf(body)
-      const values = isJsonObject(reply) ? reply.ledgers : null
-      if (Array.isArray(values) && values.length > 0 && values.length <= limit) {
+      const values = blocksIn(body, serverId)
+      if (values !== null && values.length > 0 && values.length <= limit) {
         return { values, bytes: body.length }
       }
       throw malformed(`these are not up to ${limit} blocks from ${from} on`)
@@ -128,9 +130,24 @@ function malformed(what: string): PeerError {
   return new PeerError('REPLY_MALFORMED', what)
 }
 
+/** The blocks of a page, or null when it is none. Errors: REPLY_MALFORMED. */
+function blocksIn(body: Buffer, serverId: number): readonly (Json | CutBlock)[] | null {
+  const text = body.toString()
+  if (text.startsWith(PAGE_OPENING)) {
+    const cut = cutBlocks(text, PAGE_OPENING.length, serverId)
+    if (cut !== null && PAGE_END.test(text.slice(cut.end))) return cut.blocks
+  }
+  const reply = jsonIn(text)
+  return isJsonObject(reply) && Array.isArray(reply.ledgers) ? reply.ledgers : null
+}
+
 function jsonOf(body: Buffer): Json {
+  return jsonIn(body.toString())
+}
+
+function jsonIn(text: string): Json {
   try {
-    return parseJson(body.toString())
+    return parseJson(text)
   } catch {
     throw malformed('the reply is not JSON')
   }

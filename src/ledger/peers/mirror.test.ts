@@ -12,6 +12,7 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import type { Json } from '../../base/json.ts'
+import { cutBlocks } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { HttpSource } from './http-source.ts'
 import { Mirror } from './mirror.ts'
@@ -56,6 +57,12 @@ async function nodeWith(blocks: number, folder: string | null = null): Promise<L
   return node
 }
 
+/** The first blocks of a node's chain as JSON, to be changed. */
+async function valuesOf({ service, send }: LedgerNode, blocks: number): Promise<Json> {
+  const path = `/api/ledgers?serverid=${service.serverId}&limit=${blocks}&proof=1`
+  return (await send('GET', path)).json.ledgers
+}
+
 const copy = (value: Json) => JSON.parse(JSON.stringify(value))
 
 it('a round that finds nothing new writes no file', async () => {
@@ -79,8 +86,8 @@ it('a block that was changed in any way, or is of another chain, is refused and 
   const node = await nodeWith(8)
   const other = await nodeWith(8)
   const source = sourceOf(node)
-  const honest = (await source.blocks(0, 8)).values
-  const foreign = (await sourceOf(other).blocks(0, 8)).values
+  const honest = await valuesOf(node, 8)
+  const foreign = copy(await valuesOf(other, 8))
   const fake = 'ab'.repeat(32)
   const changes: [string, (blocks: ReturnType<typeof copy>) => unknown][] = [
     ['entry', ([, , , { body }]) => Object.assign(body[0].item, { n: 99 })],
@@ -100,20 +107,28 @@ it('a block that was changed in any way, or is of another chain, is refused and 
     ['deep', (blocks) => blocks.splice(3, 1, JSON.parse('['.repeat(5_000) + ']'.repeat(5_000)))],
     ['another chain', (blocks) => blocks.splice(0, 8, ...foreign)],
   ]
+  let cuts = 0
   for (const [what, change] of changes) {
     const mirror = await mirrorOf(node)
-    const values = copy([...honest])
-    change(values)
-    const blocks = async () => ({ values, bytes: 1 })
-    await expect(pull(mirror, spoiled(source, { blocks })), what).rejects.toMatchObject({
-      code: 'BLOCK_REFUSED',
-    })
-    expect([what, mirror.size, mirror.evidence]).toEqual([what, 0, null])
+    const parsed = copy(honest)
+    change(parsed)
+    const text = what === 'deep' ? '[]' : JSON.stringify(parsed)
+    const cut = cutBlocks(text, 0, node.service.serverId)?.blocks
+    if (cut !== undefined) cuts += 1
+    for (const values of [parsed, cut ?? parsed]) {
+      const blocks = async () => ({ values, bytes: 1 })
+      await expect(pull(mirror, spoiled(source, { blocks })), what).rejects.toMatchObject({
+        code: 'BLOCK_REFUSED',
+      })
+      expect([what, mirror.size, mirror.evidence]).toEqual([what, 0, null])
+    }
     // It was the source, not the chain: an honest one is heard.
     await pull(mirror, source)
     expect(mirror.size).toBe(8)
     await mirror.close()
   }
+  // The others are nothing that a node writes.
+  expect(cuts).toBe(14)
 })
 
 it('whole blocks that were computed anew are refused: the key has not signed them', async () => {

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
+  type CutBlock,
   equalBytes,
   erasedIn,
   type Frontier,
@@ -160,7 +161,11 @@ export class Mirror {
    * log of `head`, which was followed: all of them, or none.
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
    */
-  async take(values: readonly Json[], head: SignedHead, prove: Prove): Promise<number> {
+  async take(
+    values: readonly (Json | CutBlock)[],
+    head: SignedHead,
+    prove: Prove,
+  ): Promise<number> {
     this.#refuseFrozen()
     const { played, last, frontier } = this.#recomputed(values)
     const { size } = frontier
@@ -233,7 +238,7 @@ export class Mirror {
     this.#keptNote = note
   }
 
-  #recomputed(values: readonly Json[]) {
+  #recomputed(values: readonly (Json | CutBlock)[]) {
     const { serverId } = this.#options
     const played: PlayedBlock[] = []
     let last = this.#head

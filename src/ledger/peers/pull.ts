@@ -1,5 +1,6 @@
 import type { Json } from '../../base/json.ts'
 import {
+  type CutBlock,
   equalBytes,
   type Frontier,
   grown,
@@ -12,9 +13,9 @@ import { PeerError } from './errors.ts'
 import type { Mirror } from './mirror.ts'
 import type { SignedHead } from './signed-head.ts'
 
-/** A page of blocks, and how long it was. */
+/** A page of blocks, cut out of it where that is simple, and how long it was. */
 export interface BlockPage {
-  readonly values: readonly Json[]
+  readonly values: readonly (Json | CutBlock)[]
   readonly bytes: number
 }
 
@@ -39,6 +40,17 @@ const PAGE_BYTES = 2 * 1024 * 1024
 /** A longer log is not looked through for where it parts; what it sends is refused all the same. */
 const FORK_BLOCKS_MAX = 2 ** 24
 
+/** How many blocks a page is to have, judged by the last one; whoever pulls again and again keeps it. */
+export class PageLimit {
+  blocks = BLOCKS_AT_FIRST
+
+  /** A page arrived. */
+  judge({ values, bytes }: BlockPage): void {
+    const fitting = Math.floor((PAGE_BYTES * values.length) / bytes)
+    this.blocks = Math.max(1, Math.min(BLOCKS_MAX, fitting))
+  }
+}
+
 /**
  * Takes from `source` what is missing in `mirror`, up to the head that it has signed now, page by page.
  * Errors: PeerError, ProofError, OutboundError, StoreError; what was stored before stays.
@@ -47,12 +59,26 @@ export async function pull(
   mirror: Mirror,
   source: ChainSource,
   progress: PullProgress = () => {},
+  limit = new PageLimit(),
 ): Promise<void> {
   const prove = (from: number, to: number) => source.consistency(from, to)
   const head = await mirror.opened(await source.checkpoint())
   try {
+    const pageFrom = (from: number) =>
+      ahead(async () => source.blocks(from, Math.min(limit.blocks, head.size - from)))
+    // The first page is under way while the head is proven; without the proof it is not looked at.
+    let next = mirror.size < head.size ? pageFrom(mirror.size) : null
     await mirror.follow(head, prove)
-    await takeAll(mirror, source, head, progress)
+    let entries = 0
+    while (next !== null) {
+      const page: BlockPage = await next
+      limit.judge(page)
+      const end = mirror.size + page.values.length
+      // While this page is recomputed and stored, the source makes the one after it.
+      next = end < head.size ? pageFrom(end) : null
+      entries += await mirror.take(page.values, head, prove)
+      progress({ blocks: mirror.size, ofBlocks: head.size, entries })
+    }
   } catch (error) {
     const isDoubtful = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
     if (!isDoubtful || !(await isFork(mirror, source, head))) throw error
@@ -60,28 +86,11 @@ export async function pull(
   }
 }
 
-async function takeAll(
-  mirror: Mirror,
-  source: ChainSource,
-  head: SignedHead,
-  progress: PullProgress,
-): Promise<void> {
-  const prove = (from: number, to: number) => source.consistency(from, to)
-  let limit = BLOCKS_AT_FIRST
-  let entries = 0
-  const pageFrom = async (from: number) => source.blocks(from, Math.min(limit, head.size - from))
-  let next = mirror.size < head.size ? pageFrom(mirror.size) : null
-  while (next !== null) {
-    const page: BlockPage = await next
-    const end = mirror.size + page.values.length
-    const bytesEach = page.bytes / page.values.length
-    limit = Math.max(1, Math.min(BLOCKS_MAX, Math.floor(PAGE_BYTES / bytesEach)))
-    // While this page is recomputed and stored, the source makes the one after it.
-    next = end < head.size ? pageFrom(end) : null
-    next?.catch(() => {})
-    entries += await mirror.take(page.values, head, prove)
-    progress({ blocks: mirror.size, ofBlocks: head.size, entries })
-  }
+/** What `work` gives, which goes on before it is needed: that it fails is told when it is. */
+function ahead<Value>(work: () => Promise<Value>): Promise<Value> {
+  const going = work()
+  going.catch(() => {})
+  return going
 }
 
 /**

@@ -33,10 +33,10 @@ export class Pusher {
   }
 
   /**
-   * Pushes all blocks that are signed now. What was pushed before an error stays.
+   * Pushes all blocks that are signed now, and says so after each push. What was pushed before an error stays.
    * Errors: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
    */
-  async push(): Promise<void> {
+  async push(pushed: () => void): Promise<void> {
     const { store, checkpoint } = this.#options
     const note = await checkpoint()
     if (note === null) return
@@ -48,6 +48,7 @@ export class Pusher {
       const before = to.size
       to = await this.#post(push)
       if (to.size <= before) throw malformed()
+      pushed()
     }
     this.#to = to
   }

@@ -16,7 +16,7 @@ import { Mirror } from './mirror.ts'
 import { doubtOf, type OwnChain } from './own-head.ts'
 import { type KnownPeer, knownPeer, nodeOfKey } from './peer.ts'
 import { mirrorFolder, VKEY_FILE } from './places.ts'
-import { pull } from './pull.ts'
+import { PageLimit, pull } from './pull.ts'
 import { takePush } from './push.ts'
 import { Pusher } from './pusher.ts'
 import { NodeSigner } from './signed-request.ts'
@@ -26,11 +26,20 @@ import { NodeSigner } from './signed-request.ts'
 
 /** Longest rest between two rounds with a peer that fails. */
 const REST_MS_MAX = 30_000
+/** Rest after a round that brought blocks: more are on their way, and a node signs no more often. */
+const SOON_MS = 100
 
 /** A mirror that peers with the same chain share; they take turns. */
 interface Shared {
   readonly mirror: Promise<Mirror>
   turn: Promise<void>
+}
+
+/** What a round goes on from. */
+interface Round {
+  readonly pusher: Pusher | null
+  readonly limit: PageLimit
+  readonly currentMs: number | null
 }
 
 class MirrorsThread {
@@ -145,20 +154,29 @@ class MirrorsThread {
       const brought = this.#contentPush(peer.url)
       asides.push(new Aside(() => brought.run(isStopped)))
     }
-    let restMs = intervalMs
+    const limit = new PageLimit()
+    let failingMs = intervalMs
     let currentMs: number | null = null
+    // Rests since the peer was asked for the own head: that is done no more often than when nothing comes.
+    let restedMs = 0
     const next = async (): Promise<void> => {
       if (round.stopped) return
-      let error = await this.#round(peer, pusher, currentMs)
+      const { error: failed, isMore } = await this.#round(peer, { pusher, limit, currentMs })
       if (round.stopped) return
+      let error = failed
       if (error === null) currentMs = this.#machine.clock.now()
-      restMs = error === null ? intervalMs : Math.min(restMs * 2, REST_MS_MAX)
+      failingMs = error === null ? intervalMs : Math.min(failingMs * 2, REST_MS_MAX)
+      const restMs = error === null && isMore ? Math.min(SOON_MS, intervalMs) : failingMs
       for (const aside of asides) {
         if (error === null && aside.error !== null) error = shown(aside.error)
         aside.go()
       }
       await this.#report(peer, { currentMs, error, absent: contents.absent })
-      await this.#askOwn(peer)
+      restedMs += restMs
+      if (restedMs >= intervalMs) {
+        restedMs = 0
+        await this.#askOwn(peer)
+      }
       this.#machine.schedule.after(restMs, () => void next())
     }
     void next()
@@ -169,26 +187,30 @@ class MirrorsThread {
     await this.#report(peer, { currentMs: null, error: null })
   }
 
-  /** One round; its error, or null. */
+  /** One round: its error, or null, and whether blocks went either way. */
   async #round(
     peer: KnownPeer,
-    pusher: Pusher | null,
-    currentMs: number | null,
-  ): Promise<PeerState['error']> {
+    { pusher, limit, currentMs }: Round,
+  ): Promise<{ error: PeerState['error']; isMore: boolean }> {
     const { serverId } = peer
+    let isMore = false
+    const moved = () => {
+      isMore = true
+    }
     // First: the other side may be the one that cannot be heard. What it refuses is no reason not to listen.
-    const pushing = await pusher?.push().then(() => null, shown)
-    try {
-      await this.#inTurn(peer, (mirror) =>
-        pull(mirror, this.#source(peer, serverId), () => {
-          this.#send({ stored: serverId })
-          void this.#report(peer, { currentMs, error: null })
-        }),
-      )
+    const pushing = await pusher?.push(moved).then(() => null, shown)
+    const taken = () => {
+      moved()
       this.#send({ stored: serverId })
-      return pushing ?? null
+      void this.#report(peer, { currentMs, error: null })
+    }
+    try {
+      const source = this.#source(peer, serverId)
+      await this.#inTurn(peer, (mirror) => pull(mirror, source, taken, limit))
+      this.#send({ stored: serverId })
+      return { error: pushing ?? null, isMore }
     } catch (error) {
-      return shown(error)
+      return { error: shown(error), isMore }
     }
   }
 

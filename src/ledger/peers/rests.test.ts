@@ -1,0 +1,110 @@
+// How long a mirror rests between two rounds with a peer: the rests are turned by hand.
+
+import { generateKeyPairSync } from 'node:crypto'
+import { EventEmitter } from 'node:events'
+import { expect, it, onTestFinished } from 'vitest'
+import {
+  type LedgerNode,
+  startLedgerNode,
+  temporaryFolder,
+} from '../../../test/support/ledger-node.ts'
+import { systemMachine, type ThreadPort } from '../machine.ts'
+import { serveMirrors } from './thread.ts'
+
+const INTERVAL_MS = 500
+
+async function signed({ service }: LedgerNode): Promise<void> {
+  const { blocks } = await service.chainSize()
+  await service.log.consistency(0, blocks)
+}
+
+/** A node whose mirrors follow `source`; `round` has the next round come, and gives the rest after it. */
+async function following(source: LedgerNode) {
+  const folder = temporaryFolder()
+  const own = await startLedgerNode({ folder })
+  onTestFinished(() => own.close())
+  await own.send('POST', '/api/own')
+  const asked: string[] = []
+  let next: () => void = () => {}
+  let rested: (ms: number) => void = () => {}
+  const machine = {
+    ...systemMachine,
+    schedule: {
+      after(ms: number, work: () => void) {
+        next = work
+        rested(ms)
+        return () => {}
+      },
+    },
+    outbound: {
+      ...systemMachine.outbound,
+      get: (...given: Parameters<typeof systemMachine.outbound.get>) => {
+        asked.push(given[0].pathname)
+        return systemMachine.outbound.get(...given)
+      },
+    },
+  }
+  const inner = new EventEmitter()
+  const port = { postMessage: () => {}, on: inner.on.bind(inner), close: () => {} }
+  const start = {
+    folder,
+    lasting: false,
+    ownKey: own.service.log.verifierKey,
+    privateKey: generateKeyPairSync('ed25519').privateKey,
+    allowPrivate: true,
+    intervalMs: INTERVAL_MS,
+    contentBytesMax: 1_024,
+  }
+  let ended: () => void = () => {}
+  // The members that the program uses of it are there.
+  serveMirrors(start, port as unknown as ThreadPort, machine, () => ended())
+  const round = (turn: () => void): Promise<number> =>
+    new Promise((resolve) => {
+      rested = resolve
+      turn()
+    })
+  const { verifierKey: vkey } = source.service.log
+  const first = await round(() => inner.emit('message', { peers: [{ vkey, url: source.url }] }))
+  return {
+    first,
+    round: () => round(() => next()),
+    ownAsked: () => asked.filter((path) => path.includes(`/${own.service.serverId}/`)).length,
+    close: () =>
+      new Promise<void>((resolve) => {
+        ended = resolve
+        inner.emit('message', { close: true })
+      }),
+  }
+}
+
+it('after a round that brought blocks the next comes soon, otherwise after the interval', async () => {
+  const source = await startLedgerNode({})
+  onTestFinished(() => source.close())
+  await source.send('POST', '/api/fruit')
+  await signed(source)
+  const mirror = await following(source)
+  expect(mirror.first).toBe(100)
+  expect(await mirror.round()).toBe(INTERVAL_MS)
+  expect(await mirror.round()).toBe(INTERVAL_MS)
+  await source.send('POST', '/api/fruit', { id: 'plum' })
+  await signed(source)
+  expect(await mirror.round()).toBe(100)
+  expect(await mirror.round()).toBe(INTERVAL_MS)
+  await mirror.close()
+})
+
+it('while blocks keep coming, the own head is asked for once in an interval', async () => {
+  const source = await startLedgerNode({})
+  onTestFinished(() => source.close())
+  await source.send('POST', '/api/fruit')
+  await signed(source)
+  const mirror = await following(source)
+  const before = mirror.ownAsked()
+  for (let n = 0; n < 10; n += 1) {
+    await source.send('POST', '/api/fruit', { id: `${n}` })
+    await signed(source)
+    expect(await mirror.round()).toBe(100)
+  }
+  expect(mirror.ownAsked() - before).toBe(2)
+  await mirror.close()
+})
