@@ -5,7 +5,7 @@ const ISO =
 const KEPT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The last text that was found to be in that form: a transaction and its events have the same moment. */
-let lastKept = ''
+let lastKept: string | null = null
 
 /**
  * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
