@@ -1,5 +1,6 @@
 // Transactions that are submitted at once: their processors begin together, and each still comes to what
 // it would have come to alone, in its turn.
+import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
 import { openLedger } from '../../src/ledger/unserved.ts'
 import {
@@ -109,11 +110,49 @@ it('what a transaction wrote and was refused is not seen by those that began beh
   expect([(await account())?.balance, await finding()]).toEqual([codes.length, null])
 })
 
+it('whatever many do that are submitted at once, each does it once, in its turn', async () => {
+  const { submitAll, account, finding } = await started()
+  const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
+  const made = `${registry} const { balance } = tx.account; await registry.remove('a')
+    const next = getFactory().newResource('org.ahead', 'Account', 'a')
+    next.balance = balance + 1; await registry.add(next)`
+  const refused = `${registry} try { await registry.add(tx.account) } catch { ${ADD} }`
+  const failed = `${asked}; throw new Error('no')`
+  const lied = `${registry} tx.account.balance += 100; await registry.update(tx.account); await registry.get('b')`
+  const code = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(ADD, asked, made) },
+    { weight: 2, arbitrary: fc.constantFrom(refused, failed, lied) },
+  )
+  let sum = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(code, { minLength: 20, maxLength: 50 }), async (codes) => {
+      const fails = (each: string) => each === failed || each === lied
+      const ends = codes.map((each) => (fails(each) ? 'TRANSACTION_FAILED' : DONE))
+      sum += ends.filter((end) => end === DONE).length
+      expect(await submitAll(codes)).toEqual(ends)
+      expect((await account())?.balance).toBe(sum)
+    }),
+    { numRuns: 10, endOnFailure: true },
+  )
+  expect(await finding()).toBe(null)
+})
+
 it('one that never ends is ended, and takes nobody with it', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
   expect(ends).toEqual([DONE, 'PROCESSOR_DEADLINE', DONE, DONE])
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
+})
+
+it('one that takes all memory holds up nobody, whatever those behind it wait for', async () => {
+  const { submitAll, account, finding } = await started()
+  const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
+  const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
+  // Those behind it that began with it did not run; those behind these have begun, and ask.
+  const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(asked)]
+  const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
+  expect(await submitAll(codes)).toEqual(ends)
+  expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])
 })
 
 it('a resource that is replaced between two transactions is what the second one sees', async () => {

@@ -13,6 +13,8 @@ const TOGETHER_MAX = 16
 const GROWTH = 1 / 8
 /** Turns of the event loop for which a message is held back while more arrives. */
 const GATHER_TURNS_MAX = 16
+/** When no more of those that began together have to run, the next ones begin. */
+const LEFT_MAX = 2
 /** Characters that they are sent with, beyond which no more join. */
 const CHARACTERS_MAX = 1024 * 1024
 
@@ -51,53 +53,43 @@ export class Ahead {
 
   /**
    * The transaction of `submission`, whose turn this is, with its processors begun; with them begin
-   * those of what waits behind it. Errors: those of `Submission.draft`; NETWORK_INVALID.
+   * those of what waits behind it. If they were begun before, those of what waits behind all that were
+   * begun may begin now: the sandbox has to do while these are decided.
+   * Errors: those of `Submission.draft`; NETWORK_INVALID.
    */
   async begin(workplace: Workplace, submission: Submission, turn: Row): Promise<Begun> {
     const { begun } = submission
-    if (begun !== null) return begun.resumed(turn.line)
+    if (begun !== null) {
+      begun.resume(turn.line)
+      await this.#follow(workplace, begun.company, turn)
+      return begun
+    }
     const drafted = await submission.draft(turn.state)
     const company = new Company(turn.line, (inVain) => this.#learn(inVain))
     if (drafted.processors.length === 0) return new Begun(drafted, null, [], company)
-    const joined = await this.#joined(workplace, { submission, drafted }, turn)
-    const requests = joined.map(({ request }) => request)
-    const runs = await workplace.scripts.begin(requests, false)
-    const [own] = joined.map((each, at) => {
-      const { known } = each.request
-      each.submission.begun = new Begun(each.drafted, runs[at] ?? null, known, company)
-      return each.submission.begun
-    })
-    assert(own !== undefined)
+    // Conditions are evaluated in the same thread, where they would wait for what waits for them.
+    const together = workplace.control.hasConditions ? 1 : Math.floor(this.#together)
+    const gathering = together > 1 ? gathered(turn.waiting) : null
+    const row = new Joining(workplace, turn.state)
+    await row.join({ submission, drafted })
+    await gathering
+    await row.joinAll(turn.waiting(together - 1))
+    await company.begin(workplace, row.joined, false)
+    const own: Begun | null = submission.begun
+    assert(own !== null)
     return own
   }
 
-  /** `first`, and those of what waits that begin with it. */
-  async #joined(
-    workplace: Workplace,
-    first: Pick<Joined, 'submission' | 'drafted'>,
-    { state, waiting }: Row,
-  ): Promise<Joined[]> {
-    const joined: Joined[] = []
-    const resources = readOnce(state)
-    let characters = 0
-    const join = async (each: Pick<Joined, 'submission' | 'drafted'>) => {
-      const request = await processRequest(workplace, each.drafted, resources)
-      joined.push({ ...each, request })
-      characters += request.text.length
-      for (const { text } of request.known) characters += text.length
-    }
-    await join(first)
-    // Conditions are evaluated in the same thread, where they would wait for what waits for them.
-    const together = workplace.control.hasConditions ? 1 : Math.floor(this.#together)
-    if (together > 1) await gathered(waiting)
-    for (const submission of waiting(together - 1)) {
-      if (submission.begun !== null || characters > CHARACTERS_MAX) break
-      // What does not become a transaction is refused in its own turn; nothing goes past it.
-      const drafted = await submission.draft(state).catch(() => null)
-      if (drafted === null || drafted.processors.length === 0) break
-      await join({ submission, drafted })
-    }
-    return joined
+  /** Begins what waits behind `company`, if that is nearly through. */
+  async #follow(workplace: Workplace, company: Company, turn: Row): Promise<void> {
+    if (!company.mayBeFollowed) return
+    const together = Math.floor(this.#together)
+    const waiting = [...turn.waiting(2 * TOGETHER_MAX)].filter(({ begun }) => begun === null)
+    if (together === 1 || waiting.length === 0) return
+    const row = new Joining(workplace, turn.state)
+    await row.joinAll(waiting.slice(0, together))
+    if (row.joined.length === 0) return
+    await company.follower().begin(workplace, row.joined, true)
   }
 
   #learn(inVain: boolean): void {
@@ -138,6 +130,40 @@ interface Joined {
   readonly request: ProcessRequest
 }
 
+/** What is to begin together. */
+class Joining {
+  readonly joined: Joined[] = []
+  readonly #workplace: Workplace
+  readonly #state: ResourceReader
+  readonly #resources: Pick<ResourceReader, 'read'>
+  #characters = 0
+
+  /** `state` is what they are sent with. */
+  constructor(workplace: Workplace, state: ResourceReader) {
+    this.#workplace = workplace
+    this.#state = state
+    this.#resources = readOnce(state)
+  }
+
+  async join(one: Pick<Joined, 'submission' | 'drafted'>): Promise<void> {
+    const request = await processRequest(this.#workplace, one.drafted, this.#resources)
+    this.joined.push({ ...one, request })
+    this.#characters += request.text.length
+    for (const { text } of request.known) this.#characters += text.length
+  }
+
+  /** `submissions`, up to one that is in the way of those behind it. */
+  async joinAll(submissions: Iterable<Submission>): Promise<void> {
+    for (const submission of submissions) {
+      if (submission.begun !== null || this.#characters > CHARACTERS_MAX) break
+      // What does not become a transaction is refused in its own turn; nothing goes past it.
+      const drafted = await submission.draft(this.#state).catch(() => null)
+      if (drafted === null || drafted.processors.length === 0) break
+      await this.join({ submission, drafted })
+    }
+  }
+}
+
 /** Transactions that were begun together, and what those that had their turn made of resources. */
 class Company {
   readonly line: object
@@ -145,6 +171,10 @@ class Company {
   readonly learn: (inVain: boolean) => void
   /** By type and id; null for what was removed. */
   readonly #changed = new Map<string, ResourceChange>()
+  #runs: readonly Run[] = []
+  /** Those that were begun behind it before all of it was decided. */
+  #follower: Company | null = null
+  #isAbandoned = false
 
   /** `line` is what they stand on: what is decided behind something that failed stands on another. */
   constructor(line: object, learn: (inVain: boolean) => void) {
@@ -152,8 +182,40 @@ class Company {
     this.learn = learn
   }
 
+  /** Begins all of `joined`; with `follow` behind those of the company that this one is a follower of. */
+  async begin(workplace: Workplace, joined: readonly Joined[], follow: boolean): Promise<void> {
+    const requests = joined.map(({ request }) => request)
+    this.#runs = await workplace.scripts.begin(requests, { follow })
+    for (const [at, { submission, drafted, request }] of joined.entries()) {
+      submission.begun = new Begun(drafted, this.#runs[at] ?? null, request.known, this)
+    }
+  }
+
+  /** Whether nothing follows it yet, and the sandbox will soon have nothing to do. */
+  get mayBeFollowed(): boolean {
+    if (this.#isAbandoned || this.#follower !== null) return false
+    return this.#runs.filter(({ hasEnded }) => !hasEnded).length <= LEFT_MAX
+  }
+
+  /**
+   * Another one behind it, which is to be sent with what there is now: what the members of this one that
+   * had their turn left. What the others leave is told to both.
+   */
+  follower(): Company {
+    this.#follower = new Company(this.line, this.learn)
+    return this.#follower
+  }
+
+  /** What was begun, here and behind it, does not count. */
+  abandon(): void {
+    this.#isAbandoned = true
+    this.#runs[0]?.abandon()
+    this.#follower?.abandon()
+  }
+
   note(changes: readonly ResourceChange[]): void {
     for (const change of changes) this.#changed.set(keyOf(change.target), change)
+    this.#follower?.note(changes)
   }
 
   /** The resource as it is now; null when it was removed. */
@@ -171,8 +233,9 @@ function keyOf({ type, id }: Target): string {
 /** A transaction in its turn, or before it, whose processors have begun to run. */
 export class Begun {
   readonly drafted: Drafted
+  /** Those that began with it. */
+  readonly company: Company
   readonly #known: readonly Known[]
-  readonly #company: Company
   /** Null when there is nothing to run, or what was begun does not count. */
   #run: Run | null
 
@@ -180,13 +243,12 @@ export class Begun {
     this.drafted = drafted
     this.#run = run
     this.#known = known
-    this.#company = company
+    this.company = company
   }
 
-  /** The same in its turn, which stands on `line`. */
-  resumed(line: object): this {
-    if (line !== this.#company.line) this.abandon()
-    return this
+  /** Its turn has come, which stands on `line`. */
+  resume(line: object): void {
+    if (line !== this.company.line) this.abandon()
   }
 
   /**
@@ -197,19 +259,19 @@ export class Begun {
     const foreseen = (await this.#run?.foreseen) ?? null
     if (foreseen !== null && !this.#isTrue(foreseen)) this.abandon()
     const ended = foreseen === null ? null : ((await this.#run?.finish(answer)) ?? null)
-    this.#company.learn(ended === null)
+    this.company.learn(ended === null)
     return ended
   }
 
   /** What was begun, here and behind it, does not count. */
   abandon(): void {
-    this.#run?.abandon()
+    this.company.abandon()
     this.#run = null
   }
 
   /** Its turn has come to `changes`, which are recorded. */
   note(changes: readonly ResourceChange[]): void {
-    this.#company.note(changes)
+    this.company.note(changes)
   }
 
   /** Its turn has ended. */
@@ -221,6 +283,6 @@ export class Begun {
   #isTrue(foreseen: readonly Foreseen[]): boolean {
     const given: (string | null)[] = this.#known.map(({ text }) => text)
     for (const { at, text } of foreseen) given[at] = text
-    return this.#known.every((known, at) => this.#company.now(known) === given[at])
+    return this.#known.every((known, at) => this.company.now(known) === given[at])
   }
 }

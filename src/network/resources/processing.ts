@@ -40,11 +40,13 @@ export async function process(
 ): Promise<Processed> {
   const inItsTurn = (areWritesAsked: boolean) => async (answer: Answerer) => {
     const request = await processRequest(workplace, drafted, state)
-    const [run] = await workplace.scripts.begin([request], areWritesAsked)
+    const [run] = await workplace.scripts.begin([request], { areWritesAsked })
     return (await run?.finish(answer)) ?? failed('LOST', 'the sandbox has ended')
   }
   const attempt = (finish: Finish) => attempted(workplace, drafted, state, finish)
   const ahead = begun === null ? null : await attempt((answer) => begun.finish(answer))
+  // What was begun behind it may wait for its own turn in the sandbox, where this is to run.
+  if (ahead === null) begun?.abandon()
   const first = ahead ?? (await attempt(inItsTurn(false)))
   if (first?.session.misled) begun?.abandon()
   const last = first?.session.misled ? await attempt(inItsTurn(true)) : first

@@ -10,12 +10,19 @@ import type { Foreseen, GuestCall, Known } from './messages.ts'
  */
 export class Foresight {
   /** The member that has the id, by type: of the types that are looked at. */
-  readonly #identifiers = new Map<string, string>()
+  readonly #identifiers: Map<string, string>
   /** By type and id; null for what was removed. */
   readonly #written = new Map<string, string | null>()
+  /** What the calls wrote that these follow. */
+  readonly #before: ReadonlyMap<string, string | null>
 
-  /** `calls` are those that are to come. */
-  constructor(calls: readonly GuestCall[]) {
+  /**
+   * `calls` are those that are to come; `before` is that of the calls that they follow, if they were sent
+   * with what there was before those. What came before these again is part of what they were sent with.
+   */
+  constructor(calls: readonly GuestCall[], before: Foresight | null) {
+    this.#identifiers = new Map(before === null ? [] : before.#identifiers)
+    this.#before = before === null ? new Map() : before.#written
     for (const { known } of calls) {
       for (const { type, identifier } of known) this.#identifiers.set(type, identifier)
     }
@@ -23,10 +30,12 @@ export class Foresight {
 
   /** What differs from `known` by now. */
   of(known: readonly Known[]): Foreseen[] {
-    if (this.#written.size === 0) return []
+    if (this.#written.size + this.#before.size === 0) return []
     const foreseen: Foreseen[] = []
     for (const [at, { type, id, text: before }] of known.entries()) {
-      const text = this.#written.get(keyOf(type, id))
+      const key = keyOf(type, id)
+      const own = this.#written.get(key)
+      const text = own === undefined ? this.#before.get(key) : own
       if (text !== undefined && text !== before) foreseen.push({ at, text })
     }
     return foreseen

@@ -65,7 +65,11 @@ export interface CallDone {
 }
 
 /** Main thread to sandbox: calls to be taken one after the other; no more before they have ended. */
-export type ToSandbox = { readonly calls: readonly GuestCall[] }
+export interface ToSandbox {
+  readonly calls: readonly GuestCall[]
+  /** Whether they also see what the calls of the message before wrote. */
+  readonly follow: boolean
+}
 
 /** Main thread to sandbox while that waits for the answer to `asked`. */
 export type Answer =

@@ -1,5 +1,5 @@
 import type { GuestAnswer, GuestFailure } from './guest.ts'
-import type { CallDone, Foreseen, GuestCall } from './messages.ts'
+import type { CallDone, Foreseen, GuestCall, ToSandbox } from './messages.ts'
 
 /**
  * Answers `host(request)` of a guest, which called `tell` with each of `told` before that; what it
@@ -27,6 +27,8 @@ export interface Run {
    * before it. Known when it asks something, or has ended. Errors: SandboxError.
    */
   readonly foreseen: Promise<readonly Foreseen[] | null>
+  /** Whether it has ended, or failed. */
+  readonly hasEnded: boolean
   /** Answers what it asks; gives what it came to, or null as above. Errors: SandboxError. */
   finish(answer: Answerer): Promise<Ended | null>
   /** Nobody will finish it: when it asks something, it is abandoned, and all behind it. */
@@ -37,18 +39,20 @@ export interface Run {
 
 /** Calls that a sandbox was given together, and what it said of them. */
 export class Batch {
-  readonly calls: readonly GuestCall[]
+  readonly message: ToSandbox
   readonly runs: readonly BegunRun[]
   #at = 0
+  #isAbandoned = false
 
   /** `abandon` has the sandbox stop with it. */
-  constructor(calls: readonly GuestCall[], abandon: () => void) {
-    this.calls = calls
+  constructor(message: ToSandbox, abandon: () => void) {
+    this.message = message
     const abandonAll = () => {
+      this.#isAbandoned = true
       abandon()
       for (const run of this.runs) run.leave()
     }
-    this.runs = calls.map((call) => new BegunRun(call, abandonAll))
+    this.runs = message.calls.map((call) => new BegunRun(call, abandonAll))
   }
 
   /** The first that has not ended. */
@@ -56,6 +60,11 @@ export class Batch {
     const run = this.runs[this.#at]
     if (run === undefined) throw new Error('all runs of the batch have ended')
     return run
+  }
+
+  /** Whether nobody wants to know what they come to any more. */
+  get isAbandoned(): boolean {
+    return this.#isAbandoned
   }
 
   /** How many have not ended. */
@@ -100,6 +109,7 @@ class BegunRun implements Run {
   readonly #foreseen = Promise.withResolvers<readonly Foreseen[] | null>()
   readonly #answerer = Promise.withResolvers<Answerer | null>()
   readonly #ended = Promise.withResolvers<Ended | null>()
+  #hasEnded = false
 
   constructor(call: GuestCall, abandon: () => void) {
     this.call = call
@@ -111,6 +121,10 @@ class BegunRun implements Run {
 
   get foreseen(): Promise<readonly Foreseen[] | null> {
     return this.#foreseen.promise
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   finish(answer: Answerer): Promise<Ended | null> {
@@ -129,11 +143,13 @@ class BegunRun implements Run {
   }
 
   end(done: CallDone | null): void {
+    this.#hasEnded = true
     this.#foreseen.resolve(done?.foreseen ?? null)
     this.#ended.resolve(done)
   }
 
   fail(error: unknown): void {
+    this.#hasEnded = true
     this.#foreseen.reject(error)
     this.#ended.reject(error)
   }

@@ -5,7 +5,8 @@ import { Sandbox, SandboxError } from './sandbox.ts'
 
 const program = {
   name: 'program.js',
-  text: `var count = 0; var ask = host; var say = tell; (code) => {
+  text: `var count = 0; var ask = host; var say = tell; (code, known) => {
+    globalThis.given = known
     const value = (0, eval)(code)
     return value instanceof Promise ? value.then(String) : String(value)
   }`,
@@ -99,6 +100,34 @@ it('is told what the script says with its next question, or at the end, or at on
   // What was told is not lost with a script that fails.
   const fails = `say('x'); throw new Error('no')`
   expect((await sandbox.call({ ...call, request: fails }, host)).told).toEqual(['x'])
+})
+
+it('gives calls that follow others what those wrote, and others what they were sent with', async () => {
+  const sandbox = await started()
+  const known = [{ type: 'T', identifier: 'id', id: 'a', text: '{"$class":"T","id":"a","n":1}' }]
+  const write = `say('{"ask":"update","resources":[{"$class":"T","id":"a","n":2}]}')`
+  const look = 'given'
+  const before = sandbox.begin([{ ...call, known, request: write }])
+  const behind = sandbox.begin([{ ...call, known, request: look }], true)
+  const others = sandbox.begin([{ ...call, known, request: look }])
+  const runs = [...before, ...behind, ...others]
+  const ends = await Promise.all(
+    runs.map(async (run) => [(await run.finish(silent))?.answer, await run.foreseen]),
+  )
+  const text = '{"$class":"T","id":"a","n":2}'
+  expect(ends.slice(1)).toEqual([
+    [{ value: `[${text}]` }, [{ at: 0, text }]],
+    [{ value: `[${known[0]?.text}]` }, []],
+  ])
+})
+
+it('does not run what was abandoned before it began', async () => {
+  const sandbox = await started()
+  const [first] = sandbox.begin([{ ...call, request: 'ask(1)' }])
+  const [second] = sandbox.begin([{ ...call, request: 'say(1)' }], true)
+  second?.abandon()
+  expect((await first?.finish(silent))?.answer).toEqual({ value: 'nothing' })
+  expect([await second?.foreseen, await second?.finish(silent)]).toEqual([null, null])
 })
 
 it('evaluates a condition while a processor waits for what it protects, and answers that too', async () => {

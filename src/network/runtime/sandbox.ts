@@ -63,10 +63,11 @@ export class Sandbox {
 
   /**
    * Calls the same guest several times, in one message. Each run goes on until it asks something, and
-   * then waits for whoever finishes it; those behind it wait as well, and so do later calls.
+   * then waits for whoever finishes it; those behind it wait as well, and so do later calls. With `follow`
+   * they also see what the calls wrote that were begun before them.
    */
-  begin(calls: readonly GuestCall[]): readonly Run[] {
-    const batch = new Batch(calls, () => this.#thread?.abandon(batch))
+  begin(calls: readonly GuestCall[], follow = false): readonly Run[] {
+    const batch = new Batch({ calls, follow }, () => this.#thread?.abandon(batch))
     this.#last = this.#last
       .then(() => this.#run(batch))
       .catch((error: unknown) => batch.fail(error))
@@ -83,6 +84,7 @@ export class Sandbox {
 
   async #run(batch: Batch): Promise<void> {
     if (this.#closed) batch.end(failed('BUSY', 'the sandbox is closed'))
+    if (batch.isAbandoned) batch.end(null)
     if (batch.hasEnded) return
     const thread = this.#thread ?? (await this.#startAgain())
     this.#thread = thread
@@ -171,7 +173,7 @@ class Thread {
     this.#batch = batch
     Atomics.store(this.#signal, ABANDONED, 0)
     const first = this.#next(batch.current.call.deadlineMs + GRACE_MS)
-    this.#worker.postMessage({ calls: batch.calls })
+    this.#worker.postMessage(batch.message)
     let message = await first
     while (message !== null && 'done' in message) {
       batch.settle(message.done)

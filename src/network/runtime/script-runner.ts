@@ -69,11 +69,11 @@ export class ScriptRunner {
   /**
    * Begins to run the processors of transactions, one after the other. Without `areWritesAsked` they go
    * on after a write as if it was made, and what they write is told with the next question, or the end.
-   * Errors: NETWORK_INVALID.
+   * With `follow` they also see what those wrote that were begun before. Errors: NETWORK_INVALID.
    */
   async begin(
     requests: readonly ProcessRequest[],
-    areWritesAsked: boolean,
+    { areWritesAsked = false, follow = false } = {},
   ): Promise<readonly Run[]> {
     const sandbox = await this.#running()
     const deadlineMs = this.#deadlineMs
@@ -83,6 +83,7 @@ export class ScriptRunner {
         request: text,
         ...{ known, deadlineMs, areWritesAsked },
       })),
+      follow,
     )
   }
 

@@ -171,8 +171,7 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   }
   const isWorn = () => guests.conditions.worn || guests.processors.worn
   /** One after the other; those behind one that wears a guest out, or is abandoned, do not run. */
-  const callAll = (line: Line, calls: readonly GuestCall[]) => {
-    const foresight = new Foresight(calls)
+  const callAll = (line: Line, calls: readonly GuestCall[], foresight: Foresight) => {
     for (const [at, call] of calls.entries()) {
       if (line.isAbandoned || isWorn()) return
       const foreseen = foresight.of(call.known)
@@ -181,16 +180,19 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
       const answer = guests[call.role].call(call.request, known, call.deadlineMs)
       if (line.isAbandoned) return
       line.end(answer)
-      if (at === calls.length - 1) return
       if ('value' in answer) foresight.note(line.writes)
-      line.tellInTime()
+      // What the last one came to is told with the end.
+      if (at < calls.length - 1) line.tellInTime()
     }
   }
+  let before: Foresight | null = null
   // The main thread sends no more before these have ended.
-  port.on('message', ({ calls }: ToSandbox) => {
+  port.on('message', ({ calls, follow }: ToSandbox) => {
     const line = lines[calls[0]?.role ?? 'processors']
-    callAll(line, calls)
+    const foresight = new Foresight(calls, follow ? before : null)
+    callAll(line, calls, foresight)
     line.endAll(isWorn())
+    before = foresight
   })
 }
 
