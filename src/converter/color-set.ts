@@ -56,7 +56,15 @@ export class ColorSet {
 
   /** Makes the colour a member. */
   add(red: number, green: number, blue: number): void {
-    const at = this.#codeOf(red, green, blue)
+    this.#add(this.#codeOf(red, green, blue))
+  }
+
+  /** Makes the colour of the pixel at `offset` of `rgb` a member. */
+  addPixel(rgb: Uint8Array, offset: number): void {
+    this.#add(this.#codeOfPixel(rgb, offset))
+  }
+
+  #add(at: number): void {
     const word = at >>> 5
     const old = this.#bits[word] ?? 0
     const bit = 1 << (at & 31)
@@ -76,7 +84,15 @@ export class ColorSet {
 
   /** The number of the member that the colour falls in; meaningless when there is none. */
   indexOf(red: number, green: number, blue: number): number {
-    const at = this.#codeOf(red, green, blue)
+    return this.#indexOf(this.#codeOf(red, green, blue))
+  }
+
+  /** The same for the colour of the pixel at `offset` of `rgb`. */
+  indexOfPixel(rgb: Uint8Array, offset: number): number {
+    return this.#indexOf(this.#codeOfPixel(rgb, offset))
+  }
+
+  #indexOf(at: number): number {
     const word = at >>> 5
     const lower = (this.#bits[word] ?? 0) & ((1 << (at & 31)) - 1)
     return (this.#before[word] ?? 0) + bitsIn(lower)
@@ -96,6 +112,10 @@ export class ColorSet {
   #codeOf(red: number, green: number, blue: number): number {
     const { code } = this
     return (code.red[red] ?? 0) + (code.green[green] ?? 0) + (code.blue[blue] ?? 0)
+  }
+
+  #codeOfPixel(rgb: Uint8Array, offset: number): number {
+    return this.#codeOf(rgb[offset] ?? 0, rgb[offset + 1] ?? 0, rgb[offset + 2] ?? 0)
   }
 }
 

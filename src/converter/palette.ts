@@ -53,7 +53,7 @@ const WIDTHS: readonly (readonly [number, number, number])[] = [
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet(colorCode([1, 1, 1]))
   for (let at = 0; at < rgb.length; at += 3) {
-    exact.add(rgb[at] ?? 0, rgb[at + 1] ?? 0, rgb[at + 2] ?? 0)
+    exact.addPixel(rgb, at)
   }
   const distinct = exact.size
   if (distinct <= colorsMax) {
@@ -155,7 +155,7 @@ function withoutRepeats(paint: Uint32Array): Pick<Palette, 'colors' | 'colorOf'>
 /** Replaces every pixel by the colour that paints it. */
 export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): void {
   for (let at = 0; at < rgb.length; at += 3) {
-    const index = set.indexOf(rgb[at] ?? 0, rgb[at + 1] ?? 0, rgb[at + 2] ?? 0)
+    const index = set.indexOfPixel(rgb, at)
     const color = colors[colorOf[index] ?? 0] ?? 0
     rgb[at] = color >>> 16
     rgb[at + 1] = (color >>> 8) & 255

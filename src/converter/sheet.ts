@@ -93,7 +93,7 @@ export function* sheetXml(
     end += chunk.write(`<row r="${row}" ht="${height}" customHeight="1">`, end, 'latin1')
     const rowAndStyle = new Stamps([`${row}" s="`])
     for (let column = 0; column < grid.columns; column += 1) {
-      const color = set.indexOf(rgb[pixel] ?? 0, rgb[pixel + 1] ?? 0, rgb[pixel + 2] ?? 0)
+      const color = set.indexOfPixel(rgb, pixel)
       pixel += 3
       end = opens.put(view, column, end)
       end = rowAndStyle.put(view, 0, end)

@@ -244,6 +244,10 @@ describe('what is refused', () => {
   const kinds: [string, () => Promise<Buffer>][] = [
     ['JPEG', () => noise().jpeg().toBuffer()],
     ['progressive JPEG', () => noise().jpeg({ progressive: true }).toBuffer()],
+    [
+      'progressive JPEG with all its colours',
+      () => noise().jpeg({ progressive: true, chromaSubsampling: '4:4:4' }).toBuffer(),
+    ],
     ['PNG', () => noise().png().toBuffer()],
     ['interlaced PNG', () => noise().png({ progressive: true }).toBuffer()],
     ['GIF', () => noise().gif().toBuffer()],

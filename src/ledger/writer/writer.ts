@@ -194,7 +194,8 @@ export class LedgerWriter {
       const encoded = encodeUnit(unit)
       this.#queue.push({ encoded, entries: unit.length, terms, bytes, resolve, reject })
       this.#waitingBytes += bytes
-      if (this.#queue.length >= this.#enough) this.#next()
+      // An owner has gathered what it sends.
+      if (byOwner || this.#queue.length >= this.#enough) this.#next()
       else this.#writeSoon()
     })
   }
