@@ -9,6 +9,7 @@ import { callNode, type NodeReply } from './node-call.ts'
 import { exitingWith, nodeFolder } from './node-folder.ts'
 import { ProgressLine } from './progress.ts'
 import { readSettings, type Settings } from './settings.ts'
+import { textOrFile } from './text-or-file.ts'
 
 const EXITS = {
   FOLDER_UNUSABLE: EXIT.configuration,
@@ -59,7 +60,7 @@ export function indexCommand(): Command {
       .command(name)
       .description(about)
       .option('--url <url>', 'the running node, like http://127.0.0.1:4126')
-      .option('--token <token>', 'where the node asks for one')
+      .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
       .option('--json', 'print the result as one line of JSON')
   sub('list', 'show the indexes, and how far they are built').action((flags: Flags) => list(flags))
   sub('add', 'declare an index, and wait until it is built')

@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { answering } from '../../test/support/answering.ts'
 import { runHere } from '../../test/support/command.ts'
+import { temporaryFolder } from '../../test/support/ledger-node.ts'
 import { peersCommand } from './peers.ts'
 
 const peer = {
@@ -40,6 +43,20 @@ it('lists each peer: where it is, how far, how far behind, and what is wrong wit
     stderr: '',
   })
   expect(asked).toEqual(['GET /api/config/peers t'])
+})
+
+it('sends the token that it is given, or that the file holds which it is given', async () => {
+  const file = join(temporaryFolder(), 'token')
+  writeFileSync(file, `${'t'.repeat(400)}\n`)
+  const { url, asked } = await answering(200, reply([]))
+  for (const given of ['short', 't'.repeat(400), file, temporaryFolder()]) {
+    await runHere(peersCommand(), ['--url', url, '--token', given])
+  }
+  const [, , , folder = ''] = asked
+  expect([asked.slice(0, 3), /^GET \S+ \/.+/.test(folder)]).toEqual([
+    ['short', 't'.repeat(400), 't'.repeat(400)].map((token) => `GET /api/config/peers ${token}`),
+    true,
+  ])
 })
 
 it.each([

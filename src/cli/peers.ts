@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { EXIT } from './exit.ts'
 import { callNode, type NodeReply } from './node-call.ts'
+import { textOrFile } from './text-or-file.ts'
 
 const PATH = '/api/config/peers'
 
@@ -36,7 +37,7 @@ export function peersCommand(): Command {
       .command(name, { isDefault })
       .description(about)
       .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
-      .option('--token <token>', 'where the node asks for one')
+      .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
       .option('--json', 'print the result as one line of JSON')
   sub('list', 'show the peers: blocks, lag, last error', true).action((flags: Flags) => list(flags))
   sub('add', 'mirror the chain of a node')

@@ -1,6 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { nodeSha256, ProofError, type VerifierKey, verifierKeyOf } from '../chain/index.ts'
 import { EXIT, Exit } from './exit.ts'
+import { textOrFile } from './text-or-file.ts'
 
 /** What the options of `daicho verify` say. */
 export interface VerifyFlags {
@@ -15,9 +15,8 @@ export interface VerifyFlags {
 
 /** The key that `text` is, or that the file of that name holds. Errors: Exit (usage). */
 export function givenKey(text: string): VerifierKey {
-  const key = existsSync(text) ? readFileSync(text, 'utf8').trim() : text
   try {
-    return verifierKeyOf(nodeSha256, key)
+    return verifierKeyOf(nodeSha256, textOrFile(text))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     throw new Exit(EXIT.usage, '--key is not a verifier key, nor a file that holds one', {

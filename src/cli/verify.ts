@@ -19,6 +19,7 @@ import { count } from './count.ts'
 import { KEY_FILE, SIGNED_HEAD_FILE } from './data-files.ts'
 import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { ProgressLine, shareOf } from './progress.ts'
+import { textOrFile } from './text-or-file.ts'
 import type { ExportVerification } from './verify-export.ts'
 import type { VerifyFlags } from './verify-flags.ts'
 
@@ -31,7 +32,11 @@ export function verifyCommand(): Command {
     )
     .option('--key <vkey>', 'verifier key of the node, or a file that holds it; from .../vkey')
     .option('--state <file>', 'of a URL: what was seen last time (default: in the home folder)')
-    .option('--token <token>', 'of a URL: where the node asks for one')
+    .option(
+      '--token <token>',
+      'of a URL: where the node asks for one; or a file that holds it',
+      textOrFile,
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',

@@ -78,11 +78,16 @@ it('the log of a node that requires tokens is audited with one', async () => {
   ])
   const narrow = await audit('--token', await tokenFor(['db:fruit:read']))
   expect([narrow.code, narrow.stderr]).toEqual([2, expect.stringContaining('it answered 403')])
-  const { code, stdout } = await audit('--token', await tokenFor(['ledger:read']))
-  expect([code, JSON.parse(stdout)]).toEqual([
-    0,
-    expect.objectContaining({ status: true, blocks: 0 }),
-  ])
+  const token = await tokenFor(['ledger:read'])
+  const file = join(temporaryFolder(), 'token')
+  writeFileSync(file, `${token}\n`)
+  for (const given of [token, file]) {
+    const { code, stdout } = await audit('--token', given)
+    expect([code, JSON.parse(stdout)]).toEqual([
+      0,
+      expect.objectContaining({ status: true, blocks: 0 }),
+    ])
+  }
   await node.close()
 })
 
