@@ -13,6 +13,7 @@ export type ConverterErrorCode =
   | 'IMAGE_UNDECODABLE' // of an accepted kind, but damaged or cut short
   | 'GIVEN_UP' // whoever asked for it has left: nobody is told, and it is nothing to log
   | 'BUSY' // every seat and every place in the queue is taken
+  | 'WORKER_ENDED' // the process that converts it was ended by something else
 
 /** Thrown by the converter; the message names the values and what would be accepted. */
 export class ConverterError extends CodedError<ConverterErrorCode> {
@@ -32,6 +33,7 @@ export const statusOf: Record<ConverterErrorCode, number> = {
   IMAGE_UNDECODABLE: 422,
   GIVEN_UP: 408,
   BUSY: 503,
+  WORKER_ENDED: 503,
 }
 
 /** Whether `code` (from another process) is one of ours. */

@@ -120,16 +120,28 @@ describe('conversion workers', () => {
   })
 
   const killed = childrenCount
-    ? 'that die in the middle of a job end it with an error, and the next job gets another one'
+    ? 'that are killed end their job with an error that says so, and the next job gets another one'
     : 'SKIPPED: child processes are found on Linux only'
   it.skipIf(!childrenCount)(killed, async () => {
     const before = new Set(pidsOfChildren())
     const workers = workersWith({ seats: 1, queueMax: 1 })
     const { product } = await workers.start(job(LARGE), forever())
     const broken = new Promise((resolve) => product.once('error', resolve))
-    for (const pid of pidsOfChildren().filter((one) => !before.has(one)))
-      process.kill(pid, 'SIGKILL')
-    expect(await broken).toMatchObject({ message: 'the conversion process ended by itself' })
+    const kill = () => {
+      const found = pidsOfChildren().filter((one) => !before.has(one))
+      for (const pid of found) process.kill(pid, 'SIGKILL')
+      return found.length
+    }
+    kill()
+    const message = expect.stringMatching(/^the process that converts has ended, by SIGKILL: /)
+    expect(await broken).toMatchObject({ code: 'WORKER_ENDED', message })
+    // Before anything is known of the product: whoever asks for it is told.
+    const early = workers.start(job(LARGE), forever()).then(
+      () => null,
+      (error: unknown) => error,
+    )
+    while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
+    expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
     const next = await workers.start(job(), forever())
     expect((await buffer(next.product)).subarray(0, 2).toString()).toBe('PK')
   })

@@ -290,8 +290,10 @@ class Product extends Readable {
     this.push(null)
   }
 
-  readonly #onExit = (): void => {
-    this.destroy(new Error('the conversion process ended by itself'))
+  readonly #onExit = (code: number | null, signal: string | null): void => {
+    const how = signal === null ? `with exit code ${code}` : `by ${signal}`
+    const message = `the process that converts has ended, ${how}: if memory ran out, a smaller image may do`
+    this.destroy(new ConverterError('WORKER_ENDED', message))
   }
 }
 
