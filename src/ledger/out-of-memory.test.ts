@@ -1,13 +1,18 @@
 // A thread of the node runs out of memory: what was answered is there, and the rest of the node goes on.
+import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'
-import { temporaryFolder, verifyFolder } from '../../test/support/ledger-node.ts'
+import { startLedgerNode, temporaryFolder, verifyFolder } from '../../test/support/ledger-node.ts'
+import { PEERS } from '../../test/support/peers.ts'
 import { systemClock } from '../base/clock.ts'
 import { type Machine, systemMachine } from './machine.ts'
 import { openLedger } from './open.ts'
 
 /** Enough to start a thread, and not for what it is given here. */
-const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10 }
+const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
+
+/** When a thread that mirrors and has failed is started again. */
+const RESTART_MS = 30_000
 
 const KEPT = { id: 'kept', text: '{"id":"kept"}' }
 
@@ -64,4 +69,39 @@ it('the thread that signs: who asks is told, and the next one has another thread
   expect(await ledger.service.log.checkpoint()).toMatch(/^daicho\/\d+\n3\n/)
   await ledger.close()
   expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
+})
+
+it('the thread that mirrors: what failed is told, the own chain goes on, and so does the next thread', async () => {
+  const other = await startLedgerNode()
+  await other.service.createDatabase('d')
+  await other.service.createItems('d', large(10_000))
+  const folder = temporaryFolder()
+  let isShort = true
+  let startAgain = () => {}
+  const ledger = await openLedger({
+    ...{ folder, difficulty: 0, clock: systemClock },
+    machine: {
+      ...shortOf('mirrors', () => isShort),
+      schedule: {
+        after(ms, run) {
+          if (ms < RESTART_MS) return systemMachine.schedule.after(ms, run)
+          startAgain = run
+          return () => {}
+        },
+      },
+    },
+    peers: { ...PEERS, fixed: [{ vkey: other.service.log.verifierKey, url: other.url }] },
+  })
+  const peer = () => ledger.service.mirrors.peers()[0]
+  await expect
+    .poll(() => peer()?.error)
+    .toMatchObject({ code: 'MIRROR_FAILED', message: expect.stringContaining('memory') })
+  await ledger.service.createDatabase('own')
+  expect(ledger.service.writesRefused).toBe(null)
+  isShort = false
+  startAgain()
+  await expect.poll(peer).toMatchObject({ blocks: 2, ofBlocks: 2, error: null })
+  await ledger.close()
+  const mirrored = join(folder, 'mirrors', `${other.service.serverId}`)
+  expect(await verifyFolder(mirrored)).toMatchObject({ items: 10_000, finding: null })
 })

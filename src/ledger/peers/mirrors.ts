@@ -109,12 +109,9 @@ export class Mirrors {
   /** The peers, and how it stands with each. */
   peers(): ShownPeer[] {
     return this.#list.all.map((peer) => {
-      const { serverId, url, vkey, push } = peer
-      const state = this.#states.get(nameOf(peer)) ?? {
-        ...{ serverId, url, blocks: 0, ofBlocks: 0, absent: 0, currentMs: null, error: null },
-      }
+      const { serverId, vkey, push } = peer
       const evidence = evidenceIn(mirrorFolder(this.#start.folder, serverId))
-      return { ...state, vkey, push, fixed: this.#list.isFixed(peer), evidence }
+      return { ...this.#stateOf(peer), vkey, push, fixed: this.#list.isFixed(peer), evidence }
     })
   }
 
@@ -191,6 +188,12 @@ export class Mirrors {
     await ended
   }
 
+  #stateOf(peer: KnownPeer): PeerState {
+    const { serverId, url } = peer
+    const unknown = { blocks: 0, ofBlocks: 0, absent: 0, currentMs: null, error: null }
+    return this.#states.get(nameOf(peer)) ?? { serverId, url, ...unknown }
+  }
+
   #tell(): void {
     if (this.#closing) return
     this.#worker ??= this.#startWorker()
@@ -225,8 +228,9 @@ export class Mirrors {
       answer({ to: { size: 0, seen: 0 }, arrived: 0, error })
     }
     this.#pushes.clear()
-    for (const [name, state] of this.#states) {
-      this.#states.set(name, { ...state, error })
+    // Also of those of which it had said nothing yet.
+    for (const peer of this.#list.all) {
+      this.#states.set(nameOf(peer), { ...this.#stateOf(peer), error })
     }
     if (this.#closing) return
     this.#forgetRestart = this.#machine.schedule.after(RESTART_MS, () => this.#tell())
