@@ -4,14 +4,22 @@ import { ClosingLineReporter } from './scripts/closing-line-reporter.ts'
 import { LongestFirst } from './scripts/longest-first.ts'
 import { memoryFolder } from './scripts/memory-folder.ts'
 
-/** Measures the memory of its process. */
-const ALONE = 'src/http/outbound.test.ts'
+/** Tests that look at what their process has: its memory, open files, children, or turns of its event loop. */
+const ALONE = '{src,test}/**/*.alone.test.ts'
 
 export default defineConfig({
   test: {
-    // Tests beside the sources leave nothing behind in their process and follow each other in one, which
-    // takes a third less; the others, which start programs, browsers and nodes, have one each.
+    // Files follow each other in a few processes and leave nothing behind there, which takes two thirds of what
+    // a process for each takes; those that say so in their name have one each.
     projects: [
+      { extends: true, test: { name: 'alone', include: [ALONE] } },
+      {
+        extends: true,
+        test: {
+          ...{ name: 'test', include: ['test/**/*.test.ts'], exclude: [ALONE], isolate: false },
+          setupFiles: ['test/support/leftovers.ts'],
+        },
+      },
       {
         extends: true,
         test: {
@@ -20,18 +28,17 @@ export default defineConfig({
           expect: { requireAssertions: true },
         },
       },
-      { extends: true, test: { name: 'test', include: ['test/**/*.test.ts', ALONE] } },
     ],
     // Most tests ask for no disk: those kill programs, and what those have written stays. The browser stays
     // where the next run finds it.
     env: { TMPDIR: memoryFolder(), BROWSER_HOME: tmpdir() },
     reporters: ['default', new ClosingLineReporter()],
-    // Bounds of what hangs, with room for a machine that does other things beside.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    // Bounds of what hangs, with room for a machine that does other things beside, or stands still for a minute.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     // One more than the processors that a small machine has: many tests wait for disks, browsers and wires.
     maxWorkers: 3,
-    expect: { poll: { timeout: 100_000 } },
+    expect: { poll: { timeout: 250_000 } },
     sequence: { sequencer: LongestFirst },
   },
 })

@@ -20,8 +20,10 @@ export class LongestFirst extends BaseSequencer {
     return sorted.toSorted((one, other) => this.#place(one) - this.#place(other))
   }
 
-  #place({ moduleId }: TestSpecification): number {
+  /** Those that have a process each come first: the others share theirs only while they follow each other. */
+  #place({ moduleId, project }: TestSpecification): number {
     const path = moduleId.slice(this.ctx.config.root.length + 1)
-    return LONGEST_FIRST.findIndex((start) => path.startsWith(start))
+    const place = LONGEST_FIRST.findIndex((start) => path.startsWith(start))
+    return project.config.isolate ? place - LONGEST_FIRST.length : place
   }
 }

@@ -185,3 +185,21 @@ it('every test has its place in the order, and every place has tests', () => {
   const places = tests.map((path) => LONGEST_FIRST.find((start) => path.startsWith(start)))
   expect(new Set(places)).toEqual(new Set(LONGEST_FIRST))
 })
+
+it('tests that look at what their process has say so in their name, and have one each', () => {
+  const looking = /process\.memoryUsage|\/proc\/self\/|\/children\.ts'/
+  const tests = [src, join(root, 'test')].flatMap(filesBelow).filter(isTest)
+  const unsaid = tests.filter(
+    (path) => !path.endsWith('.alone.test.ts') && looking.test(readFileSync(path, 'utf8')),
+  )
+  expect(unsaid.map((path) => relative(root, path))).toEqual([])
+})
+
+it('what is done before or after the tests of a file stands in it: a module that several share runs once', () => {
+  const shared = filesBelow(join(root, 'test')).filter((path) => !isTest(path))
+  const hooked = shared.filter((path) =>
+    /^(?:before|after)(?:All|Each)\(/m.test(readFileSync(path, 'utf8')),
+  )
+  // Runs with every file: vitest.config.ts names it.
+  expect(hooked.map((path) => relative(root, path))).toEqual(['test/support/leftovers.ts'])
+})

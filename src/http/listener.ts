@@ -17,6 +17,7 @@ import { ReplyRoom } from './reply-room.ts'
 import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { serializerCompiler } from './serializer.ts'
 import { answerUpgrades } from './upgrades.ts'
+import { validatorCompiler } from './validator.ts'
 
 /** Sockets that a listener holds open at most, unless its component says otherwise. */
 const SOCKETS_MAX = 1_000
@@ -66,7 +67,6 @@ export async function buildApp(
   const logger = options.logger.child({ component: component.name })
   // Loaded with the first listener: programs that listen to nobody start in half the time.
   const { fastify } = await import('fastify')
-  const { validatorCompiler } = await import('./validator.ts')
   // Fastify's own logging stays off: it makes a logger per request, and its lines hold the query.
   const app: HttpApp = fastify({
     bodyLimit: component.limits.bodyBytesMax,
@@ -75,6 +75,10 @@ export async function buildApp(
     // The drain below does what `true` does, and tells keep-alive clients to leave.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    // Fastify loads its own when it begins with none; those that are set below are asked.
+    schemaController: {
+      compilersFactory: { buildValidator: () => unasked, buildSerializer: () => unasked },
+    },
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
       ServerResponse: CountedResponse,
@@ -178,6 +182,11 @@ export async function buildApp(
   if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
   await app.ready()
   return app
+}
+
+/** Stands where a listener has its own compilers of schemas before it has any route. */
+function unasked(): never {
+  throw new Error('a schema was compiled before there was a compiler')
 }
 
 /** Starts `component`. Errors: EADDRINUSE and other errors of the bind rise as they are. */

@@ -1,4 +1,5 @@
-import { Ajv, type AnySchemaObject, type ValidateFunction } from 'ajv'
+import { createRequire } from 'node:module'
+import type { Ajv, AnySchemaObject, Options, ValidateFunction } from 'ajv'
 import type { FastifySchema, FastifySchemaCompiler } from 'fastify'
 
 type Check = ReturnType<FastifySchemaCompiler<FastifySchema>>
@@ -10,10 +11,9 @@ type Check = ReturnType<FastifySchemaCompiler<FastifySchema>>
  */
 export function validatorCompiler(): FastifySchemaCompiler<FastifySchema> {
   const options = { useDefaults: true, removeAdditional: false, allErrors: false, strict: false }
-  const coercing = new Ajv({ ...options, coerceTypes: 'array' })
-  const exact = new Ajv(options)
-  return ({ schema, httpPart }) =>
-    httpPart === 'body' ? lazily(exact, EXACT, schema) : lazily(coercing, COERCING, schema)
+  const coercing = compilerOf({ ...options, coerceTypes: 'array' }, COERCING)
+  const exact = compilerOf(options, EXACT)
+  return ({ schema, httpPart }) => lazily(httpPart === 'body' ? exact : coercing, schema)
 }
 
 /** What was compiled, by schema: listeners of one process that have the same routes share it. */
@@ -21,20 +21,35 @@ type Compiled = WeakMap<AnySchemaObject, ValidateFunction>
 const EXACT: Compiled = new WeakMap()
 const COERCING: Compiled = new WeakMap()
 
+/** Compiles a schema, or has it; what compiles is loaded and made when there is something to compile. */
+function compilerOf(
+  options: Options,
+  compiled: Compiled,
+): (schema: AnySchemaObject) => ValidateFunction {
+  let ajv: Ajv | null = null
+  return (schema) => {
+    const known = compiled.get(schema)
+    if (known !== undefined) return known
+    ajv ??= new (loadedAjv())(options)
+    const validate = ajv.compile(schema)
+    compiled.set(schema, validate)
+    return validate
+  }
+}
+
+function loadedAjv(): typeof Ajv {
+  const { Ajv: loaded }: { Ajv: typeof Ajv } = createRequire(import.meta.url)('ajv')
+  return loaded
+}
+
 /** Most of a start went into schemas of routes that are called later, or never. */
-function lazily(ajv: Ajv, compiled: Compiled, schema: AnySchemaObject): Check {
+function lazily(compile: ReturnType<typeof compilerOf>, schema: AnySchemaObject): Check {
   let validate: ValidateFunction | null = null
   const check: Check = (value) => {
-    validate ??= compiledOnce(ajv, compiled, schema)
+    validate ??= compile(schema)
     const holds = validate(value)
     if (!holds) check.errors = validate.errors ?? null
     return holds
   }
   return check
-}
-
-function compiledOnce(ajv: Ajv, compiled: Compiled, schema: AnySchemaObject): ValidateFunction {
-  const validate = compiled.get(schema) ?? ajv.compile(schema)
-  compiled.set(schema, validate)
-  return validate
 }

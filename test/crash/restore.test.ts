@@ -129,7 +129,7 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
     '/api/fruit/7/history',
   ])
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
-}, 400_000)
+})
 
 it(`without the key too: killed ${KILLS_MORE} times, the data come back under a new chain`, async () => {
   const { node, serverId, args } = origin
@@ -168,7 +168,7 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
     method: 'create_db',
     db: 'fruit',
   })
-}, 400_000)
+})
 
 it(`an import without the key, killed ${KILLS_MORE} times, brings the data back under a new chain`, async () => {
   const { folder, node, serverId } = origin
@@ -201,7 +201,7 @@ it(`an import without the key, killed ${KILLS_MORE} times, brings the data back 
   // Nobody has signed the export.
   const head = await imported.send('GET', `/api/ledgers/${serverId}/checkpoint`)
   expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
-}, 400_000)
+})
 
 it('what does not fit is refused with one line, and the folder stays as it was', async () => {
   const node = await startLedgerNode()

@@ -38,11 +38,12 @@ export async function heal(scene: Scene): Promise<void> {
  * Whether others have seen heads of its chain that it has not any more, and nobody has the blocks: only
  * what it writes from here on can show that.
  */
-function isBehindItself(scene: Scene, { identity, ids }: SimulatedNode): boolean {
-  return scene.nodes.some(({ service }) => {
+function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode): boolean {
+  if (kind !== 'old disk') return false
+  return nodes.some(({ service }) => {
     const peers = service?.mirrors.peers() ?? []
     return peers.some(({ serverId, ofBlocks }) => {
-      return serverId === identity.serverId && ofBlocks > ids.length && scene.kind === 'old disk'
+      return serverId === identity.serverId && ofBlocks > ids.length
     })
   })
 }

@@ -1,14 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
-import { afterAll } from 'vitest'
 import { type Daicho, type Ended, startProgram } from './program.ts'
 
 export type { Daicho, Ended } from './program.ts'
 
-// Whatever a failed test leaves running goes with its file.
-const running = new Set<ChildProcess>()
-afterAll(() => {
-  for (const child of running) child.kill('SIGKILL')
-})
+/** What runs now; `leftovers.ts` ends what is left of it with the file that started it. */
+export const running = new Set<ChildProcess>()
 
 /** `startProgram`, for tests: what still runs at the end of the file is killed. */
 export function startDaicho(...given: Parameters<typeof startProgram>): Daicho {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** Less than a test has, so that what was waited for is said; `vitest.config.ts` says the same. */
-export const WAIT_MS = 100_000
+export const WAIT_MS = 250_000
 const PAUSE_MS = 10
 
 /** Asks until it is so. Errors: with `what`, after `waitMs`. */
