@@ -27,15 +27,18 @@ export const ANSWERED = 0
 /** The element that is raised when the calls that have not ended are not wanted any more. */
 export const ABANDONED = 1
 
-/** A resource that a call is sent with, as it is when nothing changes it before the call. */
+/**
+ * A resource that a call is sent with, as it is when nothing changes it before the call: also that it is
+ * not there, since one that a call before it adds is then given to it.
+ */
 export interface Known {
   /** Qualified name. */
   readonly type: string
   /** The name of the member that has the id. */
   readonly identifier: string
   readonly id: string
-  /** Canonical JSON. */
-  readonly text: string
+  /** Canonical JSON; null when there is none. */
+  readonly text: string | null
 }
 
 /** What a call was given in place of what it was sent with: that is what a call before it wrote. */

@@ -67,14 +67,14 @@ export class Batch {
     return this.#isAbandoned
   }
 
-  /** How many have not ended. */
-  get left(): number {
-    return this.runs.length - this.#at
+  /** Whether it is one call, with what it was sent with: what becomes of the thread is its doing. */
+  get isOneByItself(): boolean {
+    return this.runs.length === 1 && !this.message.follow
   }
 
   /** Whether all have ended. */
   get hasEnded(): boolean {
-    return this.left === 0
+    return this.#at === this.runs.length
   }
 
   /** The next ones ended with `done`. */

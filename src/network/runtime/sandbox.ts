@@ -191,8 +191,8 @@ class Thread {
     const what = late
       ? failed('DEADLINE', 'out of time')
       : failed('MEMORY', 'the sandbox ran out of memory')
-    // Of several nobody knows which one it was.
-    batch.end(batch.left === 1 ? what : null)
+    // Of several nobody knows which one it was, or what it had been given that is not true.
+    batch.end(batch.isOneByItself ? what : null)
   }
 
   /** Has the thread stop with `batch`, if it is at that. */
