@@ -61,7 +61,12 @@ export class Ahead {
     const { begun } = submission
     if (begun !== null) {
       begun.resume(turn.line)
-      await this.#follow(workplace, begun.company, turn)
+      try {
+        await this.#follow(workplace, begun.company, turn)
+      } catch (error) {
+        begun.leave()
+        throw error
+      }
       return begun
     }
     const drafted = await submission.draft(turn.state)

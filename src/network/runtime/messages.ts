@@ -74,11 +74,18 @@ export interface ToSandbox {
   readonly follow: boolean
 }
 
-/** Main thread to sandbox while that waits for the answer to `asked`. */
-export type Answer =
+/** What came of what a guest asked for. */
+export type Answered =
   | { readonly answer: string }
   /** What was asked for failed: the guest sees an error with this message. */
   | { readonly refused: string }
+
+/** Main thread to sandbox while that waits for the answer to `asked`. */
+export type Answer =
+  | (Answered & {
+      /** How long nobody was there to answer, because the turn of the call had not come: ms. */
+      readonly waitedMs: number
+    })
   /** First this has to be evaluated; then the sandbox waits again. */
   | { readonly evaluate: GuestCall }
   /** Nobody wants to know any more. */

@@ -4,6 +4,7 @@ import {
   ABANDONED,
   ANSWERED,
   type Answer,
+  type Answered,
   type FromSandbox,
   type GuestCall,
   type GuestScripts,
@@ -211,12 +212,15 @@ class Thread {
     { asked, told, foreseen }: Extract<FromSandbox, { asked: string }>,
   ): Promise<FromSandbox | null> {
     const { call } = run
+    const askedMs = performance.now()
     const answer = await run.asks(foreseen)
+    const waitedMs = performance.now() - askedMs
     if (answer === null) {
       Atomics.store(this.#signal, ABANDONED, 1)
       return this.#answer({ abandoned: true }, call)
     }
-    return this.#answer(await answered(() => answer(asked, told, this.#evaluate)), call)
+    const given = await answered(() => answer(asked, told, this.#evaluate))
+    return this.#answer({ ...given, waitedMs }, call)
   }
 
   /** Calls the guest of the conditions, while the other one waits for an answer. */
@@ -225,7 +229,8 @@ class Thread {
     let message = await this.#answer({ evaluate: call }, inner)
     while (message !== null && 'asked' in message) {
       const { asked } = message
-      message = await this.#answer(await answered(() => answer(asked)), inner)
+      const given = await answered(() => answer(asked))
+      message = await this.#answer({ ...given, waitedMs: 0 }, inner)
     }
     if (message !== null && 'evaluated' in message) return message.evaluated
     return { failed: 'LOST', message: 'the sandbox has ended' }
@@ -255,7 +260,7 @@ class Thread {
   }
 }
 
-async function answered(answer: () => Promise<string>): Promise<Answer> {
+async function answered(answer: () => Promise<string>): Promise<Answered> {
   try {
     return { answer: await answer() }
   } catch (error) {
