@@ -6,6 +6,7 @@ import {
   ADMIN,
   type BusinessNetwork,
   defaultNetwork,
+  definitionOf,
   Networks,
   type TypeDeclaration,
 } from '../../src/network/index.ts'
@@ -66,7 +67,7 @@ async function started() {
     return next()
   }
   const network = await networks.ship(defaultNetwork())
-  return { network, next, held }
+  return { network, networks, next, held }
 }
 
 const type = (network: BusinessNetwork, name: string): TypeDeclaration => {
@@ -88,6 +89,11 @@ const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
 }
+/** Of an upgrade: a trader has one more field. */
+const MODEL_2 = `namespace org.acme.mynetwork
+participant Trader identified by tradeId {
+  o String tradeId o String firstName o String lastName o String grade
+}`
 /** What came of `work` so far. */
 function watched(work: Promise<unknown>) {
   const seen = { state: 'open', work: work.catch(() => {}) }
@@ -201,4 +207,28 @@ it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
   await Promise.all(trades)
   expect(blocks.length).toBeLessThan(20)
   expect(await owner(network)).toBe('t19')
+})
+
+it('what is added while an upgrade is recorded is judged by what is deployed then', async () => {
+  const { network, networks, next } = await started()
+  const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
+  const add = (tradeId: string) =>
+    network.create(type(network, 'Trader'), { ...trader, tradeId }, ADMIN)
+  const first = add('ann')
+  const deployed = await next()
+  deployed.store()
+  await first
+  const files = new Map([
+    ['package.json', Buffer.from(JSON.stringify({ name: 'mynetwork', version: '2.0.0' }))],
+    ['models/m.cto', Buffer.from(MODEL_2)],
+  ])
+  const grade = { type: 'Trader', field: 'grade', value: 'A' }
+  const upgraded = networks.upgrade(definitionOf({ packed: null, files }), [grade])
+  const upgrade = await next()
+  const second = watched(add('bob'))
+  upgrade.store()
+  await upgraded
+  // Were it taken, its block would wait for the disk now.
+  await Promise.race([second.work, next()])
+  expect(second.state).toBe('/grade: Trader needs grade')
 })
