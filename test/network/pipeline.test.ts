@@ -1,4 +1,5 @@
 // What happens while a block is on its way to the disk, with a disk that answers when it is told to.
+import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished } from 'vitest'
 import type { LedgerService, Written } from '../../src/ledger/index.ts'
 import { openLedger } from '../../src/ledger/unserved.ts'
@@ -209,6 +210,42 @@ it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
   expect(await owner(network)).toBe('t19')
 })
 
+/** A package of files, with a processor. */
+function definitionWith(name: string, model: string) {
+  const texts = {
+    'package.json': JSON.stringify({ name, version: '2.0.0' }),
+    'models/m.cto': model,
+    'lib/nothing.js': 'function nothing() {}',
+  }
+  const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
+  return definitionOf({ packed: null, files })
+}
+
+it('a deployment or an upgrade that is refused leaves no thread behind', async () => {
+  const { network, networks, next } = await started()
+  const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
+  const added = network.create(type(network, 'Trader'), trader, ADMIN)
+  const first = await next()
+  first.store()
+  await added
+  const threads = new Set<Worker>()
+  let begun = 0
+  const watch = (thread: Worker) => {
+    begun += 1
+    threads.add(thread)
+    thread.once('exit', () => threads.delete(thread))
+  }
+  process.on('worker', watch)
+  onTestFinished(() => void process.off('worker', watch))
+  const upgraded = networks.upgrade(definitionWith('mynetwork', MODEL_2), [])
+  await expect(upgraded).rejects.toMatchObject({ code: 'UPGRADE_INVALID' })
+  const deployed = watched(networks.deploy(definitionWith('another', MODEL_2)))
+  const block = await next()
+  block.refuse()
+  await deployed.work
+  expect([deployed.state, begun, threads.size]).toEqual(['the disk is full', 2, 0])
+})
+
 it('what is added while an upgrade is recorded is judged by what is deployed then', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
@@ -218,12 +255,8 @@ it('what is added while an upgrade is recorded is judged by what is deployed the
   const deployed = await next()
   deployed.store()
   await first
-  const files = new Map([
-    ['package.json', Buffer.from(JSON.stringify({ name: 'mynetwork', version: '2.0.0' }))],
-    ['models/m.cto', Buffer.from(MODEL_2)],
-  ])
   const grade = { type: 'Trader', field: 'grade', value: 'A' }
-  const upgraded = networks.upgrade(definitionOf({ packed: null, files }), [grade])
+  const upgraded = networks.upgrade(definitionWith('mynetwork', MODEL_2), [grade])
   const upgrade = await next()
   const second = watched(add('bob'))
   upgrade.store()

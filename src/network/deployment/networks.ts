@@ -100,6 +100,7 @@ export class Networks {
       return network
     } catch (error) {
       this.#networks.delete(definition.name)
+      await scripts.close()
       throw error
     }
   }
@@ -124,11 +125,13 @@ export class Networks {
     const { version } = this.#deps
     const scripts = await this.#loaded(next)
     const also = [{ method: 'update_item', db: name, item: networkItem(next, version) } as const]
-    await network.replace((database) => upgradedResources(database, next, defaults), also, {
-      definition: next,
-      control: new AccessControl(next.rules),
-      scripts,
-    })
+    const parts = { definition: next, control: new AccessControl(next.rules), scripts }
+    try {
+      await network.replace((database) => upgradedResources(database, next, defaults), also, parts)
+    } catch (error) {
+      await scripts.close()
+      throw error
+    }
     return network
   }
 
