@@ -246,6 +246,19 @@ it('a deployment or an upgrade that is refused leaves no thread behind', async (
   expect([deployed.state, begun, threads.size]).toEqual(['the disk is full', 2, 0])
 })
 
+it('of two deployments of one name at once one is made and the other refused, and the network is served', async () => {
+  const { networks, next } = await started()
+  const both = [1, 2].map(() => watched(networks.deploy(definitionWith('another', MODEL_2))))
+  const first = await next()
+  first.store()
+  // Were both recorded, the block of the other one would wait for the disk as well.
+  void next().then((block) => block.store())
+  await Promise.all(both.map(({ work }) => work))
+  const states = both.map(({ state }) => state).toSorted()
+  expect(states).toEqual(['a network another is deployed already', 'done'])
+  expect(networks.get('another')).not.toBeNull()
+})
+
 it('what is added while an upgrade is recorded is judged by what is deployed then', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
