@@ -68,7 +68,7 @@ async function started() {
     return next()
   }
   const network = await networks.ship(defaultNetwork())
-  return { network, networks, next, held }
+  return { service, network, networks, next, held }
 }
 
 const type = (network: BusinessNetwork, name: string): TypeDeclaration => {
@@ -221,8 +221,8 @@ function definitionWith(name: string, model: string) {
   return definitionOf({ packed: null, files })
 }
 
-it('a deployment or an upgrade that is refused leaves no thread behind', async () => {
-  const { network, networks, next } = await started()
+it('a deployment or an upgrade that is refused leaves no thread behind, and the name to others', async () => {
+  const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const added = network.create(type(network, 'Trader'), trader, ADMIN)
   const first = await next()
@@ -246,6 +246,8 @@ it('a deployment or an upgrade that is refused leaves no thread behind', async (
   block.refuse()
   await deployed.work
   expect([deployed.state, begun, threads.size]).toEqual(['the disk is full', 2, 0])
+  await service.createDatabase('another')
+  expect(await service.databases()).toContain('another')
 })
 
 it('of two deployments of one name at once one is made and the other refused, and the network is served', async () => {

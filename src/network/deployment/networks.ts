@@ -97,7 +97,10 @@ export class Networks {
       await network.submitSystem('StartBusinessNetwork', NOTHING_ELSE, ADMIN)
       return network
     } catch (error) {
-      if (network !== null) this.#networks.delete(definition.name)
+      if (network !== null) {
+        this.#networks.delete(definition.name)
+        this.#deps.ledger.disownDatabase(definition.name)
+      }
       await scripts.close()
       throw error
     }
