@@ -38,7 +38,7 @@ export interface Run {
 }
 
 /** Calls that a sandbox was given together, and what it said of them. */
-export class Batch {
+export class Series {
   readonly message: ToSandbox
   readonly runs: readonly BegunRun[]
   #at = 0
@@ -58,7 +58,7 @@ export class Batch {
   /** The first that has not ended. */
   get current(): BegunRun {
     const run = this.runs[this.#at]
-    if (run === undefined) throw new Error('all runs of the batch have ended')
+    if (run === undefined) throw new Error('all runs of the series have ended')
     return run
   }
 

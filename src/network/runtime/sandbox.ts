@@ -10,7 +10,7 @@ import {
   type GuestScripts,
   type SandboxStart,
 } from './messages.ts'
-import { type Answerer, Batch, type Ended, type Evaluate, failed, type Run } from './run.ts'
+import { type Answerer, type Ended, type Evaluate, failed, type Run, Series } from './run.ts'
 
 /** The engine calls itself; its own bound comes first, if the thread has room for that. */
 const STACK_MB = 16
@@ -68,11 +68,11 @@ export class Sandbox {
    * they also see what the calls wrote that were begun before them.
    */
   begin(calls: readonly GuestCall[], follow = false): readonly Run[] {
-    const batch = new Batch({ calls, follow }, () => this.#thread?.abandon(batch))
+    const series = new Series({ calls, follow }, () => this.#thread?.abandon(series))
     this.#last = this.#last
-      .then(() => this.#run(batch))
-      .catch((error: unknown) => batch.fail(error))
-    return batch.runs
+      .then(() => this.#run(series))
+      .catch((error: unknown) => series.fail(error))
+    return series.runs
   }
 
   /** Ends the thread when the call that runs has ended. Calls that wait are refused as BUSY. */
@@ -83,14 +83,14 @@ export class Sandbox {
     this.#thread = null
   }
 
-  async #run(batch: Batch): Promise<void> {
-    if (this.#closed) batch.end(failed('BUSY', 'the sandbox is closed'))
-    if (batch.isAbandoned) batch.end(null)
-    if (batch.hasEnded) return
+  async #run(series: Series): Promise<void> {
+    if (this.#closed) series.end(failed('BUSY', 'the sandbox is closed'))
+    if (series.isAbandoned) series.end(null)
+    if (series.hasEnded) return
     const thread = this.#thread ?? (await this.#startAgain())
     this.#thread = thread
-    if (thread === null) return batch.end(failed('BUSY', 'the sandbox did not start again'))
-    await thread.run(batch)
+    if (thread === null) return series.end(failed('BUSY', 'the sandbox did not start again'))
+    await thread.run(series)
     // With the thread goes all memory that its guests took: the next call begins with another.
     if (thread.worn) {
       await thread.end()
@@ -122,7 +122,7 @@ class Thread {
   readonly #answers: MessageChannel['port1']
   #listener: Listener = () => {}
   /** What it runs, or ran last. */
-  #batch: Batch | null = null
+  #series: Series | null = null
   #worn = false
   #ended = false
 
@@ -169,23 +169,23 @@ class Thread {
     return this.#worn || this.#ended
   }
 
-  /** Runs `batch`; the thread is ended when it does not answer in time. */
-  async run(batch: Batch): Promise<void> {
-    this.#batch = batch
+  /** Runs `series`; the thread is ended when it does not answer in time. */
+  async run(series: Series): Promise<void> {
+    this.#series = series
     Atomics.store(this.#signal, ABANDONED, 0)
-    const first = this.#next(batch.current.call.deadlineMs + GRACE_MS)
-    this.#worker.postMessage(batch.message)
+    const first = this.#next(series.current.call.deadlineMs + GRACE_MS)
+    this.#worker.postMessage(series.message)
     let message = await first
     while (message !== null && 'done' in message) {
-      batch.settle(message.done)
+      series.settle(message.done)
       if ('ended' in message) {
         this.#worn = message.worn
-        batch.end(null)
+        series.end(null)
         return
       }
       message = await ('asked' in message
-        ? this.#answerOf(batch.current, message)
-        : this.#next(batch.current.call.deadlineMs + GRACE_MS))
+        ? this.#answerOf(series.current, message)
+        : this.#next(series.current.call.deadlineMs + GRACE_MS))
     }
     const late = !this.#ended
     await this.end()
@@ -193,12 +193,12 @@ class Thread {
       ? failed('DEADLINE', 'out of time')
       : failed('MEMORY', 'the sandbox ran out of memory')
     // Of several nobody knows which one it was, or what it had been given that is not true.
-    batch.end(batch.isOneByItself ? what : null)
+    series.end(series.isOneByItself ? what : null)
   }
 
-  /** Has the thread stop with `batch`, if it is at that. */
-  abandon(batch: Batch): void {
-    if (this.#batch === batch) Atomics.store(this.#signal, ABANDONED, 1)
+  /** Has the thread stop with `series`, if it is at that. */
+  abandon(series: Series): void {
+    if (this.#series === series) Atomics.store(this.#signal, ABANDONED, 1)
   }
 
   async end(): Promise<void> {
@@ -208,7 +208,7 @@ class Thread {
 
   /** What comes after `run` was answered what it asks, which is when somebody is there to finish it. */
   async #answerOf(
-    run: Batch['current'],
+    run: Series['current'],
     { asked, told, foreseen }: Extract<FromSandbox, { asked: string }>,
   ): Promise<FromSandbox | null> {
     const { call } = run
