@@ -242,6 +242,11 @@ export class LedgerService {
     }
   }
 
+  /** Ends what `ownDatabase` began, of which nothing came: `db` is everybody's again. */
+  disownDatabase(db: string): void {
+    this.#writer.owned.delete(db)
+  }
+
   /** The item, or null when the database holds none of this id. Errors: DATABASE_NOT_FOUND. */
   async readItem(db: string, id: string): Promise<StoredItem | null> {
     const item = await this.#store.item(db, id)

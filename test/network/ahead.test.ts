@@ -168,3 +168,32 @@ it('a resource that is replaced between two transactions is what the second one 
   ])
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
+
+it('a resource that one before it adds is there when a transaction begins that names it', async () => {
+  const { network, account, finding } = await started()
+  const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
+    made.balance = 5; await registry.add(made)`
+  // What was named was there before the write, so it is as it was then.
+  const look = `${registry} const other = getFactory().newResource('org.ahead', 'Account', 'b')
+    other.balance = 7; await registry.update(other)
+    const one = await registry.get('a'); one.balance = tx.account.balance; await registry.update(one)`
+  const run = type(network, 'Run')
+  await Promise.all([
+    network.submit(run, { account: 'a', code: add }, ADMIN),
+    network.submit(run, { account: 'b', code: look }, ADMIN),
+  ])
+  expect([(await account())?.balance, await finding()]).toEqual([5, null])
+})
+
+it('one that is ended with its thread, because of what was foreseen wrongly, has its turn', async () => {
+  const { submitAll, account, finding } = await started()
+  // Refused when all is done, since that is no event: what it wrote never was.
+  const refused = `${registry} tx.account.balance = 100; await registry.update(tx.account)
+    emit(tx.account)`
+  // Long enough for what the one before it came to being told; then as the engine cannot end it.
+  const look = `for (let at = 0; at < 1e6; at += 1);
+    if (tx.account.balance >= 100) [].indexOf.call({ length: 1e15 }, 1)
+    ${ADD}`
+  expect(await submitAll([refused, look])).toEqual(['TRANSACTION_FAILED', DONE])
+  expect([(await account())?.balance, await finding()]).toEqual([1, null])
+})

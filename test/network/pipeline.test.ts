@@ -1,4 +1,5 @@
 // What happens while a block is on its way to the disk, with a disk that answers when it is told to.
+import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished } from 'vitest'
 import type { LedgerService, Written } from '../../src/ledger/index.ts'
 import { openLedger } from '../../src/ledger/unserved.ts'
@@ -6,6 +7,7 @@ import {
   ADMIN,
   type BusinessNetwork,
   defaultNetwork,
+  definitionOf,
   Networks,
   type TypeDeclaration,
 } from '../../src/network/index.ts'
@@ -66,7 +68,7 @@ async function started() {
     return next()
   }
   const network = await networks.ship(defaultNetwork())
-  return { network, next, held }
+  return { service, network, networks, next, held }
 }
 
 const type = (network: BusinessNetwork, name: string): TypeDeclaration => {
@@ -88,6 +90,11 @@ const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
 }
+/** Of an upgrade: a trader has one more field. */
+const MODEL_2 = `namespace org.acme.mynetwork
+participant Trader identified by tradeId {
+  o String tradeId o String firstName o String lastName o String grade
+}`
 /** What came of `work` so far. */
 function watched(work: Promise<unknown>) {
   const seen = { state: 'open', work: work.catch(() => {}) }
@@ -201,4 +208,77 @@ it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
   await Promise.all(trades)
   expect(blocks.length).toBeLessThan(20)
   expect(await owner(network)).toBe('t19')
+})
+
+/** A package of files, with a processor. */
+function definitionWith(name: string, model: string) {
+  const texts = {
+    'package.json': JSON.stringify({ name, version: '2.0.0' }),
+    'models/m.cto': model,
+    'lib/nothing.js': 'function nothing() {}',
+  }
+  const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
+  return definitionOf({ packed: null, files })
+}
+
+it('a deployment or an upgrade that is refused leaves no thread behind, and the name to others', async () => {
+  const { service, network, networks, next } = await started()
+  const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
+  const added = network.create(type(network, 'Trader'), trader, ADMIN)
+  const first = await next()
+  first.store()
+  await added
+  const threads = new Set<Worker>()
+  let begun = 0
+  const watch = (thread: Worker) => {
+    // The ledger has threads of its own.
+    if (thread.threadName !== 'network-sandbox') return
+    begun += 1
+    threads.add(thread)
+    thread.once('exit', () => threads.delete(thread))
+  }
+  process.on('worker', watch)
+  onTestFinished(() => void process.off('worker', watch))
+  const upgraded = networks.upgrade(definitionWith('mynetwork', MODEL_2), [])
+  await expect(upgraded).rejects.toMatchObject({ code: 'UPGRADE_INVALID' })
+  const deployed = watched(networks.deploy(definitionWith('another', MODEL_2)))
+  const block = await next()
+  block.refuse()
+  await deployed.work
+  expect([deployed.state, begun, threads.size]).toEqual(['the disk is full', 2, 0])
+  await service.createDatabase('another')
+  expect(await service.databases()).toContain('another')
+})
+
+it('of two deployments of one name at once one is made and the other refused, and the network is served', async () => {
+  const { networks, next } = await started()
+  const both = [1, 2].map(() => watched(networks.deploy(definitionWith('another', MODEL_2))))
+  const first = await next()
+  first.store()
+  // Were both recorded, the block of the other one would wait for the disk as well.
+  void next().then((block) => block.store())
+  await Promise.all(both.map(({ work }) => work))
+  const states = both.map(({ state }) => state).toSorted()
+  expect(states).toEqual(['a network another is deployed already', 'done'])
+  expect(networks.get('another')).not.toBeNull()
+})
+
+it('what is added while an upgrade is recorded is judged by what is deployed then', async () => {
+  const { network, networks, next } = await started()
+  const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
+  const add = (tradeId: string) =>
+    network.create(type(network, 'Trader'), { ...trader, tradeId }, ADMIN)
+  const first = add('ann')
+  const deployed = await next()
+  deployed.store()
+  await first
+  const grade = { type: 'Trader', field: 'grade', value: 'A' }
+  const upgraded = networks.upgrade(definitionWith('mynetwork', MODEL_2), [grade])
+  const upgrade = await next()
+  const second = watched(add('bob'))
+  upgrade.store()
+  await upgraded
+  // Were it taken, its block would wait for the disk now.
+  await Promise.race([second.work, next()])
+  expect(second.state).toBe('/grade: Trader needs grade')
 })

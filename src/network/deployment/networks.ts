@@ -90,16 +90,18 @@ export class Networks {
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     await this.#requireFree(definition.name)
     const scripts = await this.#loaded(definition)
-    const network = this.#add(
-      definition,
-      deploymentChanges(definition, this.#deps.version),
-      scripts,
-    )
+    const deployment = deploymentChanges(definition, this.#deps.version)
+    let network: BusinessNetwork | null = null
     try {
+      network = this.#add(definition, deployment, scripts)
       await network.submitSystem('StartBusinessNetwork', NOTHING_ELSE, ADMIN)
       return network
     } catch (error) {
-      this.#networks.delete(definition.name)
+      if (network !== null) {
+        this.#networks.delete(definition.name)
+        this.#deps.ledger.disownDatabase(definition.name)
+      }
+      await scripts.close()
       throw error
     }
   }
@@ -124,11 +126,13 @@ export class Networks {
     const { version } = this.#deps
     const scripts = await this.#loaded(next)
     const also = [{ method: 'update_item', db: name, item: networkItem(next, version) } as const]
-    await network.replace((database) => upgradedResources(database, next, defaults), also, {
-      definition: next,
-      control: new AccessControl(next.rules),
-      scripts,
-    })
+    const parts = { definition: next, control: new AccessControl(next.rules), scripts }
+    try {
+      await network.replace((database) => upgradedResources(database, next, defaults), also, parts)
+    } catch (error) {
+      await scripts.close()
+      throw error
+    }
     return network
   }
 
@@ -158,15 +162,20 @@ export class Networks {
   }
 
   async #requireFree(name: string): Promise<void> {
-    if (this.#networks.has(name)) {
-      throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
-    }
-    if ((await this.#deps.ledger.databases()).includes(name)) {
+    const taken = await this.#deps.ledger.databases()
+    this.#requireNew(name)
+    if (taken.includes(name)) {
       const message = `the ledger has a database ${name} that belongs to no network`
       throw new NetworkError('NETWORK_NAME_TAKEN', message)
     }
   }
 
+  #requireNew(name: string): void {
+    if (!this.#networks.has(name)) return
+    throw new NetworkError('NETWORK_EXISTS', `a network ${name} is deployed already`)
+  }
+
+  /** Errors: NETWORK_EXISTS, where another of that name came first. */
   #add(
     definition: NetworkDefinition,
     deployment: ReturnType<typeof deploymentChanges> | null,
@@ -174,7 +183,8 @@ export class Networks {
   ): BusinessNetwork {
     const { ledger, clock, log } = this.#deps
     const { name } = definition
-    const database = new ResourceDatabase(definition.name, ledger)
+    this.#requireNew(name)
+    const database = new ResourceDatabase(name, ledger)
     const events = new EventFeed(database)
     const recorder = new Recorder(database, clock, events, deployment)
     const network = new BusinessNetwork({
@@ -186,7 +196,7 @@ export class Networks {
       scripts,
       log: (level, text) => log(name, level, text),
     })
-    this.#networks.set(definition.name, network)
+    this.#networks.set(name, network)
     return network
   }
 }

@@ -12,10 +12,10 @@ import { transactionOf } from './transaction-record.ts'
 
 const ENDED: Ended = { answer: { value: '{}' }, told: [] }
 /** A run that has ended, or goes on. */
-const runThat = (hasEnded: boolean, foreseen: readonly Foreseen[]): Run => ({
+const runThat = (hasEnded: boolean, foreseen: readonly Foreseen[], left: string[]): Run => ({
   hasEnded,
   ...{ foreseen: Promise.resolve(foreseen), finish: () => Promise.resolve(ENDED) },
-  ...{ leave: () => {}, abandon: () => {} },
+  ...{ leave: () => left.push('left'), abandon: () => {} },
 })
 
 /**
@@ -25,13 +25,14 @@ const runThat = (hasEnded: boolean, foreseen: readonly Foreseen[]): Run => ({
 function counted(ended = 0, foreseen: readonly Foreseen[] = []) {
   const definition = defaultNetwork()
   const begun: (number | string)[] = []
+  const left: string[] = []
   const scripts = new ScriptRunner(definition, 1)
   scripts.begin = async (requests, { follow = false } = {}) => {
     begun.push(follow ? `${requests.length} behind them` : requests.length)
-    return requests.map((_request, at) => runThat(at < ended, follow ? foreseen : []))
+    return requests.map((_request, at) => runThat(at < ended, follow ? foreseen : [], left))
   }
   const workplace = { definition, control: new AccessControl(null), scripts, log: () => {} }
-  return { workplace, begun }
+  return { workplace, begun, left }
 }
 
 const RICE = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
@@ -105,4 +106,16 @@ it.each([
   const begun = await ahead.begin(workplace, second, row)
   if (owner !== null) begun.note([{ kind: 'update', target: RICE, resource: rice(owner) }])
   expect(await behind.begun?.finish(async () => '')).toEqual(end)
+})
+
+it('a transaction that cannot have its turn, because nothing can be read, holds up nobody in the sandbox', async () => {
+  const { workplace, left } = counted(5)
+  const second = submitted()
+  const row = rowOf([second])
+  const ahead = new Ahead()
+  await ahead.begin(workplace, submitted(), row)
+  const state = { ...row.state, read: () => Promise.reject(new Error('the disk is gone')) }
+  const turn = { ...row, state, waiting: () => [submitted()] }
+  await expect(ahead.begin(workplace, second, turn)).rejects.toThrow('the disk is gone')
+  expect(left).toEqual(['left'])
 })

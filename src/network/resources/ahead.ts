@@ -61,7 +61,12 @@ export class Ahead {
     const { begun } = submission
     if (begun !== null) {
       begun.resume(turn.line)
-      await this.#follow(workplace, begun.company, turn)
+      try {
+        await this.#follow(workplace, begun.company, turn)
+      } catch (error) {
+        begun.leave()
+        throw error
+      }
       return begun
     }
     const drafted = await submission.draft(turn.state)
@@ -149,7 +154,7 @@ class Joining {
     const request = await processRequest(this.#workplace, one.drafted, this.#resources)
     this.joined.push({ ...one, request })
     this.#characters += request.text.length
-    for (const { text } of request.known) this.#characters += text.length
+    for (const { text } of request.known) this.#characters += text?.length ?? 0
   }
 
   /** `submissions`, up to one that is in the way of those behind it. */
@@ -281,7 +286,7 @@ export class Begun {
 
   /** Whether what it was given is what there is in its turn. */
   #isTrue(foreseen: readonly Foreseen[]): boolean {
-    const given: (string | null)[] = this.#known.map(({ text }) => text)
+    const given = this.#known.map(({ text }) => text)
     for (const { at, text } of foreseen) given[at] = text
     return this.#known.every((known, at) => this.company.now(known) === given[at])
   }

@@ -128,9 +128,10 @@ export class BusinessNetwork {
    * Errors: RESOURCE_INVALID, RESOURCE_EXISTS, ACCESS_DENIED, LIST_EMPTY.
    */
   async create(type: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
-    const resources = resourcesOf(body, type, this.#judge)
-    const values = resources.map(({ value }) => value)
     return this.#parts.recorder.take(async (turn) => {
+      // Not before: an upgrade may have its turn first.
+      const resources = resourcesOf(body, type, this.#judge)
+      const values = resources.map(({ value }) => value)
       const transaction = this.#registryTransaction('Add', type, { resources: values })
       const guard = this.#guard(caller, turn.state).within(transaction)
       await requireTransaction(guard, transaction)

@@ -71,7 +71,7 @@ async function named(
     if (found === null || type?.identifier == null) continue
     if (control.allowsAll('READ', type, { participant, transaction }) !== true) continue
     const { text } = (await state.read(found)) ?? { text: null }
-    if (text !== null) known.push({ ...found, identifier: type.identifier, text })
+    known.push({ ...found, identifier: type.identifier, text })
   }
   return known
 }

@@ -69,7 +69,7 @@ export class Foresight {
 
 /** `known` with what was foreseen in its place, as a JSON array. */
 export function knownText(known: readonly Known[], foreseen: readonly Foreseen[]): string {
-  const texts: (string | null)[] = known.map(({ text }) => text)
+  const texts = known.map(({ text }) => text)
   for (const { at, text } of foreseen) texts[at] = text
   return `[${texts.filter((text) => text !== null).join(',')}]`
 }

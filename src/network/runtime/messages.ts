@@ -27,15 +27,18 @@ export const ANSWERED = 0
 /** The element that is raised when the calls that have not ended are not wanted any more. */
 export const ABANDONED = 1
 
-/** A resource that a call is sent with, as it is when nothing changes it before the call. */
+/**
+ * A resource that a call is sent with, as it is when nothing changes it before the call: also that it is
+ * not there, since one that a call before it adds is then given to it.
+ */
 export interface Known {
   /** Qualified name. */
   readonly type: string
   /** The name of the member that has the id. */
   readonly identifier: string
   readonly id: string
-  /** Canonical JSON. */
-  readonly text: string
+  /** Canonical JSON; null when there is none. */
+  readonly text: string | null
 }
 
 /** What a call was given in place of what it was sent with: that is what a call before it wrote. */
@@ -71,11 +74,18 @@ export interface ToSandbox {
   readonly follow: boolean
 }
 
-/** Main thread to sandbox while that waits for the answer to `asked`. */
-export type Answer =
+/** What came of what a guest asked for. */
+export type Answered =
   | { readonly answer: string }
   /** What was asked for failed: the guest sees an error with this message. */
   | { readonly refused: string }
+
+/** Main thread to sandbox while that waits for the answer to `asked`. */
+export type Answer =
+  | (Answered & {
+      /** How long nobody was there to answer, because the turn of the call had not come: ms. */
+      readonly waitedMs: number
+    })
   /** First this has to be evaluated; then the sandbox waits again. */
   | { readonly evaluate: GuestCall }
   /** Nobody wants to know any more. */

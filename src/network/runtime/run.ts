@@ -38,7 +38,7 @@ export interface Run {
 }
 
 /** Calls that a sandbox was given together, and what it said of them. */
-export class Batch {
+export class Series {
   readonly message: ToSandbox
   readonly runs: readonly BegunRun[]
   #at = 0
@@ -58,7 +58,7 @@ export class Batch {
   /** The first that has not ended. */
   get current(): BegunRun {
     const run = this.runs[this.#at]
-    if (run === undefined) throw new Error('all runs of the batch have ended')
+    if (run === undefined) throw new Error('all runs of the series have ended')
     return run
   }
 
@@ -67,14 +67,14 @@ export class Batch {
     return this.#isAbandoned
   }
 
-  /** How many have not ended. */
-  get left(): number {
-    return this.runs.length - this.#at
+  /** Whether it is one call, with what it was sent with: what becomes of the thread is its doing. */
+  get isOneByItself(): boolean {
+    return this.runs.length === 1 && !this.message.follow
   }
 
   /** Whether all have ended. */
   get hasEnded(): boolean {
-    return this.left === 0
+    return this.#at === this.runs.length
   }
 
   /** The next ones ended with `done`. */

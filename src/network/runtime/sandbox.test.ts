@@ -130,6 +130,16 @@ it('does not run what was abandoned before it began', async () => {
   expect([await second?.foreseen, await second?.finish(silent)]).toEqual([null, null])
 })
 
+it('lets a call wait for its turn for longer than it may take', async () => {
+  const sandbox = await started()
+  const untilMs = performance.now() + 2 * deadlineMs
+  const request = 'const given = ask(1); for (let at = 0; at < 1e5; at += 1); given'
+  const [run] = sandbox.begin([{ ...call, request }])
+  await run?.foreseen
+  while (performance.now() < untilMs) await new Promise((resolve) => setImmediate(resolve))
+  expect((await run?.finish(silent))?.answer).toEqual({ value: 'nothing' })
+})
+
 it('evaluates a condition while a processor waits for what it protects, and answers that too', async () => {
   const sandbox = await started()
   const host: Answerer = async (request, _told, evaluateCondition) => {

@@ -4,12 +4,13 @@ import {
   ABANDONED,
   ANSWERED,
   type Answer,
+  type Answered,
   type FromSandbox,
   type GuestCall,
   type GuestScripts,
   type SandboxStart,
 } from './messages.ts'
-import { type Answerer, Batch, type Ended, type Evaluate, failed, type Run } from './run.ts'
+import { type Answerer, type Ended, type Evaluate, failed, type Run, Series } from './run.ts'
 
 /** The engine calls itself; its own bound comes first, if the thread has room for that. */
 const STACK_MB = 16
@@ -67,11 +68,11 @@ export class Sandbox {
    * they also see what the calls wrote that were begun before them.
    */
   begin(calls: readonly GuestCall[], follow = false): readonly Run[] {
-    const batch = new Batch({ calls, follow }, () => this.#thread?.abandon(batch))
+    const series = new Series({ calls, follow }, () => this.#thread?.abandon(series))
     this.#last = this.#last
-      .then(() => this.#run(batch))
-      .catch((error: unknown) => batch.fail(error))
-    return batch.runs
+      .then(() => this.#run(series))
+      .catch((error: unknown) => series.fail(error))
+    return series.runs
   }
 
   /** Ends the thread when the call that runs has ended. Calls that wait are refused as BUSY. */
@@ -82,14 +83,14 @@ export class Sandbox {
     this.#thread = null
   }
 
-  async #run(batch: Batch): Promise<void> {
-    if (this.#closed) batch.end(failed('BUSY', 'the sandbox is closed'))
-    if (batch.isAbandoned) batch.end(null)
-    if (batch.hasEnded) return
+  async #run(series: Series): Promise<void> {
+    if (this.#closed) series.end(failed('BUSY', 'the sandbox is closed'))
+    if (series.isAbandoned) series.end(null)
+    if (series.hasEnded) return
     const thread = this.#thread ?? (await this.#startAgain())
     this.#thread = thread
-    if (thread === null) return batch.end(failed('BUSY', 'the sandbox did not start again'))
-    await thread.run(batch)
+    if (thread === null) return series.end(failed('BUSY', 'the sandbox did not start again'))
+    await thread.run(series)
     // With the thread goes all memory that its guests took: the next call begins with another.
     if (thread.worn) {
       await thread.end()
@@ -121,7 +122,7 @@ class Thread {
   readonly #answers: MessageChannel['port1']
   #listener: Listener = () => {}
   /** What it runs, or ran last. */
-  #batch: Batch | null = null
+  #series: Series | null = null
   #worn = false
   #ended = false
 
@@ -168,36 +169,36 @@ class Thread {
     return this.#worn || this.#ended
   }
 
-  /** Runs `batch`; the thread is ended when it does not answer in time. */
-  async run(batch: Batch): Promise<void> {
-    this.#batch = batch
+  /** Runs `series`; the thread is ended when it does not answer in time. */
+  async run(series: Series): Promise<void> {
+    this.#series = series
     Atomics.store(this.#signal, ABANDONED, 0)
-    const first = this.#next(batch.current.call.deadlineMs + GRACE_MS)
-    this.#worker.postMessage(batch.message)
+    const first = this.#next(series.current.call.deadlineMs + GRACE_MS)
+    this.#worker.postMessage(series.message)
     let message = await first
     while (message !== null && 'done' in message) {
-      batch.settle(message.done)
+      series.settle(message.done)
       if ('ended' in message) {
         this.#worn = message.worn
-        batch.end(null)
+        series.end(null)
         return
       }
       message = await ('asked' in message
-        ? this.#answerOf(batch.current, message)
-        : this.#next(batch.current.call.deadlineMs + GRACE_MS))
+        ? this.#answerOf(series.current, message)
+        : this.#next(series.current.call.deadlineMs + GRACE_MS))
     }
     const late = !this.#ended
     await this.end()
     const what = late
       ? failed('DEADLINE', 'out of time')
       : failed('MEMORY', 'the sandbox ran out of memory')
-    // Of several nobody knows which one it was.
-    batch.end(batch.left === 1 ? what : null)
+    // Of several nobody knows which one it was, or what it had been given that is not true.
+    series.end(series.isOneByItself ? what : null)
   }
 
-  /** Has the thread stop with `batch`, if it is at that. */
-  abandon(batch: Batch): void {
-    if (this.#batch === batch) Atomics.store(this.#signal, ABANDONED, 1)
+  /** Has the thread stop with `series`, if it is at that. */
+  abandon(series: Series): void {
+    if (this.#series === series) Atomics.store(this.#signal, ABANDONED, 1)
   }
 
   async end(): Promise<void> {
@@ -207,16 +208,19 @@ class Thread {
 
   /** What comes after `run` was answered what it asks, which is when somebody is there to finish it. */
   async #answerOf(
-    run: Batch['current'],
+    run: Series['current'],
     { asked, told, foreseen }: Extract<FromSandbox, { asked: string }>,
   ): Promise<FromSandbox | null> {
     const { call } = run
+    const askedMs = performance.now()
     const answer = await run.asks(foreseen)
+    const waitedMs = performance.now() - askedMs
     if (answer === null) {
       Atomics.store(this.#signal, ABANDONED, 1)
       return this.#answer({ abandoned: true }, call)
     }
-    return this.#answer(await answered(() => answer(asked, told, this.#evaluate)), call)
+    const given = await answered(() => answer(asked, told, this.#evaluate))
+    return this.#answer({ ...given, waitedMs }, call)
   }
 
   /** Calls the guest of the conditions, while the other one waits for an answer. */
@@ -225,7 +229,8 @@ class Thread {
     let message = await this.#answer({ evaluate: call }, inner)
     while (message !== null && 'asked' in message) {
       const { asked } = message
-      message = await this.#answer(await answered(() => answer(asked)), inner)
+      const given = await answered(() => answer(asked))
+      message = await this.#answer({ ...given, waitedMs: 0 }, inner)
     }
     if (message !== null && 'evaluated' in message) return message.evaluated
     return { failed: 'LOST', message: 'the sandbox has ended' }
@@ -255,7 +260,7 @@ class Thread {
   }
 }
 
-async function answered(answer: () => Promise<string>): Promise<Answer> {
+async function answered(answer: () => Promise<string>): Promise<Answered> {
   try {
     return { answer: await answer() }
   } catch (error) {

@@ -54,6 +54,7 @@ export class ScriptRunner {
   readonly #definition: NetworkDefinition
   readonly #deadlineMs: number
   #sandbox: Promise<Sandbox> | null = null
+  #closed = false
 
   /** `deadlineMs` is how long the processors of one transaction may take, and one condition. */
   constructor(definition: NetworkDefinition, deadlineMs: number) {
@@ -99,6 +100,8 @@ export class ScriptRunner {
     const call = { request: JSON.stringify(request), deadlineMs: this.#deadlineMs }
     const asked = { role: 'conditions', known: [], areWritesAsked: true, ...call } as const
     const { answer: judgement } = await sandbox.call(asked, answer)
+    // Whoever began to read before an upgrade goes on with the rules of before.
+    if (this.#closed) await this.#end()
     if ('failed' in judgement && judgement.failed === 'BUSY') throw busy(judgement.message)
     return judged(request, judgement)
   }
@@ -113,8 +116,13 @@ export class ScriptRunner {
     return judged(request, await evaluate(call, answer))
   }
 
-  /** Ends the sandbox. */
-  async close(): Promise<void> {
+  /** Ends the sandbox. A condition that is asked all the same has one for itself. */
+  close(): Promise<void> {
+    this.#closed = true
+    return this.#end()
+  }
+
+  async #end(): Promise<void> {
     const running = this.#sandbox
     this.#sandbox = null
     if (running !== null) await running.then((sandbox) => sandbox.close()).catch(() => {})

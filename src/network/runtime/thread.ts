@@ -41,6 +41,8 @@ class Line {
   #writes: string[] = []
   #done: CallDone[] = []
   #doneAtMs = 0
+  /** How long calls have waited for their turns, all together. */
+  #waitedMs = 0
 
   constructor(start: SandboxStart, port: MessagePort, evaluate: (call: GuestCall) => GuestAnswer) {
     this.#start = start
@@ -56,6 +58,11 @@ class Line {
   /** What the call that runs told of. */
   get writes(): readonly string[] {
     return this.#writes
+  }
+
+  /** A clock that stands still while a call waits for its turn: its deadline is for what it does. */
+  nowMs(): number {
+    return performance.now() - this.#waitedMs
   }
 
   /** A call begins. */
@@ -77,6 +84,7 @@ class Line {
       Atomics.store(signal, ANSWERED, 0)
       this.#port.postMessage(message)
       const answer = next(signal, answers)
+      if ('waitedMs' in answer) this.#waitedMs += answer.waitedMs
       if ('answer' in answer) return answer.answer
       if ('refused' in answer) throw new Error(answer.refused)
       if ('abandoned' in answer) continue
@@ -141,7 +149,6 @@ function nothingInside(): never {
 
 async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   const { program, scripts, memoryBytes, bootMs } = start
-  const nowMs = () => performance.now()
   // Assigned below, before anything is called.
   const inside = (call: GuestCall) => {
     lines.conditions.begin(call)
@@ -154,6 +161,7 @@ async function run(start: SandboxStart, port: MessagePort): Promise<void> {
   const boot = (role: Role): Promise<Guest> => {
     const line = lines[role]
     const functions = { host: line.ask.bind(line), tell: line.tell.bind(line) }
+    const nowMs = line.nowMs.bind(line)
     const isStopped = () => {
       line.tellInTime()
       return line.isAbandoned
