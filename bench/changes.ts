@@ -12,7 +12,7 @@ import { load, median, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5)
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
 /** All that is written is sent a thousand times: a second of writing takes ten of catching up. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 /** Writing before the clock runs: a thousand connections have just been made, which is not what following costs. */
