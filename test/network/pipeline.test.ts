@@ -1,5 +1,4 @@
 // What happens while a block is on its way to the disk, with a disk that answers when it is told to.
-import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished } from 'vitest'
 import type { LedgerService, Written } from '../../src/ledger/index.ts'
 import { openLedger } from '../../src/ledger/unserved.ts'
@@ -12,6 +11,7 @@ import {
   type TypeDeclaration,
 } from '../../src/network/index.ts'
 import { HandClock } from '../support/ledger-node.ts'
+import { watchSandboxThreads } from '../support/sandbox-threads.ts'
 
 /** A block that waits for the disk. */
 interface Held {
@@ -228,24 +228,14 @@ it('a deployment or an upgrade that is refused leaves no thread behind, and the 
   const first = await next()
   first.store()
   await added
-  const threads = new Set<Worker>()
-  let begun = 0
-  const watch = (thread: Worker) => {
-    // The ledger has threads of its own.
-    if (thread.threadName !== 'network-sandbox') return
-    begun += 1
-    threads.add(thread)
-    thread.once('exit', () => threads.delete(thread))
-  }
-  process.on('worker', watch)
-  onTestFinished(() => void process.off('worker', watch))
+  const threads = watchSandboxThreads()
   const upgraded = networks.upgrade(definitionWith('mynetwork', MODEL_2), [])
   await expect(upgraded).rejects.toMatchObject({ code: 'UPGRADE_INVALID' })
   const deployed = watched(networks.deploy(definitionWith('another', MODEL_2)))
   const block = await next()
   block.refuse()
   await deployed.work
-  expect([deployed.state, begun, threads.size]).toEqual(['the disk is full', 2, 0])
+  expect([deployed.state, threads]).toEqual(['the disk is full', { begun: 2, left: 0 }])
   await service.createDatabase('another')
   expect(await service.databases()).toContain('another')
 })

@@ -1,19 +1,10 @@
-import type { Worker } from 'node:worker_threads'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
+import { watchSandboxThreads } from '../../../test/support/sandbox-threads.ts'
 import { defaultNetwork } from '../default-network.ts'
 import { ScriptRunner } from './script-runner.ts'
 
 it('a condition that is asked after an upgrade, by whoever began to read before, leaves no thread behind', async () => {
-  const threads = new Set<Worker>()
-  let begun = 0
-  const watch = (thread: Worker) => {
-    if (thread.threadName !== 'network-sandbox') return
-    begun += 1
-    threads.add(thread)
-    thread.once('exit', () => threads.delete(thread))
-  }
-  process.on('worker', watch)
-  onTestFinished(() => void process.off('worker', watch))
+  const threads = watchSandboxThreads()
   const scripts = new ScriptRunner(defaultNetwork(), 5_000)
   const asked = () =>
     scripts.judge(
@@ -29,7 +20,7 @@ it('a condition that is asked after an upgrade, by whoever began to read before,
       },
       async () => 'null',
     )
-  expect([await asked(), threads.size]).toEqual([[true, false], 1])
+  expect([await asked(), threads.left]).toEqual([[true, false], 1])
   await scripts.close()
-  expect([await asked(), begun, threads.size]).toEqual([[true, false], 2, 0])
+  expect([await asked(), threads]).toEqual([[true, false], { begun: 2, left: 0 }])
 })
