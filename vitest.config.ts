@@ -29,6 +29,8 @@ export default defineConfig({
         },
       },
     ],
+    globalSetup: ['test/support/build.ts'],
+    setupFiles: ['test/support/built-threads.ts'],
     // Most tests ask for no disk: those kill programs, and what those have written stays. The browser stays
     // where the next run finds it.
     env: { TMPDIR: memoryFolder(), BROWSER_HOME: tmpdir() },

@@ -1,33 +1,27 @@
 // Builds the page of the dashboard into `src/dashboard/built/` when its sources have changed since the
 // last time: `npm start`, `npm run build` and the browser tests all call this.
-import { createHash } from 'node:crypto'
-import { existsSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-
-const root = fileURLToPath(new URL('..', import.meta.url))
-const built = join(root, 'src/dashboard/built')
-/** The hash of the sources that the page was built of. */
-const MARK = '.sources'
-const mark = join(built, MARK)
-/** Everything that may go into the page. */
-const SOURCES = [
-  'src/{dashboard/browser,http/look,client,chain,base}/**/*.*',
-  'package-lock.json',
-  'scripts/build-dashboard.ts',
-]
+import { makeOnce, ROOT } from './made-once.ts'
 
 /** Builds the page unless it is there already, made of the same sources. */
-export async function buildDashboard(): Promise<void> {
-  const sources = hashOfSources()
-  if (isBuiltOf(sources)) return
-  console.error('daicho: building the dashboard, once …')
+export function buildDashboard(): Promise<void> {
+  return makeOnce({
+    folder: 'src/dashboard/built',
+    name: 'the dashboard',
+    sources: [
+      'src/{dashboard/browser,http/look,client,chain,base}/**/*.*',
+      'package-lock.json',
+      'scripts/build-dashboard.ts',
+    ],
+    make,
+  })
+}
+
+async function make(outDir: string): Promise<void> {
   const { build } = await import('vite')
-  // Beside it first: whoever reads while somebody else builds sees a whole page, the old or the new.
-  const making = `${built}.${process.pid}`
   await build({
     configFile: false,
-    root: join(root, 'src/dashboard/browser'),
+    root: join(ROOT, 'src/dashboard/browser'),
     base: './',
     logLevel: 'warn',
     mode: 'production',
@@ -35,7 +29,7 @@ export async function buildDashboard(): Promise<void> {
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {
-      outDir: making,
+      outDir,
       emptyOutDir: true,
       target: 'es2023',
       // Nothing inline: the policy of the page forbids it.
@@ -43,27 +37,6 @@ export async function buildDashboard(): Promise<void> {
       modulePreload: { polyfill: false },
     },
   })
-  writeFileSync(join(making, MARK), sources)
-  if (isBuiltOf(sources)) {
-    // Somebody else was first, and may be reading it already.
-    rmSync(making, { recursive: true })
-    return
-  }
-  rmSync(built, { recursive: true, force: true })
-  renameSync(making, built)
-}
-
-function isBuiltOf(sources: string): boolean {
-  return existsSync(mark) && readFileSync(mark, 'utf8') === sources
-}
-
-function hashOfSources(): string {
-  const hash = createHash('sha256')
-  for (const path of globSync(SOURCES, { cwd: root }).sort()) {
-    hash.update(`${path}\n`)
-    hash.update(readFileSync(join(root, path)))
-  }
-  return hash.digest('hex')
 }
 
 if (import.meta.main) await buildDashboard()

@@ -101,7 +101,7 @@ export class PageShell {
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
-    const daicho = [...node, join(ROOT, 'src/cli/main.ts')].map((word) => `'${word}'`).join(' ')
+    const daicho = [...node, join(ROOT, 'dist/cli/main.js')].map((word) => `'${word}'`).join(' ')
     // What `npm run -s daicho --` and an installed `daicho` are.
     for (const [name, before] of [
       ['npm', 'shift 4; '],

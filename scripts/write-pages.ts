@@ -4,11 +4,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { buildPackage } from './build.ts'
 import { kindsIn, PageShell, stepsIn } from './console-page.ts'
 
 const words = process.argv.slice(2)
 const isCheck = words.includes('--check')
 
+await buildPackage()
 for (const path of words.filter((word) => word !== '--check')) {
   const page = readFileSync(path, 'utf8')
   const folder = mkdtempSync(join(tmpdir(), 'daicho-page-'))

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { runDaicho } from './support/daicho.ts'
 import { livedIn, temporaryFolder } from './support/ledger-node.ts'
+import { MAIN } from './support/program.ts'
 
 const NOBODY = 65_534
 /** Programs of another user keep what they compiled where that user may write, and start in half the time. */
@@ -25,7 +26,7 @@ function runAsOther(args: readonly string[], folder: string | null) {
     NODE_COMPILE_CACHE: compiled,
     ...(folder === null ? {} : { SYSTEM_FOLDER: folder }),
   }
-  return spawnSync(process.execPath, ['src/cli/main.ts', ...args], {
+  return spawnSync(process.execPath, [MAIN, ...args], {
     ...other,
     env,
     encoding: 'utf8',

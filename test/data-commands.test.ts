@@ -17,6 +17,7 @@ import { expect, it } from 'vitest'
 import { CONTENT_FOLDERS, DATA_FILES } from '../src/cli/data-files.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import { livedIn, startLedgerNode, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
+import { MAIN } from './support/program.ts'
 import { tamper } from './support/tampered.ts'
 
 async function post(url: string, body?: unknown): Promise<number> {
@@ -308,7 +309,7 @@ it('every file that a node keeps is one that a backup takes, or one that it is k
     RATES_SOURCES: 'lastgood,snapshot',
   })
   await all.firstLine
-  const added = spawnSync(process.execPath, ['src/cli/main.ts', 'user', 'add', 'someone'], {
+  const added = spawnSync(process.execPath, [MAIN, 'user', 'add', 'someone'], {
     env: { SYSTEM_FOLDER: folder },
     input: 'a long enough password\n',
   })

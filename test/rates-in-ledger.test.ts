@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { temporaryFolder } from './support/ledger-node.ts'
+import { MAIN } from './support/program.ts'
 
 /** Units of each currency per EUR. */
 const perEur = {
@@ -27,11 +27,10 @@ it('a recorded rate is read back with the path of its block, and the block holds
   const asOf = new Date().toISOString().slice(0, 10)
   const vector = join(folder, 'vector.json')
   writeFileSync(vector, JSON.stringify({ source: 'desk', asOf, perEur }))
-  const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
   const ports = ['--port', '0', '--rates-port', '0']
   const child = spawn(
     process.execPath,
-    [main, 'serve', '--only', 'ledger,rates', ...ports, '--json'],
+    [MAIN, 'serve', '--only', 'ledger,rates', ...ports, '--json'],
     {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: {

@@ -2,15 +2,13 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSettings } from '../../src/cli/settings.ts'
 import { COLUMNS_MAX, PX_MAX } from '../../src/converter/grid.ts'
 import { PX_DEFAULT, WIDTH_DEFAULT } from '../../src/converter/options.ts'
+import { MAIN } from '../support/program.ts'
 import { readWithSheetJs } from './readers.ts'
-
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
 let folder: string
 beforeAll(async () => {

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const MAIN = join(root, 'src/cli/main.ts')
+/** What is published, built of the sources: it starts in less time than they do. */
+export const MAIN: string = join(root, 'dist/cli/main.js')
 
 /** How a run of the program ended. */
 export interface Ended {
