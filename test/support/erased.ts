@@ -6,22 +6,25 @@ import { temporaryFolder, verifyFolder } from './ledger-node.ts'
 import { tamper } from './tampered.ts'
 
 /**
- * The files below `folder`, by their paths from there, that hold `text` in any of their bytes, or in
- * their path.
+ * Reads all files below `folder`, once for many texts. What it gives says which of them, by their paths
+ * from there, hold a text in any of their bytes, or in their path.
  */
-export function filesWith(folder: string, text: string): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
+export function bytesBelow(folder: string): (text: string) => string[] {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => join(parentPath, name))
-    .filter((path) => {
-      const bytes = readFileSync(path)
-      return (
-        bytes.includes(text) ||
-        bytes.includes(Buffer.from(text, 'utf16le')) ||
-        relative(folder, path).replaceAll('/', '').includes(text)
-      )
-    })
-    .map((path) => relative(folder, path))
+    .map((path) => ({ path: relative(folder, path), bytes: readFileSync(path) }))
+  return (text) => {
+    const wide = Buffer.from(text, 'utf16le')
+    const holds = ({ path, bytes }: (typeof files)[number]) =>
+      bytes.includes(text) || bytes.includes(wide) || path.replaceAll('/', '').includes(text)
+    return files.filter(holds).map(({ path }) => path)
+  }
+}
+
+/** The files below `folder` that hold `text`, as `bytesBelow` says it. */
+export function filesWith(folder: string, text: string): string[] {
+  return bytesBelow(folder)(text)
 }
 
 /** Waits until what was erased has been written over, while the node runs. */

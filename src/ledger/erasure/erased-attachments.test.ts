@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
-import { compacted, expectFindings, filesWith } from '../../../test/support/erased.ts'
+import { bytesBelow, compacted, expectFindings, filesWith } from '../../../test/support/erased.ts'
 import {
   type LedgerNode,
   startLedgerNode,
@@ -100,7 +100,8 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const { texts, hashes } = await lived(node)
-  for (const text of [...texts, ...hashes]) expect(filesWith(folder, text)).not.toEqual([])
+  const whileThere = bytesBelow(folder)
+  for (const text of [...texts, ...hashes]) expect(whileThere(text)).not.toEqual([])
   const { serverId } = node.service
   const ledgerOf = async () => (await node.send('GET', `/api/ledgers?serverid=${serverId}`)).json
   const before = await ledgerOf()
@@ -110,8 +111,8 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
     expect(existsSync(join(folder, 'attachments', hash.slice(0, 2), hash.slice(2)))).toBe(false)
   }
   await compacted(folder)
-  for (const text of [...texts, ...hashes])
-    expect([text, filesWith(folder, text)]).toEqual([text, []])
+  const erased = bytesBelow(folder)
+  for (const text of [...texts, ...hashes]) expect([text, erased(text)]).toEqual([text, []])
 
   // What ann and bob hold is there, also where an erased entry named the same content.
   const held = async (id: string, name: string) =>
@@ -151,7 +152,8 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
   expect(await proofOf('bob', '8.0')).toMatchObject({ entry: { attachment: { name: 'card' } } })
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
   await node.close()
-  for (const text of [...texts, ...hashes]) expect(filesWith(folder, text)).toEqual([])
+  const closed = bytesBelow(folder)
+  for (const text of [...texts, ...hashes]) expect(closed(text)).toEqual([])
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
