@@ -5,7 +5,9 @@ const BYTES_PER_CALL = 8_192
 export function toBase64(bytes: Uint8Array): string {
   let binary = ''
   for (let at = 0; at < bytes.length; at += BYTES_PER_CALL) {
-    binary += String.fromCharCode(...bytes.subarray(at, at + BYTES_PER_CALL))
+    // Spread, the bytes would become an array first, which takes ten times as long.
+    const part = bytes.subarray(at, at + BYTES_PER_CALL)
+    binary += Reflect.apply(String.fromCharCode, String, part)
   }
   return btoa(binary)
 }
@@ -18,7 +20,10 @@ export function fromBase64(text: string): Uint8Array | null {
   const binary = decoded(text)
   // Also for text with spaces or without its padding, which `atob` takes.
   if (binary === null || btoa(binary) !== text) return null
-  return Uint8Array.from(binary, (unit) => unit.charCodeAt(0))
+  // `Uint8Array.from` goes through a text by its characters, which takes ten times as long.
+  const bytes = new Uint8Array(binary.length)
+  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at)
+  return bytes
 }
 
 /** A regular expression would tell before, but on a text of megabytes it runs out of stack. */
