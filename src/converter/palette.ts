@@ -1,5 +1,5 @@
 import { ColorSet, colorCode } from './color-set.ts'
-import { varianceCut } from './variance-cut.ts'
+import { Bins, varianceCut } from './variance-cut.ts'
 
 /**
  * Colours of one workbook at most: with more than 65,430 cell formats or fills Excel “repairs” the
@@ -69,11 +69,12 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   }
   const set = finestBins(exact)
   set.seal()
-  const bins = binsOf(set, exact, rgb)
-  if (set.size <= colorsMax) {
-    return { ...withoutRepeats(bins.paint), distinct, set }
-  }
-  return { ...withoutRepeats(varianceCut(bins.mean, bins.weight, colorsMax)), distinct, set }
+  const { mean, weight } = meansOf(set, rgb)
+  const paint =
+    set.size <= colorsMax
+      ? paintOf(set, exact, mean)
+      : varianceCut(new Bins(mean, weight), colorsMax)
+  return { ...withoutRepeats(paint), distinct, set }
 }
 
 /** The colours themselves when they fit, else the first level of WIDTHS at which the bins do. */
@@ -91,16 +92,8 @@ function finestBins(exact: ColorSet): ColorSet {
   return set
 }
 
-interface Bins {
-  /** Three channels per bin: the mean of its pixels. */
-  readonly mean: Float64Array
-  /** Pixels per bin. */
-  readonly weight: Uint32Array
-  /** 0xRRGGBB per bin: the mean, held within half a bin's width of its farthest member. */
-  readonly paint: Uint32Array
-}
-
-function binsOf(set: ColorSet, exact: ColorSet, rgb: Uint8Array): Bins {
+/** Of each bin the mean of its pixels, three channels, and how many these are. */
+function meansOf(set: ColorSet, rgb: Uint8Array): { mean: Float64Array; weight: Uint32Array } {
   const mean = new Float64Array(set.size * 3)
   const weight = new Uint32Array(set.size)
   for (let at = 0; at < rgb.length; at += 3) {
@@ -116,9 +109,10 @@ function binsOf(set: ColorSet, exact: ColorSet, rgb: Uint8Array): Bins {
   for (let at = 0; at < mean.length; at += 1) {
     mean[at] = (mean[at] ?? 0) / (weight[Math.trunc(at / 3)] ?? 1)
   }
-  return { mean, weight, paint: paintOf(set, exact, mean) }
+  return { mean, weight }
 }
 
+/** 0xRRGGBB per bin: the mean, held within half a bin's width of its farthest member. */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const least = new Uint8Array(mean.length).fill(255)
   const most = new Uint8Array(mean.length)

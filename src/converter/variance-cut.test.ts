@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { varianceCut } from './variance-cut.ts'
+import { Bins, varianceCut } from './variance-cut.ts'
 
 const cut = (bins: number[][], weight: number[], colorsMax: number) =>
-  [...varianceCut(Float64Array.from(bins.flat()), Uint32Array.from(weight), colorsMax)].map(
-    (color) => color.toString(16).padStart(6, '0'),
-  )
+  [
+    ...varianceCut(new Bins(Float64Array.from(bins.flat()), Uint32Array.from(weight)), colorsMax),
+  ].map((color) => color.toString(16).padStart(6, '0'))
 
 it('the bins that lie farthest apart are parted first, and each part has its mean by pixels', () => {
   const bins = [

@@ -1,3 +1,29 @@
+/** What is to be merged: three channels for each bin, and its pixels. */
+export class Bins {
+  readonly #mean: Float64Array
+  readonly #weight: Uint32Array
+
+  constructor(mean: Float64Array, weight: Uint32Array) {
+    this.#mean = mean
+    this.#weight = weight
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#weight.length
+  }
+
+  /** The mean of a channel: 0 red, 1 green, 2 blue. */
+  mean(bin: number, channel: number): number {
+    return this.#mean[bin * 3 + channel] ?? 0
+  }
+
+  /** How many pixels fall into it. */
+  pixels(bin: number): number {
+    return this.#weight[bin] ?? 0
+  }
+}
+
 /** Some of the bins: a stretch of `order`, and how far its members are from their mean in all. */
 interface Box {
   readonly from: number
@@ -13,74 +39,75 @@ interface Box {
  * greatest squared error is cut in two, at the place that leaves the least error, until there are
  * enough boxes; every box is painted with its mean.
  *
- * `mean` holds three channels per bin, `weight` its pixels. Returns one 0xRRGGBB per bin. Bins must
- * differ in the whole part of a channel, or they cannot be told apart.
+ * Returns one 0xRRGGBB per bin. Bins must differ in the whole part of a channel, or they cannot be told
+ * apart.
  * Source: X. Wu, “Efficient statistical computations for optimal color quantization”, 1991, with
  * the bins themselves in place of a coarser grid.
  */
-export function varianceCut(
-  mean: Float64Array,
-  weight: Uint32Array,
-  colorsMax: number,
-): Uint32Array {
-  const order = Uint32Array.from(weight.keys())
+export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
+  const order = Uint32Array.from({ length: bins.size }, (_, bin) => bin)
   const heap = new BoxHeap()
-  heap.push(boxOf(order, mean, weight, 0, order.length))
+  heap.push(boxOf(order, bins, 0, order.length))
   while (heap.size < colorsMax) {
     const box = heap.pop()
     if (box === undefined) break
-    const middle = box.error > 0 ? cut(order, mean, weight, box) : box.to
+    const middle = box.error > 0 ? cut(order, bins, box) : box.to
     if (middle === box.to) {
       heap.push(box)
       break
     }
-    heap.push(boxOf(order, mean, weight, box.from, middle))
-    heap.push(boxOf(order, mean, weight, middle, box.to))
+    heap.push(boxOf(order, bins, box.from, middle))
+    heap.push(boxOf(order, bins, middle, box.to))
   }
-  const paint = new Uint32Array(weight.length)
+  const paint = new Uint32Array(bins.size)
   for (const { from, to } of heap.boxes) {
-    const color = meanColor(order.subarray(from, to), mean, weight)
-    for (let at = from; at < to; at += 1) paint[order[at] ?? 0] = color
+    const members = order.subarray(from, to)
+    const color = meanColor(members, bins)
+    for (const bin of members) paint[bin] = color
   }
   return paint
 }
 
-function boxOf(
-  order: Uint32Array,
-  mean: Float64Array,
-  weight: Uint32Array,
-  from: number,
-  to: number,
-): Box {
-  const sum = [0, 0, 0]
-  const square = [0, 0, 0]
+function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
+  const sum = new Float64Array(3)
+  const square = new Float64Array(3)
   let total = 0
-  for (let at = from; at < to; at += 1) {
-    const bin = order[at] ?? 0
-    const pixels = weight[bin] ?? 0
+  for (const bin of order.subarray(from, to)) {
+    const pixels = bins.pixels(bin)
     total += pixels
     for (let channel = 0; channel < 3; channel += 1) {
-      const value = mean[bin * 3 + channel] ?? 0
-      sum[channel] = (sum[channel] ?? 0) + pixels * value
-      square[channel] = (square[channel] ?? 0) + pixels * value * value
+      const value = bins.mean(bin, channel)
+      add(sum, channel, pixels * value)
+      add(square, channel, pixels * value * value)
     }
   }
-  const errors = sum.map((s, channel) => Math.max(0, (square[channel] ?? 0) - (s * s) / total))
+  let [error, greatest, axis] = [0, -1, 0]
+  for (const [channel, squares] of square.entries()) {
+    const all = sum[channel] ?? 0
+    const here = Math.max(0, squares - (all * all) / total)
+    error += here
+    if (here <= greatest) continue
+    greatest = here
+    axis = channel
+  }
   // A box of one cannot be cut; rounding must not say that it can.
-  const error = to - from === 1 ? 0 : errors.reduce((all, one) => all + one, 0)
-  return { from, to, error, axis: errors.indexOf(Math.max(...errors)) }
+  return { from, to, error: to - from === 1 ? 0 : error, axis }
+}
+
+function add(sums: Float64Array, at: number, value: number): void {
+  sums[at] = (sums[at] ?? 0) + value
 }
 
 /** Parts `box` in `order` and returns where its second half starts; `box.to` when it cannot be. */
-function cut(order: Uint32Array, mean: Float64Array, weight: Uint32Array, box: Box): number {
+function cut(order: Uint32Array, bins: Bins, box: Box): number {
   const members = order.slice(box.from, box.to)
-  const level = (bin: number) => Math.trunc(mean[bin * 3 + box.axis] ?? 0)
+  const level = (bin: number) => Math.trunc(bins.mean(bin, box.axis))
   const pixels = new Float64Array(256)
   const sum = new Float64Array(256)
   for (const bin of members) {
     const at = level(bin)
-    pixels[at] = (pixels[at] ?? 0) + (weight[bin] ?? 0)
-    sum[at] = (sum[at] ?? 0) + (weight[bin] ?? 0) * (mean[bin * 3 + box.axis] ?? 0)
+    add(pixels, at, bins.pixels(bin))
+    add(sum, at, bins.pixels(bin) * bins.mean(bin, box.axis))
   }
   const last = bestLevel(pixels, sum)
   let low = box.from
@@ -105,8 +132,8 @@ function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   let bestGain = -1
   let lowPixels = 0
   let low = 0
-  for (let at = 0; at < 256; at += 1) {
-    lowPixels += pixels[at] ?? 0
+  for (const [at, pixelsHere] of pixels.entries()) {
+    lowPixels += pixelsHere
     low += sum[at] ?? 0
     if (lowPixels === 0 || lowPixels === allPixels) continue
     const gain = (low * low) / lowPixels + ((all - low) * (all - low)) / (allPixels - lowPixels)
@@ -118,14 +145,14 @@ function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   return best
 }
 
-function meanColor(bins: Uint32Array, mean: Float64Array, weight: Uint32Array): number {
+function meanColor(members: Uint32Array, bins: Bins): number {
   let color = 0
   for (let channel = 0; channel < 3; channel += 1) {
     let sum = 0
     let pixels = 0
-    for (const bin of bins) {
-      sum += (weight[bin] ?? 0) * (mean[bin * 3 + channel] ?? 0)
-      pixels += weight[bin] ?? 0
+    for (const bin of members) {
+      sum += bins.pixels(bin) * bins.mean(bin, channel)
+      pixels += bins.pixels(bin)
     }
     color = (color << 8) | Math.round(sum / pixels)
   }
