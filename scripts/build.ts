@@ -58,7 +58,7 @@ async function make(dist: string): Promise<void> {
     cwd: ROOT,
     stdio: 'inherit',
   })
-  if (types.status !== 0) process.exit(types.status ?? 1)
+  if (types.status !== 0) throw new Error(`tsc could not write the types: ${types.status}`)
   cpSync(SRC, dist, {
     recursive: true,
     filter: (path) =>

@@ -101,13 +101,13 @@ export class PageShell {
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
-    const daicho = [...node, join(ROOT, 'dist/cli/main.js')].map((word) => `'${word}'`).join(' ')
-    // What `npm run -s daicho --` and an installed `daicho` are.
-    for (const [name, before] of [
-      ['npm', 'shift 4; '],
-      ['daicho', ''],
+    // `npm run -s daicho --` runs the sources, an installed `daicho` what was built of them.
+    for (const [name, before, main] of [
+      ['npm', 'shift 4; ', 'src/cli/main.ts'],
+      ['daicho', '', 'dist/cli/main.js'],
     ] as const) {
-      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${daicho} "$@"\n`, {
+      const program = [...node, join(ROOT, main)].map((word) => `'${word}'`).join(' ')
+      writeFileSync(join(programs, name), `#!/bin/sh\n${before}exec ${program} "$@"\n`, {
         mode: 0o755,
       })
     }
@@ -176,10 +176,11 @@ export class PageShell {
         return here === undefined ? all : `${host}:${here}`
       },
     )
-    const start = /^((?:\w+=\S+ )*)(?:npm start(?: --)?|daicho serve)([^&]*)(&?)$/.exec(translated)
+    const start = /^((?:\w+=\S+ )*)(npm start(?: --)?|daicho serve)([^&]*)(&?)$/.exec(translated)
     if (start !== null) {
-      const [, variables = '', flags = '', isBehind] = start
-      const lines = await this.#serve(variables, flags)
+      const [, variables = '', program = '', flags = '', isBehind] = start
+      const serve = program.startsWith('npm') ? 'npm run -s daicho -- serve' : 'daicho serve'
+      const lines = await this.#serve(`${variables} ${serve}`, flags)
       return isBehind === '&' ? '' : lines
     }
     return this.#asInPage(
@@ -188,18 +189,18 @@ export class PageShell {
   }
 
   /** Starts a node in the background, and waits until it listens; what it prints. */
-  async #serve(variables: string, flags: string): Promise<string> {
+  async #serve(serve: string, flags: string): Promise<string> {
     const addresses = join(this.#folder, '.shell', `addresses-${this.#steps}`)
     const free = PORTS.map(([, flag]) => `--${flag} 0`).join(' ')
     writeFileSync(addresses, '')
     const failed = await this.#shellRun(
-      `${QUIET} ${variables} daicho serve ${flags} ${free} --json > ${addresses} 2>> .shell/log &
+      `${QUIET} ${serve} ${flags} ${free} --json > ${addresses} 2>> .shell/log &
       serving=$!; until [ -s ${addresses} ]; do kill -0 $serving || break; sleep 0.1; done`,
     )
     const line = readFileSync(addresses, 'utf8')
     if (line === '')
       throw new Error(
-        `npm start ${flags}: ${failed}${readFileSync(join(this.#folder, '.shell/log'), 'utf8')}`,
+        `${serve} ${flags}: ${failed}${readFileSync(join(this.#folder, '.shell/log'), 'utf8')}`,
       )
     const urls: Record<string, string> = JSON.parse(line)
     for (const [name, flag, preset] of PORTS) {

@@ -22,8 +22,8 @@ export interface Made {
 }
 
 /**
- * Makes a folder again when a file that it is made of has changed since. It is made beside itself first:
- * whoever reads while somebody else makes it sees a whole one, the old or the new.
+ * Makes a folder again when a file that it is made of has changed since. It is made beside itself first
+ * and then takes the place of the old one: nobody sees a part of it.
  */
 export async function makeOnce({ folder, name, sources, make }: Made): Promise<void> {
   const made = join(ROOT, folder)
@@ -33,15 +33,17 @@ export async function makeOnce({ folder, name, sources, make }: Made): Promise<v
   if (isMade()) return
   console.error(`daicho: building ${name}, once …`)
   const making = `${made}.${process.pid}`
-  await make(making)
-  writeFileSync(join(making, MARK), mark)
-  if (isMade()) {
-    // Somebody else was first, and may be reading it already.
-    rmSync(making, { recursive: true })
-    return
+  const former = `${making}.former`
+  try {
+    await make(making)
+    writeFileSync(join(making, MARK), mark)
+    // Whoever was first may be reading it already.
+    if (isMade()) return
+    if (existsSync(made)) renameSync(made, former)
+    renameSync(making, made)
+  } finally {
+    for (const left of [making, former]) rmSync(left, { recursive: true, force: true })
   }
-  rmSync(made, { recursive: true, force: true })
-  renameSync(making, made)
 }
 
 function hashOf(sources: readonly string[]): string {
