@@ -58,10 +58,13 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
   const values = new Set<unknown>()
   const widths = new Set<number | undefined>()
   const heights = new Set<number | undefined>()
+  // It makes a style anew for each cell that is asked for its own.
+  const known = new Map<number | undefined, string>()
   for (const row of range.cells()) {
     for (const cell of row) {
-      const fill = cell.style('fill')
-      fills.push(fill?.type === 'solid' ? fill.color.rgb.replace(/^FF/, '') : '')
+      const fill = known.get(cell._styleId) ?? fillOf(cell)
+      known.set(cell._styleId, fill)
+      fills.push(fill)
       values.add(cell.value())
     }
   }
@@ -78,6 +81,11 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
     widths: [...widths],
     heights: [...heights],
   }
+}
+
+function fillOf(cell: XlsxPopulate.Cell): string {
+  const fill = cell.style('fill')
+  return fill?.type === 'solid' ? fill.color.rgb.replace(/^FF/, '') : ''
 }
 
 const validatorFolder = fileURLToPath(new URL('../validator/', import.meta.url))

@@ -1,6 +1,8 @@
 /** The part of xlsx-populate that the tests use; it brings no types of its own. */
 declare module 'xlsx-populate' {
   interface Cell {
+    /** Which of the workbook's styles it has. */
+    readonly _styleId: number | undefined
     value(): unknown
     style(name: 'fill'): { type: string; color: { rgb: string } } | undefined
     columnNumber(): number
@@ -17,5 +19,8 @@ declare module 'xlsx-populate' {
     sheets(): Sheet[]
   }
   const XlsxPopulate: { fromDataAsync(bytes: Uint8Array): Promise<Workbook> }
+  namespace XlsxPopulate {
+    export type { Cell }
+  }
   export = XlsxPopulate
 }
