@@ -133,11 +133,21 @@ function nameOf(host: string): string {
   return `${PREFIX}-${process.pid}-${host}`
 }
 
-/** Removes what a killed run has left. */
+/** Removes what a killed run has left: also its nodes, which would answer in place of the next ones. */
 function sweep(): void {
   for (const line of run('netns', 'list').split('\n')) {
     const [name = '', pid = ''] = /^daicho-test-(\d+)-\S+/.exec(line) ?? []
     if (name === '' || Number(pid) === process.pid || existsSync(`/proc/${pid}`)) continue
+    for (const left of run('netns', 'pids', name).split('\n').filter(Boolean)) end(Number(left))
     spawnSync(IP ?? 'ip', ['netns', 'del', name])
+  }
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    // It has ended meanwhile.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }
