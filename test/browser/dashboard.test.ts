@@ -151,7 +151,7 @@ describe('databases and items', () => {
     await page.keyboard.type('veg')
     await page.keyboard.press('Enter')
     await heading(page, 'veg')
-    // Looked at from outside, as often as it takes: the page's own rules let nothing be evaluated inside.
+    // From outside: the page's policy would let a condition be evaluated in it only once.
     await page.locator('main:focus').waitFor()
     expect(complaints).toEqual([])
   })
