@@ -56,6 +56,13 @@ it('150,000 items: pages on and back, and the ledger by height, database and met
   await page.getByLabel('Method').selectOption('update_item')
   await shown(page, 'The whole chain was searched.')
   expect(await blocks.count()).toBe(2)
+
+  // What is wanted stays from height to height.
+  await page.getByLabel('Height').fill('16')
+  await button(page, 'Go to height').click()
+  await shown(page, '17 blocks searched. The whole chain was searched.')
+  expect(await page.getByLabel('Method').inputValue()).toBe('update_item')
+  expect(await blocks.locator('strong').allTextContents()).toEqual(['Block 16'])
   await page.getByLabel('Database').fill('elsewhere')
   await page.keyboard.press('Enter')
   await shown(page, 'No entry found so far.')

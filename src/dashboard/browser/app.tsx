@@ -32,7 +32,8 @@ export function App(): JSX.Element {
       <main ref={main} class="container" tabIndex={-1}>
         <Alerts />
         <Told />
-        <View key={address} now={now} />
+        {/* Which entries of the ledger are wanted stays when only the height is another. */}
+        <View key={now.view === 'ledger' ? now.view : address} now={now} />
       </main>
     </>
   )
