@@ -93,3 +93,8 @@ it('with --json prints one line, and ends as without', async () => {
   expect((await run('remove', '7/8')).stdout).toBe('{"status":true,"peer":"removed"}\n')
   expect(asked.slice(1)).toEqual(['POST /api/config/peers', 'DELETE /api/config/peers/7%2F8'])
 })
+
+it('says of a command that there is none, not that the list takes no arguments', async () => {
+  const command = peersCommand().exitOverride()
+  await expect(runHere(command, ['lst'])).rejects.toThrow("unknown command 'lst'")
+})

@@ -181,9 +181,9 @@ it('says of what is not as it should be what it is called: parameters by their n
     headers: { 'content-type': 'application/json' },
   })
   expect(await messageOf('/query?limit=x')).toBe('limit must be integer')
-  expect(await messageOf('/query')).toBe("querystring must have required property 'limit'")
+  expect(await messageOf('/query')).toBe("query must have required property 'limit'")
   expect(await messageOf('/query?limit=1&other=2')).toBe(
-    'querystring must NOT have additional properties',
+    'query must NOT have additional properties',
   )
   expect(await messageOf('/path/x')).toBe('limit must be integer')
   expect(await messageOf('/headers', { headers: { 'x-limit': 'x' } })).toBe(

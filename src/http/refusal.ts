@@ -43,14 +43,16 @@ const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
 
 /**
  * What is wrong with `part` of a request, which is not as its schema says: `limit must be integer`. Parameters
- * and headers have their names alone; a place in a body is `body` and a JSON pointer.
+ * and headers have their names alone; a place in a body is `body` and a JSON pointer. What Fastify calls
+ * `querystring` is the query.
  */
 export function invalidText(
   errors: readonly { readonly instancePath: string; readonly message?: string }[],
   part: string,
 ): string {
+  const whole = part === 'querystring' ? 'query' : part
   const placeOf = (pointer: string) =>
-    part === 'body' || pointer === '' ? part + pointer : pointer.slice(1)
+    part === 'body' || pointer === '' ? whole + pointer : pointer.slice(1)
   return errors.map(({ instancePath, message }) => `${placeOf(instancePath)} ${message}`).join(', ')
 }
 
