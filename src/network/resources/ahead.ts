@@ -36,7 +36,7 @@ export interface Row {
   /** What the turn stands on as a whole: it is another object once something of it has failed. */
   readonly line: object
   /** What was submitted and has its turn after this one, `max` at most; nothing else comes between. */
-  readonly waiting: (max: number) => Iterable<Submission>
+  readonly waiting: (max: number) => readonly Submission[]
 }
 
 /**
@@ -89,7 +89,7 @@ export class Ahead {
   async #follow(workplace: Workplace, company: Company, turn: Row): Promise<void> {
     if (!company.mayBeFollowed) return
     const together = Math.floor(this.#together)
-    const waiting = [...turn.waiting(2 * TOGETHER_MAX)].filter(({ begun }) => begun === null)
+    const waiting = turn.waiting(2 * TOGETHER_MAX).filter(({ begun }) => begun === null)
     if (together === 1 || waiting.length === 0) return
     const row = new Joining(workplace, turn.state)
     await row.joinAll(waiting.slice(0, together))
@@ -109,7 +109,7 @@ export class Ahead {
 async function gathered(waiting: Row['waiting']): Promise<void> {
   let before = -1
   for (let turns = 0; turns < GATHER_TURNS_MAX; turns += 1) {
-    const count = [...waiting(TOGETHER_MAX)].length
+    const count = waiting(TOGETHER_MAX).length
     if (count === before || count === TOGETHER_MAX) return
     before = count
     await new Promise<void>((resolve) => setImmediate(resolve))
@@ -158,7 +158,7 @@ class Joining {
   }
 
   /** `submissions`, up to one that is in the way of those behind it. */
-  async joinAll(submissions: Iterable<Submission>): Promise<void> {
+  async joinAll(submissions: readonly Submission[]): Promise<void> {
     for (const submission of submissions) {
       if (submission.begun !== null || this.#characters > CHARACTERS_MAX) break
       // What does not become a transaction is refused in its own turn; nothing goes past it.

@@ -45,7 +45,7 @@ export interface Turn extends Row {
 /** A crowd is served in parts of this share, so that its members share waits for the disk. */
 const CROWD_SHARE = 0.4
 /** Fewer than this are no crowd: what they decide is written at once. */
-const CROWD_MIN = 8
+const CROWD_MIN = 4
 /** A group is held open no longer than this for more to come. */
 const HOLD_MS = 5
 

@@ -7,22 +7,26 @@ const WORKS_MAX = 10_000
 export class Turns<Subject> {
   #last: Promise<void> = Promise.resolve()
   #works = 0
-  /** What the works whose turn has not come yet are about; null where nobody need know. */
-  readonly #waiting = new Set<{ readonly subject: Subject | null }>()
+  /**
+   * What the works whose turn has not come yet are about, in their order; null where nobody need know. No
+   * Set: the tables that one grows out of lead to the next, so one that counts as old would keep all that
+   * comes after it in memory until the old are looked through.
+   */
+  readonly #waiting: (Subject | null)[] = []
 
   /** Works whose turn has not come yet. */
   get waiting(): number {
-    return this.#waiting.size
+    return this.#waiting.length
   }
 
   /** What the next works are about, `max` at most, up to one that nobody need know of. */
-  *next(max: number): Generator<Subject> {
-    let left = max
-    for (const { subject } of this.#waiting) {
-      if (subject === null || left <= 0) return
-      left -= 1
-      yield subject
+  next(max: number): readonly Subject[] {
+    const subjects: Subject[] = []
+    for (const subject of this.#waiting) {
+      if (subject === null || subjects.length >= max) break
+      subjects.push(subject)
     }
+    return subjects
   }
 
   /**
@@ -37,11 +41,10 @@ export class Turns<Subject> {
       throw new NetworkError('NETWORK_BUSY', 'too many requests wait for this network; try again')
     }
     this.#works += 1
-    const waiting = { subject }
-    this.#waiting.add(waiting)
+    this.#waiting.push(subject)
     const turn = Promise.withResolvers<void>()
     const done = this.#last.then(() => {
-      this.#waiting.delete(waiting)
+      this.#waiting.shift()
       return work(turn.resolve)
     })
     this.#last = turn.promise

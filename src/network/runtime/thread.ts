@@ -25,7 +25,7 @@ const TOLD_CHARACTERS_MAX = 1_000_000
 /** What is asked when nothing is but whether all that was told is granted. */
 const NOTHING = '{"ask":"nothing"}'
 /** What a call came to is told with what the next ones come to, unless they take longer than this. */
-const HELD_MS = 0.5
+const HELD_MS = 0.2
 
 /** What the guests of this thread say to the main thread. */
 class Line {
