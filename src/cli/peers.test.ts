@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { answering } from '../../test/support/answering.ts'
 import { runHere } from '../../test/support/command.ts'
+import { runDaicho } from '../../test/support/daicho.ts'
 import { temporaryFolder } from '../../test/support/ledger-node.ts'
 import { peersCommand } from './peers.ts'
 
@@ -95,6 +96,8 @@ it('with --json prints one line, and ends as without', async () => {
 })
 
 it('says of a command that there is none, not that the list takes no arguments', async () => {
-  const command = peersCommand().exitOverride()
-  await expect(runHere(command, ['lst'])).rejects.toThrow("unknown command 'lst'")
+  // The program itself: what it passes on to its commands decides who refuses.
+  const { code, stdout, stderr } = await runDaicho(['peers', 'lst'])
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toMatch(/^error: unknown command 'lst'\n/)
 })

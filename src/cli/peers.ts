@@ -39,12 +39,14 @@ export function peersCommand(): Command {
       .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
       .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
       .option('--json', 'print the result as one line of JSON')
-  // As the command of `daicho peers` alone it is also handed what is the name of no command.
-  sub('list', 'show the peers: blocks, lag, last error', true)
-    .allowExcessArguments()
-    .action((flags: Flags, { args: [unknown] }: Command) =>
-      unknown === undefined ? list(flags) : command.error(`error: unknown command '${unknown}'`),
-    )
+  sub('list', 'show the peers: blocks, lag, last error', true).action((flags: Flags) => list(flags))
+  // `list`, which is meant where no command is named, would be handed the name of one that there is not.
+  command.hook('preSubcommand', (_, chosen) => {
+    const [first = '-'] = command.args
+    if (!first.startsWith('-') && first !== chosen.name()) {
+      command.error(`error: unknown command '${first}'`)
+    }
+  })
   sub('add', 'mirror the chain of a node')
     .argument('<vkey>', 'verifier key of that node')
     .argument('[address]', 'root of its listener, or of a node that mirrors it; else it pushes')
