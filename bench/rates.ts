@@ -111,6 +111,7 @@ async function serveProduct(): Promise<string> {
     settings: {
       sources: parseSourceList('ecb,frankfurter,lastgood,snapshot'),
       strict: false,
+      staleAfterMs: 5 * 86_400_000,
       maxStaleMs: null,
       folder: null,
       openExchangeRatesAppId: null,

@@ -38,7 +38,10 @@ interface Operation {
     readonly required?: boolean
     readonly schema: Schema
   }[]
-  readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> }
+  readonly requestBody?: {
+    readonly required?: boolean
+    readonly content: Readonly<Record<string, { schema: Schema }>>
+  }
   readonly responses: Readonly<
     Record<string, { content?: Readonly<Record<string, { schema: Schema }>> }>
   >
@@ -87,6 +90,7 @@ async function documentOfLedger(): Promise<Document> {
     tokens: null,
     logger,
     clock: systemClock,
+    monotonic: systemClock,
     version: '',
     close: () => ledger.close(),
   })
@@ -104,7 +108,7 @@ function operationText(key: string, operation: Operation): string {
   const members = [
     ...parametersText('path', parameters),
     ...parametersText('query', parameters),
-    ...bodyText(requestBody?.content['application/json']?.schema),
+    ...bodyText(requestBody),
   ]
   const reply = responses['200']?.content?.['application/json']?.schema
   const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
@@ -125,11 +129,10 @@ function parametersText(place: 'path' | 'query', all: Operation['parameters'] = 
   return [`${place}${isNeeded ? '' : '?'}: { ${members.join('; ')} }`]
 }
 
-function bodyText(schema: Schema | undefined): string[] {
+function bodyText(body: Operation['requestBody']): string[] {
+  const schema = body?.content['application/json']?.schema
   if (schema === undefined) return []
-  const options = schema.anyOf?.filter(({ type }) => type !== 'null')
-  const isOptional = options !== undefined && options.length < (schema.anyOf?.length ?? 0)
-  return [isOptional ? `body?: ${typeOf({ anyOf: options })}` : `body: ${typeOf(schema)}`]
+  return [`body${body?.required === true ? '' : '?'}: ${typeOf(schema)}`]
 }
 
 function typeOf(schema: Schema): string {

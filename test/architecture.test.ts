@@ -36,7 +36,6 @@ const FACES: Record<string, readonly string[]> = {
 /** Pure: nothing that touches the machine. */
 const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
-const LINES_MAX = 400
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const src = join(root, 'src')
@@ -125,16 +124,6 @@ it('threads, and commands that serve nothing, load nothing of a listener', () =>
     expect(loaded).toContain(join(src, 'storage/store.ts'))
     expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
   }
-})
-
-it(`no file has more than ${LINES_MAX} lines`, () => {
-  const long = files
-    .filter((path) => !isTest(path))
-    .map(
-      (path) => [relative(src, path), readFileSync(path, 'utf8').split('\n').length - 1] as const,
-    )
-    .filter(([, lines]) => lines > LINES_MAX)
-  expect(long).toEqual([])
 })
 
 it('the pure wings touch nothing of the machine, and only cli reads the environment', () => {

@@ -3,13 +3,23 @@ import { spawnSync } from 'node:child_process'
 import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { serveLedger } from './support/daicho.ts'
+import { runDaicho, serveLedger } from './support/daicho.ts'
 import { temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 
 const MB = 1_000_000
 const TEXT = 'x'.repeat(100_000)
 /** The log's file is this long from the beginning; what is written over it needs no room. */
 const LOG_BYTES = 32 * 1024 * 1024
+
+/** Fills the disk but for `left` bytes; the node may take some of the room meanwhile. */
+function fill(disk: string, left = 0): void {
+  const { bavail, bsize } = statfsSync(disk)
+  try {
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize - left))
+  } catch (error) {
+    if (!(error instanceof Error) || !('code' in error) || error.code !== 'ENOSPC') throw error
+  }
+}
 
 // 0: the index of the log is as short as it can be; 110: it has grown, and the log is about to be folded.
 it.for([0, 110])(
@@ -39,8 +49,7 @@ it.for([0, 110])(
       await fetch(`${node.url}/api/d`, { method: 'POST' })
       for (let n = 0; n < before; n += 1) expect(await write()).toBe(200)
 
-      const { bavail, bsize } = statfsSync(disk)
-      writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize))
+      fill(disk)
       const statuses = new Set<number>()
       for (let refused = 0; refused < 40; ) {
         const status = await write()
@@ -78,3 +87,66 @@ it.for([0, 110])(
     }
   },
 )
+
+const post = (url: string, body: unknown) =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+
+it('a node that is killed on a full disk starts on it, serves reads and writes when there is room; one that was stopped before says in one line that it needs room', async ({
+  skip,
+}) => {
+  const disk = temporaryFolder()
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=80m', 'tmpfs', disk])
+  if (mounted.status !== 0) return skip('no disk can be mounted here: needs root on Linux')
+  const filler = join(disk, 'filler')
+  try {
+    const folder = join(disk, 'data')
+    const first = await serveLedger(folder, { LOG_LEVEL: 'silent' })
+    await fetch(`${first.url}/api/d`, { method: 'POST' })
+    expect((await post(`${first.url}/api/d`, { id: 'before' })).status).toBe(200)
+    fill(disk)
+    let status = 200
+    for (let n = 0; n < 200 && status === 200; n += 1) {
+      status = (await post(`${first.url}/api/d`, { TEXT })).status
+    }
+    expect(status).toBe(507)
+    const { items } = JSON.parse(await (await fetch(`${first.url}/api/d`)).text())
+    first.child.kill('SIGKILL')
+    await first.ended
+
+    const second = await serveLedger(folder, { LOG_LEVEL: 'silent' })
+    expect(await (await fetch(`${second.url}/api/d`)).json()).toMatchObject({ items })
+    const refused = await post(`${second.url}/api/d`, { TEXT: TEXT.repeat(20) })
+    expect([refused.status, JSON.parse(await refused.text()).code]).toEqual([507, 'STORE_FULL'])
+    expect((await fetch(`${second.url}/readyz`)).status).toBe(503)
+    rmSync(filler)
+    expect((await post(`${second.url}/api/d`, { id: 'after' })).status).toBe(200)
+    expect((await fetch(`${second.url}/readyz`)).status).toBe(200)
+    second.child.kill('SIGTERM')
+    expect((await second.ended).code).toBe(0)
+
+    fill(disk)
+    const variables = { SYSTEM_FOLDER: folder }
+    const { code, stderr } = await runDaicho(
+      ['serve', '--only', 'ledger', '--port', '0'],
+      variables,
+    )
+    expect([code, stderr]).toEqual([78, expect.stringMatching(/^daicho: SYSTEM_FOLDER: .*full\n$/)])
+    // Room for the lock, and not for the log.
+    rmSync(filler)
+    fill(disk, 4 * MB)
+    expect((await runDaicho(['serve', '--only', 'ledger', '--port', '0'], variables)).stderr).toBe(
+      'daicho: SYSTEM_FOLDER: there is no room left on the disk\n',
+    )
+    const { bavail, bsize } = statfsSync(disk)
+    expect(bavail * bsize).toBeGreaterThan(3 * MB)
+    rmSync(filler)
+    const last = await verifyFolder(folder)
+    expect(last).toMatchObject({ items: items.length + 1, finding: null })
+  } finally {
+    spawnSync('umount', ['-l', disk])
+  }
+})

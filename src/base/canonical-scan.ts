@@ -123,7 +123,7 @@ function arrayEnd(text: string, start: number, depth: number): number {
  * Where the number that begins at `start` ends, when it is written as it is printed; else -1. Behind it
  * stands a comma, a closing bracket, a space, or nothing.
  */
-export function numberEnd(text: string, start: number): number {
+function numberEnd(text: string, start: number): number {
   let end = start + 1
   let isInteger = true
   for (; ; end += 1) {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { systemClock } from '../base/clock.ts'
@@ -17,7 +17,7 @@ import {
   verifierKeyOf,
   verifierKeyText,
 } from '../chain/index.ts'
-import { makeFolder } from '../storage/index.ts'
+import { fileExists, makeFolder } from '../storage/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { nodeReply } from './node-reply.ts'
 import { ProgressLine } from './progress.ts'
@@ -144,7 +144,7 @@ async function bytesAt(url: string, token: string | undefined): Promise<Uint8Arr
 
 /** Errors: Exit (configuration) when the file is not ours: starting anew would forget what was seen. */
 function rememberedIn(path: string): Remembered | null {
-  if (!existsSync(path)) return null
+  if (!fileExists(path)) return null
   const value = parsed(readFileSync(path, 'utf8'))
   const audited = isJsonObject(value) ? auditedOf(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {

@@ -1,6 +1,7 @@
 import { pino } from 'pino'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../base/clock.ts'
+import { buildApp } from '../http/index.ts'
 import { COMPONENTS, type Surroundings } from './components.ts'
 import { readSettings } from './settings.ts'
 
@@ -55,4 +56,21 @@ it('presets are for whoever only this machine can reach', async () => {
       message: expect.stringContaining(`BASIC_PASSWORD to listen on ${host}`),
     })
   }
+})
+
+it('counts wrong passwords by a clock that is never set back', async () => {
+  onTestFinished(() => void vi.useRealTimers())
+  vi.useFakeTimers({ toFake: ['Date'] })
+  const { around } = surroundings({})
+  const component = await COMPONENTS.ledger(around)
+  const app = await buildApp(component, { logger: around.logger, publicHosts: new Set() })
+  onTestFinished(() => app.close())
+  const authorization = `Basic ${Buffer.from('somebody:wrong').toString('base64')}`
+  const enter = () => app.inject({ url: '/', headers: { host: 'localhost', authorization } })
+  for (let failure = 0; failure < 20; failure += 1) expect((await enter()).statusCode).toBe(401)
+  const yearMs = 365 * 24 * 60 * 60 * 1000
+  vi.setSystemTime(Date.now() - yearMs)
+  const held = await enter()
+  expect(held.statusCode).toBe(429)
+  expect(Number(held.headers['retry-after'])).toBeLessThanOrEqual(300)
 })

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Clock } from '../base/clock.ts'
+import { type Clock, monotonicClock } from '../base/clock.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../http/index.ts'
 import type { OpenLedger } from '../ledger/unserved.ts'
 import type { TokenService } from '../tokens/index.ts'
@@ -58,6 +58,7 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
     page: readPageFiles(dashboardFolder),
     tokens,
     clock,
+    monotonic: monotonicClock,
     logger: logger.child({ component: 'ledger' }),
     version,
     close: () => opened.close(),
@@ -117,7 +118,7 @@ async function samples(around: Surroundings): Promise<HttpComponent> {
     '../guarded-path/index.ts'
   )
   const { openUserBook, PRESET_USER, sampleApiComponent } = await import('../sample-api/index.ts')
-  const { settings, host, clock, version, logger, notices } = around
+  const { settings, host, version, logger, notices } = around
   const loopback = isLoopback(host)
   const users = await openUserBook({
     file: settings.USERS_FILE,
@@ -136,7 +137,7 @@ async function samples(around: Surroundings): Promise<HttpComponent> {
   const filtered = settings.PRESENCE_FILTER === '1'
   if (filtered) logger.warn('PRESENCE_FILTER looks for a header, not at it: it keeps nobody out')
   return sampleApiComponent({
-    clock,
+    monotonic: monotonicClock,
     tokens: await tokensOf(around),
     users,
     logger: logger.child({ component: 'samples' }),

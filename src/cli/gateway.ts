@@ -36,7 +36,7 @@ export async function gatewayOf(around: GatewaySurroundings): Promise<HttpCompon
   const doors = doorsOf(around)
   const { PROCESSOR_DEADLINE_MS: deadlineMs } = settings
   const networks = await Networks.open({ ledger, clock, version, warn, deadlineMs, log })
-  const first = await deployNamed(networks, settings.NETWORKS)
+  const first = await deployNamed(networks, settings.NETWORKS, warn)
   if (first === null) await shipDefault(networks, warn)
   const { NETWORK } = settings
   if (NETWORK !== null && networks.get(NETWORK) === null) {
@@ -81,11 +81,19 @@ function doorsOf({ settings, loopback, host }: GatewaySurroundings) {
 }
 
 /** Deploys what is not deployed yet; gives the name of the first, or null when none are named. */
-async function deployNamed(networks: Networks, paths: readonly string[]): Promise<string | null> {
+async function deployNamed(
+  networks: Networks,
+  paths: readonly string[],
+  warn: (message: string) => void,
+): Promise<string | null> {
   let first: string | null = null
   for (const path of paths) {
     try {
       const definition = definitionOf(readNetwork(path))
+      if (networks.removed().includes(definition.name)) {
+        warn(`NETWORKS: ${path}: the network ${definition.name} was removed and is not served`)
+        continue
+      }
       first ??= definition.name
       if (networks.get(definition.name) === null) await networks.deploy(definition)
     } catch (error) {
@@ -104,7 +112,7 @@ function shippedName(networks: Networks): string | null {
 }
 
 async function shipDefault(networks: Networks, warn: (message: string) => void): Promise<void> {
-  if (networks.get(SHIPPED) !== null) return
+  if (networks.get(SHIPPED) !== null || networks.removed().includes(SHIPPED)) return
   try {
     await networks.ship(defaultNetwork())
   } catch (error) {

@@ -20,13 +20,14 @@ import { readSettings } from './settings.ts'
 const FILE_BYTES_MAX = 256 * 1024 * 1024
 /** More than for uploads, because the machine is the user's own: 5 bytes of memory per cell. */
 const CELLS_MAX = 50_000_000
+const MEMORY_BYTES_MAX = 2_000_000_000
 /** No conversion takes longer, milliseconds. */
 const CONVERSION_MS = 3_600_000
 
 /** `daicho image`. */
 export function imageCommand(): Command {
   return new Command('image')
-    .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF or BMP file')
+    .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP or SVG file')
     .argument('<out.xlsx>', 'the workbook; replaced when it exists')
     .option('--px <pixels>', 'side of a cell, 1 to 546 (DEFAULT_PX, else 2)')
     .option('--width <cells>', 'cells across, up to 16384 (DEFAULT_WIDTH, else 100)')
@@ -105,6 +106,7 @@ async function write(
     ...WORKER_LIMITS,
     seats: 1,
     nice: 0,
+    memoryBytesMax: MEMORY_BYTES_MAX,
     conversionMs: CONVERSION_MS,
   })
   const interrupted = new AbortController()

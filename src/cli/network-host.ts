@@ -9,6 +9,7 @@ import {
   type BusinessNetwork,
   bindIdentity,
   type FieldDefault,
+  type IdentityRequest,
   issueIdentity,
   type NetworkDefinition,
   NetworkError,
@@ -55,6 +56,8 @@ export interface IdentitySummary {
   readonly state: string
   /** The relationship to whom it speaks for. */
   readonly participant: string
+  /** Whether it may issue, bind and revoke identities. */
+  readonly canIssue: boolean
 }
 
 /** A node with networks. */
@@ -62,8 +65,8 @@ export interface NetworkHost {
   list(): Promise<NetworkSummary[]>
   deploy(definition: NetworkDefinition): Promise<NetworkSummary>
   upgrade(definition: NetworkDefinition, defaults: readonly string[]): Promise<NetworkSummary>
-  /** Issues an identity that speaks for `participant`; gives its secret, which is nowhere else. */
-  issue(network: string, participant: string, name: string): Promise<string>
+  /** Issues an identity; returns its secret, which is kept nowhere else. */
+  issue(network: string, identity: IdentityRequest): Promise<string>
   bind(network: string, participant: string, certificate: string): Promise<void>
   revoke(network: string, identityId: string): Promise<void>
   identities(network: string): Promise<IdentitySummary[]>
@@ -132,10 +135,9 @@ function nodeIn(networks: Networks): NetworkHost {
       })
       return summaryOf((await networks.upgrade(definition, defaults)).definition)
     },
-    issue: async (name, participant, identityName) => {
+    issue: async (name, identity) => {
       const secret = newSecret()
-      const request = { participant, name: identityName }
-      await issueIdentity(networkIn(networks, name), request, secret, ADMIN)
+      await issueIdentity(networkIn(networks, name), identity, secret, ADMIN)
       return secret
     },
     bind: (name, participant, certificate) =>
@@ -192,8 +194,9 @@ function nodeAt(base: string, apiKey: string | null): NetworkHost {
       const query = new URLSearchParams(defaults.map((text): [string, string] => ['default', text]))
       return summaryIn(await ask('PUT', `/networks/${name}?${query}`, archive))
     },
-    issue: async (network, participant, userID) => {
-      const given = await ask('POST', `${identitiesOf(network)}/issue`, { participant, userID })
+    issue: async (network, { participant, name: userID, canIssue: issuer }) => {
+      const body = { participant, userID, issuer }
+      const given = await ask('POST', `${identitiesOf(network)}/issue`, body)
       return requiredIn(given, 'userSecret')
     },
     bind: async (network, participant, certificate) => {
@@ -211,12 +214,13 @@ function identitiesOf(network: string): string {
 }
 
 function identityIn(json: Json): IdentitySummary {
-  const { identityId, name, state, participant } = isJsonObject(json) ? json : {}
+  const { identityId, name, state, participant, canIssue } = isJsonObject(json) ? json : {}
   return {
     identityId: textOf(identityId),
     name: textOf(name),
     state: textOf(state),
     participant: textOf(participant),
+    canIssue: canIssue === true,
   }
 }
 

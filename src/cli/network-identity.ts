@@ -12,6 +12,7 @@ export function identityCommand(): Command {
     .argument('<network>', 'its name')
     .argument('<participant>', 'whom it speaks for, like org.example.Trader#ann')
     .argument('<name>', 'what people call the identity')
+    .option('--issuer', 'let the identity issue, bind and revoke identities of members')
     .option('--url <address>', 'the gateway of a running node')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
@@ -53,9 +54,10 @@ async function issue(
   network: string,
   participant: string,
   userID: string,
-  flags: HostFlags,
+  flags: HostFlags & { readonly issuer?: boolean },
 ): Promise<void> {
-  const userSecret = await withNode(flags, (node) => node.issue(network, participant, userID))
+  const identity = { participant, name: userID, canIssue: flags.issuer === true }
+  const userSecret = await withNode(flags, (node) => node.issue(network, identity))
   say(flags, { userID, userSecret }, userSecret)
 }
 
@@ -72,8 +74,8 @@ async function bind(
 async function list(network: string, flags: HostFlags): Promise<void> {
   const identities = await withNode(flags, (node) => node.identities(network))
   const lines = identities.map(
-    ({ identityId, name, state, participant }) =>
-      `${identityId}  ${state}  ${name}  ${participant}`,
+    ({ identityId, name, state, participant, canIssue }) =>
+      `${identityId}  ${state}  ${name}  ${participant}${canIssue ? '  issuer' : ''}`,
   )
   if (flags.json === true || lines.length > 0) say(flags, { identities }, lines.join('\n'))
 }

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
+import { systemSchedule } from '../base/schedule.ts'
 import {
   checkNetwork,
   definitionOf,
@@ -7,16 +8,15 @@ import {
   type NetworkDefinition,
   NetworkError,
   type NetworkSummary,
+  type NetworkVerification,
   parseFieldDefault,
   readNetwork,
 } from '../network/index.ts'
 import { EXIT, Exit } from './exit.ts'
 import { type HostFlags, type NetworkHost, WHERE, withNetworks, withNode } from './network-host.ts'
 import { identityCommand } from './network-identity.ts'
+import { reportEvery } from './progress.ts'
 import { readSettings } from './settings.ts'
-
-/** How many blocks of the ledger are verified between two lines that say how far it is. */
-const BLOCKS_PER_LINE = 1_000
 
 /** `daicho network`. */
 export function networkCommand(): Command {
@@ -116,28 +116,31 @@ async function list(flags: HostFlags): Promise<void> {
 }
 
 async function verify(names: readonly string[], { json }: HostFlags): Promise<void> {
+  let progress = () => 'opening the ledger'
+  const stopReports = reportEvery(() => progress(), systemSchedule, process.stderr)
   const results = await withNetworks(readSettings(process.env), async (networks) => {
-    const wanted = names.length > 0 ? names : networks.list().map(({ name }) => name)
+    const wanted = names.length > 0 ? names : networks.recorded()
     const found = []
     for (const name of wanted) {
-      const result = await networks.verify(name, (height) => {
-        if (height > 0 && height % BLOCKS_PER_LINE === 0)
-          process.stderr.write(`${name}  block ${height}\n`)
+      const result = await networks.verify(name, ({ height, transactions }) => {
+        progress = () => `${name}  block ${height}, transaction ${transactions}`
       })
       found.push({ name, ...result })
+      if (json !== true) process.stdout.write(`${resultText(name, result)}\n`)
     }
+    progress = () => 'closing the ledger'
     return found
-  })
+  }).finally(stopReports)
   const isRight = results.every(({ finding }) => finding === null)
   if (json === true) {
     process.stdout.write(`${JSON.stringify({ status: isRight, networks: results })}\n`)
-  } else {
-    for (const { name, blocks, transactions, finding } of results) {
-      const what = `${transactions} transactions in ${blocks} blocks`
-      process.stdout.write(`${name}  ${finding ?? `${what}: all are as recorded`}\n`)
-    }
   }
   process.exitCode = isRight ? EXIT.right : EXIT.finding
+}
+
+function resultText(name: string, { blocks, transactions, finding }: NetworkVerification): string {
+  const what = `${transactions} transactions in ${blocks} blocks`
+  return `${name}  ${finding ?? `${what}: all are as recorded`}`
 }
 
 async function act(

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ProgressLine, shareOf } from './progress.ts'
+import { ProgressLine, reportEvery, shareOf } from './progress.ts'
 
 /** What is shown on a terminal, or in a file. */
 function shownOn(isTTY: boolean) {
@@ -49,4 +49,32 @@ it('the share of a chain is never more than all of it', () => {
   expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
   expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
   expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
+})
+
+it('reports what work waits for every five seconds until it is stopped, also if that never changes', () => {
+  const written: string[] = []
+  let waiting: { ms: number; run: () => void } | null = null
+  const schedule = {
+    after: (ms: number, run: () => void) => {
+      waiting = { ms, run }
+      return () => {
+        waiting = null
+      }
+    },
+  }
+  const next = () => {
+    const { ms, run } = waiting ?? { ms: 0, run: () => {} }
+    run()
+    return ms
+  }
+  let doing = 'opening'
+  const write = (text: string | Uint8Array) => written.push(String(text)) > 0
+  const stop = reportEvery(() => doing, schedule, { write })
+  expect(written).toEqual([])
+  expect([next(), next()]).toEqual([5_000, 5_000])
+  doing = 'block 7'
+  next()
+  expect(written).toEqual(['opening\n', 'opening\n', 'block 7\n'])
+  stop()
+  expect(waiting).toBeNull()
 })

@@ -1,3 +1,5 @@
+import type { Schedule } from '../base/schedule.ts'
+
 /** Where progress is shown. */
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
 
@@ -35,6 +37,26 @@ export class ProgressLine {
   end(): void {
     if (this.#out.isTTY && this.#shownAtMs > 0) this.#out.write('\r\u001b[K')
   }
+}
+
+/** Milliseconds between two lines of `reportEvery`. */
+const REPORT_MS = 5_000
+
+/** Writes a line with `text()` every five seconds, whatever the work waits for. Returns a function that stops it. */
+export function reportEvery(
+  text: () => string,
+  schedule: Schedule,
+  out: Pick<Output, 'write'>,
+): () => void {
+  let stop = () => {}
+  const next = () => {
+    stop = schedule.after(REPORT_MS, () => {
+      out.write(`${text()}\n`)
+      next()
+    })
+  }
+  next()
+  return () => stop()
 }
 
 /** The share of a chain that is done, 0..1. */

@@ -23,6 +23,7 @@ export function rateFeedDeps(
     settings: {
       sources: parseSourceList(settings.RATES_SOURCES),
       strict: settings.RATES_STRICT,
+      staleAfterMs: settings.RATES_STALE_AFTER,
       maxStaleMs: settings.RATES_MAX_STALE,
       folder: settings.SYSTEM_FOLDER,
       openExchangeRatesAppId: settings.RATES_OPENEXCHANGERATES_APP_ID,

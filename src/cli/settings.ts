@@ -96,6 +96,14 @@ const duration = (about: string): Setting<number | null> => ({
   secret: false,
 })
 
+const durationOr = (fallbackMs: number, about: string): Setting<number> => ({
+  fallback: fallbackMs,
+  parse: durationOf,
+  expected: DURATION_EXPECTED,
+  about,
+  secret: false,
+})
+
 const list = (about: string): Setting<readonly string[]> => ({
   fallback: [],
   parse: (given) =>
@@ -159,8 +167,9 @@ const SETTINGS = {
     'Where rates come from, in the order they are tried',
   ),
   RATES_STRICT: flag('1 refuses stale rates with 503'),
+  RATES_STALE_AFTER: durationOr(5 * 86_400_000, 'Age at which replies say that rates are stale'),
   RATES_MAX_STALE: duration('Refuse stale rates whose date is further back, like 4d'),
-  RATES_BAND: choice('on', ['on', 'off'], 'Whether rates that jump need a second witness'),
+  RATES_BAND: choice('on', ['on', 'off'], 'Whether rates that jump need a second source'),
   RATES_RECORD: flag('1 records accepted rates in the ledger database "rates"'),
   RATES_ALLOW_PRIVATE: flag('1 lets url: sources be on a private network'),
   RATES_OPENEXCHANGERATES_APP_ID: secret('Key for the source openexchangerates'),

@@ -6,6 +6,7 @@ import { systemClock } from '../base/clock.ts'
 import {
   type ContentVerification,
   type Finding,
+  fileExists,
   openStoreReader,
   requireStoreFile,
   StoreError,
@@ -131,7 +132,7 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
 function signedHeadIn(folder: string): string | null {
   const path = join(folder, SIGNED_HEAD_FILE)
   try {
-    return existsSync(path) ? readFileSync(path, 'utf8') : null
+    return fileExists(path) ? readFileSync(path, 'utf8') : null
   } catch (error) {
     throw exitOfSystem(error, EXIT.configuration) ?? error
   }

@@ -2,20 +2,27 @@ import assert from 'node:assert/strict'
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { bmpSize, readBmp } from './bmp.ts'
 import { ConverterError } from './errors.ts'
-import { formatOf, type ImageFormat, requireWholePng, undecodable } from './format.ts'
+import { essentialPng, formatOf, type ImageFormat, undecodable } from './format.ts'
 import type { Grid } from './grid.ts'
+import { type Resample, resample } from './resample.ts'
 
 /** Pixels of an image at most. */
 const PIXELS_MAX = 100_000_000
 /** What a decoder may hold at once when it cannot work row by row. */
-const DECODER_BYTES_MAX = 256 * 1024 * 1024
-/** Longest decoding. */
-const SECONDS_MAX = 30
+const DECODER_BYTES_MAX = 224 * 1024 * 1024
+/** Background of an SVG by default: its transparent pixels have no colour. */
+const SVG_BACKGROUND = 0xffffff
+/** Part of the messages of libtiff and libvips about valid files that they do not decode. */
+const TIFF_UNSUPPORTED = new RegExp(
+  [
+    'not (?:configured|implemented|supported)|unsupported tiff|Unsupported (?:Bits|photometric|sample)',
+    "doesn't support|only supports|must be (?:1 for|either)|no known route|not SGI-compressed",
+    'not a whole number of bytes|samples out of range|exceeds channel limit|can ?not handle',
+  ].join('|'),
+  'i',
+)
 /** Up to here the pixels between two steps stand plain; beyond, they are packed. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
-
-/** How the pixels of the cells come from those of the image. */
-export type Resample = 'cubic' | 'nearest'
 
 /** What decoding is told. */
 export interface DecodeOptions {
@@ -37,10 +44,10 @@ export interface Decoded {
 }
 
 // All loaders are shut, then those of the accepted formats opened: what `formatOf` lets through can
-// only ever reach these six.
+// only ever reach these.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
-  operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff'].map(
+  operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff', 'Svg'].map(
     (name) => `VipsForeignLoad${name}Buffer`,
   ),
 })
@@ -60,17 +67,22 @@ export async function decode(
   gridFor: (size: { width: number; height: number }) => Grid,
 ): Promise<Decoded> {
   const format = formatOf(bytes)
-  if (format === 'png') requireWholePng(bytes)
+  const input = format === 'png' ? essentialPng(bytes) : bytes
   try {
-    const source = format === 'bmp' ? openBmp(bytes) : await open(bytes, format)
+    const source = format === 'bmp' ? openBmp(input) : await open(input, format)
     const { width, height } = source
     const grid = gridFor({ width, height })
-    const rgb = await cellsOf(source, grid, options)
+    const background = options.background ?? (format === 'svg' ? SVG_BACKGROUND : null)
+    const rgb = await cellsOf(source, grid, { ...options, background })
     return { format, width, height, grid, rgb: options.grayscale ? gray(rgb) : rgb }
   } catch (error) {
     if (error instanceof ConverterError) throw error
-    if (/timeout/i.test(String(error))) {
-      throw tooLarge(`decoding takes longer than ${SECONDS_MAX} seconds`)
+    if (format === 'tiff' && TIFF_UNSUPPORTED.test(String(error))) {
+      throw new ConverterError(
+        'FORMAT_NOT_ACCEPTED',
+        'this TIFF has an unsupported compression or pixel format; save it with 8 bits per channel and LZW',
+        { cause: error },
+      )
     }
     throw undecodable(format, error)
   }
@@ -82,6 +94,8 @@ interface Source {
   readonly width: number
   readonly height: number
   readonly hasAlpha: boolean
+  /** Drawn at the size of the grid. */
+  readonly scalable: boolean
   /** EXIF, 1..8; 1 is upright. */
   readonly orientation: number
   /** The image as it is stored. */
@@ -90,14 +104,13 @@ interface Source {
 
 async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
   // The first frame only. Any warning that data is missing or wrong is an error.
-  const start = () =>
-    sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 }).timeout({
-      seconds: SECONDS_MAX,
-    })
+  const start = () => sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await start().metadata()
-  requireBearable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
+  const scalable = format === 'svg'
+  if (!scalable) requireBearable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
   const { width, height } = meta.autoOrient
-  return { width, height, hasAlpha: meta.hasAlpha, orientation: meta.orientation ?? 1, start }
+  const { hasAlpha, orientation = 1 } = meta
+  return { width, height, hasAlpha, scalable, orientation, start }
 }
 
 function openBmp(bytes: Uint8Array): Source {
@@ -107,7 +120,7 @@ function openBmp(bytes: Uint8Array): Source {
     const { rgb } = readBmp(bytes)
     return sharp(rgb, { raw: { width, height, channels: 3 }, limitInputPixels: false })
   }
-  return { width, height, hasAlpha: false, orientation: 1, start }
+  return { width, height, hasAlpha: false, scalable: false, orientation: 1, start }
 }
 
 function requireBearable(pixels: number, bytesPerPixel: number): void {
@@ -144,14 +157,27 @@ function tooLarge(message: string): ConverterError {
 
 async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Promise<Uint8Array> {
   const image = await withoutAlpha(source, options.background)
+  const size = sizeFromDecoder(source, grid, options.resample)
   const { data, info } = await image
-    .resize({ width: grid.columns, height: grid.rows, fit: 'fill', kernel: options.resample })
+    .resize({ width: size.columns, height: size.rows, fit: 'fill', kernel: options.resample })
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
   // What came without alpha has three channels in this colour space, shades of gray included.
   assert.equal(info.channels, 3)
-  return data
+  return resample(data, size, grid, options.resample)
+}
+
+/** Size to request from libvips. Where libvips shifts the image, `resample` does the rest. */
+function sizeFromDecoder({ width, height, scalable }: Source, grid: Grid, how: Resample): Grid {
+  if (scalable) return grid
+  const whole = how === 'nearest' && width * height * 3 <= PLAIN_BYTES_MAX
+  // Reducing, libvips takes the first pixel of each cell: of twice as many, every second is in the middle.
+  const times = whole ? Number.POSITIVE_INFINITY : how === 'nearest' ? 2 : 1
+  return {
+    columns: Math.min(grid.columns * times, width),
+    rows: Math.min(grid.rows * times, height),
+  }
 }
 
 /**

@@ -1,16 +1,35 @@
 import { ConverterError } from './errors.ts'
 
 /** The kinds of image that are decoded; everything else is refused before a decoder sees it. */
-export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp'
+export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
 
 /** The kinds, as people call them. */
-const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP'
+const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
+/** The SVG loader looks for the root element this far. */
+const SVG_HEAD_BYTES = 1_000
+/**
+ * The PNG chunks that pixels depend on. Others are dropped, because decoders inflate text chunks of any number to any
+ * size.
+ */
+const PNG_CHUNKS: ReadonlySet<string> = new Set([
+  'IHDR',
+  'PLTE',
+  'IDAT',
+  'IEND',
+  'tRNS',
+  'gAMA',
+  'cHRM',
+  'sRGB',
+  'iCCP',
+  'eXIf',
+])
+/** Larger EXIF data is dropped. JPEG cannot hold more. */
+const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
  * Which kind of image `bytes` are, by their first bytes: names and declared types are not believed.
  *
- * Errors: FORMAT_NOT_ACCEPTED for anything else. SVG is refused on purpose: it is a program that
- * names other files.
+ * Errors: FORMAT_NOT_ACCEPTED for anything else, compressed SVG included.
  */
 export function formatOf(bytes: Uint8Array): ImageFormat {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))
@@ -23,6 +42,7 @@ export function formatOf(bytes: Uint8Array): ImageFormat {
   if (starts('ftyp', 4) && isAvif(head)) return 'avif'
   if (starts('II*\0') || starts('MM\0*') || starts('II+\0') || starts('MM\0+')) return 'tiff'
   if (starts('BM')) return 'bmp'
+  if (isSvg(bytes)) return 'svg'
   throw new ConverterError(
     'FORMAT_NOT_ACCEPTED',
     `this is not an image of a kind taken here: ${ACCEPTED}`,
@@ -37,19 +57,28 @@ function isAvif(head: Buffer): boolean {
   )
 }
 
+function isSvg(bytes: Uint8Array): boolean {
+  const head = Buffer.from(bytes.subarray(0, SVG_HEAD_BYTES)).toString()
+  return /^\ufeff?\s*</.test(head) && /<(?:\w+:)?svg[\s>]/.test(head)
+}
+
 /**
- * Refuses a PNG that ends before its last chunk: the decoder is content once it has all pixels.
+ * The PNG without the chunks that its pixels do not depend on.
  *
- * Errors: IMAGE_UNDECODABLE.
+ * Errors: IMAGE_UNDECODABLE when it ends before its last chunk, which decoders accept.
  */
-export function requireWholePng(bytes: Uint8Array): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const END = 0x4945_4e44 // IEND
-  let at = 8
-  while (at + 12 <= bytes.byteLength) {
-    const type = view.getUint32(at + 4)
-    at += 12 + view.getUint32(at)
-    if (type === END && at <= bytes.byteLength) return
+export function essentialPng(bytes: Uint8Array): Uint8Array {
+  const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const kept = Buffer.alloc(file.length)
+  let keptBytes = file.copy(kept, 0, 0, 8)
+  for (let at = 8; at + 12 <= file.length; ) {
+    const type = file.toString('latin1', at + 4, at + 8)
+    const end = at + 12 + file.readUInt32BE(at)
+    if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - at <= PNG_EXIF_BYTES_MAX)) {
+      keptBytes += file.copy(kept, keptBytes, at, end)
+    }
+    if (type === 'IEND' && end <= file.length) return kept.subarray(0, keptBytes)
+    at = end
   }
   throw undecodable('png')
 }

@@ -25,6 +25,7 @@ describe('whatever a file is named', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)
+        expect(workbook).not.toMatch(/[<>:"/\\|?*\u0000-\u001f]/)
         expect(workbook.endsWith('.xlsx')).toBe(true)
         expect(workbook.length).toBeLessThanOrEqual(255)
         const header = dispositionOf(workbook)
@@ -47,4 +48,20 @@ it.each([
   ['dot.', 'dot.xlsx'],
   ['', 'image.xlsx'],
   ['\u0000', 'image.xlsx'],
+  ['.png', 'image.xlsx'],
+  ['photo.png.', 'photo.xlsx'],
+  ['photo.png. .', 'photo.xlsx'],
+  ['photo.png.png', 'photo.png.xlsx'],
+  ['photo\u202egnp.exe', 'photognp.xlsx'],
+  ['\u2066a\u2069\u200e\u200f\u061c.png', 'a.xlsx'],
+  ['a<b>c:d"e/f\\g|h?i*j.png', 'a_b_c_d_e_f_g_h_i_j.xlsx'],
+  ['con.png', '_con.xlsx'],
+  ['LPT1', '_LPT1.xlsx'],
+  ['nul.a.png', '_nul.a.xlsx'],
+  ['console.png', 'console.xlsx'],
 ])('%j becomes %j', (name, workbook) => expect(workbookNameOf(name)).toBe(workbook))
+
+it('removes controls of writing direction from the name of the sheet', () => {
+  expect(sheetNameOf('photo\u202egnp.exe')).toBe('photognp.exe')
+  expect(sheetNameOf('\u2066\u200e')).toBe('Sheet1')
+})

@@ -3,15 +3,21 @@ const SHEET_NAME_UNITS_MAX = 31
 /** File systems keep no more; a longer name is cut before its extension. */
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
+const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
+/** Reserved with any extension. */
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
-/** What neither XML 1.0 nor a file system bears: controls, U+FFFE, U+FFFF and halved pairs. */
+/**
+ * Characters to remove from names: controls, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0 forbids; and
+ * bidirectional controls, which make a name look like another.
+ */
 const UNPRINTABLE =
-  /[\u0000-\u001f\u007f-\u009f\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /**
  * The name of the sheet for an upload named `fileName`: the same name, as far as a sheet can bear.
  *
- * Control characters go; `\ / ? * [ ] :` and an apostrophe at either end become `_`; at most 31
+ * Control characters are removed; `\ / ? * [ ] :` and an apostrophe at either end become `_`; at most 31
  * UTF-16 units, never half a pair; `History` is reserved and becomes `_History`; an empty name
  * becomes `Sheet1`. Source: specification, “Output workbook” 1; docs/decisions/0022-names.md.
  */
@@ -26,14 +32,19 @@ export function sheetNameOf(fileName: string): string {
 /**
  * The name of the workbook for an upload named `fileName`: its extension replaced by `xlsx`.
  *
- * The extension is what follows the last dot, unless that dot is the first character. Control
- * characters go; a path separator becomes `_`. Source: specification, “Output workbook” 2.
+ * The extension follows the last dot; `.hidden` has none, `.png` consists of one. Control characters, and dots and
+ * spaces at the end, are removed; characters that Windows forbids become `_`, and its device names get a leading `_`.
+ * Source: specification, “Output workbook” 2; docs/decisions/0022-names.md.
  */
 export function workbookNameOf(fileName: string): string {
-  const clean = fileName.replace(UNPRINTABLE, '').replace(/[\\/]/g, '_')
+  const clean = fileName
+    .replace(UNPRINTABLE, '')
+    .replace(/[<>:"/\\|?*]/g, '_')
+    .replace(/[. ]{1,255}$/, '')
   const dot = clean.lastIndexOf('.')
-  const stem = dot > 0 ? clean.slice(0, dot) : clean
-  return `${cutUnits(stem === '' ? 'image' : stem, FILE_NAME_UNITS_MAX - EXTENSION.length)}${EXTENSION}`
+  const stem = dot > 0 || IMAGE_EXTENSION.test(clean) ? clean.slice(0, dot) : clean
+  const name = WINDOWS_DEVICE.test(stem) ? `_${stem}` : stem
+  return `${cutUnits(name === '' ? 'image' : name, FILE_NAME_UNITS_MAX - EXTENSION.length)}${EXTENSION}`
 }
 
 /**

@@ -1,7 +1,7 @@
-import type { Resample } from './decode.ts'
 import { ConverterError } from './errors.ts'
 import { COLUMNS_MAX, PX_MAX, ROWS_MAX } from './grid.ts'
 import { COLORS_MAX } from './palette.ts'
+import type { Resample } from './resample.ts'
 
 /** `px` when neither the request nor the operator says otherwise. Specification, “Limits”. */
 export const PX_DEFAULT = 2

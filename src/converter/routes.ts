@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import { type HttpApp, HttpRefusal, readBody } from '../http/index.ts'
 import type { Plan } from './convert.ts'
 import { ConverterError } from './errors.ts'
 import { dispositionOf } from './names.ts'
 import { EXCEL, Failure, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
 import type { ConverterService } from './service.ts'
-import { FORM_BYTES_MAX, readUpload } from './upload.ts'
+import { FILE_BYTES_MAX, FORM_BYTES_MAX, readUpload } from './upload.ts'
 
 /** Requests that may hold a body at once; each may be as long as the longest form. */
 const UPLOADS_MAX = 16
@@ -70,19 +70,13 @@ export function converterRoutes(app: HttpApp, converter: ConverterService): void
 
 function acceptForms(app: HttpApp): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'multipart/form-data',
-    { parseAs: 'buffer', bodyLimit: FORM_BYTES_MAX },
-    async (request: FastifyRequest, body: Buffer) =>
-      readUpload(body, String(request.headers['content-type'])),
+  app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest) =>
+    readUpload(await readBody(request), String(request.headers['content-type'])),
   )
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer', bodyLimit: JSON_BYTES_MAX },
-    async () => {
-      throw notAForm()
-    },
-  )
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    await readBody(request, JSON_BYTES_MAX)
+    throw notAForm()
+  })
 }
 
 function notAForm(): HttpRefusal {
@@ -92,7 +86,12 @@ function notAForm(): HttpRefusal {
 /** Lets in only so many requests at a time, before any of their bodies is read. */
 function doorkeeper() {
   let inside = 0
-  return async (_request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const bytes = Number(request.headers['content-length'])
+    if (bytes > FORM_BYTES_MAX) {
+      const most = `the file in it may have 10 MiB (${FILE_BYTES_MAX} bytes)`
+      throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form has ${bytes} bytes; ${most}`)
+    }
     if (inside >= UPLOADS_MAX) {
       throw new ConverterError('BUSY', 'too many images are on their way here; try again shortly')
     }

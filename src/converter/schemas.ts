@@ -23,7 +23,12 @@ export const UploadForm: TUnsafe<Upload> = Type.Unsafe<Upload>({
   type: 'object',
   required: ['file'],
   properties: {
-    file: { type: 'string', format: 'binary', description: 'The image, at most 10 MiB' },
+    file: {
+      type: 'string',
+      format: 'binary',
+      minLength: 1,
+      description: 'The image, at most 10 MiB (10,485,760 bytes)',
+    },
     px: whole('px', 'Side of a cell in pixels'),
     width: whole('width', 'Cells across; absent: from `height`, else the default width'),
     height: whole('height', 'Cells down; absent: from `width`, truncated'),

@@ -3,7 +3,7 @@ import { readForm } from './multipart.ts'
 import { OPTION_NAMES } from './options.ts'
 
 /** The longest file: 10 MiB. Source: specification, “Limits”; docs/decisions/0025-limits.md. */
-const FILE_BYTES_MAX: number = 10 * 1024 * 1024
+export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
 /** The longest form: the file, its fields and what is written around them. */
 export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
 /** The longest value that is looked at; every valid one is shorter. */
@@ -48,7 +48,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   if (file.bytes.length > FILE_BYTES_MAX) {
     throw new ConverterError(
       'FILE_TOO_LARGE',
-      `the file has ${file.bytes.length} bytes; at most ${FILE_BYTES_MAX}`,
+      `the file has ${file.bytes.length} bytes; at most 10 MiB (${FILE_BYTES_MAX} bytes)`,
     )
   }
   return { ...file, fields }

@@ -7,6 +7,10 @@ import { convert, type Job } from './convert.ts'
 import { ConverterError } from './errors.ts'
 import { type FromWorker, PRODUCT_FD } from './worker-messages.ts'
 
+const DECODE_MS_MAX = 30_000
+const MEMORY_CHECK_MS = 5
+const MEMORY_BYTES_MAX = Number(process.argv[2])
+
 // A worker is killed in the end, which keeps nothing.
 flushCompileCache()
 
@@ -19,9 +23,25 @@ function send(message: FromWorker): void {
   })
 }
 
+/** Reports that the image takes too much; the worker is then killed, because decoders cannot be interrupted. */
+function tooLarge(message: string): void {
+  send({ kind: 'failed', code: 'IMAGE_TOO_LARGE', message })
+}
+
 async function run(job: Job): Promise<void> {
+  const overdue = setTimeout(
+    () => tooLarge(`decoding takes longer than ${DECODE_MS_MAX / 1_000} seconds`),
+    DECODE_MS_MAX,
+  )
+  // A header of a few bytes can make a decoder allocate any amount of memory.
+  const memoryCheck = setInterval(() => {
+    if (process.memoryUsage.rss() <= MEMORY_BYTES_MAX) return
+    clearInterval(memoryCheck)
+    tooLarge(`converting takes more than ${Math.trunc(MEMORY_BYTES_MAX / 1e6)} MB of memory`)
+  }, MEMORY_CHECK_MS)
   try {
     const { plan, pieces } = await convert(job)
+    clearTimeout(overdue)
     send({ kind: 'plan', plan })
     let sent = 0
     for (const { bytes, rows } of pieces) {
@@ -34,6 +54,9 @@ async function run(job: Job): Promise<void> {
   } catch (error) {
     const code = error instanceof ConverterError ? error.code : null
     send({ kind: 'failed', code, message: error instanceof Error ? error.message : String(error) })
+  } finally {
+    clearTimeout(overdue)
+    clearInterval(memoryCheck)
   }
 }
 

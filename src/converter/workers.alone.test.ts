@@ -90,6 +90,17 @@ describe('conversion workers', () => {
     })
   })
 
+  it('refuse a job that takes more memory than it may', async () => {
+    const workers = workersWith({ seats: 1, memoryBytesMax: 1 })
+    // Long enough to decode that its memory is looked at meanwhile.
+    const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
+    const bytes = await large.png().toBuffer()
+    await expect(workers.start(job({}, bytes), forever())).rejects.toMatchObject({
+      code: 'IMAGE_TOO_LARGE',
+      message: 'converting takes more than 0 MB of memory',
+    })
+  })
+
   it('that are full refuse at once; that are closed refuse, and end what runs', async () => {
     const workers = workersWith({ seats: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
@@ -127,9 +138,9 @@ describe('conversion workers', () => {
     const workers = workersWith({ seats: 1, queueMax: 1 })
     const { product } = await workers.start(job(LARGE), forever())
     const broken = new Promise((resolve) => product.once('error', resolve))
-    const kill = () => {
+    const kill = (signal = 'SIGKILL') => {
       const found = pidsOfChildren().filter((one) => !before.has(one))
-      for (const pid of found) process.kill(pid, 'SIGKILL')
+      for (const pid of found) process.kill(pid, signal)
       return found.length
     }
     kill()
@@ -142,6 +153,16 @@ describe('conversion workers', () => {
     )
     while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
+    // A decoder that crashes would crash again: clients need not try again.
+    const crashed = workers.start(job(LARGE), forever()).then(
+      () => null,
+      (error: unknown) => error,
+    )
+    while (kill('SIGSEGV') === 0) await new Promise((resolve) => setImmediate(resolve))
+    expect(await crashed).toMatchObject({
+      code: 'IMAGE_UNDECODABLE',
+      message: 'the image cannot be decoded: it crashes the decoder (SIGSEGV)',
+    })
     const next = await workers.start(job(), forever())
     expect((await buffer(next.product)).subarray(0, 2).toString()).toBe('PK')
   })

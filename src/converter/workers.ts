@@ -23,6 +23,8 @@ export interface WorkerLimits {
   readonly conversionMs: number
   /** How long a worker without a job is kept, milliseconds. */
   readonly idleMs: number
+  /** Resident memory of a worker, Node's own 60 MB included; beyond, its image is refused. */
+  readonly memoryBytesMax: number
   /** The nice value of workers, so that whoever answers requests goes first. */
   readonly nice: number
 }
@@ -35,6 +37,7 @@ export const WORKER_LIMITS: WorkerLimits = {
   stallMs: 30_000,
   conversionMs: 300_000,
   idleMs: 30_000,
+  memoryBytesMax: 360_000_000,
   nice: 10,
 }
 
@@ -57,6 +60,10 @@ export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
 }
 /** After this many cells a worker is ended with its job, because it has grown. */
 const CELLS_KEPT_MAX = 1_000_000
+/** Signals of a crash: the same image would crash the next worker too. */
+const CRASH_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set([
+  ...(['SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL', 'SIGSEGV', 'SIGTRAP'] as const),
+])
 /** The sources run as they are and so do the compiled files. */
 const WORKER_FILE = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
@@ -140,7 +147,7 @@ export class ConversionWorkers {
       clearTimeout(idle.timer)
       return idle.worker
     }
-    const worker = startWorker(this.#limits.nice)
+    const worker = startWorker(this.#limits)
     worker.once('exit', () => {
       const at = this.#idle.findIndex((one) => one.worker === worker)
       if (at !== -1) this.#idle.splice(at, 1)
@@ -161,8 +168,8 @@ export class ConversionWorkers {
   }
 }
 
-function startWorker(nice: number): ChildProcess {
-  const worker = fork(WORKER_FILE, [], {
+function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
+  const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
     // The descriptors: none of the standard three but for complaints, messages, the product.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
@@ -278,7 +285,8 @@ class Product extends Readable {
         this.#endWhenComplete()
         return
       case 'failed':
-        this.#atRest = this.#received === 0
+        // An image that is too large may still be being decoded.
+        this.#atRest = this.#received === 0 && message.code !== 'IMAGE_TOO_LARGE'
         this.destroy(errorOf(message.code, message.message))
     }
   }
@@ -290,7 +298,12 @@ class Product extends Readable {
     this.push(null)
   }
 
-  readonly #onExit = (code: number | null, signal: string | null): void => {
+  readonly #onExit = (code: number | null, signal: NodeJS.Signals | null): void => {
+    if (signal !== null && CRASH_SIGNALS.has(signal)) {
+      const message = `the image cannot be decoded: it crashes the decoder (${signal})`
+      this.destroy(new ConverterError('IMAGE_UNDECODABLE', message))
+      return
+    }
     const how = signal === null ? `with exit code ${code}` : `by ${signal}`
     const message = `the process that converts has ended, ${how}: if memory ran out, a smaller image may do`
     this.destroy(new ConverterError('WORKER_ENDED', message))

@@ -68,6 +68,8 @@ export const FILTER_LIMITS = {
   characters: 16_384,
   /** Conditions in `where`, all together. */
   conditions: 100,
+  /** Conditions with a pattern; matching one may hold 8 MB of states. */
+  patterns: 16,
   /** How deep `and` and `or` nest. */
   depth: 8,
   /** Members of a dotted path. */

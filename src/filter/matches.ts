@@ -26,7 +26,7 @@ export function matches(where: Where, resource: JsonObject): boolean {
 /** How many steps `matches` takes at most for a character of a text: what its patterns come to. */
 export function stepsOf(where: Where): number {
   if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + stepsOf(each), 0)
-  return where.test.kind === 'pattern' ? where.test.pattern.instructions.length : 0
+  return where.test.kind === 'pattern' ? where.test.pattern.steps : 0
 }
 
 function holds({ path, test }: Condition, resource: JsonObject): boolean {

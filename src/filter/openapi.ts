@@ -5,6 +5,7 @@
 export const FILTER_PARAMETERS = {
   filter: {
     type: 'string',
+    shownPattern: '^\\s*\\{',
     description: `Which items, in which order, and how much of them; JSON, or spelt in brackets.
 
     {"where":{"country":"JP","qty":{"gte":1,"lt":5}},"order":["name ASC"],"limit":10,"offset":20,"fields":["name"]}

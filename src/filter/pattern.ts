@@ -1,111 +1,164 @@
-import { type CharacterSet, CLASSES, casesOf, contains } from './character-set.ts'
+import { RE2JS, RE2JSException } from 're2js'
 
-/** A step of a pattern: take a character of a set, go on in two places, look around, or done. */
-export type Instruction =
-  | { readonly kind: 'take'; readonly set: CharacterSet }
-  | { readonly kind: 'fork'; readonly first: number; readonly second: number }
-  | { readonly kind: 'jump'; readonly to: number }
-  | { readonly kind: 'look'; readonly at: 'start' | 'end' | 'word-edge' | 'no-word-edge' }
-  | { readonly kind: 'done' }
-
-/** A pattern that texts are held against. */
-export interface Pattern {
-  readonly instructions: readonly Instruction[]
-  readonly caseless: boolean
+/** A pattern that cannot be used; the message tells its author why. */
+export class PatternError extends Error {
+  override readonly name = 'PatternError'
 }
 
-/** The most instructions of one pattern. */
-export const INSTRUCTIONS_MAX = 256
-/** Of a longer text only this many UTF-16 units are looked at, as if it ended there. */
+/** A compiled pattern. Matching takes time proportional to `steps` times the length of the text. */
+export interface Pattern {
+  readonly compiled: RE2JS
+  readonly caseless: boolean
+  /** Instructions of the compiled program, an upper bound of the work per character. */
+  readonly steps: number
+}
+
+/** Longest pattern, UTF-16 units. */
+const PATTERN_LENGTH_MAX = 1_024
+/** Maximum depth of nested groups. */
+const GROUP_DEPTH_MAX = 32
+/** Maximum size of a pattern after its repetitions are written out, in characters, classes and groups. */
+export const PATTERN_SIZE_MAX = 256
+/** Only this many UTF-16 units of a longer text are matched, as if the text ended there. */
 export const PATTERN_TEXT_MAX = 8_192
 
-/**
- * Whether `text` fits `pattern`.
- *
- * All ways through the pattern are walked at once, character by character (Thompson), so the time is
- * at most instructions times characters, whatever the pattern: there is no pattern that hangs, as
- * there are for a matcher that goes back and tries again. docs/decisions/0051-patterns.md.
- */
+/** Whether `pattern` matches anywhere in `text`. RE2: never backtracks, so no pattern can hang. */
 export function fits(pattern: Pattern, text: string): boolean {
-  const seen = text.slice(0, PATTERN_TEXT_MAX)
-  const walk = new Walk(pattern.instructions, seen)
-  let at = 0
-  for (;;) {
-    walk.enter(0, at)
-    if (walk.isDone) return true
-    const character = seen.codePointAt(at)
-    if (character === undefined) return false
-    at += character > 0xffff ? 2 : 1
-    walk.take(pattern.caseless ? casesOf(character) : [character], at)
-    if (walk.isDone) return true
+  return pattern.compiled.test(text.slice(0, PATTERN_TEXT_MAX))
+}
+
+/**
+ * Compiles an SQL LIKE pattern: `%` matches any run of characters, `_` one character, a backslash
+ * takes the next character literally. The whole text must match. Errors: PatternError.
+ */
+export function likePattern(like: string, caseless: boolean): Pattern {
+  checkLength(like)
+  const parts = like.match(/\\.|[\s\S]/gsu) ?? []
+  const source = parts.map((part) => {
+    if (part === '%') return `[${ALL}]*`
+    if (part === '_') return `[${ALL}]`
+    return RE2JS.quote(part.length > 1 && part.startsWith('\\') ? part.slice(1) : part)
+  })
+  checkSize(parts.length)
+  return compile(`^${source.join('')}$`, caseless)
+}
+
+/**
+ * Compiles a regular expression, `expression` or `/expression/i`.
+ *
+ * Supports the ECMAScript syntax that RE2 can match in linear time, with ECMAScript's meaning (flag u):
+ * alternatives, groups, classes, `.`, anchors, repetitions, `\d \w \s \b`, and character escapes. No
+ * look-around, back references or `\p`. Errors: PatternError.
+ */
+export function regexpPattern(text: string): Pattern {
+  checkLength(text)
+  const [, inner = text, flags = ''] = /^\/(.*)\/([dgimsuvy]*)$/s.exec(text) ?? []
+  if (!/^[iu]{0,2}$/.test(flags)) {
+    throw new PatternError(`the flags ${flags} are not supported, only i`)
+  }
+  try {
+    // The engine's own parser knows what is wrong with an expression.
+    new RegExp(inner, 'u')
+  } catch (error) {
+    throw new PatternError(error instanceof Error ? error.message : String(error))
+  }
+  return compile(translate(inner), flags.includes('i'))
+}
+
+function compile(source: string, caseless: boolean): Pattern {
+  try {
+    const compiled = RE2JS.compile(source, caseless ? RE2JS.CASE_INSENSITIVE : 0)
+    return { compiled, caseless, steps: compiled.programSize() }
+  } catch (error) {
+    if (error instanceof RE2JSException) throw new PatternError(error.message)
+    throw error
   }
 }
 
-/** The places of a pattern that the text up to now leads to. */
-class Walk {
-  isDone = false
-  readonly #instructions: readonly Instruction[]
-  readonly #text: string
-  #places: number[] = []
-  /** For each place, where in the text it was last entered: none is entered twice at one. */
-  readonly #entered: Int32Array
-  readonly #waiting: number[] = []
+function checkLength(text: string): void {
+  if (text.length <= PATTERN_LENGTH_MAX) return
+  throw new PatternError(`it has more than ${PATTERN_LENGTH_MAX} characters`)
+}
 
-  constructor(instructions: readonly Instruction[], text: string) {
-    this.#instructions = instructions
-    this.#text = text
-    this.#entered = new Int32Array(instructions.length).fill(-1)
+function checkSize(size: number): void {
+  if (size <= PATTERN_SIZE_MAX) return
+  throw new PatternError(
+    `it is too long: more than ${PATTERN_SIZE_MAX} characters, classes and groups`,
+  )
+}
+
+// Members of the ECMAScript classes that RE2 defines otherwise: RE2's \s and . are ASCII only.
+const SPACES =
+  '\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}'
+const NO_SPACES =
+  '\\x{0}-\\x{8}\\x{E}-\\x{1F}\\x{21}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{2027}' +
+  '\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{FEFE}\\x{FF00}-\\x{10FFFF}'
+const ALL = '\\x{0}-\\x{10FFFF}'
+const DOT = '[^\\n\\r\\x{2028}\\x{2029}]'
+/** A class, a group's start, a repetition, an escape, or one character. */
+const TOKEN =
+  /\[\^?(?:\\.|[^\]\\])*\]|\(\?[:=!]|\(\?<[=!]?|\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|\{(\d+)(,?)(\d*)\}|[\s\S]/giu
+const CLASS_MEMBER = /\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|[\s\S]/giu
+
+/** Rewrites a valid ECMAScript expression for RE2. */
+function translate(source: string): string {
+  /** Sizes of the open groups, outermost first. */
+  const sizes = [0]
+  /** Size of the last atom, which a repetition multiplies. */
+  let last = 0
+  const add = (size: number) => {
+    last = size
+    sizes.push((sizes.pop() ?? 0) + size)
+    checkSize(sizes.at(-1) ?? 0)
   }
-
-  /** Goes to `place`, before the character at `at`, and on to where no character is needed. */
-  enter(place: number, at: number): void {
-    this.#waiting.push(place)
-    for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
-      if (this.#entered[next] === at) continue
-      this.#entered[next] = at
-      const instruction = this.#instructions[next]
-      switch (instruction?.kind) {
-        case 'take':
-          this.#places.push(next)
-          break
-        case 'fork':
-          this.#waiting.push(instruction.second, instruction.first)
-          break
-        case 'jump':
-          this.#waiting.push(instruction.to)
-          break
-        case 'look':
-          if (looksLike(instruction.at, this.#text, at)) this.#waiting.push(next + 1)
-          break
-        case 'done':
-          this.isDone = true
+  // Bounds the work of compiling: RE2 itself accepts programs of millions of instructions.
+  return source.replaceAll(TOKEN, (token, least?: string, comma?: string, most?: string) => {
+    if (token === '(' || token === '(?:') {
+      sizes.push(0)
+      if (sizes.length > GROUP_DEPTH_MAX) {
+        throw new PatternError(`more than ${GROUP_DEPTH_MAX} nested groups`)
       }
+      return token
     }
-  }
-
-  /** Goes on by a character, given in the `forms` that count as it; `at` is behind it. */
-  take(forms: readonly number[], at: number): void {
-    const places = this.#places
-    this.#places = []
-    for (const place of places) {
-      const instruction = this.#instructions[place]
-      if (instruction?.kind !== 'take' || !contains(instruction.set, forms)) continue
-      this.enter(place + 1, at)
+    if (token.startsWith('(')) throw new PatternError(`${token} is not supported, only (?: and (`)
+    if (token === ')') {
+      add(1 + (sizes.pop() ?? 0))
+      return token
     }
-  }
+    if (least !== undefined) {
+      const times = Math.max(1, Number(most || least) + (comma === ',' && most === '' ? 1 : 0))
+      add(last * (times - 1))
+      return token
+    }
+    if (/^[*+?]$/.test(token)) return token
+    add(1)
+    if (/^[|^$]$/.test(token) || /^\\[bB]$/.test(token)) return token
+    if (token === '.') return DOT
+    if (token.length > 1 && token.startsWith('[')) return characterClass(token)
+    if (token === '\\s') return `[${SPACES}]`
+    if (token === '\\S') return `[^${SPACES}]`
+    return token.startsWith('\\') ? escaped(token) : RE2JS.quote(token)
+  })
 }
 
-function looksLike(
-  what: Extract<Instruction, { kind: 'look' }>['at'],
-  text: string,
-  at: number,
-): boolean {
-  if (what === 'start') return at === 0
-  if (what === 'end') return at === text.length
-  const isEdge = isWord(text.charCodeAt(at - 1)) !== isWord(text.charCodeAt(at))
-  return isEdge === (what === 'word-edge')
+function characterClass(token: string): string {
+  const isNegated = token.startsWith('[^')
+  const members = (token.slice(isNegated ? 2 : 1, -1).match(CLASS_MEMBER) ?? []).map((member) => {
+    if (member === '\\s') return SPACES
+    if (member === '\\S') return NO_SPACES
+    if (member === '\\b') return '\\x08'
+    if (member === '\\-') return member
+    if (member.startsWith('\\')) return escaped(member)
+    return member === '-' ? member : RE2JS.quote(member)
+  })
+  if (members.length > 0) return `[${isNegated ? '^' : ''}${members.join('')}]`
+  return isNegated ? `[${ALL}]` : `[^${ALL}]`
 }
 
-function isWord(character: number): boolean {
-  return CLASSES.w !== undefined && contains(CLASSES.w, [character])
+/** An escape outside or inside a class that means the same in both engines once it is written for RE2. */
+function escaped(token: string): string {
+  if (/^\\[ux]../.test(token)) return `\\x{${token.slice(2)}}`
+  if (/^\\[dDwWtnrfv]$/.test(token)) return token
+  if (/^\\[^a-z0-9]$/i.test(token)) return RE2JS.quote(token.slice(1))
+  throw new PatternError(`${token} is not supported`)
 }

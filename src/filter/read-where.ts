@@ -10,8 +10,8 @@ import {
   type Test,
   type Where,
 } from './filter.ts'
+import { likePattern, PatternError, regexpPattern } from './pattern.ts'
 import { listOf, type Place, pathOf, within } from './place.ts'
-import { likePattern, PatternError, regexpPattern } from './regexp.ts'
 
 /** What an operator is given: its operand, where that stands, and what the model says of the field. */
 interface Operand {
@@ -60,6 +60,7 @@ export function whereOf(given: Json, place: Place): Where {
 
 class WhereReader {
   #conditions = 0
+  #patterns = 0
 
   where(given: Json, place: Place, depth: number): Where {
     if (!isJsonObject(given))
@@ -106,8 +107,16 @@ class WhereReader {
           `known operators are ${[...OPERATORS.keys()].join(', ')}`,
         )
       }
-      return { kind: 'condition', path, ...read({ given: operand, place: at, type }) }
+      const condition = read({ given: operand, place: at, type })
+      if (condition.test.kind === 'pattern') this.#countPattern(at)
+      return { kind: 'condition', path, ...condition }
     })
+  }
+
+  #countPattern({ at }: Place): void {
+    this.#patterns += 1
+    if (this.#patterns <= FILTER_LIMITS.patterns) return
+    throw new FilterError('FILTER_TOO_LARGE', at, `more than ${FILTER_LIMITS.patterns} patterns`)
   }
 
   #count({ at }: Place): void {

@@ -86,12 +86,16 @@ it('has a bound for everything, taken at the edge and refused beyond', () => {
   const conditions = (count: number) => ({
     where: Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, 1])),
   })
+  const patterns = (count: number) => ({
+    where: { and: Array.from({ length: count }, () => ({ a: { like: 'x%' } })) },
+  })
   const nested = (depth: number): unknown => (depth === 0 ? { a: 1 } : { and: [nested(depth - 1)] })
   const values = (count: number) => ({ where: { a: { inq: new Array(count).fill(1) } } })
   const order = (count: number) => ({ order: new Array(count).fill('a').join(',') })
   const fields = (count: number) => ({ fields: new Array(count).fill('a') })
   const cases: [(count: number) => unknown, number][] = [
     [conditions, FILTER_LIMITS.conditions],
+    [patterns, FILTER_LIMITS.patterns],
     [(depth) => ({ where: nested(depth) }), FILTER_LIMITS.depth],
     [values, FILTER_LIMITS.values],
     [order, FILTER_LIMITS.orderTerms],

@@ -4,9 +4,10 @@ import { takeStrictJson } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
 import type { NamespaceStyle } from './aliases.ts'
 import type { Doors } from './callers.ts'
-import { errorReply, statusOf } from './errors.ts'
+import { ALARMS, errorReply, statusOf } from './errors.ts'
 import { EventSockets, type EventSocketsDeps } from './event-sockets.ts'
 import { explorerRoutes } from './explorer.ts'
+import { takeForms } from './forms.ts'
 import { deploymentRoutes, networkRoutes } from './routes.ts'
 import { GatewayService } from './service.ts'
 
@@ -53,9 +54,11 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
     },
     sameOriginOnly: true,
     statusOf,
+    alarms: ALARMS,
     refusalReply: errorReply,
     async register(app) {
       takeStrictJson(app)
+      takeForms(app)
       app.addHook('preClose', async () => sockets.close())
       const startedMs = deps.clock.now()
       app.get('/', async (_request, reply) => reply.redirect('/explorer'))
@@ -64,7 +67,8 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
         return { started: new Date(startedMs).toISOString(), uptime: (nowMs - startedMs) / 1000 }
       })
       networkRoutes(app, { service, doors, serverId, underWay, version, randomSecret })
-      await deploymentRoutes(app, { service, doors })
+      const onRemoved = (name: string) => sockets.closeNetwork(name)
+      await deploymentRoutes(app, { service, doors, onRemoved })
       explorerRoutes(app, service, namespaces)
     },
     async close() {

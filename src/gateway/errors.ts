@@ -9,6 +9,7 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
   NETWORK_INVALID: 422,
   NETWORK_EXISTS: 409,
   NETWORK_NOT_FOUND: 404,
+  NETWORK_REMOVED: 410,
   NETWORK_NAME_TAKEN: 409,
   NETWORK_VERSION_SAME: 409,
   NETWORK_BUSY: 503,
@@ -28,6 +29,7 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
   ACCESS_DENIED: 403,
   IDENTITY_UNKNOWN: 401,
   LIST_EMPTY: 422,
+  UNIT_TOO_LARGE: 413,
 }
 
 /** The HTTP status of each refusal that a request can meet, the ledger's own included. */
@@ -37,13 +39,21 @@ export const statusOf: Readonly<Record<string, number>> = {
   ...statusOfNetwork,
   SEARCH_TOO_LARGE: 422,
   SEARCH_INTERRUPTED: 503,
-  UNIT_TOO_LARGE: 413,
   ITEM_TOO_LARGE: 413,
   CHAIN_DOUBTED: 503,
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,
+  STORE_DAMAGED: 503,
+  STORE_FAILED: 503,
 }
+
+/** Refusals with 503 that an operator must see; the others pass by themselves. */
+export const ALARMS: ReadonlySet<string> = new Set([
+  'WRITER_STOPPED',
+  'STORE_DAMAGED',
+  'STORE_FAILED',
+])
 
 /** One detail of a refusal. */
 interface Detail {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { setTimeout as rest } from 'node:timers/promises'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { HttpRefusal } from '../http/index.ts'
 import {
@@ -13,6 +14,7 @@ import {
 } from '../network/index.ts'
 import { callerOf, type Doors } from './callers.ts'
 import { EventSocket } from './event-socket.ts'
+import { type BlockEvents, type ReplaySource, Replays } from './replays.ts'
 import type { GatewayService } from './service.ts'
 
 /** Connections that listen for events at most. */
@@ -29,10 +31,11 @@ export interface EventSocketsDeps {
 }
 
 /** Those who listen to one network on behalf of one caller: rules are asked once for all of them. */
-interface Audience {
+interface Audience extends ReplaySource {
   readonly network: BusinessNetwork
   readonly caller: Caller
   readonly sockets: Set<EventSocket>
+  told: number
   /** Ends listening to the network. */
   leave: () => void
   /** What is being judged, one after the other. */
@@ -50,6 +53,7 @@ export class EventSockets {
   })
   /** By network and caller. */
   readonly #audiences = new Map<string, Audience>()
+  readonly #replays = new Replays(rest)
   readonly #stopPings: () => void
   #count = 0
   #closed = false
@@ -88,7 +92,9 @@ export class EventSockets {
       this.#count -= 1
     })
     this.#server.handleUpgrade(request, socket, head, (opened) => {
-      this.#join(opened, network, caller, { wants, since })
+      const listening = new EventSocket(opened, socket, { wants, isLive: since === null })
+      const audience = this.#join(opened, listening, network, caller)
+      if (since !== null) this.#replays.add(audience, listening, since)
     })
   }
 
@@ -101,21 +107,27 @@ export class EventSockets {
     }
   }
 
+  /** Closes the connections of a network that was removed. */
+  closeNetwork(name: string): void {
+    for (const { network, sockets } of this.#audiences.values()) {
+      if (network.definition.name !== name) continue
+      for (const socket of sockets) socket.close(GOING_AWAY, 'the network was removed')
+    }
+  }
+
   #networkAt(path: string): BusinessNetwork {
     const { service } = this.#deps
     const [, first = ''] = path.split('/')
-    const isNamed = service.list().some(({ name }) => name === first)
-    return service.serve(isNamed ? first : null).network
+    return service.serve(service.isNamed(first) ? first : null).network
   }
 
   #join(
     opened: WebSocket,
+    socket: EventSocket,
     network: BusinessNetwork,
     caller: Caller,
-    { wants, since }: { wants: (type: string) => boolean; since: number | null },
-  ): void {
+  ): Audience {
     const audience = this.#audienceOf(network, caller)
-    const socket = new EventSocket(opened, wants)
     audience.sockets.add(socket)
     opened.on('close', () => {
       audience.sockets.delete(socket)
@@ -123,10 +135,7 @@ export class EventSockets {
       audience.leave()
       this.#audiences.delete(keyOf(network, caller))
     })
-    if (since === null) return
-    socket.replay(readable(network, caller, since)).catch(() => {
-      socket.close(INTERNAL_ERROR, 'the events of the past cannot be read')
-    })
+    return audience
   }
 
   #audienceOf(network: BusinessNetwork, caller: Caller): Audience {
@@ -134,7 +143,20 @@ export class EventSockets {
     const known = this.#audiences.get(key)
     if (known !== undefined) return known
     const sockets = new Set<EventSocket>()
-    const audience = { network, caller, sockets, leave: () => {}, last: Promise.resolve() }
+    const audience: Audience = {
+      network,
+      caller,
+      sockets,
+      told: 0,
+      leave: () => {},
+      last: Promise.resolve(),
+      async read(height) {
+        const { emitted, next } = await network.events.recordedAt(height)
+        const blocks: BlockEvents[] = []
+        for (const each of emitted) blocks.push(await receivable(network, caller, each))
+        return { blocks, next }
+      },
+    }
     audience.leave = network.events.listen((emitted) => {
       audience.last = audience.last.then(() => tell(audience, emitted)).catch(() => {})
     })
@@ -145,25 +167,26 @@ export class EventSockets {
 
 const GOING_AWAY = 1_001
 const POLICY_VIOLATION = 1_008
-const INTERNAL_ERROR = 1_011
 
-async function tell({ network, caller, sockets }: Audience, emitted: EmittedEvents): Promise<void> {
+async function tell(audience: Audience, emitted: EmittedEvents): Promise<void> {
+  const { network, caller, sockets } = audience
   if (await isRevoked(network, caller)) {
     for (const socket of sockets) socket.close(POLICY_VIOLATION, 'the identity has been revoked')
     return
   }
-  const events = await network.readableEvents(emitted.events, caller)
-  for (const socket of sockets) socket.tell({ ...emitted, events })
+  const block = await receivable(network, caller, emitted)
+  audience.told += 1
+  for (const socket of sockets) socket.tell(block)
 }
 
-async function* readable(
+/** The events that the caller receives, as they are sent. */
+async function receivable(
   network: BusinessNetwork,
   caller: Caller,
-  since: number,
-): AsyncGenerator<EmittedEvents> {
-  for await (const emitted of network.events.since(since)) {
-    yield { ...emitted, events: await network.readableEvents(emitted.events, caller) }
-  }
+  { height, events }: EmittedEvents,
+): Promise<BlockEvents> {
+  const allowed = await network.receivableEvents(events, caller)
+  return { height, frames: allowed.map(({ type, text }) => ({ type, bytes: Buffer.from(text) })) }
 }
 
 function keyOf({ definition }: BusinessNetwork, { participant, identity }: Caller): string {

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../base/json.ts'
+import type { Json, JsonObject } from '../base/json.ts'
 import { FILTER_PARAMETERS } from '../filter/index.ts'
 import {
   parameterTypeText,
@@ -44,7 +44,10 @@ export function openApiDocument(
       },
     }
   }
-  const schemas = documentedTypes(model).map((type) => [schemaName(type), schemaOf(type)] as const)
+  const selected = [...queries.values()].map(({ type }) => type)
+  const schemas = documentedTypes(model, selected).map(
+    (type) => [schemaName(type), schemaOf(type)] as const,
+  )
   return {
     openapi: '3.0.3',
     info: { title: name, description, version },
@@ -71,9 +74,22 @@ const FILTER: JsonObject = {
   in: 'query',
   required: false,
   description: FILTER_PARAMETERS.filter.description,
-  schema: { type: 'string' },
+  schema: { type: 'string', pattern: FILTER_PARAMETERS.filter.shownPattern },
 }
-const ID: JsonObject = { name: 'id', in: 'path', required: true, schema: { type: 'string' } }
+const ID: JsonObject = {
+  name: 'id',
+  in: 'path',
+  required: true,
+  schema: { type: 'string', minLength: 1 },
+}
+const QUERY: JsonObject = {
+  type: 'object',
+  required: ['query'],
+  properties: {
+    query: { type: 'string', maxLength: 10_000 },
+    parameters: { type: 'object', additionalProperties: true },
+  },
+}
 const FAILURE: JsonObject = {
   type: 'object',
   properties: {
@@ -115,8 +131,17 @@ function listReply(type: TypeDeclaration): JsonObject {
   return json('Those that match', { type: 'array', items: reference(type) })
 }
 
-function body(schema: JsonObject, example: JsonObject): JsonObject {
+function body(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
+}
+
+/** A body that may be a form as well. */
+function bodyOrForm(schema: JsonObject, one: JsonObject, example: JsonObject): JsonObject {
+  const forms = { 'application/x-www-form-urlencoded': { schema: one } }
+  return {
+    required: true,
+    content: { 'application/json': { schema, example }, ...forms },
+  }
 }
 
 function collectionPath(
@@ -131,8 +156,8 @@ function collectionPath(
     returned === null
       ? json('As it is kept', one)
       : json('What its processors return', returnedSchema(returned))
-  const taken = isTransaction ? one : { oneOf: [one, { type: 'array', items: one }] }
-  return {
+  const taken = isTransaction ? one : { oneOf: [one, { type: 'array', items: one, minItems: 1 }] }
+  const reads = {
     get: {
       tags: [shown],
       summary: `List and filter the ${type.kind}s of type ${type.name}`,
@@ -146,8 +171,27 @@ function collectionPath(
         ? `Submit a ${type.name}`
         : `Add one ${type.name}, or an array of them`,
       operationId: `${shown}.create`,
-      requestBody: body(taken, example),
+      requestBody: bodyOrForm(taken, one, example),
       responses: { 200: answer, ...FAILURES },
+    },
+  }
+  if (isTransaction) return reads
+  const ids = { type: 'array', items: { type: 'string' } }
+  return {
+    ...reads,
+    put: {
+      tags: [shown],
+      summary: `Replace several resources of type ${type.name}, all or none`,
+      operationId: `${shown}.replaceAll`,
+      requestBody: body({ type: 'array', items: one }, [example]),
+      responses: { 200: json('The stored resources', { type: 'array', items: one }), ...FAILURES },
+    },
+    delete: {
+      tags: [shown],
+      summary: `Remove several resources of type ${type.name} by their ids, all or none`,
+      operationId: `${shown}.deleteAll`,
+      requestBody: body(ids, ['id-1']),
+      responses: { 204: { description: 'Removed' }, ...FAILURES },
     },
   }
 }
@@ -213,8 +257,15 @@ function systemPaths(historian: string, identity: string): JsonObject {
       },
     }
   }
-  const post = (summary: string, operationId: string, fields: string[], status: number) => {
-    const properties = Object.fromEntries(fields.map((name) => [name, { type: 'string' }]))
+  const post = (
+    summary: string,
+    operationId: string,
+    fields: string[],
+    status: number,
+    more: JsonObject = {},
+  ) => {
+    const texts = Object.fromEntries(fields.map((name) => [name, { type: 'string', minLength: 1 }]))
+    const properties = { ...texts, ...more }
     const example = Object.fromEntries(fields.map((name) => [name, '']))
     return {
       post: {
@@ -242,6 +293,35 @@ function systemPaths(historian: string, identity: string): JsonObject {
         responses: { 200: json('The version, participant and identity', { type: 'object' }) },
       },
     },
+    '/system/archive': {
+      get: {
+        tags,
+        summary: 'Download the deployed archive',
+        operationId: 'system.archive',
+        responses: {
+          200: {
+            description: 'The .bna',
+            content: {
+              'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+            },
+          },
+          ...FAILURES,
+        },
+      },
+    },
+    '/system/query': {
+      post: {
+        tags,
+        summary: 'Run a query of your own',
+        operationId: 'system.query',
+        parameters: [FILTER],
+        requestBody: body(QUERY, { query: 'SELECT org.example.Thing', parameters: {} }),
+        responses: {
+          200: json('The results', { type: 'array', items: { type: 'object' } }),
+          ...FAILURES,
+        },
+      },
+    },
     '/system/historian': read('List the historian’s records', 'system.historian', historian, true),
     '/system/historian/{id}': read('Read one of them', 'system.historianById', historian, false),
     '/system/identities': read('List the identities', 'system.identities', identity, true),
@@ -251,6 +331,7 @@ function systemPaths(historian: string, identity: string): JsonObject {
       'system.issueIdentity',
       ['participant', 'userID'],
       200,
+      { issuer: { type: 'boolean', default: false } },
     ),
     '/system/identities/bind': post(
       'Give a participant an identity whose secret the client keeps',

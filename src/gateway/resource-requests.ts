@@ -1,13 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
-import { HttpRefusal } from '../http/index.ts'
+import { HttpRefusal, methodRefusal } from '../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
+  type Model,
   mergePatch,
   NetworkError,
+  type Problem,
   type TypeDeclaration,
 } from '../network/index.ts'
+import { Form } from './forms.ts'
 import { place, revisionTest, sendListing, sendText } from './replies.ts'
 
 /** A request for resources, and on whose behalf it is made. */
@@ -22,15 +25,31 @@ export interface NetworkRequest {
   readonly serverId: number
 }
 
-/** Answers a request for all resources of `type`: `GET`, `POST`. */
+/** Answers a request for all resources of `type`: `GET`, `POST`, and `PUT` and `DELETE` of several. */
 export async function answerCollection(
   asked: NetworkRequest,
   type: TypeDeclaration,
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query, serverId } = asked
-  allow(request, reply, ['GET', 'HEAD', 'POST'])
-  if (request.method !== 'POST') return sendListing(reply, await network.list(type, query, caller))
-  const body = bodyOf(request)
+  const changes = type.kind === 'transaction' ? [] : ['PUT', 'DELETE']
+  allow(request, ['GET', 'HEAD', 'POST', ...changes])
+  switch (request.method) {
+    case 'PUT': {
+      const made = await network.updateAll(type, listOf(request), caller)
+      place(reply, made, serverId)
+      return reply.send(made.resources)
+    }
+    case 'DELETE': {
+      const made = await network.removeAll(type, idsOf(request), caller)
+      place(reply, made, serverId)
+      return reply.code(204).removeHeader('etag').send()
+    }
+    case 'POST':
+      break
+    default:
+      return sendListing(reply, await network.list(type, query, caller))
+  }
+  const body = bodyOf(request, asked.network.definition.model, type)
   if (type.kind === 'transaction') {
     const { reply: answer, recorded } = await network.submit(type, body, caller)
     if (recorded !== null) place(reply, recorded, serverId)
@@ -51,14 +70,14 @@ export async function answerResource(
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query, serverId } = asked
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
-  allow(request, reply, ['GET', 'HEAD', ...changes])
+  allow(request, ['GET', 'HEAD', ...changes])
   const expects = revisionTest(request.headers['if-match'])
   switch (request.method) {
     case 'PUT':
     case 'PATCH': {
       const body = objectOf(bodyOf(request))
       const isPatch = request.method === 'PATCH'
-      const next = (before: JsonObject) => (isPatch ? mergePatch(before, body) : body)
+      const next = isPatch ? (before: JsonObject) => mergePatch(before, body) : body
       const made = await network.update(type, id, next, expects, caller)
       place(reply, made, serverId)
       return reply.send(made.resources[0])
@@ -82,36 +101,57 @@ export async function answerReading(
   id: string | null,
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query } = asked
-  allow(request, reply, ['GET', 'HEAD'])
+  allow(request, ['GET', 'HEAD'])
   if (id === null) return sendListing(reply, await network.list(type, query, caller))
   const { text, revision } = await network.read(type, id, query, caller)
   return sendText(reply, text, revision)
 }
 
 /** Errors: 405, with `Allow`, for a verb that is not one of `methods`. */
-export function allow(
-  { method }: FastifyRequest,
-  reply: FastifyReply,
-  methods: readonly string[],
-): void {
-  if (methods.includes(method)) return
-  reply.header('allow', methods.join(', '))
-  throw new HttpRefusal(405, 'METHOD_NOT_ALLOWED', `this path takes ${methods.join(', ')}`)
+export function allow({ method }: FastifyRequest, methods: readonly string[]): void {
+  if (!methods.includes(method)) throw methodRefusal(methods)
 }
 
-/** The JSON of the body. Errors: RESOURCE_INVALID without one. */
-export function bodyOf({ body }: FastifyRequest): Json {
-  // Parsed by the strict parser, so it is JSON; without a body it is undefined or null.
-  if (body === undefined || body === null) {
-    const problem = { path: '', code: 'MISSING', message: 'send a body of JSON' } as const
-    throw new NetworkError('RESOURCE_INVALID', problem.message, { problems: [problem] })
+/**
+ * The JSON of the body; of a form, where it may be one, as an instance of `type`.
+ * Errors: RESOURCE_INVALID without one, 415 for a form elsewhere.
+ */
+export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
+  if (body instanceof Form) {
+    if (model !== undefined && type !== undefined) return body.instanceOf(type, model)
+    throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path takes no form: send JSON')
   }
+  // Parsed by the strict parser, so it is JSON; without a body it is undefined or null.
+  if (body === undefined || body === null) throw invalidBody('MISSING', 'send a body of JSON')
   return body as Json
 }
 
 /** The object that a body is. Errors: RESOURCE_INVALID. */
 export function objectOf(body: Json): JsonObject {
   if (isJsonObject(body)) return body
-  const problem = { path: '', code: 'WRONG_TYPE', message: 'must be an object' } as const
-  throw new NetworkError('RESOURCE_INVALID', problem.message, { problems: [problem] })
+  throw invalidBody('WRONG_TYPE', 'must be an object')
+}
+
+/** The array of a request for several resources. Errors: RESOURCE_INVALID, 400 with `If-Match`. */
+function listOf(request: FastifyRequest): readonly Json[] {
+  if (request.headers['if-match'] !== undefined) {
+    throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match is for one resource: use its own path')
+  }
+  const body = bodyOf(request)
+  if (Array.isArray(body)) return body
+  throw invalidBody('WRONG_TYPE', 'must be an array')
+}
+
+/** The ids in a body. Errors: as of `listOf`. */
+function idsOf(request: FastifyRequest): string[] {
+  return listOf(request).map((id, index) => {
+    if (typeof id === 'string') return id
+    throw invalidBody('WRONG_TYPE', 'must be an id, a text', `/${index}`)
+  })
+}
+
+function invalidBody(code: Problem['code'], message: string, path = ''): NetworkError {
+  return new NetworkError('RESOURCE_INVALID', path === '' ? message : `${path}: ${message}`, {
+    problems: [{ path, code, message }],
+  })
 }

@@ -1,5 +1,5 @@
-import type { FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
-import { type HttpApp, HttpRefusal } from '../http/index.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type HttpApp, HttpRefusal, readBody, takeAllMethods } from '../http/index.ts'
 import { type FieldDefault, NetworkError, parseFieldDefault } from '../network/index.ts'
 import { adminOf, callerOf, type Doors } from './callers.ts'
 import { detailed } from './errors.ts'
@@ -22,16 +22,16 @@ export interface RouteDeps extends SystemDeps {
   readonly underWay: Set<Promise<unknown>>
 }
 
-const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-
 /**
  * Mounts `/api/…` and `/<network>/api/…`. Types come and go with networks, so what a path means is
  * looked up when it is asked.
  */
 export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
+  const method = takeAllMethods(app)
   for (const url of ['/api/*', '/:network/api/*']) {
     app.route({
-      method: METHODS,
+      // Which ones a path takes is looked up too.
+      method,
       url,
       exposeHeadRoute: false,
       schema: { hide: true },
@@ -75,7 +75,7 @@ async function answer(
   const [top = '', id, ...more] = parts.slice(isDefault ? 1 : 2)
   if (top === 'system' && id !== undefined) return answerSystem(asked, [id, ...more], system)
   if (top === 'queries' && id !== undefined && more.length === 0) {
-    allow(request, reply, ['GET', 'HEAD'])
+    allow(request, ['GET', 'HEAD'])
     return sendListing(reply, await network.query({ name: id, query }, caller))
   }
   const type = aliases.find(top)
@@ -102,18 +102,21 @@ function partsOf(url: string): string[] {
   }
 }
 
-/** Mounts `/networks`: what is deployed, and deploying, for the administrator. */
+interface DeploymentDeps extends Pick<RouteDeps, 'service' | 'doors'> {
+  /** Called when a network was removed. */
+  readonly onRemoved: (name: string) => void
+}
+
+/** Mounts `/networks`: what is deployed, deploying and removing, for the administrator. */
 export async function deploymentRoutes(
   app: HttpApp,
-  { service, doors }: Pick<RouteDeps, 'service' | 'doors'>,
+  { service, doors, onRemoved }: DeploymentDeps,
 ): Promise<void> {
   // In a scope of its own: archives are taken here and nowhere else.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     const type = 'application/octet-stream'
-    scope.addContentTypeParser(type, { parseAs: 'buffer' }, (_request, body, done) => {
-      done(null, body)
-    })
+    scope.addContentTypeParser(type, async (request: FastifyRequest) => readBody(request))
     scope.get('/networks', { schema: { hide: true } }, async (request) => {
       adminOf(request.headers, doors)
       return service.list()
@@ -122,6 +125,17 @@ export async function deploymentRoutes(
       adminOf(request.headers, doors)
       return service.deploy(archiveIn(request)).catch(rethrow)
     })
+    scope.delete<{ Params: { name: string } }>(
+      '/networks/:name',
+      { schema: { hide: true } },
+      async (request, reply) => {
+        adminOf(request.headers, doors)
+        const { name } = request.params
+        await service.remove(name).catch(rethrow)
+        onRemoved(name)
+        return reply.code(204).send()
+      },
+    )
     scope.put<{ Params: { name: string } }>(
       '/networks/:name',
       { schema: { hide: true } },

@@ -148,8 +148,14 @@ function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   return type
 }
 
-/** The types whose schemas a document needs: those of the model, and the system's that have paths. */
-export function documentedTypes(model: Model): TypeDeclaration[] {
+/**
+ * The types whose schemas a document needs: those of the model, the system's that have paths, and
+ * those that queries select.
+ */
+export function documentedTypes(
+  model: Model,
+  selected: readonly TypeDeclaration[] = [],
+): TypeDeclaration[] {
   const needed = new Set<TypeDeclaration>()
   const add = (type: TypeDeclaration): void => {
     if (type.kind === 'enum' || needed.has(type)) return
@@ -162,5 +168,6 @@ export function documentedTypes(model: Model): TypeDeclaration[] {
     const isListed = ['HistorianRecord', 'Identity'].includes(type.name)
     if (type.namespace !== SYSTEM_NAMESPACE || isListed) add(type)
   }
+  for (const type of selected) add(type)
   return [...needed]
 }

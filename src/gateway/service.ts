@@ -27,14 +27,11 @@ export class GatewayService {
     this.#defaultName = defaultName
   }
 
-  /** The network of that name; the one at `/api` without one. Errors: NETWORK_NOT_FOUND. */
+  /** The network of that name; the one at `/api` without one. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const wanted = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
-    const network = wanted === undefined ? null : this.#networks.get(wanted)
-    if (network === null) {
-      const what = wanted === undefined ? 'no network is deployed' : `there is no network ${wanted}`
-      throw new NetworkError('NETWORK_NOT_FOUND', what)
-    }
+    if (wanted === undefined) throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
+    const network = this.#networks.require(wanted)
     return { network, aliases: this.#aliasesOf(network) }
   }
 
@@ -61,6 +58,16 @@ export class GatewayService {
     }
     await this.#networks.upgrade(next, defaults)
     return this.#summary(name)
+  }
+
+  /** Whether a network has, or had, that name. */
+  isNamed(name: string): boolean {
+    return this.#networks.recorded().includes(name)
+  }
+
+  /** Removes a network for good. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  remove(name: string): Promise<void> {
+    return this.#networks.remove(name)
   }
 
   #summary(name: string): NetworkSummary {

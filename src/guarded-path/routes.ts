@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { isJsonObject } from '../base/json.ts'
-import { type HttpApp, METHODS } from '../http/index.ts'
+import { type HttpApp, takeAllMethods } from '../http/index.ts'
 import type { Pairs } from './pairs.ts'
 import { HelloQuery, HelloReply } from './schemas.ts'
 import { GuardService, isPresent } from './service.ts'
@@ -16,11 +16,7 @@ const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
   const service = new GuardService(pairs)
-  // CONNECT never arrives as a request; Node closes it when nobody listens for it.
-  const methods = METHODS.filter((method) => method !== 'CONNECT')
-  for (const method of methods) {
-    if (!app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true })
-  }
+  const methods = takeAllMethods(app)
   await app.register(async (guarded: HttpApp) => {
     guarded.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')

@@ -2,6 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { HttpRefusal } from './refusal.ts'
+import { hold, pieceLimit, release } from './socket-holds.ts'
+
+/** A piece shorter than this costs more memory than its bytes. */
+const SMALL_PIECE_BYTES = 1_024
 
 /** Connections whose request may take as long as it goes on arriving. */
 const unhurried = new WeakSet<Duplex>()
@@ -65,12 +69,17 @@ const BROKEN_OFF = new HttpRefusal(400, 'BODY_INCOMPLETE', 'the body broke off')
 class Arrived {
   readonly #request: IncomingMessage
   readonly #pieces: Buffer[] = []
+  readonly #countPiece: () => void
+  /** Whether a piece was so short that the stream must not buffer more of them. */
+  #isTiny = false
+  #isHeld = false
   #ended = false
   #failure: Error | null = null
   #wake: (() => void) | null = null
 
   constructor(request: IncomingMessage) {
     this.#request = request
+    this.#countPiece = pieceLimit(request)
     if (request.readableEnded) this.#ended = true
     else if (request.destroyed) this.#failure = BROKEN_OFF
     request.on('data', this.#take).on('end', this.#end).on('close', this.#break)
@@ -91,7 +100,10 @@ class Arrived {
       if (this.#failure !== null) throw this.#failure
       await new Promise<void>((resolve) => {
         this.#wake = resolve
-        this.#request.resume()
+        this.#letGo()
+        // All buffered pieces as one; `resume` would give them one by one.
+        if (this.#request.readableLength > 0) this.#request.read()
+        else this.#request.resume()
       })
     }
   }
@@ -105,13 +117,30 @@ class Arrived {
   /** Leaves the rest of the body where it is; errors of the connection stay heard. */
   leave(): void {
     this.#request.off('data', this.#take).off('end', this.#end).off('close', this.#break)
+    this.#letGo()
     if (!this.#ended) this.#request.pause()
   }
 
   readonly #take = (piece: Buffer): void => {
     this.#pieces.push(piece)
+    this.#countPiece()
     this.#request.pause()
+    this.#holdAfter(piece)
     this.#wakeUp()
+  }
+
+  /** Reads nothing while the reader is busy with a body in tiny pieces. */
+  #holdAfter({ length }: Buffer): void {
+    const { socket } = this.#request
+    this.#isTiny ||= length < SMALL_PIECE_BYTES
+    if (this.#isHeld || !this.#isTiny || !(socket instanceof Socket)) return
+    this.#isHeld = true
+    hold(socket)
+  }
+
+  #letGo(): void {
+    if (this.#isHeld) release(this.#request.socket)
+    this.#isHeld = false
   }
 
   readonly #end = (): void => {

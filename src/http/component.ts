@@ -26,6 +26,8 @@ export interface Refusal {
   readonly code: string
   /** One sentence for people. Never holds a secret, a stack or a query string. */
   readonly message: string
+  /** Of a 405: the methods of the path, for the header `Allow`. */
+  readonly allow?: readonly string[]
 }
 
 /** The bytes of a refusal, for the moments when no reply object exists (a broken request line). */
@@ -47,7 +49,7 @@ export interface HttpLimits {
   readonly repliesMax?: number
   /** Longest time from the first byte of a request to its last, milliseconds. */
   readonly requestTimeoutMs: number
-  /** Connections held open at most, more are closed at once; 1,000 when absent. */
+  /** Maximum number of open connections; 1,000 when absent. */
   readonly socketsMax?: number
 }
 

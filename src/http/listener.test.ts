@@ -1,4 +1,6 @@
-import { Writable } from 'node:stream'
+import { connect } from 'node:net'
+import { Readable, Writable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { Type } from 'typebox'
 import { expect, it, onTestFinished } from 'vitest'
@@ -6,6 +8,7 @@ import { exchange } from '../../test/support/raw-socket.ts'
 import type { HttpComponent } from './component.ts'
 import { buildApp, startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
+import { readBody } from './whole-body.ts'
 
 /** A component whose one route throws `error`. */
 function thrower(error: Error): HttpComponent {
@@ -74,15 +77,51 @@ it('a failure that refuses many requests is one line of the log, and an error wh
   expect(lines[0]).not.toHaveProperty('err')
 })
 
+it('logs no error when a client leaves before the first piece of a list', async () => {
+  const lines: { level: number; msg: string }[] = []
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      lines.push(JSON.parse(String(line)))
+      done()
+    },
+  })
+  const started = Promise.withResolvers<void>()
+  const left = Promise.withResolvers<void>()
+  const finished = Promise.withResolvers<void>()
+  const component: HttpComponent = {
+    ...thrower(new Error('not asked')),
+    async register(app) {
+      app.get('/', async () => 'here')
+      app.get('/list', async (_request, reply) => {
+        reply.raw.on('close', () => left.resolve())
+        async function* pieces() {
+          started.resolve()
+          await finished.promise
+          yield 'late'
+        }
+        return reply.send(Readable.from(pieces(), { objectMode: false }))
+      })
+    },
+  }
+  const logger = pino({ level: 'info' }, sink)
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  const { url, close } = await startListener(component, options)
+  onTestFinished(close)
+  const client = connect(Number(new URL(url).port), '127.0.0.1')
+  client.write('GET /list HTTP/1.1\r\nHost: a\r\n\r\n')
+  await started.promise
+  client.destroy()
+  await left.promise
+  finished.resolve()
+  for (let count = 0; count < 3; count += 1) expect(await (await fetch(url)).text()).toBe('here')
+  expect(lines).toMatchObject([{ level: 30, msg: 'listening' }])
+})
+
 it('a request that names a Content-Type and brings no body is answered, and so is the next one', async () => {
   const component: HttpComponent = {
     ...thrower(new Error('not asked')),
     async register(app) {
-      app.addContentTypeParser(
-        'text/plain',
-        { parseAs: 'buffer' },
-        async (_request: unknown, body: Buffer) => body,
-      )
+      app.addContentTypeParser('text/plain', async (request: FastifyRequest) => readBody(request))
       app.post('/', async ({ body }) => `${(body as Buffer).length} bytes`)
       app.get('/', async () => 'read')
     },

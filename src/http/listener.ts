@@ -8,9 +8,10 @@ import { isUnhurried } from './arriving-body.ts'
 import { BodyRoom } from './body-room.ts'
 import { answerBareRequests, answerBrokenRequest } from './broken-request.ts'
 import type { HttpApp, HttpComponent, Refusal } from './component.ts'
+import { Connections } from './connections.ts'
 import { CountedResponse } from './counted-response.ts'
 import { crossOriginRefusal } from './cross-origin-guard.ts'
-import { InFlight } from './in-flight.ts'
+import { DeclaredRoutes, unroutedRefusal } from './declared-routes.ts'
 import { countUnrouted } from './metrics.ts'
 import { invalidText, refusalOf, sendRefusal } from './refusal.ts'
 import { ReplyRoom } from './reply-room.ts'
@@ -18,8 +19,9 @@ import { encodingRefusal, formHeadersOf, hostsRefusal } from './request-form.ts'
 import { serializerCompiler } from './serializer.ts'
 import { answerUpgrades } from './upgrades.ts'
 import { validatorCompiler } from './validator.ts'
+import { readBody } from './whole-body.ts'
 
-/** Sockets that a listener holds open at most, unless its component says otherwise. */
+/** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
 /** A header block must be complete within this time. */
 const HEADERS_TIMEOUT_MS = 10_000
@@ -41,6 +43,13 @@ export interface ListenOptions {
   readonly logger: FastifyBaseLogger
   /** Host names by which guarded components may be reached, lower case, without ports. */
   readonly publicHosts: ReadonlySet<string>
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Logs an error that comes after the reply has begun. */
+    reportFailure(error: unknown): void
+  }
 }
 
 /** A component that listens. */
@@ -86,6 +95,9 @@ export async function buildApp(
       optimizeEmptyRequests: true,
       // A missing Host is refused by the hook below, in the component's own shape.
       requireHostHeader: false,
+      // Behind an unanswered request `Upgrade` is ignored: Node would drop the replies that are owed.
+      shouldUpgradeCallback: ({ socket }) =>
+        component.upgrade !== undefined && !connections.isOwed(socket),
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, component.limits.requestTimeoutMs),
       connectionsCheckingInterval: Math.min(
         CONNECTIONS_CHECK_MS,
@@ -96,23 +108,30 @@ export async function buildApp(
       sendRefusal(component, request, reply, refuse(error))
     },
     clientErrorHandler: (error, socket) => {
-      // Told once for each request; a body that a route reads at its own pace is watched there.
-      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUnhurried(socket)) return
-      answerBrokenRequest(component, inFlight.replies(), error, socket)
+      // Told once for each request; a body that a route reads at its own pace is watched there, and while a
+      // reply is owed the connection may not be read.
+      const isExcused = isUnhurried(socket) || connections.isWaiting(socket)
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isExcused) return
+      answerBrokenRequest(component, connections.replies(), error, socket)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   // Who takes bodies says how. Nobody else's are looked at, also where nothing is served; they are read to
   // their end all the same, because a connection that is closed on bytes unread takes the replies with it.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
+  // Nothing here takes QUERY; Fastify would refuse one without a Content-Type before its path is looked at.
+  app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
+  app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
   app.setValidatorCompiler(validatorCompiler())
   app.setSchemaErrorFormatter((errors, part) => new Error(invalidText(errors, part)))
   app.setSerializerCompiler(serializerCompiler())
-  app.server.maxConnections = component.limits.socketsMax ?? SOCKETS_MAX
   const replies = new ReplyRoom(component.limits.repliesMax)
-  const inFlight = new InFlight(app.server, replies)
-  const room = new BodyRoom(component.limits.bodyBytesMax, component.limits.bodiesBytesMax)
+  const connections = new Connections(
+    app.server,
+    component.limits.socketsMax ?? SOCKETS_MAX,
+    replies,
+  )
+  const room = new BodyRoom(component.limits.bodiesBytesMax)
   answerBareRequests(component, app.server)
   answerUpgrades(component, app.server, options.publicHosts)
   let closing = false
@@ -121,10 +140,12 @@ export async function buildApp(
   app.addHook('preClose', async () => {
     closing = true
   })
-  app.addHook('onRequest', (request, reply, done) => {
-    inFlight.add(reply.raw)
+  app.addHook('onRequest', (_request, reply, done) => {
     if (reply.raw instanceof CountedResponse) reply.raw.room = replies
     if (closing) reply.header('connection', 'close')
+    connections.add(reply.raw, done)
+  })
+  app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     const headers = formHeadersOf(raw)
     const refusal =
@@ -134,22 +155,19 @@ export async function buildApp(
         : null) ??
       encodingRefusal(headers) ??
       (room.isCounted(headers) && request.routeOptions.config.streamsBody !== true
-        ? room.take(headers, reply.raw)
+        ? room.take(headers, request.routeOptions.bodyLimit, reply.raw)
         : null)
     if (refusal === null) done()
     else sendRefusal(component, request, reply, refusal)
   })
-  app.addHook('preParsing', (request, _reply, payload, done) => {
-    // What is no stream does not end: a parser, which is asked because of a Content-Type alone, would wait.
-    const isAsked = request.headers['content-type'] !== undefined
-    done(null, isAsked && request.raw.readableEnded ? Readable.from([]) : payload)
-  })
-  app.addHook('onSend', (_request, { raw }, payload, done) => {
+  app.addHook('onSend', (request, { raw }, payload, done) => {
     const refusal = replies.refusal(payload)
     if (refusal !== null) return done(refusal)
     const { socket } = raw.req
     const length = replies.given(socket, payload)
     if (length > 0) raw.once('finish', () => replies.taken(socket, length))
+    // After its first bytes nothing but the end of the connection tells the client.
+    if (payload instanceof Readable) payload.once('error', (error) => report(request, error))
     done(null, payload)
   })
   if (options.logger.level === 'debug' || options.logger.level === 'trace') {
@@ -158,26 +176,36 @@ export async function buildApp(
       logger.debug({ ...requestForLog(request), status: reply.statusCode, ms }, 'answered')
     })
   }
-  app.setErrorHandler((error, request, reply) => {
+  /** Logs a refusal with a status of 500 or above, once; returns the refusal. */
+  const report = (request: FastifyRequest, error: unknown): Refusal => {
     const refusal = refuse(error)
-    if (refusal.status >= 500) {
-      const failure = error instanceof Error ? error : new Error(String(error))
-      const isAlarm = !closing && component.alarms?.has(refusal.code) === true
-      if (!told.has(rootOf(failure))) {
-        told.add(rootOf(failure))
-        logFailure(logger, request, failure, refusal, isAlarm)
-      }
+    // Fastify destroys the stream of a list when the client leaves, and reports that as an error.
+    const hasLeft = request.raw.socket.destroyed && codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
+    if (refusal.status < 500 || hasLeft) return refusal
+    const failure = error instanceof Error ? error : new Error(String(error))
+    const isAlarm = !closing && component.alarms?.has(refusal.code) === true
+    if (!told.has(rootOf(failure))) {
+      told.add(rootOf(failure))
+      logFailure(logger, request, failure, refusal, isAlarm)
     }
-    return sendRefusal(component, request, reply, refusal)
+    return refusal
+  }
+  app.decorateRequest('reportFailure', function (error) {
+    report(this, error)
+  })
+  app.setErrorHandler((error, request, reply) => {
+    // Fastify closes the connection after every body that it could not parse. `sendRefusal` does so where the
+    // body was not read to its end; otherwise pipelined requests behind it are answered.
+    const isClosedByFastify = reply.getHeader('connection') === 'close' && !closing
+    if (isClosedByFastify && reply.raw.shouldKeepAlive) reply.removeHeader('connection')
+    return sendRefusal(component, request, reply, report(request, error))
   })
   app.setNotFoundHandler((request, reply) => {
     countUnrouted(app.server, reply.raw)
-    return sendRefusal(component, request, reply, {
-      status: 404,
-      code: 'PATH_UNKNOWN',
-      message: 'nothing is served at this path with this method',
-    })
+    return sendRefusal(component, request, reply, unroutedRefusal(request))
   })
+  const declared = new DeclaredRoutes(app.server)
+  app.addHook('onRoute', (route) => declared.add(route))
   await component.register(app)
   if (component.close !== undefined) app.addHook('onClose', () => component.close?.())
   await app.ready()
@@ -216,7 +244,7 @@ export async function startListener(
  */
 async function drain(app: HttpApp): Promise<void> {
   const server: Server = app.server
-  for (const response of InFlight.of(server)?.replies() ?? []) {
+  for (const response of Connections.of(server)?.replies() ?? []) {
     if (!response.headersSent) response.setHeader('connection', 'close')
   }
   const force = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
@@ -233,6 +261,10 @@ function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
   const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
   return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
 /** The failure behind `error`: what is refused because of an earlier one names that as its cause. */

@@ -92,6 +92,8 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
         ? {}
         : { components: { securitySchemes: { ...page.securitySchemes } } }),
     },
+    transformObject: (made) =>
+      'openapiObject' in made ? shownDocument(made.openapiObject) : made.swaggerObject,
     transform: ({ schema, url, route }) => {
       const headers = route.config?.shownHeaders
       return { schema: headers === undefined ? schema : { ...schema, headers }, url }
@@ -106,4 +108,25 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
   }
   await app.ready()
   return { json: app.swagger(), yaml: app.swagger({ yaml: true }) }
+}
+
+/**
+ * `made`, with `shownPattern` as `pattern`: what a handler checks itself, with an error code of its own. A
+ * body whose schema takes null may be left out: that is how a missing body reaches a schema.
+ */
+function shownDocument<Document extends object>(made: Document): Document {
+  const text = JSON.stringify(made).replaceAll('"shownPattern":', '"pattern":')
+  return JSON.parse(text, (key, value) => {
+    if (key !== 'requestBody') return value
+    const content: [string, { schema?: { anyOf?: { type?: string }[] } }][] = Object.entries(
+      value.content,
+    )
+    let required = true
+    for (const [, { schema }] of content) {
+      if (schema?.anyOf?.some(({ type }) => type === 'null') !== true) continue
+      schema.anyOf = schema.anyOf.filter(({ type }) => type !== 'null')
+      required = false
+    }
+    return { ...value, required }
+  })
 }

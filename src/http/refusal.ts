@@ -3,6 +3,7 @@ import { finished, Readable } from 'node:stream'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
+import { pieceLimit } from './socket-holds.ts'
 
 /** Thrown by guards and handlers of any wing that know their HTTP status themselves. */
 export class HttpRefusal extends CodedError<string> implements Refusal {
@@ -10,9 +11,17 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   /** HTTP status, 400..599. */
   readonly status: number
 
-  constructor(status: number, code: string, message: string, options?: ErrorOptions) {
+  readonly allow?: readonly string[]
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    options: ErrorOptions & { readonly allow?: readonly string[] } = {},
+  ) {
     super(code, message, options)
     this.status = status
+    if (options.allow !== undefined) this.allow = options.allow
   }
 }
 
@@ -101,7 +110,7 @@ function replyOverBody(body: string, request: IncomingMessage): Readable {
         clearTimeout(tired)
         resolve()
       })
-      request.resume()
+      request.on('data', pieceLimit(request)).resume()
     })
   }
   return Readable.from(parts(), { objectMode: false })
@@ -117,7 +126,8 @@ export function sendRefusal(
   const { contentType, body } = component.refusalReply(refusal)
   const isUnread = leavesBody(request.raw)
   // A body that was not read to its end would be taken for the next request.
-  if (refusal.status === 413 || isUnread) reply.header('connection', 'close')
+  if (isUnread) reply.header('connection', 'close')
+  if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
   return reply
     .code(refusal.status)
     .header('content-type', contentType)

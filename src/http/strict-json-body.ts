@@ -1,14 +1,8 @@
-import { utf8Text } from '../base/strict-json.ts'
-import { parseStrictText } from '../base/strict-text.ts'
+import type { FastifyRequest } from 'fastify'
+import { parseStrictJson } from '../base/strict-json.ts'
 import type { HttpApp } from './component.ts'
 import { HttpRefusal } from './refusal.ts'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Reads the text of a JSON body as strictly as `parseStrictText`, but not as values. */
-    parseText?: (text: string) => unknown
-  }
-}
+import { readBody } from './whole-body.ts'
 
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 const NOT_JSON = new HttpRefusal(
@@ -31,16 +25,15 @@ const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: sen
  */
 export function takeStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    try {
-      const parse = request.routeOptions.config.parseText ?? parseStrictText
-      done(null, body.length === 0 ? undefined : notNull(parse(utf8Text(body))))
-    } catch (error) {
-      done(error instanceof Error ? error : new Error(String(error)))
-    }
+  app.addContentTypeParser(JSON_TYPES, async (request: FastifyRequest) => {
+    const body = await readBody(request)
+    // No route takes the request: it is refused for that, whatever its body holds.
+    if (request.is404) return undefined
+    return body.length === 0 ? undefined : notNull(parseStrictJson(body))
   })
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
-    done(body.length === 0 ? null : NOT_JSON, undefined)
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    const body = await readBody(request)
+    if (body.length > 0 && !request.is404) throw NOT_JSON
   })
 }
 

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 
@@ -21,12 +22,26 @@ export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
   return address ?? ''
 }
 
+/** The client behind `address`: an IPv4 address, or the /64 network of an IPv6 one, which is given to one customer. */
+export function clientOf(address: string): string {
+  if (!isIPv6(address)) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail] = address.toLowerCase().split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? 0 : tail.split(':').length
+  while (tail !== undefined && groups.length + after < 8) groups.push('0')
+  if (tail !== undefined && tail !== '') groups.push(...tail.split(':'))
+  return groups.slice(0, 4).join(':')
+}
+
 /** Counts failures by key (an address, an address and a name) in fixed windows, within a bound. */
 export class FailureThrottle {
   readonly #clock: Clock
   readonly #limits: ThrottleLimits
   readonly #windows = new Map<string, { endsAt: number; failures: number }>()
 
+  /** `clock` is monotonic: a system clock that is set back would hold off for as long. */
   constructor(clock: Clock, limits: ThrottleLimits) {
     this.#clock = clock
     this.#limits = limits

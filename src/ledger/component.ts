@@ -34,8 +34,8 @@ const REQUEST_TIMEOUT_MS = 30_000
 /** As on other listeners, and one for each follower of the changes. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.followersMax
 
-/** What does not pass by itself. */
-const ALARMS = new Set(['WRITER_STOPPED'])
+/** Refusals with 503 that an operator must see; the others pass by themselves. */
+const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED'])
 
 /** Where the documentation is, which everybody may read (specification, L 7). */
 const DOC_PATH = '/doc'
@@ -50,6 +50,8 @@ export interface LedgerComponentDeps {
   /** What verifies the tokens of callers; null requires none. */
   readonly tokens: TokenService | null
   readonly clock: Clock
+  /** Measures how long wrong passwords count, whatever the clock is set to. */
+  readonly monotonic: Clock
   readonly logger: Pick<FastifyBaseLogger, 'info'>
   /** Shown in the documentation. */
   readonly version: string
@@ -118,7 +120,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       contentRoutes(app, ledger.mirrors)
       pushRoute(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
-      const check = keeperCheck(deps.credentials, deps.clock)
+      const check = keeperCheck(deps.credentials, deps.monotonic)
       homePage(app, check, deps.page ?? null)
       sessionRoutes(app, {
         check,

@@ -45,6 +45,8 @@ export type LedgerErrorCode =
   | 'WRITER_BUSY' // the queue is full
   | 'WRITER_STOPPED' // the store failed, or the node is closing
   | 'STORE_FULL'
+  | 'STORE_DAMAGED' // a part of the store that is needed cannot be read
+  | 'STORE_FAILED' // the disk or the system refused a file operation
   | 'NOTHING_TO_ERASE' // no former revision, or all are erased
   | 'REVISION_CURRENT' // the current revision is not erased: change or delete the item first
   | 'REVISION_NEEDED' // it ended an attachment that is not to be erased
@@ -116,6 +118,8 @@ export const statusOf: Record<LedgerErrorCode, number> &
   WRITER_BUSY: 503,
   WRITER_STOPPED: 503,
   STORE_FULL: 507,
+  STORE_DAMAGED: 503,
+  STORE_FAILED: 503,
   NOTHING_TO_ERASE: 409,
   REVISION_CURRENT: 409,
   REVISION_NEEDED: 409,

@@ -1,3 +1,4 @@
+import { CodedError } from '../base/coded-error.ts'
 import { type Figures, type HttpApp, registerMetrics } from '../http/index.ts'
 import type { ShownPeer } from './peers/mirrors.ts'
 import type { LedgerService } from './service.ts'
@@ -11,7 +12,7 @@ export function ledgerFigures(app: HttpApp, ledger: LedgerService): void {
   peerFigures(figures, ledger)
 }
 
-/** Adds a figure without labels. */
+/** Adds a figure without labels; one that cannot be read now has no line, so that the others are shown. */
 function single(
   figures: Figures,
   name: string,
@@ -23,7 +24,11 @@ function single(
     help,
     labelNames: [],
     async collect() {
-      this.set(await value())
+      try {
+        this.set(await value())
+      } catch (error) {
+        if (!(error instanceof CodedError)) throw error
+      }
     },
   })
 }
@@ -48,6 +53,12 @@ function writerFigures(figures: Figures, ledger: LedgerService): void {
     'daicho_store_full',
     'Whether there was no room for the last block (1)',
     refuses('STORE_FULL'),
+  )
+  single(
+    figures,
+    'daicho_store_damaged',
+    'Whether a part of the store could not be read (1)',
+    () => (ledger.readFailure !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0),
   )
 }
 

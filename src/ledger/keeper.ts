@@ -16,8 +16,8 @@ const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 export type KeeperCheck = (request: FastifyRequest, reply: FastifyReply) => void
 
 /** The check of the node's own Basic credentials; all that use it count failures together. */
-export function keeperCheck(credentials: Credentials, clock: Clock): KeeperCheck {
-  const throttle = new FailureThrottle(clock, FAILURES)
+export function keeperCheck(credentials: Credentials, monotonic: Clock): KeeperCheck {
+  const throttle = new FailureThrottle(monotonic, FAILURES)
   return (request, reply) => {
     const address = addressOf(request)
     const wait = throttle.waitMs(address)

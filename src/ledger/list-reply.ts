@@ -16,8 +16,12 @@ import type { ListRange } from './pages.ts'
  */
 function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
   async function* parts(): AsyncGenerator<string> {
-    yield '{"status":true,'
-    yield* texts
+    // With the first text: what cannot be read before it is still refused with a status.
+    let opening = '{"status":true,'
+    for await (const text of texts) {
+      yield opening + text
+      opening = ''
+    }
     yield `,"limit":${range.limit},"offset":${range.offset}}`
   }
   return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })

@@ -1,10 +1,10 @@
-import { existsSync } from 'node:fs'
 import type { Clock } from '../base/clock.ts'
 import type { Schedule } from '../base/schedule.ts'
 import { packPosition } from '../chain/index.ts'
 import {
   Contents,
   type Folder,
+  fileExists,
   holdFolder,
   openStoreReader,
   type StoreReader,
@@ -79,7 +79,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, difficulty, machine = systemMachine, schedule = machine.schedule } = options
-  const isNew = !existsSync(folder.storePath)
+  const isNew = !fileExists(folder.storePath)
   if (folder.lasting && isNew) expectNoHead(folder.path, signedHeadIn(folder.path))
   const key = folder.lasting ? nodeKeyIn(folder.path, isNew) : temporaryNodeKey()
   const { serverId } = key

@@ -1,5 +1,5 @@
 import type { Block } from '../chain/index.ts'
-import type { StoreReader } from '../storage/index.ts'
+import { StoreError, type StoreReader } from '../storage/index.ts'
 
 /** Blocks read from a store at a time while a list is sent. */
 const BLOCKS_PER_PAGE = 64
@@ -23,6 +23,10 @@ export async function* pagesOf<Row extends { created: number }>(
     const page = await read({ ...from, limit: Math.min(left, pageRows) })
     const last = page.at(-1)
     if (last === undefined) return
+    // In a damaged store a page may lead back to one before it, and the list would have no end.
+    if (last.created <= from.after) {
+      throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
+    }
     yield page
     from = { after: last.created, offset: 0 }
     left -= page.length

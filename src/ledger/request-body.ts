@@ -1,7 +1,6 @@
 import { canonicalString } from '../base/canonical-json.ts'
 import type { Written } from './change.ts'
-import { LedgerError } from './errors.ts'
-import { type Item, isItem } from './item.ts'
+import { requireItem } from './item.ts'
 import type { LedgerService } from './service.ts'
 import type { Terms } from './terms/terms.ts'
 
@@ -18,12 +17,6 @@ export function takenBody<Body>(request: { body: Body }): Body {
   const { body } = request
   request.body = undefined as Body
   return body
-}
-
-/** `body` as an item. Errors: ITEM_INVALID. */
-export function objectOf(body: unknown): Item {
-  if (isItem(body)) return body
-  throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
 }
 
 /** The three meanings of `POST /api/{db}`, with the text of the reply. */
@@ -44,7 +37,7 @@ export function create(
       text: `{"status":true,"ids":[${written.ids.map(canonicalString).join(',')}]}`,
     }))
   }
-  return ledger.createItem(db, objectOf(body), terms).then((written) => ({
+  return ledger.createItem(db, requireItem(body), terms).then((written) => ({
     written,
     text: `{"status":true,"id":${written.ids.map(canonicalString).join()}}`,
   }))

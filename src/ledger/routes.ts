@@ -8,11 +8,11 @@ import { demand, may } from '../tokens/index.ts'
 import { LedgerError } from './errors.ts'
 import { historyRoutes } from './history/routes.ts'
 import { ItemQuery } from './history/schemas.ts'
-import { parseItems } from './item.ts'
+import { requireItem } from './item.ts'
 import { blockListReply, idListReply, itemListReply } from './list-reply.ts'
 import type { ListRange } from './pages.ts'
 import { filteredReply } from './queries/filtered-reply.ts'
-import { create, isAbsent, objectOf, takenBody } from './request-body.ts'
+import { create, isAbsent, takenBody } from './request-body.ts'
 import {
   ChangesBody,
   ChangesReply,
@@ -105,7 +105,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders, parseText: parseItems },
+      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders },
     },
     async (request, reply) => {
       const { params, caller } = request
@@ -204,12 +204,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Replace one item', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders, parseText: parseItems },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
       const terms = conditionalTermsOf(request)
-      const written = await ledger.updateItem(db, id, objectOf(takenBody(request)), terms)
+      const written = await ledger.updateItem(db, id, requireItem(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -218,12 +218,12 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders, parseText: parseItems },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
       const terms = conditionalTermsOf(request)
-      const written = await ledger.patchItem(db, id, objectOf(takenBody(request)), terms)
+      const written = await ledger.patchItem(db, id, requireItem(takenBody(request)), terms)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -329,7 +329,7 @@ export function serverIdFrom(text: string): number {
   )
 }
 
-/** Mounts `/healthz` (the process answers) and `/readyz` (it can write) on `app`. */
+/** Mounts `/healthz` (the process answers) and `/readyz` (it can write and read) on `app`. */
 export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/healthz',
@@ -348,13 +348,13 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['operations'],
-        summary: 'Changes can be written',
+        summary: 'Changes can be written, and what was read could be read',
         response: { 200: DoneReply, 503: Failure },
       },
       config: { scope: 'public' },
     },
     async () => {
-      const cause = ledger.writesRefused
+      const cause = ledger.writesRefused ?? ledger.readFailure
       if (cause !== null) throw new HttpRefusal(503, cause.code, cause.message, { cause })
       return { status: true as const }
     },

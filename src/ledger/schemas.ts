@@ -4,6 +4,9 @@ import { Type } from '../base/shape.ts'
 import { FILTER_PARAMETERS } from '../filter/index.ts'
 
 /** A member that may hold any JSON. */
+/** A server id as `serverIdFrom` reads it. */
+export const SERVERID_PATTERN = '^[1-9][0-9]{0,15}$'
+
 const AnyItem = Type.Unsafe<JsonObject>(
   Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
 )
@@ -43,13 +46,16 @@ export const ItemListQuery = Type.Object({
     Type.String({ description: 'Only items created after the one with this id' }),
   ),
   docs: flag('With the items in `docs`'),
-  filter: Type.Optional(Type.String({ description: FILTER_PARAMETERS.filter.description })),
+  filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
 })
 
 /** `GET /api/ledgers`. */
 export const LedgersQuery = Type.Object({
   token,
-  serverid: Type.String({ description: 'Whose chain; the own id is at /api/serverid' }),
+  serverid: Type.String({
+    shownPattern: SERVERID_PATTERN,
+    description: 'Whose chain; the own id is at /api/serverid',
+  }),
   limit,
   offset,
   proof: flag('With the blinds and commitments that verify the entries'),

@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts'
-import type { Json } from '../base/json.ts'
+import type { Json, JsonObject } from '../base/json.ts'
 import { uuidV7 } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
-import type { StoredItem, StoreReader } from '../storage/index.ts'
+import type { StoredItem, StoreError, StoreReader } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import type { Change, OwnDatabase, Written } from './change.ts'
@@ -12,7 +12,7 @@ import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
-import { type Item, isItem, itemText } from './item.ts'
+import { itemText, requireItem } from './item.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
@@ -100,9 +100,14 @@ export class LedgerService {
     this.queries = new LedgerQueries(store, writer)
   }
 
-  /** WRITER_STOPPED or, until a block is stored again, STORE_FULL; null when all is well. */
+  /** WRITER_STOPPED or, until a change is stored again, STORE_FULL or STORE_DAMAGED; null when all is well. */
   get writesRefused(): LedgerError | null {
     return this.#writer.refuses
+  }
+
+  /** Why a part of the store could not be read, as long as that is so; null when all is well. */
+  get readFailure(): StoreError | null {
+    return this.#store.readFailure()
   }
 
   /** Requests with changes that wait or are being written, and their bytes. */
@@ -149,16 +154,12 @@ export class LedgerService {
    * Creates an item; `item` may be given an `id` here, which is returned.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  createItem(db: string, item: Item, terms?: Terms): Promise<Recorded<string>> {
+  createItem(db: string, item: JsonObject, terms?: Terms): Promise<Recorded<string>> {
     return this.#create([this.#creation(db, item)], terms)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  createItems(
-    db: string,
-    items: readonly (Json | Item)[],
-    terms?: Terms,
-  ): Promise<Recorded<string>> {
+  createItems(db: string, items: readonly Json[], terms?: Terms): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
     return this.#create(operations, terms)
@@ -173,7 +174,7 @@ export class LedgerService {
    * Replaces an item by `item`, whose `id` may be left out. On the term that there is none, creates it.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
-  async updateItem(db: string, id: string, item: Item, terms?: Terms): Promise<Written> {
+  async updateItem(db: string, id: string, item: JsonObject, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, item)
     const text = itemText(item, id)
@@ -185,7 +186,7 @@ export class LedgerService {
   }
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
-  async patchItem(db: string, id: string, patch: Item, terms?: Terms): Promise<Written> {
+  async patchItem(db: string, id: string, patch: JsonObject, terms?: Terms): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
     const text = itemText(patch)
@@ -330,8 +331,8 @@ export class LedgerService {
     throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
   }
 
-  #creation(db: string, item: Json | Item): Extract<Operation, { kind: 'create_item' }> {
-    if (!isItem(item)) throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
+  #creation(db: string, given: Json): Extract<Operation, { kind: 'create_item' }> {
+    const item = requireItem(given)
     checkDatabaseName(db)
     const kind = 'create_item'
     if (item.id === undefined) {
@@ -380,7 +381,7 @@ function checkPath(db: string, id: string): void {
   checkItemId(id)
 }
 
-function refuseOtherId(id: string, item: Item): void {
+function refuseOtherId(id: string, item: JsonObject): void {
   if (item.id === undefined || item.id === id) return
   throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
 }

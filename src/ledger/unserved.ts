@@ -1,6 +1,7 @@
 // The other face of the ledger: what is done to chains and folders without serving them. A command
 // that needs no more starts in half the time, since nothing of a listener is loaded for it.
 export { positionText } from '../chain/index.ts'
+export { storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
 export { ExportError, type ExportErrorCode, type ExportFinding } from './export/errors.ts'
 export type { ExportEnd, ExportHeader } from './export/format.ts'

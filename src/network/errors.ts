@@ -8,6 +8,7 @@ export type NetworkErrorCode =
   | 'NETWORK_INVALID' // its files have errors: `findings`
   | 'NETWORK_EXISTS'
   | 'NETWORK_NOT_FOUND'
+  | 'NETWORK_REMOVED'
   | 'NETWORK_NAME_TAKEN' // a database that is no network's has its name
   | 'NETWORK_VERSION_SAME' // an upgrade to what is deployed already
   | 'UPGRADE_INVALID' // stored resources do not fit the new model: `problems`
@@ -26,6 +27,7 @@ export type NetworkErrorCode =
   | 'ACCESS_DENIED'
   | 'IDENTITY_UNKNOWN' // no identity, or a revoked one
   | 'LIST_EMPTY'
+  | 'UNIT_TOO_LARGE' // more resources than one block holds
   | 'NETWORK_BUSY'
 
 /** Details of a refusal. */

@@ -18,15 +18,16 @@ export type { NetworkVerification } from './deployment/verification.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
-export type { Problem } from './model/problem.ts'
+export { type Problem, pointer } from './model/problem.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { parameterTypeText } from './queries/parameter.ts'
 export type { BusinessNetwork, Made, RevisionTest } from './resources/business-network.ts'
 export { ADMIN, type Caller } from './resources/caller.ts'
-export type { EmittedEvent, EmittedEvents } from './resources/event-feed.ts'
+export type { EmittedEvent, EmittedEvents, RecordedEvents } from './resources/event-feed.ts'
 export {
   bindIdentity,
   callerWith,
+  type IdentityRequest,
   isRevoked,
   issueIdentity,
   revokeIdentity,

@@ -1,18 +1,12 @@
 import { CURRENCIES, type Currency, type PerEur } from './currencies.ts'
 
-/** How far a value may move from the last good one before it needs a second witness. */
-export interface Band {
-  /** As a fraction: 0.1 is ten percent. */
-  readonly base: number
-  /** The same for currencies that do move like that. */
-  readonly wild: number
-  /** Added for each day between the two vectors. */
-  readonly perDay: number
-}
-
-/** The bands of a feed that nobody configured. Source: docs/decisions/0032-believing-a-source.md. */
-export const DEFAULT_BAND: Band = { base: 0.1, wild: 0.3, perDay: 0.01 }
-
+// How far a value may move from the last good one before a second source must agree, as fractions.
+// Source: docs/decisions/0032-believing-a-source.md.
+const BAND = 0.1
+/** Added for each day between the two vectors. */
+const BAND_PER_DAY = 0.01
+const BAND_MAX = 0.2
+/** Currencies that have moved by BAND_MAX in a day. */
 const WILD: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
 /** Two independent sources that differ by less than this say the same. */
 const AGREEMENT_MAX = 0.01
@@ -24,18 +18,16 @@ export interface Dated {
   readonly perEur: PerEur
 }
 
-/** The first currency of `candidate` outside `band` around `reference`, or null. No band, null. */
+/** The first currency of `candidate` outside the band around `reference`, or null. */
 export function outOfBand(
   candidate: Dated,
   reference: Dated,
-  band: Band | null,
 ): { currency: Currency; value: number; was: number } | null {
-  if (band === null) return null
   const days = Math.abs(candidate.asOfMs - reference.asOfMs) / DAY_MS
   for (const currency of CURRENCIES) {
     const value = candidate.perEur[currency]
     const was = reference.perEur[currency]
-    const width = (WILD.has(currency) ? band.wild : band.base) + band.perDay * days
+    const width = WILD.has(currency) ? BAND_MAX : Math.min(BAND + BAND_PER_DAY * days, BAND_MAX)
     if (moved(value, was) > width) return { currency, value, was }
   }
   return null

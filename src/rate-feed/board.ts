@@ -2,8 +2,6 @@ import type { Clock } from '../base/clock.ts'
 import { type Rates, ratesOf } from './currencies.ts'
 import type { RateVector } from './vector.ts'
 
-/** However well confirmed, rates older than this are stale: no source pauses for so long. */
-const AS_OF_AGE_MAX_MS = 7 * 86_400_000
 /** A confirmation counts at least this long. */
 const CONFIRMED_MIN_MS = 2 * 3_600_000
 /** Refreshes of the confirming source that may be missed before the rates count as stale. */
@@ -18,8 +16,6 @@ export interface Standing {
   /** The place of its source in the operator's list; lower is better. */
   readonly rank: number
   readonly rates: Rates
-  /** `rates` as JSON, made once per vector. */
-  readonly rateText: string
   /** The live source that last stood by it, and when; null when none did since the start. */
   readonly confirmed: { readonly by: string; readonly at: number } | null
   /** From this moment on it is stale, milliseconds since the Unix epoch. */
@@ -29,10 +25,13 @@ export interface Standing {
 /** Holds the vector that is served. Replacing it is one assignment, so readers never see a half. */
 export class RateBoard {
   readonly #clock: Clock
+  readonly #staleAfterMs: number
   #standing: Standing | null = null
 
-  constructor(clock: Clock) {
+  /** However well confirmed, rates whose date is `staleAfterMs` back are stale. */
+  constructor(clock: Clock, staleAfterMs: number) {
     this.#clock = clock
+    this.#staleAfterMs = staleAfterMs
   }
 
   /** What is served now; null when there has never been anything. */
@@ -47,7 +46,6 @@ export class RateBoard {
       vector,
       rank,
       rates,
-      rateText: JSON.stringify(rates),
       confirmed: null,
       staleFrom: Number.NEGATIVE_INFINITY,
     }
@@ -62,7 +60,7 @@ export class RateBoard {
     this.#standing = {
       ...standing,
       confirmed: { by, at },
-      staleFrom: Math.min(until, standing.vector.asOfMs + AS_OF_AGE_MAX_MS),
+      staleFrom: Math.min(until, standing.vector.asOfMs + this.#staleAfterMs),
     }
   }
 }

@@ -244,6 +244,46 @@ describe('the live ticker over the reference rates', () => {
   })
 })
 
+it('waits on request for the source that tells CNH, as daicho rates does', async () => {
+  stage.answer = (request, response) =>
+    setImmediate(() => response.end(PLAYED[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
+  const feed = await opened('ecb,exchange-api')
+  await feed.refresh()
+  const { meta } = await feed.detail()
+  expect(meta).toMatchObject({ source: 'ecb+exchange-api', proxies: [] })
+})
+
+describe('rates whose date is further back than RATES_STALE_AFTER', () => {
+  it('say so in the body, with their date, and others do not', async () => {
+    const feed = await opened('snapshot')
+    const asOfMs = Date.parse('2026-10-06')
+    hands.advance(asOfMs + 5 * DAY - hands.now())
+    const { body } = await feed.answer()
+    expect(Object.keys(JSON.parse(body).result)).toEqual(['datetime', 'rate'])
+    hands.advance(1_000)
+    const old = JSON.parse((await feed.answer()).body)
+    const { rate, ...rest } = old.result
+    expect(rest).toEqual({ datetime: '2026-10-11 00:00:01+0', stale: true, as_of: '2026-10-06' })
+    expect(Object.keys(rate).length).toBe(20)
+    expect((await feed.detail()).result).toEqual(old.result)
+  })
+
+  it('are refused in strict mode, although a live source stands by them', async () => {
+    stage.answer = send(ecbFile('2026-10-07'))
+    const feed = await opened('ecb', { strict: true })
+    await feed.refresh()
+    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
+    hands.advance(5 * DAY)
+    await feed.refresh()
+    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+  })
+
+  it('may be older or younger than five days, as the operator says', async () => {
+    const feed = await opened('snapshot', { staleAfterMs: DAY })
+    expect(JSON.parse((await feed.answer()).body).result.stale).toBe(true)
+  })
+})
+
 describe('500 cold requests', () => {
   it('make one request to the source', async () => {
     const feed = feedOn(stage, hands, 'ecb')

@@ -1,6 +1,5 @@
 import type { Clock } from '../base/clock.ts'
 import { type Schedule, systemSchedule } from '../base/schedule.ts'
-import { type Band, DEFAULT_BAND } from './acceptance.ts'
 import { RateBoard } from './board.ts'
 import { buildSources, PUBLIC_ADDRESSES, type SourceAddresses } from './build-sources.ts'
 import { type RateLedger, Recorder } from './history.ts'
@@ -18,6 +17,8 @@ export interface RateFeedSettings {
   readonly sources: readonly SourceEntry[]
   /** Refuse stale rates. */
   readonly strict: boolean
+  /** Rates whose date is further back than this are stale, and the reply says so, milliseconds. */
+  readonly staleAfterMs: number
   /** Refuse stale rates whose date is further back than this, milliseconds; null never does. */
   readonly maxStaleMs: number | null
   /** Where the last good vector is kept over restarts; null keeps it nowhere. */
@@ -69,15 +70,15 @@ export function createRateFeed(deps: RateFeedDeps): RateFeedService {
   const keeps = settings.folder !== null && offline.includes('lastgood')
   const lastGood = keeps && settings.folder !== null ? new LastGood(settings.folder) : null
   const recorder = ledger === null ? null : new Recorder(ledger, clock, schedule, warning)
-  const board = new RateBoard(clock)
-  const band: Band | null = settings.banded ? DEFAULT_BAND : null
+  const board = new RateBoard(clock, settings.staleAfterMs)
   const accepted = (vector: RateVector) => {
     recorder?.add(vector)
     lastGood?.write(documentOf(vector)).catch((error: unknown) => {
       warning.warn('keeping', { err: error }, 'the rates cannot be kept for the next start')
     })
   }
-  const rounds = new Rounds(keepers, companions, { board, clock, schedule, band, accepted })
+  const tools = { board, clock, schedule, banded: settings.banded, accepted }
+  const rounds = new Rounds(keepers, companions, tools)
   return new RateFeedService({
     board,
     rounds,
@@ -87,7 +88,7 @@ export function createRateFeed(deps: RateFeedDeps): RateFeedService {
     lastGood,
     recorder,
     ledger,
-    policy: { strict: settings.strict, maxStaleMs: settings.maxStaleMs },
+    policy: settings,
     clock,
     schedule,
     warning,

@@ -91,7 +91,7 @@ export class SourceKeeper {
    */
   doubt(error: SourceError): void {
     this.#lastError = error.code
-    this.#warn(error)
+    this.#warn(`doubts about ${this.source.name}`, error)
   }
 
   /** The record for `/healthz`. */
@@ -162,12 +162,12 @@ export class SourceKeeper {
     this.#lastError = error.code
     const backOff = Math.min(BACK_OFF_MS * 2 ** Math.min(this.#failures - 1, 10), BACK_OFF_MAX_MS)
     this.#dueAt = clock.now() + Math.max(this.#jittered(backOff), error.retryAfterMs ?? 0)
-    this.#warn(error)
+    this.#warn(`source ${this.source.name}`, error)
   }
 
-  #warn({ code, message }: SourceError): void {
+  #warn(subject: string, { code, message }: SourceError): void {
     this.#tools.warning.warn(
-      `source ${this.source.name}`,
+      subject,
       { source: this.source.name, code, failures: this.#failures },
       `no rates from ${this.source.name}: ${message}`,
     )

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { DEFAULT_BAND } from './acceptance.ts'
 import { OFFLINE_RANK, RateBoard } from './board.ts'
 import { SourceKeeper } from './keeper.ts'
 import { HourlyWarning } from './log.ts'
@@ -45,7 +44,7 @@ function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boo
   const warning = new HourlyWarning(diary, hands)
   const tools = { clock: hands, schedule: hands, random: () => 0.5, warning }
   const keepers = puppets.map((puppet) => new SourceKeeper(puppet, tools))
-  const board = new RateBoard(hands)
+  const board = new RateBoard(hands, 7 * 24 * 60 * MINUTE)
   if (options.kept !== undefined) {
     board.replace(vectorOf('lastgood', options.kept, NO_HELPERS), OFFLINE_RANK)
   }
@@ -58,7 +57,7 @@ function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boo
       board,
       clock: hands,
       schedule: hands,
-      band: options.banded === false ? null : DEFAULT_BAND,
+      banded: options.banded ?? true,
       accepted: (vector) => accepted.push(vector),
     },
   )
@@ -214,8 +213,8 @@ describe('the sanity band', () => {
     ['USD', 1.13 * 1.112, false],
     ['USD', 1.13 / 1.109, true],
     ['USD', 1.13 / 1.112, false],
-    ['TRY', 55.5 * 1.309, true],
-    ['TRY', 55.5 * 1.312, false],
+    ['TRY', 55.5 * 1.199, true],
+    ['TRY', 55.5 * 1.202, false],
     ['JPY', 178.9 * 100, false],
     ['JPY', 178.9 / 100, false],
     ['CNY', 75.6, false],
@@ -233,6 +232,23 @@ describe('the sanity band', () => {
     await rounds.run()
     expect(served()?.source).toBe('ecb')
   })
+
+  it.each([
+    [1.199, true],
+    [1.201, false],
+    [1.4, false],
+  ])(
+    'stops widening at 20 %%: a year later, a factor of %d is believed: %s',
+    async (factor, believed) => {
+      const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
+      const { rounds, served, diary } = world([first], { kept: quote('2025-10-07') })
+      await rounds.run()
+      expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
+      const warning =
+        /^warn no rates from ecb: USD is .* a second source must agree, or RATES_BAND=off/
+      if (!believed) expect(diary.lines).toEqual([expect.stringMatching(warning)])
+    },
+  )
 
   it('is held against the bundled vector when nothing is kept', async () => {
     const first = new Puppet('ecb', quote('2026-10-07', { JPY: 1.789 }))
@@ -373,11 +389,16 @@ describe('the bundled vector', () => {
       ['2026-10-06', 'ecb'],
       ['2026-10-07', 'ecb'],
     ] as const) {
-      const { rounds, board, served } = world([new Puppet('ecb', quote(date))])
+      const { rounds, board, served, diary, keepers } = world([new Puppet('ecb', quote(date))])
       board.replace(vectorOf('snapshot', SNAPSHOT, NO_HELPERS), OFFLINE_RANK)
       await rounds.run()
       expect(served()?.source).toBe(source)
       expect(board.standing?.confirmed === null).toBe(source === 'snapshot')
+      const old = source === 'snapshot'
+      expect(keepers[0]?.record().lastError).toBe(old ? 'DATE_OLD' : null)
+      const warning =
+        /^warn no rates from ecb: its rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
+      expect(diary.lines).toEqual(old ? [expect.stringMatching(warning)] : [])
     }
   })
 })

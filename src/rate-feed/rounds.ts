@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Schedule } from '../base/schedule.ts'
-import { agree, type Band, outOfBand, sameValues } from './acceptance.ts'
+import { agree, outOfBand, sameValues } from './acceptance.ts'
 import type { RateBoard } from './board.ts'
 import type { SourceKeeper } from './keeper.ts'
 import { SourceError } from './source-error.ts'
@@ -27,8 +27,8 @@ export interface RoundTools {
   readonly board: RateBoard
   readonly clock: Clock
   readonly schedule: Schedule
-  /** Null switches the sanity band off. */
-  readonly band: Band | null
+  /** False believes sources however far their rates jump. */
+  readonly banded: boolean
   /** Called with each vector that a live source brought and that is served from now on. */
   readonly accepted: (vector: RateVector) => void
 }
@@ -74,6 +74,15 @@ export class Rounds {
       this.#running = null
     })
     return this.#running
+  }
+
+  /** Runs a round that waits for the overlay too. Never rejects. */
+  async runWithOverlay(): Promise<void> {
+    await this.run()
+    const { overlay } = this.#companions
+    if (overlay === null) return
+    await overlay.ask()
+    await this.run()
   }
 
   /** No further rounds. One that runs ends by itself, within the time limits of its requests. */
@@ -146,13 +155,13 @@ export class Rounds {
     const standing = this.#tools.board.standing
     // The first vector ever is held against the bundled one: there is always a last good value.
     const reference = standing?.vector ?? vectorOf('snapshot', SNAPSHOT, NO_HELPERS)
-    const far = outOfBand(vector, reference, this.#tools.band)
+    const far = this.#tools.banded ? outOfBand(vector, reference) : null
     if (far !== null) {
       const witness = suspects.find((suspect) => bearsOut(suspect, candidate))
       const oldest = standing?.vector.asOfMs ?? Number.NEGATIVE_INFINITY
       if (witness !== undefined && witness.vector.asOfMs >= oldest) return this.#serve(witness)
       const { currency, value, was } = far
-      const message = `${currency} is ${value} per euro and was ${was}`
+      const message = `${currency} is ${value} per euro and was ${was}; a second source must agree, or RATES_BAND=off`
       candidate.keeper.doubt(new SourceError('OUT_OF_BAND', message))
       suspects.push(candidate)
       return false
@@ -161,7 +170,10 @@ export class Rounds {
     if (vector.asOfMs < standing.vector.asOfMs) {
       // The bundled vector has no live source behind it that an older answer could stand by.
       const near = standing.vector.asOfMs - vector.asOfMs <= OLDER_CONFIRMS_MAX_MS
-      if (near && standing.vector.source !== 'snapshot') older.push(candidate)
+      if (standing.vector.source === 'snapshot') {
+        const message = `its rates of ${vector.asOf} are older than the built-in ones of ${standing.vector.asOf}`
+        candidate.keeper.doubt(new SourceError('DATE_OLD', message))
+      } else if (near) older.push(candidate)
       return false
     }
     const sameDate = vector.asOfMs === standing.vector.asOfMs

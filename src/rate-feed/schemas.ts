@@ -31,6 +31,14 @@ const Result = Type.Object(
       description: 'Time of the call, in GMT',
     }),
     rate: Rate,
+    stale: Type.Optional(
+      Type.Literal(true, {
+        description: 'There when the rates are older than `RATES_STALE_AFTER`',
+      }),
+    ),
+    as_of: Type.Optional(
+      Type.String({ description: 'Date or instant of the rates, beside `stale`' }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -75,11 +83,18 @@ export const Failure = Type.Object({
   message: Type.String(),
 })
 
+/** Digits of a date; which days there are is checked where dates are read. */
+const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
+
 /** The query of `GET /history`. */
 export const HistoryParams = Type.Object({
   pair: oneOf<Pair>(PAIRS, 'Whose rates'),
-  from: Type.Optional(Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32 })),
-  to: Type.Optional(Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32 })),
+  from: Type.Optional(
+    Type.String({ description: 'First date, YYYY-MM-DD', maxLength: 32, shownPattern: DATE }),
+  ),
+  to: Type.Optional(
+    Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32, shownPattern: DATE }),
+  ),
   limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: HISTORY_ROWS_DEFAULT }),
   offset: Type.Integer({ minimum: 0, maximum: 1e9, default: 0 }),
 })

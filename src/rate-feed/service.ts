@@ -19,6 +19,8 @@ const CLOCK_SKEW_MS = 3_600_000
 
 /** When rates are too old to be given. */
 interface StalePolicy {
+  /** Replies say so when the date of their rates is further back than this, milliseconds. */
+  readonly staleAfterMs: number
   /** Refuse all stale rates. */
   readonly strict: boolean
   /** Refuse stale rates whose date is further back than this, milliseconds; null never does. */
@@ -27,7 +29,7 @@ interface StalePolicy {
 
 /** The reply of `GET /`. */
 export interface RateAnswer {
-  /** `{"status":true,"result":{"datetime":…,"rate":{…}}}`. */
+  /** `{"status":true,"result":{"datetime":…,"rate":{…}}}`; of old rates `stale` and `as_of` follow. */
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
   /** The same and `content-length`, as names and values in turn: the form that Node sends fastest. */
@@ -53,7 +55,8 @@ export interface RateMeta {
 
 /** The reply of `GET /?detail=1`, but for `status`. */
 export interface RateDetail {
-  result: { datetime: string; rate: Rates }
+  /** `stale` and `as_of` are there when the rates are older than RATES_STALE_AFTER. */
+  result: { datetime: string; rate: Rates; stale?: true; as_of?: string }
   meta: RateMeta
 }
 
@@ -109,9 +112,9 @@ export class RateFeedService {
     else await Promise.all(local.map((keeper) => keeper.ask()))
   }
 
-  /** Asks the sources that are due, now. */
+  /** Asks the sources that are due, and waits for all of them. */
   refresh(): Promise<void> {
-    return this.#parts.rounds.run()
+    return this.#parts.rounds.runWithOverlay()
   }
 
   /** Stops asking; resolves when nothing is being written. */
@@ -136,7 +139,7 @@ export class RateFeedService {
     const now = this.#parts.clock.now()
     this.#refuseTooStale(standing, now)
     return {
-      result: { datetime: datetimeOf(now), rate: standing.rates },
+      result: this.#resultOf(standing, now),
       meta: { ...this.#metaOf(standing, now), perEur: standing.vector.perEur },
     }
   }
@@ -240,7 +243,8 @@ export class RateFeedService {
     this.#warnWhenStale()
     this.#refuseTooStale(standing, now)
     const { source, asOf, stale, proxies } = this.#metaOf(standing, now)
-    const body = `{"status":true,"result":{"datetime":"${datetimeOf(now)}","rate":${standing.rateText}}}`
+    const result = this.#resultOf(standing, now)
+    const body = JSON.stringify({ status: true, result })
     const headers = {
       'content-type': 'application/json; charset=utf-8',
       'cache-control': 'no-store',
@@ -275,6 +279,12 @@ export class RateFeedService {
     }
   }
 
+  #resultOf({ vector, rates }: Standing, now: number): RateDetail['result'] {
+    const old = now - vector.asOfMs > this.#parts.policy.staleAfterMs
+    const age = old ? { stale: true as const, as_of: vector.asOf } : {}
+    return { datetime: datetimeOf(now), rate: rates, ...age }
+  }
+
   #isTooStale(standing: Standing, now: number): boolean {
     const { strict, maxStaleMs } = this.#parts.policy
     if (now < standing.staleFrom) return false
@@ -286,7 +296,7 @@ export class RateFeedService {
     const { asOf, source } = standing.vector
     throw new RateFeedError(
       'RATES_STALE',
-      `the latest rates are of ${asOf} from ${source} and no live source confirms them`,
+      `the latest rates are of ${asOf} from ${source}, and no live source gives newer ones`,
     )
   }
 
@@ -298,7 +308,8 @@ export class RateFeedService {
       return
     }
     const { source, asOf } = standing?.vector ?? { source: null, asOf: null }
-    warning.warn('stale', { source, asOf }, 'the rates are stale: no live source confirms them')
+    const text = 'the rates are stale: no live source gives newer ones'
+    warning.warn('stale', { source, asOf }, text)
   }
 }
 

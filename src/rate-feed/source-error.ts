@@ -10,6 +10,7 @@ export type SourceErrorCode =
   | 'REFUSED' // a success status around a failure, e.g. `success: false`
   | 'DATE_INVALID'
   | 'DATE_FUTURE'
+  | 'DATE_OLD' // before the built-in snapshot
   | 'VALUE_INVALID' // zero, negative, not a number, absurd
   | 'INCOMPLETE' // a currency is missing
   | 'MARKET_CLOSED'

@@ -148,6 +148,7 @@ export function depsOn(
     settings: {
       sources: parseSourceList(sources),
       strict: false,
+      staleAfterMs: 5 * 86_400_000,
       maxStaleMs: null,
       folder: null,
       openExchangeRatesAppId: 'key-of-the-operator',

@@ -34,7 +34,7 @@ export function sampleApiComponent({
       body: JSON.stringify({ success: false, message }),
     }),
     register: async (app) => {
-      await readBodies(app)
+      readBodies(app)
       await registerOpenApiPage(app, {
         path: '/doc',
         title: 'daicho samples',

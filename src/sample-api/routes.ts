@@ -1,8 +1,9 @@
-import formbody from '@fastify/formbody'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { parse as parseQuery } from 'node:querystring'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject, type Json } from '../base/json.ts'
+import { Type } from '../base/shape.ts'
 import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../base/strict-json.ts'
-import { addressOf, type HttpApp, HttpRefusal } from '../http/index.ts'
+import { addressOf, type HttpApp, HttpRefusal, readBody, unroutedRefusal } from '../http/index.ts'
 import { Failure, LoginBody, LoginReply, TokenQuery, UsersReply, WelcomeReply } from './schemas.ts'
 import type { SampleService } from './service.ts'
 
@@ -10,6 +11,8 @@ import type { SampleService } from './service.ts'
 export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
 
 const JSON_TYPE = 'application/json; charset=utf-8'
+/** How often a path is decoded before it is compared. */
+const DECODINGS_MAX = 4
 const failure = (message: string) => JSON.stringify({ success: false, message })
 // Specification, “Errors”, rows T: these bytes.
 const NO_TOKEN = failure('No token provided.')
@@ -20,17 +23,17 @@ const INVALID_TOKEN = failure('Invalid token.')
  * a request without a token is told so whatever else it carries. Also bodies of GET requests,
  * where a token may come and where Fastify by itself looks away.
  */
-export async function readBodies(app: HttpApp): Promise<void> {
+export function readBodies(app: HttpApp): void {
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    async (_request: FastifyRequest, bytes: Buffer) =>
-      bytes.length === 0 ? undefined : parseBody(bytes),
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    const body = await readBody(request)
+    return body.length === 0 ? undefined : parseBody(body)
+  })
+  app.addContentTypeParser('application/x-www-form-urlencoded', async (request: FastifyRequest) =>
+    parseQuery((await readBody(request)).toString()),
   )
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, async () => undefined)
-  await app.register(formbody)
+  app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
 }
 
 function parseBody(bytes: Buffer): Json {
@@ -62,6 +65,11 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     },
     async (_request, reply) => reply.type('text/plain; charset=utf-8').send('The API is at /api\n'),
   )
+  app.addHook('preHandler', async (request, reply) => {
+    if (!request.is404 || !isApiInOtherSpelling(request.url)) return undefined
+    reply.header('cache-control', 'no-store')
+    return requireToken(service, request, reply)
+  })
   // The schemas below describe; they do not judge. A password that is a number is no match, and a
   // token that is a list is an invalid token: both have a reply of their own, not a 400.
   app.register(async (open: HttpApp) => {
@@ -77,6 +85,37 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
   )
 }
 
+/** Answers a request that shows no token, or an invalid one. */
+async function requireToken(
+  service: SampleService,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply | undefined> {
+  const token = tokenOf(request)
+  if (token === undefined) return reply.code(403).type(JSON_TYPE).send(NO_TOKEN)
+  if (await service.accepts(token)) return undefined
+  return reply.code(200).type(JSON_TYPE).send(INVALID_TOKEN)
+}
+
+/**
+ * Whether some reader of URLs would take `url`, which no route matches, for a path under `/api`: decoded once
+ * or more often, with empty and dot segments resolved, backslashes as slashes, and in any case.
+ */
+function isApiInOtherSpelling(url: string): boolean {
+  let path = url.replace(/[?#].*$/s, '').replace(/^[a-z]+:\/\/[^/]*/i, '')
+  for (let round = 0; round < DECODINGS_MAX && path.includes('%'); round += 1) {
+    path = path.replace(/%([0-7][0-9a-f])/gi, (_, hex) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    )
+  }
+  const segments: string[] = []
+  for (const segment of path.split(/[/\\]/)) {
+    if (segment === '..') segments.pop()
+    else if (segment !== '' && segment !== '.') segments.push(segment)
+  }
+  return segments[0]?.replace(/;.*$/s, '').toLowerCase() === 'api'
+}
+
 function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger): void {
   app.post(
     '/api/authenticate',
@@ -90,7 +129,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
         security: [],
         consumes: ['application/json', 'application/x-www-form-urlencoded'],
         body: LoginBody,
-        response: { 200: LoginReply, 429: Failure },
+        response: { 200: LoginReply, '4xx': Failure },
       },
     },
     async (request, reply) => {
@@ -124,11 +163,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     reply.header('cache-control', 'no-store')
   })
   // Runs for unknown paths and methods too, before they are called unknown.
-  app.addHook('preHandler', async (request, reply) => {
-    const token = tokenOf(request)
-    if (token === undefined) return reply.code(403).type(JSON_TYPE).send(NO_TOKEN)
-    if (!(await service.accepts(token))) return reply.code(200).type(JSON_TYPE).send(INVALID_TOKEN)
-  })
+  app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
   const welcome = async () => ({ message: 'Welcome to the sample API.' })
   app.get(
     '',
@@ -139,7 +174,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
         description: 'An invalid token is answered with 200 and `success: false`.',
         security,
         querystring: TokenQuery,
-        response: { 200: WelcomeReply, 403: Failure },
+        response: { 200: Type.Union([WelcomeReply, Failure]), '4xx': Failure },
       },
     },
     welcome,
@@ -158,14 +193,15 @@ function mountGated(app: HttpApp, service: SampleService): void {
           '`success: false`.',
         security,
         querystring: TokenQuery,
-        response: { 200: UsersReply, 403: Failure },
+        response: { 200: Type.Union([UsersReply, Failure]), '4xx': Failure },
       },
     },
     async () => service.users(),
   )
-  app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).type(JSON_TYPE).send(failure('Nothing is served at this path.')),
-  )
+  // In this scope, so that the token is asked for first.
+  app.setNotFoundHandler((request) => {
+    throw unroutedRefusal(request)
+  })
 }
 
 /** The first token given, whatever its type; undefined when none is. */

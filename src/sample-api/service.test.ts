@@ -8,7 +8,7 @@ async function started() {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const users = await openUserBook({ file: null, folder: null, loopback: true })
-  const service = new SampleService({ clock, tokens, users })
+  const service = new SampleService({ monotonic: clock, tokens, users })
   /** What cannot be a login counts as a failure of its address, without the price of a password. */
   const fail = async (address: string, times = 1) => {
     for (let count = 0; count < times; count += 1) await service.login(null, null, address)

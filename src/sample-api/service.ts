@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { isIPv6 } from 'node:net'
 import type { Clock } from '../base/clock.ts'
-import { FailureThrottle, type ThrottleLimits } from '../http/index.ts'
+import { clientOf, FailureThrottle, type ThrottleLimits } from '../http/index.ts'
 import {
   type IssuedToken,
   matchesPassword,
@@ -40,7 +39,8 @@ export interface ShownUser {
 
 /** What the service stands on. */
 export interface SampleServiceDeps {
-  readonly clock: Clock
+  /** Measures how long wrong passwords count, whatever the clock is set to. */
+  readonly monotonic: Clock
   readonly tokens: TokenService
   readonly users: UserBook
 }
@@ -56,11 +56,11 @@ export class SampleService {
   readonly #byName: FailureThrottle
   readonly #byAddress: FailureThrottle
 
-  constructor({ clock, tokens, users }: SampleServiceDeps) {
+  constructor({ monotonic, tokens, users }: SampleServiceDeps) {
     this.#tokens = tokens
     this.#users = users
-    this.#byName = new FailureThrottle(clock, NAME_LIMITS)
-    this.#byAddress = new FailureThrottle(clock, ADDRESS_LIMITS)
+    this.#byName = new FailureThrottle(monotonic, NAME_LIMITS)
+    this.#byAddress = new FailureThrottle(monotonic, ADDRESS_LIMITS)
   }
 
   /**
@@ -70,7 +70,7 @@ export class SampleService {
    * failures. Errors: HASHING_BUSY, KeptError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
-    const addressKey = keyOfAddress(address)
+    const addressKey = clientOf(address)
     if (typeof name !== 'string' || typeof password !== 'string' || name.length > NAME_LENGTH_MAX) {
       const waiting = this.#heldOff(addressKey, '')
       if (waiting === null) this.#byAddress.fail(addressKey)
@@ -136,17 +136,4 @@ export class SampleService {
     const waitMs = Math.max(this.#byAddress.waitMs(addressKey), this.#byName.waitMs(nameKey))
     return waitMs === 0 ? null : { outcome: 'held-off', waitSeconds: Math.ceil(waitMs / 1000) }
   }
-}
-
-/** One client: an IPv4 address, or the /64 of an IPv6 one, which a single line has all to itself. */
-function keyOfAddress(address: string): string {
-  if (!isIPv6(address)) return address
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return mapped
-  const [head = '', tail] = address.toLowerCase().split('::')
-  const groups = head === '' ? [] : head.split(':')
-  const after = tail === undefined || tail === '' ? 0 : tail.split(':').length
-  while (tail !== undefined && groups.length + after < 8) groups.push('0')
-  if (tail !== undefined && tail !== '') groups.push(...tail.split(':'))
-  return groups.slice(0, 4).join(':')
 }

@@ -123,12 +123,9 @@ export async function damageAsFinding<Result extends object>(
   try {
     return await work()
   } catch (error) {
-    if (isDamage(error)) {
-      const what = `the file of the store cannot be read: ${error.message}`
-      return { finding: { height, index: null, what } }
-    }
     if (!(error instanceof StoreError) || error.code !== 'STORE_DAMAGED') throw error
-    return { finding: { height, index: null, what: error.message } }
+    const isUnread = isDamage(error.cause) ? { isUnread: true as const } : {}
+    return { finding: { height, index: null, what: error.message, ...isUnread } }
   }
 }
 

@@ -22,6 +22,8 @@ export interface Finding {
   readonly height: number | null
   readonly index: number | null
   readonly what: string
+  /** Set when the store could not be read: whether the chain holds is not known. */
+  readonly isUnread?: true
 }
 
 type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>

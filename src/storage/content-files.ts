@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { StoreError } from './errors.ts'
+import { isNoRoom, StoreError } from './errors.ts'
 
 /** Where contents lie in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
@@ -10,8 +10,6 @@ const FOLDER = 'attachments'
  * process closes, so finding it at a start says that the last one did not close.
  */
 const INCOMING = 'incoming'
-/** Errors of the system that mean "no room": the disk, a quota, the largest file. */
-const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** The files of contents in one data folder; knows names and the disk, not who refers to what. */
 export class ContentFiles {
@@ -60,7 +58,7 @@ export class ContentFiles {
 
   /** Gives up a file that was not placed. */
   async removeIncoming(number: number): Promise<void> {
-    await rm(this.#incoming(number), { force: true })
+    await onDisk(() => rm(this.#incoming(number), { force: true }))
   }
 
   /** The file of a content that comes in parts, for reading and for adding to its end. */
@@ -70,17 +68,17 @@ export class ContentFiles {
 
   /** Gives up the parts of a content; that is all right when there are none. */
   async removePart(sha256: string): Promise<void> {
-    await rm(this.#incoming(sha256), { force: true })
+    await onDisk(() => rm(this.#incoming(sha256), { force: true }))
   }
 
   /** How many bytes of a content are in its place; null when there is no file. */
   bytesOf(sha256: string): Promise<number | null> {
-    return sizeOf(this.#path(sha256))
+    return onDisk(() => sizeOf(this.#path(sha256)))
   }
 
   /** How many bytes of it have come in parts. */
   async bytesOfParts(sha256: string): Promise<number> {
-    return (await sizeOf(this.#incoming(sha256))) ?? 0
+    return (await onDisk(() => sizeOf(this.#incoming(sha256)))) ?? 0
   }
 
   /**
@@ -110,8 +108,10 @@ export class ContentFiles {
 
   /** Removes a content, for good; that is all right when it is not there. */
   async remove(sha256: string): Promise<void> {
-    await rm(this.#path(sha256), { force: true })
-    await this.#sync(join(this.#root, sha256.slice(0, 2))).catch(unlessMissing)
+    await onDisk(async () => {
+      await rm(this.#path(sha256), { force: true })
+      await this.#sync(join(this.#root, sha256.slice(0, 2))).catch(unlessMissing)
+    })
   }
 
   /** Removes what had been arriving when a process was killed, but for parts of what `isNamed`. */
@@ -178,8 +178,8 @@ export async function onDisk<Result>(work: () => Promise<Result>): Promise<Resul
   try {
     return await work()
   } catch (error) {
-    const code = codeOf(error)
-    if (NO_ROOM.has(code)) {
+    if (error instanceof StoreError) throw error
+    if (isNoRoom(error)) {
       throw new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
     }
     const reason = error instanceof Error ? error.message : String(error)

@@ -1,3 +1,4 @@
+import type { FileHandle } from 'node:fs/promises'
 import type { StoredContent } from './attachments.ts'
 import { type ContentFiles, onDisk } from './content-files.ts'
 import { sha256Of } from './content-hash.ts'
@@ -32,22 +33,32 @@ export class ContentParts {
     const file = await this.#files.openPart(sha256)
     let here: number
     try {
-      here = (await file.stat()).size
+      here = (await onDisk(() => file.stat())).size
       if (here === from && here + bytes.length <= length) {
         // The file is open for adding to its end.
         await onDisk(() => file.writeFile(bytes))
         here += bytes.length
       }
       if (here < length) return here
-      if (here > length || (await sha256Of(file, length)) !== sha256) {
+      if (here > length || (await onDisk(() => sha256Of(file, length))) !== sha256) {
         await this.#files.removePart(sha256)
         throw new StoreError('CONTENT_DIFFERS', `what came for content ${sha256} is another one`)
       }
-      if (this.#durable) await onDisk(() => file.sync())
+      if (this.#durable) await this.#sync(file, sha256)
     } finally {
       await file.close()
     }
     await this.#files.place(sha256, sha256)
     return here
+  }
+
+  /** Syncs the parts; what cannot be synced begins anew, because a second sync would report success. */
+  async #sync(file: FileHandle, sha256: string): Promise<void> {
+    try {
+      await onDisk(() => file.sync())
+    } catch (error) {
+      await this.#files.removePart(sha256)
+      throw error
+    }
   }
 }

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { attachmentEraser } from './sqlite/attachments.ts'
 import { ContentsStage, shaOf } from './test-contents.ts'
 
@@ -94,6 +95,18 @@ describe('a content that comes in parts', () => {
     expect(await stage.contents.arrived(empty)).toEqual({ isWhole: false, bytes: 0 })
     expect(await add(0, '', empty)).toBe(0)
     expect(await stage.contents.arrived(empty)).toEqual({ isWhole: true, bytes: 0 })
+  })
+
+  it('begins anew when its sync failed: a second sync would report success', async () => {
+    const file = await open(join(stage.folder, 'ledger.db'))
+    const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
+    await file.close()
+    sync.mockRejectedValueOnce(new Error('EIO: played'))
+    await expect(add(0, text)).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(stage.incoming()).toEqual([])
+    sync.mockRestore()
+    expect(await add(0, text)).toBe(text.length)
   })
 
   it('does not come back when its entry was erased meanwhile', async () => {

@@ -46,7 +46,7 @@ it('content of any length, in pieces of any length, is kept byte for byte', asyn
     }
     const sha256 = await stage.contents.take(pieces(), async (content) => content.sha256, sure)
     expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
-    const file = await stage.contents.read(sha256)
+    const file = await stage.contents.read({ sha256, length })
     expect((await file?.readFile())?.equals(bytes)).toBe(true)
     await file?.close()
   }
@@ -264,7 +264,7 @@ it('uploads, refusals and erasures of few contents at once: what is named is the
       await Promise.allSettled(list.map(run))
       await together.close()
       for (const of of ['a', 'b']) {
-        const file = await together.read(shaOf(of))
+        const file = await together.read({ sha256: shaOf(of), length: 1 })
         const content = (await file?.readFile('utf8')) ?? null
         await file?.close()
         expect(content).toBe(rows.includes(shaOf(of)) ? of : null)

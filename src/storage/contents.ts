@@ -152,7 +152,7 @@ export class Contents {
         throw error
       })
       try {
-        for (const sha256 of freed) await onDisk(() => this.#removeUnlessNamed(sha256))
+        for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
       } catch (error) {
         this.#unsettled = true
         throw error
@@ -161,9 +161,25 @@ export class Contents {
     })
   }
 
-  /** The file of a content; the caller closes it. Null when it is not there. */
-  read(sha256: string): Promise<FileHandle | null> {
-    return this.#files.read(sha256)
+  /**
+   * The file of a content, whose first byte can be read; the caller closes it. Null when it is not there
+   * whole. Errors: STORE_FAILED.
+   */
+  read({ sha256, length }: StoredContent): Promise<FileHandle | null> {
+    return onDisk(async () => {
+      const file = await this.#files.read(sha256)
+      if (file === null) return null
+      try {
+        const isWhole = (await file.stat()).size === length
+        const bytes = await file.read(Buffer.alloc(1), 0, 1, 0)
+        if (isWhole && bytes.bytesRead === Math.min(length, 1)) return file
+      } catch (error) {
+        await file.close()
+        throw error
+      }
+      await file.close()
+      return null
+    })
   }
 
   /** Waits for what is under way, whose sources must have ended. */
@@ -186,11 +202,14 @@ export class Contents {
     const file = await this.#files.createIncoming(number)
     try {
       const content = await this.#write(file, chunks)
-      await file.close()
+      await onDisk(() => file.close())
       return content
     } catch (error) {
       await file.close().catch(() => {})
-      await this.#files.removeIncoming(number)
+      // What cannot be removed now is removed at the next start.
+      await this.#files.removeIncoming(number).catch(() => {
+        this.#unsettled = true
+      })
       throw error
     }
   }

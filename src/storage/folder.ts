@@ -54,6 +54,14 @@ function makeMissing(path: string): void {
 }
 
 /**
+ * Whether something is at `path`. Unlike `existsSync` it throws when the system cannot tell: a key, a signed
+ * head or a store that a failing disk hides must not be taken for one that is not there.
+ */
+export function fileExists(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined
+}
+
+/**
  * Sees to it that the file of a store is at `path` and can be read.
  * Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE where nobody can say, as in the folder of another owner.
  */
@@ -76,6 +84,17 @@ function whyOf(error: unknown): string {
 /** The file of the store in a data folder. */
 export function storePathIn(folder: string): string {
   return join(folder, STORE_FILE)
+}
+
+/**
+ * The file of a closed store that is to be moved elsewhere. Errors: STORE_FAILED when closing it could not
+ * fold the log into it: then the file by itself is not the whole store.
+ */
+export function closedStoreIn(folder: string): string {
+  const path = storePathIn(folder)
+  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
+  if (log === undefined || log.size === 0) return path
+  throw new StoreError('STORE_FAILED', `the log of ${path} could not be folded into it; try again`)
 }
 
 /**

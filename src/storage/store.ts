@@ -2,6 +2,7 @@ import type { Block, Head, Header, TreeNode } from '../chain/index.ts'
 import type { OrderTerm, Where } from '../filter/index.ts'
 import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
+import type { StoreError } from './errors.ts'
 import type { KeptAnswer, NewAnswer } from './kept-answer.ts'
 
 /** An item as a store keeps it. Positions are packed: they sort as the chain does. */
@@ -188,6 +189,11 @@ export interface StoreReader {
   countErased(): Promise<number>
   /** Erasing entries after which what was erased may still be in the free parts of the files. */
   uncompacted(): Promise<number[]>
+  /**
+   * The failure of a read (STORE_DAMAGED, STORE_FAILED) that is still not possible, or null: the first
+   * one that failed is repeated. It is forgotten when it succeeds.
+   */
+  readFailure(): StoreError | null
   /** To be called when an append has been acknowledged by the writer, before anyone is told. */
   refresh(): void
   close(): Promise<void>
@@ -207,7 +213,8 @@ export interface Store extends StoreReader {
    * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
    * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
    * effect does not fit (creating what is there, changing what is not), with STORE_FULL when there
-   * is no room. STORE_FAILED means that the engine cannot tell: open the store anew.
+   * is no room, with DamageError when it needs a part of the store that cannot be read.
+   * STORE_FAILED means that the engine cannot tell: open the store anew.
    */
   append(block: Block, effects: readonly Effect[], answers?: readonly NewAnswer[]): Promise<void>
 

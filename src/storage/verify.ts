@@ -46,14 +46,14 @@ export async function verifyStore(
   const comparison = new Comparison(store)
   const done = { blocks: 0, entries: 0 }
   let headId: string | null = null
-  const result = (finding: Finding | null): Verification => ({
+  const result = async (finding: Finding | null): Promise<Verification> => ({
     serverId: store.serverId,
     ...done,
     erased: comparison.erased,
     databases: comparison.databases.size,
     items: comparison.items,
     headId,
-    finding,
+    finding: finding?.isUnread === true ? await withPage(finding, store) : finding,
   })
   const last = await damageAsFinding(0, async () => ({ head: await store.head(store.serverId) }))
   if ('finding' in last) return result(last.finding)
@@ -68,7 +68,9 @@ export async function verifyStore(
       const isMet = 'creations' in block || walk instanceof WalkThreads
       const found = isMet ? block : ((await metAsPlain(block, store)) ?? block)
       const isPlain = 'creations' in found
-      const finding = await (isPlain ? comparison.plain(found) : comparison.block(found))
+      const { finding } = await damageAsFinding(done.blocks, async () => ({
+        finding: await (isPlain ? comparison.plain(found) : comparison.block(found)),
+      }))
       if (finding !== null) return finding
       headId = found.id
       done.blocks += 1
@@ -79,12 +81,12 @@ export async function verifyStore(
   try {
     for (;;) {
       const walked = await damageAsFinding<WalkedAhead>(done.blocks, () => walk.next())
-      if (!('blocks' in walked)) return result(walked.finding)
+      if (!('blocks' in walked)) return await result(walked.finding)
       const { blocks, finding: wrong } = walked
       const differs = await damageAsFinding(done.blocks, async () => ({
         finding: await compared(blocks),
       }))
-      if (differs.finding !== null || wrong !== null) return result(differs.finding ?? wrong)
+      if (differs.finding !== null || wrong !== null) return await result(differs.finding ?? wrong)
       if (blocks.length === 0) break
       progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
     }
@@ -93,8 +95,16 @@ export async function verifyStore(
       if (finding !== null) return { finding }
       return walk instanceof WalkThreads ? await walk.damage() : await damageOf(store, ofBlocks)
     })
-    return result(end.finding)
+    return await result(end.finding)
   } finally {
     if (walk instanceof WalkThreads) await walk.close()
   }
+}
+
+/** `finding` with the page that the engine names. */
+async function withPage(finding: Finding, store: StoreReader): Promise<Finding> {
+  const { finding: page } = await damageOf(store, 0)
+  return page === null || page.isUnread === true
+    ? finding
+    : { ...finding, what: `${finding.what}; ${page.what}` }
 }

@@ -1,12 +1,17 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { crc32, deflateSync } from 'node:zlib'
 import sharp, { type Sharp } from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { type DecodeOptions, decode } from '../../src/converter/decode.ts'
+import { essentialPng } from '../../src/converter/format.ts'
 import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }
@@ -278,8 +283,8 @@ describe('what is refused', () => {
   it.each([
     ['three bytes', 'abc'],
     ['three bytes that start like a PNG', '\x89PN'],
-    ['an SVG', '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'],
-    ['an SVG with a prolog', '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>'],
+    ['HTML', '<!doctype html><title>a</title>'],
+    ['compressed SVG', '\x1f\x8b\x08'],
     ['a PDF', '%PDF-1.7\n'],
     ['HEIC', '\0\0\0\x18ftypheic\0\0\0\0mif1heic'],
     ['JPEG XL', '\0\0\0\x0cJXL \r\n\x87\n'],
@@ -289,7 +294,7 @@ describe('what is refused', () => {
   ])('%s is not of an accepted kind', async (_, latin1) => {
     await expect(cells(Buffer.from(latin1, 'latin1'), [1, 1])).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
-      message: expect.stringContaining('JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP'),
+      message: expect.stringContaining('JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'),
     })
   })
 
@@ -299,6 +304,26 @@ describe('what is refused', () => {
     await expect(cells(bmp, [1, 1])).rejects.toMatchObject({ code: 'FORMAT_NOT_ACCEPTED' })
   })
 
+  it.each<[string, Record<number, number>]>([
+    ['LZMA compression', { 259: 34925 }],
+    ['Zstandard compression', { 259: 50000 }],
+    ['LERC compression', { 259: 34887 }],
+    ['JBIG compression', { 259: 34661 }],
+    ['JPEG 2000 compression', { 259: 34712 }],
+    ['a compression that nobody has assigned', { 259: 9999 }],
+    ['12 bits per sample', { 258: 12 }],
+    ['64 bits per sample', { 258: 64, 339: 3 }],
+    ['complex numbers', { 258: 32, 339: 5 }],
+    ['a colour filter array', { 262: 32803 }],
+    ['10 channels', { 277: 10 }],
+  ])('a TIFF with %s is unsupported, not damaged', async (_, tags) => {
+    await expect(cells(grayTiff(tags), [2, 2])).rejects.toMatchObject({
+      code: 'FORMAT_NOT_ACCEPTED',
+      message: expect.stringContaining('unsupported'),
+    })
+    expect(await cells(grayTiff({}), [2, 1])).toEqual([[0x555555, 0x555555]])
+  })
+
   it('more pixels than are decoded', async () => {
     const bmp = bmpOf({ bits: 24 }, [[R]])
     bmp.writeInt32LE(100_000, 18)
@@ -306,6 +331,176 @@ describe('what is refused', () => {
     await expect(cells(bmp, [1, 1])).rejects.toMatchObject({ code: 'IMAGE_TOO_LARGE' })
   })
 })
+
+describe('SVG', () => {
+  const svg = (content: string, attributes = 'width="2" height="1"', before = '') =>
+    Buffer.from(
+      `${before}<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ` +
+        `${attributes}>${content}</svg>`,
+    )
+  const red = '<rect width="1" height="1" fill="red"/>'
+
+  it('is drawn at the size of the grid, over white or the background that was asked for', async () => {
+    const stripes = [0, 2, 4, 6].map((x) => `<rect x="${x}" width="1" height="4" fill="red"/>`)
+    const fine = svg(stripes.join(''), 'width="2" height="1" viewBox="0 0 8 4"')
+    const row = [R, W, R, W, R, W, R, W]
+    const seen = await cells(fine, [8, 4], { resample: 'cubic' })
+    expect(seen).toEqual([row, row, row, row])
+    expect(await cells(svg(red), [2, 1], { background: B })).toEqual([[R, B]])
+  })
+
+  it.each(['', '\ufeff', ' \n', '<?xml version="1.0"?>\n<!-- a -->\n', '<!DOCTYPE svg>'])(
+    'is recognised after %j',
+    async (before) => {
+      expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
+    },
+  )
+
+  it('reads no file and requests no address, but draws images that it contains', async () => {
+    const png = await motif([[R]])
+      .png()
+      .toBuffer()
+    const data = `data:image/png;base64,${png.toString('base64')}`
+    const contained = svg(`<image width="1" height="1" xlink:href="${data}"/>`)
+    expect(await cells(contained, [2, 1])).toEqual([[R, W]])
+    const requests: string[] = []
+    const server = createServer(({ url }, response) => {
+      requests.push(String(url))
+      response.end()
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const folder = await mkdtemp(join(tmpdir(), 'daicho-svg-'))
+    try {
+      await writeFile(
+        join(folder, 'red.png'),
+        await motif([[R]])
+          .png()
+          .toBuffer(),
+      )
+      await writeFile(join(folder, 'red.css'), 'rect { fill: red }')
+      await writeFile(join(folder, 'red.svg'), svg(red.replace('<rect', '<rect id="r"')))
+      const { port } = server.address() as AddressInfo
+      for (const base of [folder, pathToFileURL(folder).href, `http://127.0.0.1:${port}`]) {
+        const contents = [
+          `<image width="1" height="1" xlink:href="${base}/red.png"/>`,
+          `<style>@import url("${base}/red.css");</style><rect width="1" height="1" fill="white"/>`,
+          `<use xlink:href="${base}/red.svg#r"/>`,
+          `<rect width="1" height="1" fill="white" filter="url(${base}/red.svg#r)"/>`,
+        ]
+        for (const content of contents) {
+          expect(await cells(svg(content), [2, 1]), content).toEqual([[W, W]])
+        }
+        const entity = `<!DOCTYPE svg [<!ENTITY e SYSTEM "${base}/red.svg">]>`
+        await expect(cells(svg('&e;', undefined, entity), [2, 1])).rejects.toMatchObject({
+          code: 'IMAGE_UNDECODABLE',
+        })
+      }
+      expect(requests).toEqual([])
+    } finally {
+      server.close()
+      await rm(folder, { recursive: true })
+    }
+  })
+
+  it.each([
+    ['damaged', svg('<g>')],
+    ['of no size', svg('', 'width="0" height="0"')],
+    ['an entity bomb', svg('&b;', undefined, entityBomb())],
+    ['nested too deep', svg('<g>'.repeat(100_000) + '</g>'.repeat(100_000))],
+  ])('that is %s is refused', async (_, bytes) => {
+    await expect(cells(bytes, [2, 1])).rejects.toMatchObject({ code: 'IMAGE_UNDECODABLE' })
+  })
+})
+
+function entityBomb(): string {
+  const entities = [...'bcdefghij'].map(
+    (name, at) => `<!ENTITY ${name} "${`&${'cdefghijk'[at]};`.repeat(10)}">`,
+  )
+  return `<!DOCTYPE svg [${entities.join('')}<!ENTITY k "<rect/>">]>`
+}
+
+it('shows the same part of the image in each cell, whether it is enlarged or reduced', async () => {
+  const side = 32
+  const ramp = Buffer.alloc(side * side * 3)
+  for (let at = 0; at < side * side; at += 1) {
+    ramp.set([(at % side) * 8 + 4, Math.trunc(at / side) * 8 + 4, 0], at * 3)
+  }
+  const png = await sharp(ramp, { raw: { width: side, height: side, channels: 3 } })
+    .png()
+    .toBuffer()
+  const sizes = [
+    ...[32, 37, 64, 100].flatMap((x) => [23, 32, 41].flatMap((y) => [[x, y] as const])),
+    ...([
+      [16, 64],
+      [8, 8],
+    ] as const),
+  ]
+  for (const resample of ['cubic', 'nearest'] as const) {
+    for (const [columns, rows] of sizes) {
+      const seen = await cells(png, [columns, rows], { resample })
+      const [x, y] = [Math.trunc(columns / 2), Math.trunc(rows / 2)]
+      const color = seen[y]?.[x] ?? 0
+      const expected = [((x + 0.5) / columns) * 256, ((y + 0.5) / rows) * 256] as const
+      // Half a pixel is 4; `nearest` may be off by as much.
+      const reach = resample === 'cubic' ? 1 : 4
+      expect(Math.abs((color >>> 16) - expected[0])).toBeLessThanOrEqual(reach)
+      expect(Math.abs(((color >>> 8) & 255) - expected[1])).toBeLessThanOrEqual(reach)
+    }
+  }
+})
+
+it('drops the chunks of a PNG that its pixels do not depend on, and converts it', async () => {
+  const png = await motif().png().toBuffer()
+  const image = await sharp(png).withMetadata({ orientation: 6 }).png().toBuffer()
+  const text = deflateSync(Buffer.alloc(8_000_000, 'a'))
+  const bloated = withPngChunks(image, [
+    ...Array(10).fill(['zTXt', Buffer.concat([Buffer.from('Comment\0\0'), text])]),
+    ['iTXt', Buffer.concat([Buffer.from('XML:com.adobe.xmp\0\x01\0\0\0'), text])],
+    ['tEXt', Buffer.from('Comment\0a')],
+    ['eXIf', Buffer.alloc(70_000)],
+    ['aaAa', Buffer.alloc(9)],
+  ])
+  expect(essentialPng(bloated)).toEqual(essentialPng(image))
+  expect(Buffer.from(essentialPng(png))).toEqual(withoutChunk(png, 'pHYs'))
+  expect(await cells(bloated, [2, 3])).toEqual(UPRIGHT[6])
+})
+
+/** The PNG with more chunks after its header. */
+function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])[]): Buffer {
+  const headerEnd = 8 + 25
+  const more = chunks.map(([type, data]) => {
+    const chunk = Buffer.concat([Buffer.alloc(4), Buffer.from(type), data, Buffer.alloc(4)])
+    chunk.writeUInt32BE(data.length, 0)
+    chunk.writeUInt32BE(crc32(chunk.subarray(4, -4)), chunk.length - 4)
+    return chunk
+  })
+  return Buffer.concat([png.subarray(0, headerEnd), ...more, png.subarray(headerEnd)])
+}
+
+/** The PNG without its chunk of this type. */
+function withoutChunk(png: Buffer, type: string): Buffer {
+  const at = png.indexOf(type) - 4
+  return Buffer.concat([png.subarray(0, at), png.subarray(at + 12 + png.readUInt32BE(at))])
+}
+
+/** An uncompressed gray TIFF of 8 × 8 pixels with other values of some of its tags. */
+function grayTiff(changed: Record<number, number>): Buffer {
+  const usual = { 256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 8, 279: 64 }
+  const tags = Object.entries({ ...usual, ...changed })
+  const tiff = Buffer.alloc(4_096, 0x55)
+  tiff.write('II*\0')
+  tiff.writeUInt32LE(8, 4)
+  tiff.writeUInt16LE(tags.length, 8)
+  for (const [at, [id, value]] of tags.entries()) {
+    tiff.writeUInt16LE(Number(id), 10 + at * 12)
+    // One 16-bit value.
+    tiff.writeUInt16LE(3, 12 + at * 12)
+    tiff.writeUInt32LE(1, 14 + at * 12)
+    tiff.writeUInt32LE(value, 18 + at * 12)
+  }
+  tiff.writeUInt32LE(0, 10 + tags.length * 12)
+  return tiff
+}
 
 describe('98 megapixels in a small file', () => {
   const whole = { width: 9_900, height: 9_900 }

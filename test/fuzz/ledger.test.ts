@@ -93,6 +93,7 @@ it(
       tokens: null,
       logger: pino({ level: 'silent' }),
       clock,
+      monotonic: clock,
       version: '0.0.0',
       close: () => ledger.close(),
     })

@@ -18,9 +18,13 @@ transaction Move { --> Thing thing o String note optional }
 concept Loose { o String x }
 event Moved { --> Thing thing }`
 
+const SCRIPT = `/** @param {org.test.Move} move
+ * @transaction */
+function move() {}`
+
 let node: GatewayNode
 beforeAll(async () => {
-  node = await startGateway({ deploy: [networkOf(MODEL)] })
+  node = await startGateway({ deploy: [networkOf(MODEL, { 'lib/move.js': SCRIPT })] })
 })
 afterAll(() => node.close())
 
@@ -209,7 +213,7 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
 
   it('wrong verb: 405 with Allow', async () => {
     for (const [method, path, allow] of [
-      ['PUT', '/api/Thing', 'GET, HEAD, POST'],
+      ['PATCH', '/api/Thing', 'GET, HEAD, POST, PUT, DELETE'],
       ['DELETE', '/api/Move', 'GET, HEAD, POST'],
       ['POST', '/api/Thing/1', 'GET, HEAD, PUT, PATCH, DELETE'],
       ['DELETE', '/api/Move/1', 'GET, HEAD'],

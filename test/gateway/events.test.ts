@@ -240,3 +240,12 @@ it('closes all connections when it is closed itself', async () => {
   await node.close()
   expect(await client.closed).toBe(1001)
 })
+
+it('closes the connections of a network that is removed, and refuses new ones', async () => {
+  const node = await started()
+  const { name } = node.networks.list()[0] ?? { name: '' }
+  const client = await new Client(node, `/${name}`).opened()
+  expect((await node.send('DELETE', `/networks/${name}`)).status).toBe(204)
+  expect(await client.closed).toBe(1001)
+  await expect(new Client(node, `/${name}`).opened()).rejects.toThrow('410')
+})

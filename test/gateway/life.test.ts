@@ -12,6 +12,9 @@ const MODEL = `namespace org.test
 asset Thing identified by id { o String id o Integer size }
 participant Person identified by name { o String name }
 transaction Move { --> Thing thing }`
+const SCRIPT = `/** @param {org.test.Move} move
+ * @transaction */
+function move() {}`
 const SYSTEM = 'org.hyperledger.composer.system'
 
 /** All blocks of the node's chain: per block its entries. */
@@ -40,7 +43,7 @@ it('a fresh ledger is empty: the default network is recorded with its first writ
 })
 
 it('a change is one block: the transaction, the historian’s record of it, then the writes in order', async () => {
-  const node = await gateway({ deploy: [networkOf(MODEL)] })
+  const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/move.js': SCRIPT })] })
   const before = (await entries(node)).length
   await node.send('POST', '/api/Thing', [
     { id: 'a', size: 1 },

@@ -44,3 +44,23 @@ it('identities of a resting node are issued, bound, listed and revoked; refusals
     'daicho: SYSTEM_FOLDER: there is no folder /none/of/it\n',
   ])
 })
+
+it('issue --issuer gives the right to issue, which list shows', async () => {
+  const node = { SYSTEM_FOLDER: temporaryFolder() }
+  const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
+  await runDaicho(['network', 'deploy', 'test/networks/trade'], node)
+  const issued = await identity('issue', NETWORK, ADMIN, 'ann', '--issuer')
+  const id = hash('sha256', issued.stdout.trimEnd())
+  const { stdout } = await identity('list', NETWORK)
+  expect(stdout).toBe(`${id}  ISSUED  ann  resource:${ADMIN}  issuer\n`)
+  const { identities } = JSON.parse((await identity('list', NETWORK, '--json')).stdout)
+  expect(identities).toEqual([
+    {
+      identityId: id,
+      name: 'ann',
+      state: 'ISSUED',
+      participant: `resource:${ADMIN}`,
+      canIssue: true,
+    },
+  ])
+})

@@ -122,7 +122,7 @@ export function oracleAccepts(
   }
   return properties.every((property) => {
     const member = members.get(property.name) ?? null
-    if (member === null) return property.isOptional
+    if (member === null) return property.isOptional || property.isArray
     if (property.name === id && member === '') return false
     if (!property.isArray) return acceptsOne(property, member)
     return Array.isArray(member) && member.every((each) => acceptsOne(property, each))

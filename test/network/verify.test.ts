@@ -2,10 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/unserved.ts'
+import { Sandbox, SandboxError } from '../../src/network/runtime/sandbox.ts'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
-import { networkOf, startGateway } from '../support/gateway.ts'
+import { gateway, networkOf, startGateway } from '../support/gateway.ts'
 import { HandClock } from '../support/ledger-node.ts'
 
 const T = '/api/Trade'
@@ -115,4 +116,34 @@ it('verifies a network through its upgrades, and finds a write that no processor
     1,
     'test-network  block 9: transaction made-up: its writes differ from what is recorded, first number 0\n',
   ])
+})
+
+it('reports each transaction before it is replayed', async () => {
+  const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })] })
+  await node.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }])
+  await node.send('POST', '/api/Bump', { thing: 'a' })
+  await node.send('POST', '/api/Bump', { thing: 'b' })
+  const reports: object[] = []
+  const result = await node.networks.verify('test-network', (progress) => reports.push(progress))
+  expect(result).toEqual({ blocks: 4, transactions: 4, finding: null })
+  expect(reports).toEqual([0, 1, 2, 3].map((height) => ({ height, transactions: height + 1 })))
+})
+
+it('rejects instead of reporting a finding if the scripts cannot be loaded', async () => {
+  const folder = await folderOf()
+  const node = await startGateway({
+    folder,
+    deploy: [networkOf(MODEL, { 'lib/bump.js': bump('1') })],
+  })
+  await node.send('POST', '/api/Thing', { id: 'a' })
+  await node.send('POST', '/api/Bump', { thing: 'a' })
+  const start = vi.spyOn(Sandbox, 'start').mockRejectedValue(new SandboxError('it did not start'))
+  onTestFinished(() => start.mockRestore())
+  await expect(node.networks.verify('test-network', () => {})).rejects.toMatchObject({
+    code: 'NETWORK_INVALID',
+    message: 'the scripts of test-network cannot be loaded: it did not start',
+  })
+  start.mockRestore()
+  expect((await node.networks.verify('test-network', () => {})).finding).toBeNull()
+  await node.close()
 })

@@ -166,6 +166,24 @@ describe('targets', () => {
     expectRefusal(await ask('OPTIONS * HTTP/1.1', [`Host: ${host}`]), 404, 'PATH_UNKNOWN')
   })
 
+  it('a method that a path does not have: 405 with Allow, whatever the body holds', async () => {
+    for (const [request, allow] of [
+      ['PUT /api/dbs', 'GET, HEAD'],
+      ['PUT /api/a', 'DELETE, GET, HEAD, POST'],
+      ['QUERY /api/a/x', 'DELETE, GET, HEAD, PATCH, POST'],
+      ['POST /api/a/x/attachments/n', 'DELETE, GET, HEAD, PUT'],
+      ['OPTIONS /api/a', 'DELETE, GET, HEAD, POST'],
+      ['TRACE /', 'GET, HEAD'],
+    ] as const) {
+      for (const body of ['', 'null', '{']) {
+        const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`]
+        const reply = await ask(`${request} HTTP/1.1`, [`Host: ${host}`, ...headers], body)
+        expectRefusal(reply, 405, 'METHOD_NOT_ALLOWED')
+        expect(reply.headers.get('allow')).toBe(allow)
+      }
+    }
+  })
+
   it('an Expect other than 100-continue: 417, with a body that says so', async () => {
     const reply = await ask('POST /api/new HTTP/1.1', [`Host: ${host}`, 'Expect: a-miracle'])
     expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')

@@ -97,6 +97,55 @@ describe('a path in disguise', () => {
     expect(statusOf(await get('http://x/api/users'))).toBe(403)
   })
 
+  it.each([
+    ...['/api%2fusers', '/api%2Fusers', '/api%252fusers', '/%61pi/users', '/%61%70%69%2f%75sers'],
+    ...['//api/users', '/api//users', '///api', '/./api/users', '/api/./users', '/x/../api/users'],
+    ...['/api/../api/users', '/%2e%2e/api', '/.%2e/api/users', '/API/users', '/Api', '/api/USERS'],
+    ...[
+      '/api/users/',
+      '/api/',
+      '/api\\users',
+      '/%5capi%5cusers',
+      '/api;x/users',
+      '/api;/',
+      '/api%3bx',
+    ],
+    ...['http://x/api%2fusers', 'http://x//api/users', 'http://x/API', '/api%2fauthenticate'],
+    ...['//api/authenticate', '/API/authenticate', '/api/authenticate/', '/api%2fusers?token='],
+  ])('%s without a token is answered as /api/users is', async (target) => {
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      const head = `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`
+      const reply = await samples.raw(`${head}Content-Length: 0\r\n\r\n`)
+      expect([statusOf(reply), bodyOf(reply)]).toEqual([403, NO_TOKEN])
+    }
+    const wrong = await get(target, 'x-access-token: wrong')
+    if (!target.includes('?')) expect([statusOf(wrong), bodyOf(wrong)]).toEqual([200, INVALID])
+    // Nothing is served there that is not served under its own name.
+    const right = await get(target, `x-access-token: ${token}`)
+    expect([200, 404]).toContain(statusOf(right))
+  })
+
+  it.each(['/apis', '/ap', '/x/api', '/api%2f..%2fdoc%2fnothing', '/.api', '/nothing?/api'])(
+    '%s is another path, and needs no token',
+    async (target) => {
+      expect(statusOf(await get(target))).toBe(404)
+    },
+  )
+
+  it.each([
+    '//hello',
+    '/HELLO',
+    '/x/../hello',
+    '/./hello',
+    '/%2fhello',
+    '/%5chello',
+    '/x%2f..%2fhello',
+  ])('%s shows nothing of what /hello guards', async (target) => {
+    for (const suffix of ['', '?id=demo', '/x?id=demo']) {
+      expect(statusOf(await get(target + suffix))).toBe(404)
+    }
+  })
+
   it('is guarded all the same', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
@@ -185,7 +234,8 @@ describe('a request that no route is meant for', () => {
         await samples.call('GET', '/%zz'),
         await samples.call('GET', '/hello%zz'),
       ],
-      404: [await samples.call('GET', '/nothing'), await samples.call('TRACE', '/')],
+      404: [await samples.call('GET', '/nothing')],
+      405: [await samples.call('TRACE', '/')],
       413: [await samples.call('POST', '/api/authenticate', { body: 'x'.repeat(65_537) })],
       415: [
         await samples.call('POST', '/api/authenticate', {

@@ -163,13 +163,13 @@ describe('Endpoints, N', () => {
   })
 
   it('filter[where][<field>][lt] also on participants and transactions that have a number', async () => {
-    const other = await startGateway({
-      deploy: [
-        networkOf(`namespace org.test
+    const model = `namespace org.test
 participant Clerk identified by id { o String id o Integer desk }
-transaction Count { o Long sum }`),
-      ],
-    })
+transaction Count { o Long sum }`
+    const script = `/** @param {org.test.Count} count
+ * @transaction */
+function count() {}`
+    const other = await startGateway({ deploy: [networkOf(model, { 'lib/count.js': script })] })
     for (const n of [1, 2, 3]) {
       await other.send('POST', '/api/Clerk', { id: `c${n}`, desk: n })
       await other.send('POST', '/api/Count', { sum: n })

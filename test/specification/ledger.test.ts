@@ -79,7 +79,7 @@ describe('What the service does', () => {
       ['GET', '/api/nowhere', 404],
       ['GET', `/api/${db}/none`, 404],
       ['DELETE', '/api/nowhere/none', 404],
-      ['PUT', '/api/dbs', 404],
+      ['PUT', '/api/dbs', 405],
       ['GET', '/nowhere', 404],
       ['GET', '/api/ledgers', 400],
       ['POST', `/api/${db}`, 409],

@@ -133,7 +133,7 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
 
   it.each([
     ['GET', '/nothing', 404, 'PATH_UNKNOWN'],
-    ['POST', '/', 404, 'PATH_UNKNOWN'],
+    ['POST', '/', 405, 'METHOD_NOT_ALLOWED'],
     ['GET', '/?detail=maybe', 400, 'REQUEST_INVALID'],
     ['GET', '/?detail=1&detail=1', 400, 'REQUEST_INVALID'],
     ['GET', '/history?pair=USDJPY', 404, 'HISTORY_OFF'],

@@ -187,9 +187,13 @@ describe('Authentication, T', () => {
 
   it('a path that does not exist is 404 once the token is right, in the shape of a failure', async () => {
     const headers = { 'x-access-token': token }
-    for (const path of ['/api/nothing', '/api/authenticate', '/api/users/1']) {
+    for (const [path, status] of [
+      ['/api/nothing', 404],
+      ['/api/authenticate', 405],
+      ['/api/users/1', 404],
+    ] as const) {
       const answer = await samples.call('GET', path, { headers })
-      expect(answer.status).toBe(404)
+      expect(answer.status).toBe(status)
       expect(JSON.parse(answer.text)).toEqual({ success: false, message: expect.any(String) })
     }
   })

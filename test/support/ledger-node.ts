@@ -117,6 +117,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
     tokens: options.tokens ?? null,
     logger,
     clock,
+    monotonic: clock,
     version: '0.0.0',
     close: () => ledger.close(),
   })

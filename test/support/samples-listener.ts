@@ -70,7 +70,7 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
   const logger = pino({ level: 'trace' }, { write: (line) => logs.push(line) })
   const listener = await startListener(
     sampleApiComponent({
-      clock,
+      monotonic: clock,
       tokens,
       users,
       logger,

@@ -101,6 +101,6 @@ export interface OperationsCalls {
   }
   /** The process answers */
   'GET /healthz': { input: object; reply: { status: true } }
-  /** Changes can be written */
+  /** Changes can be written, and what was read could be read */
   'GET /readyz': { input: object; reply: { status: true } }
 }

@@ -177,16 +177,22 @@ function sendForm(event) {
   request.send(fields())
 }
 
+/** The name for a download. */
+function nameIn(disposition) {
+  const [, extended] = /filename\*=UTF-8''(.*)$/.exec(disposition) ?? []
+  if (extended !== undefined) return decodeURIComponent(extended)
+  return /filename="?([^"]*)/.exec(disposition)[1]
+}
+
 async function finished(request) {
   const body = request.response
   if (request.status !== 200) {
     ended(await reasonOf(new Response(body, { status: request.status })), 'bad')
     return
   }
-  const name = file.name.replace(/(.)\.[^.]*$/s, '$1')
   const link = document.createElement('a')
   link.href = URL.createObjectURL(body)
-  link.download = `${name}.xlsx`
+  link.download = nameIn(request.getResponseHeader('content-disposition'))
   link.click()
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
   const saved = `${link.download}, ${size(body.size)}`

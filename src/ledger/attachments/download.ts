@@ -44,7 +44,7 @@ export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
  * Errors: HttpRefusal (412, 416).
  */
 export async function sendAttachment(
-  { server }: Pick<FastifyRequest, 'server'>,
+  request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
   reply: FastifyReply,
   { asked, attachment, file }: { asked: Asked; attachment: Attachment; file: FileHandle },
 ): Promise<FastifyReply> {
@@ -52,12 +52,12 @@ export async function sendAttachment(
   reply.code(status).headers(own)
   if (pieces.length > 0) {
     reply.hijack()
-    reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * server.server.requestTimeout)
+    reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * request.server.server.requestTimeout)
     reply.raw.statusCode = status
     for (const [header, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(header, value)
     }
-    await sendPieces(reply.raw, file, pieces)
+    await sendPieces(reply.raw, file, pieces).catch((error) => request.reportFailure(error))
     return reply
   }
   await file.close()

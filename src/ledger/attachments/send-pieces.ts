@@ -1,5 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
+import { onDisk } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
 import type { ByteRange } from './ranges.ts'
 
 /** Read from the file at a time. */
@@ -29,13 +31,11 @@ export async function sendPieces(
         continue
       }
       for (let at = piece.start; at <= piece.end; ) {
-        const { bytesRead } = await file.read(
-          block,
-          0,
-          Math.min(BLOCK_BYTES, piece.end - at + 1),
-          at,
-        )
-        if (bytesRead === 0) throw new Error('the file of a content has become shorter')
+        const count = Math.min(BLOCK_BYTES, piece.end - at + 1)
+        const { bytesRead } = await onDisk(() => file.read(block, 0, count, at))
+        if (bytesRead === 0) {
+          throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
+        }
         at += bytesRead
         // Returns when what was given before has gone, so the other block is free.
         await client.send(block.subarray(0, bytesRead))

@@ -55,7 +55,7 @@ export class AttachmentService {
    * Attaches what arrives, in place of what has that name already. When the promise resolves, bytes
    * and entry are on the disk; when it rejects, there is neither.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED,
-   * DIGEST_MISMATCH, UPLOADS_BUSY, STORE_FULL, those of `chunks`.
+   * DIGEST_MISMATCH, UPLOADS_BUSY, STORE_FULL, STORE_FAILED, those of `chunks`.
    */
   async put(
     db: string,
@@ -113,11 +113,8 @@ export class AttachmentService {
   ): Promise<{ attachment: StoredAttachment; file: FileHandle }> {
     for (let look = 1; ; look += 1) {
       const attachment = await this.read(db, id, name)
-      const file = await this.#contents.read(attachment.sha256)
-      if (file !== null) {
-        if ((await file.stat()).size === attachment.length) return { attachment, file }
-        await file.close()
-      }
+      const file = await this.#contents.read(attachment)
+      if (file !== null) return { attachment, file }
       if (look === LOOKS_MAX) {
         throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are not there; run verify`)
       }

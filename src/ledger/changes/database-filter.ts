@@ -1,4 +1,4 @@
-import { parseJson } from '../../base/parse-json.ts'
+import { storedJson } from '../../storage/index.ts'
 import { checkDatabaseName } from '../names.ts'
 
 /** Whose entries a follower wants. */
@@ -26,6 +26,6 @@ const DATABASE_FIRST = /^\{"db":("(?:[^"\\]|\\.)*")/
 export function databaseIn(entry: string): string {
   const [, quoted] = DATABASE_FIRST.exec(entry) ?? []
   // Entries in the store have a `db` of text: whoever wrote them was this program.
-  const db: unknown = quoted === undefined ? parseJson(entry).db : parseJson(quoted)
+  const db: unknown = quoted === undefined ? storedJson(entry).db : storedJson(quoted)
   return String(db)
 }

@@ -1,5 +1,5 @@
-import { parseJson } from '../../base/parse-json.ts'
 import type { Entry } from '../../chain/index.ts'
+import { storedJson } from '../../storage/index.ts'
 import type { DatabaseFilter } from './database-filter.ts'
 import type { EntryPage } from './entry-page.ts'
 import type { Follower, Seat } from './feed.ts'
@@ -52,7 +52,7 @@ export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntr
     let characters = 0
     const next = page.walk(from, this.#filter, (position, timestamp, text) => {
       // What the store holds are entries: `verify` is what doubts them.
-      batch.push({ position, timestamp, entry: parseJson(text) })
+      batch.push({ position, timestamp, entry: storedJson(text) })
       characters += text.length
       return characters < BATCH_CHARACTERS
     })

@@ -26,14 +26,18 @@ export async function sendHead(
   response.writeHead(200, HEADERS).end()
 }
 
-/** Sends the entries after `after` over `response` until either side ends. Errors: those of `join`. */
+/**
+ * Sends the entries after `after` over `response` until either side ends; `onFailure` is called when the
+ * chain cannot be read. Errors: those of `join`.
+ */
 export async function sendChanges(
   feed: ChangeFeed,
   response: ServerResponse,
   after: ChangesStart,
   filter: DatabaseFilter | null,
+  onFailure: (error: Error) => void,
 ): Promise<void> {
-  const stream = new EventStream(response, filter)
+  const stream = new EventStream(response, filter, onFailure)
   stream.open(await feed.join(stream, after))
 }
 
@@ -44,12 +48,18 @@ export async function sendChanges(
 class EventStream implements Follower {
   readonly #response: ServerResponse
   readonly #filter: DatabaseFilter | null
+  readonly #onFailure: (error: Error) => void
   #held: Slice | null = null
   #seat: Seat | null = null
 
-  constructor(response: ServerResponse, filter: DatabaseFilter | null) {
+  constructor(
+    response: ServerResponse,
+    filter: DatabaseFilter | null,
+    onFailure: (error: Error) => void,
+  ) {
     this.#response = response
     this.#filter = filter
+    this.#onFailure = onFailure
   }
 
   get busy(): boolean {
@@ -89,7 +99,8 @@ class EventStream implements Follower {
     this.#response.write(passed === null ? ':\n\n' : progress(passed))
   }
 
-  end(): void {
+  end(error: Error | null): void {
+    if (error !== null) this.#onFailure(error)
     // What its connection has not taken would keep it open; the client resumes where it was.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()

@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict'
-import type { StoreReader } from '../../storage/index.ts'
+import { StoreError, type StoreReader } from '../../storage/index.ts'
 import { EntryPage } from './entry-page.ts'
 
 /** Blocks of one page; the store also bounds its text. */
@@ -42,7 +41,9 @@ export class PageShelf {
 
   async #read(height: number, count: number): Promise<EntryPage> {
     const blocks = await this.#store.blocks(this.#store.serverId, height, count)
-    assert.equal(blocks[0]?.height, height)
+    if (blocks[0]?.height !== height) {
+      throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
+    }
     const page: EntryPage = new EntryPage(blocks, (more) => {
       if (this.#pages.get(height) === page) this.#weight += more
     })

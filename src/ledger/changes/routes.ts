@@ -33,13 +33,17 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
       // Of all databases, whichever the filter names: a chain is one thing.
       config: { scope: 'ledger:read', lasting: true },
     },
-    async ({ method, params, query, headers }, reply) => {
+    async (request, reply) => {
+      const { method, params, query, headers } = request
       const feed = ledger.feedOf(serverIdFrom(params.serverid))
       const filter = databaseFilter(query.db ?? [])
       // A browser that connects again asks for the same address, and says how far it came.
       const after = startFrom(headers['last-event-id'] || query.since || 'now')
       if (method === 'HEAD') await sendHead(feed, reply.raw, after)
-      else await sendChanges(feed, reply.raw, after, filter)
+      else {
+        const onFailure = (error: Error) => request.reportFailure(error)
+        await sendChanges(feed, reply.raw, after, filter, onFailure)
+      }
       return reply.hijack()
     },
   )

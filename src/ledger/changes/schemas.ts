@@ -1,11 +1,15 @@
 import { Type } from '../../base/shape.ts'
+import { SERVERID_PATTERN } from '../schemas.ts'
 
 /** Databases that one follower may name. */
 const DATABASES_MAX = 100
 
 /** Whose changes. */
 export const ChangesParams = Type.Object({
-  serverid: Type.String({ description: 'Whose chain; the own id is at /api/serverid' }),
+  serverid: Type.String({
+    shownPattern: SERVERID_PATTERN,
+    description: 'Whose chain; the own id is at /api/serverid',
+  }),
 })
 
 /** What of them, and from where on. */

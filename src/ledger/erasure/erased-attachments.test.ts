@@ -327,7 +327,7 @@ it('a content that cannot be removed is an error, and goes at the next start', a
   renameSync(path, `${path}.kept`)
   mkdirSync(path)
   const { status, json } = await node.send('POST', '/api/people/ann/erase')
-  expect([status, json.status]).toEqual([500, false])
+  expect([status, json.code]).toEqual([503, 'STORE_FAILED'])
   rmSync(path, { recursive: true })
   renameSync(`${path}.kept`, path)
   await node.close()

@@ -1,6 +1,5 @@
-import { parseJson } from '../../base/parse-json.ts'
 import { ENTRIES_MAX, entryOf, parsePosition, unpackPosition } from '../../chain/index.ts'
-import type { StoreReader } from '../../storage/index.ts'
+import { type StoreReader, storedJson } from '../../storage/index.ts'
 import type { AttachmentService } from '../attachments/service.ts'
 import type { ChangeFeed } from '../changes/feed.ts'
 import { LedgerError } from '../errors.ts'
@@ -74,7 +73,7 @@ export class Erasure {
     })
     const { height, index } = unpackPosition(position)
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
-    const entry = entryOf(parseJson(block?.entries[index] ?? '{}'))
+    const entry = entryOf(storedJson(block?.entries[index] ?? '{}'))
     return { position, positions: entry?.method === 'erase_item' ? entry.positions : [] }
   }
 }

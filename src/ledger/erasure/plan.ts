@@ -1,4 +1,3 @@
-import { parseJson } from '../../base/parse-json.ts'
 import {
   type Block,
   ENTRIES_MAX,
@@ -7,7 +6,7 @@ import {
   positionText,
   unpackPosition,
 } from '../../chain/index.ts'
-import { erasedEntryText, type StoreReader } from '../../storage/index.ts'
+import { erasedEntryText, type StoreReader, storedJson } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Operation } from '../unit-of-work.ts'
 import { besideAttachment } from './beside-attachment.ts'
@@ -78,7 +77,7 @@ export async function plannedErasure(
 
 /** The attachment that the entry is about, when it is about one that is not erased. */
 function attachmentIn(text: string) {
-  const entry: Entry | null = entryOf(parseJson(text))
+  const entry: Entry | null = entryOf(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
   return entry.attachment.sha256 === undefined ? null : entry.attachment
 }

@@ -1,6 +1,14 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { EffectError, holdFolder, openStore, type Store, storePathIn } from '../../storage/index.ts'
+import {
+  closedStoreIn,
+  EffectError,
+  fileExists,
+  holdFolder,
+  openStore,
+  type Store,
+  storePathIn,
+} from '../../storage/index.ts'
 import { syncPath } from '../durable-file.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { isSignedMirror } from '../peers/mirror.ts'
@@ -39,7 +47,7 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   const side = join(folder, SIDE_FOLDER)
   try {
     // A log without its store would be taken for that of the new one.
-    if (existsSync(held.storePath) || existsSync(`${held.storePath}-wal`)) {
+    if (fileExists(held.storePath) || fileExists(`${held.storePath}-wal`)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
         `${folder} holds a store already: import into a folder that holds nothing but the key`,
@@ -123,7 +131,7 @@ async function buildStore(
     })
     await closed(store)
     store = null
-    syncPath(storePathIn(side))
+    syncPath(closedStoreIn(side))
     return done
   } finally {
     await closed(store)

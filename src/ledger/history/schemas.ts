@@ -29,7 +29,10 @@ export const HistoryQuery = Type.Object({
     }),
   ),
   cursor: Type.Optional(
-    Type.String({ description: 'The `cursor` of the page before: what comes behind it' }),
+    Type.String({
+      shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      description: 'The `cursor` of the page before: what comes behind it',
+    }),
   ),
   order: Type.Optional(
     Type.Enum(['oldest', 'newest'], { description: 'Which comes first; `oldest` when left out' }),

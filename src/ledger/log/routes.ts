@@ -21,7 +21,6 @@ export interface Logs {
 }
 
 const TEXT_TYPE = 'text/plain; charset=utf-8'
-const TEXT = ['text/plain']
 const BYTES_TYPE = 'application/octet-stream'
 /** What may be seen depends on the token, where one is needed. */
 const VARY = 'authorization, x-access-token'
@@ -42,7 +41,7 @@ export function logRoutes(app: HttpApp, logs: Logs): void {
 }
 
 function headRoutes(app: HttpApp, logs: Logs): void {
-  const text = { params: LogParams, querystring: TokenQuery, produces: TEXT }
+  const text = { params: LogParams, querystring: TokenQuery }
   app.get(
     '/api/ledgers/:serverid/checkpoint',
     {
@@ -89,7 +88,6 @@ function tileRoute(app: HttpApp, logs: Logs): void {
         summary: 'Hashes of the log, or its entries, 256 at a time (C2SP tlog-tiles)',
         params: TileParams,
         querystring: TokenQuery,
-        produces: [BYTES_TYPE],
         response: { 200: BytesReply, ...failures },
       },
     },
@@ -135,7 +133,6 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
           'A file that proves an entry of an item with nothing but the key (C2SP tlog-proof)',
         params: ItemParams,
         querystring: ProofQuery,
-        produces: TEXT,
         response: { 200: TextReply, ...failures },
       },
     },

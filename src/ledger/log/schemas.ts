@@ -1,7 +1,10 @@
 import { Type } from '../../base/shape.ts'
-import { TokenQuery } from '../schemas.ts'
+import { SERVERID_PATTERN, TokenQuery } from '../schemas.ts'
 
-const serverid = Type.String({ description: 'Whose log; the own id is at /api/serverid' })
+const serverid = Type.String({
+  shownPattern: SERVERID_PATTERN,
+  description: 'Whose log; the own id is at /api/serverid',
+})
 
 /** Path of a log. */
 export const LogParams = Type.Object({ serverid })
@@ -45,7 +48,17 @@ export const ProofQuery = Type.Object({
 })
 
 /** A reply that is text. */
-export const TextReply = Type.String()
+export const TextReply = {
+  description: 'Text',
+  content: { 'text/plain': { schema: Type.String() } },
+}
 
 /** A reply that is bytes. */
-export const BytesReply = Type.Unsafe<Uint8Array>(Type.String({ format: 'binary' }))
+export const BytesReply = {
+  description: 'Bytes',
+  content: {
+    'application/octet-stream': {
+      schema: Type.Unsafe<Uint8Array>(Type.String({ format: 'binary' })),
+    },
+  },
+}

@@ -1,5 +1,4 @@
 import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
 import {
   type Block,
   commitmentPath,
@@ -22,7 +21,7 @@ import {
   type VerifierKey,
   verifierKeyText,
 } from '../../chain/index.ts'
-import type { StoreReader } from '../../storage/index.ts'
+import { type StoreReader, storedJson } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Signed } from './signer.ts'
 
@@ -128,7 +127,7 @@ export class LedgerLog {
     const { height, index } = place ?? (await this.#currentPlace(db, id))
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
-    if (block === undefined || text === undefined || !isOfItem(parseJson(text), db, id)) {
+    if (block === undefined || text === undefined || !isOfItem(storedJson(text), db, id)) {
       throw new LedgerError('POSITION_INVALID', `no entry of item ${id} of ${db} stands there`)
     }
     return { block, index }

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Checkpoint, checkpointOf, checkpointText, ProofError } from '../../chain/index.ts'
+import { fileExists } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 
@@ -23,7 +24,7 @@ export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, FILE)
   return {
     read() {
-      if (!existsSync(path)) return null
+      if (!fileExists(path)) return null
       try {
         return checkpointOf(readFileSync(path, 'utf8'))
       } catch (error) {

@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -295,4 +296,12 @@ it('under load heads are signed with rests between them, and each continues the 
   await expectConsistent(store, [...heads.values()])
   await store.close()
   await node.close()
+})
+
+it('a signed head that cannot be looked up is not taken for one that is not there', () => {
+  const folder = temporaryFolder()
+  expect(signedHeadIn(folder).read()).toBeNull()
+  // A link to itself: a look-up fails, as it does on a failing disk.
+  symlinkSync('signed-head', join(folder, 'signed-head'))
+  expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
 })

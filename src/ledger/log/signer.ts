@@ -13,7 +13,7 @@ import {
   signedNote,
   type VerifierKey,
 } from '../../chain/index.ts'
-import { ChainWalk, type StoreReader } from '../../storage/index.ts'
+import { ChainWalk, StoreError, type StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { SignedHead } from './signed-head.ts'
 
@@ -144,13 +144,16 @@ export class LogSigner {
 
   /**
    * Recomputes what was committed since, or a good part of it, and signs the log up to there.
-   * Errors: LOG_CONTRADICTED when the store does not hold; then nothing is signed any more.
+   * Errors: LOG_CONTRADICTED when the store does not hold; then nothing is signed any more. STORE_DAMAGED
+   * when it cannot be read; then the next call tries again.
    */
   async advance(): Promise<Signed> {
     this.#store.refresh()
     let entries = 0
     while (entries < ENTRIES_PER_SIGNATURE) {
       const { blocks, finding } = await this.#walk.next()
+      // An I/O error may pass.
+      if (finding?.isUnread === true) throw new StoreError('STORE_DAMAGED', finding.what)
       if (finding !== null) {
         const where = finding.height === null ? '' : ` at height ${finding.height}`
         throw new LedgerError(

@@ -35,12 +35,20 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
   const send = (message: FromSigner) => port.postMessage(message)
   const kept = lasting ? signedHeadIn(folder) : temporaryHead()
   const store = openStoreReader(folder, { frozen: false })
-  const opened = LogSigner.open(store, kept, { verifier, privateKey })
-  let last: Promise<unknown> = opened.catch(() => {})
+  let opened: Promise<LogSigner> | null = null
+  // Opened again after a failure, which may have passed.
+  const signer = () => {
+    opened ??= LogSigner.open(store, kept, { verifier, privateKey }).catch((error: unknown) => {
+      opened = null
+      throw error
+    })
+    return opened
+  }
+  let last: Promise<unknown> = signer().catch(() => {})
   port.on('message', (message: ToSigner) => {
     if (message === 'close') {
       void last
-        .then(() => (lasting ? opened.then(signRest) : undefined))
+        .then(() => (lasting ? signer().then(signRest) : undefined))
         // What cannot be signed now is not signed: nobody waits for it, and nothing depends on it.
         .catch(() => {})
         .finally(async () => {
@@ -49,8 +57,8 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
         })
       return
     }
-    last = opened
-      .then((signer) => signer.advance())
+    last = signer()
+      .then((opened) => opened.advance())
       .then((signed) => send({ signed }))
       .catch((error: unknown) => {
         const failed = error instanceof Error ? error.message : String(error)

@@ -44,11 +44,10 @@ export class ChainContents {
    */
   async open(sha256: string): Promise<{ attachment: Attachment; file: FileHandle }> {
     const { length } = await this.#named(sha256)
-    const file = await this.#contents.read(sha256)
+    const file = await this.#contents.read({ sha256, length })
     if (file !== null) {
       const attachment = { content_type: 'application/octet-stream', length, name: sha256, sha256 }
-      if ((await file.stat()).size === length) return { attachment, file }
-      await file.close()
+      return { attachment, file }
     }
     throw new PeerError('CONTENT_ABSENT', `the bytes of content ${sha256} are not here`)
   }

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseJson } from '../../base/parse-json.ts'
+import { fileExists } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 
 const FILE = 'evidence.json'
@@ -17,7 +18,7 @@ export interface Evidence {
 /** What is kept in `folder`, or null. A file that cannot be read is evidence of something too. */
 export function evidenceIn(folder: string): Evidence | null {
   const path = join(folder, FILE)
-  if (!existsSync(path)) return null
+  if (!fileExists(path)) return null
   const { what, notes } = parsed(readFileSync(path, 'utf8'))
   const [first = '', second = ''] = Array.isArray(notes) ? notes : []
   return { what: String(what ?? `${path} cannot be read`), notes: [String(first), String(second)] }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
@@ -19,7 +19,7 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { Contents, EffectError, type Store } from '../../storage/index.ts'
+import { Contents, EffectError, fileExists, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { type Machine, systemMachine } from '../machine.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'
@@ -293,7 +293,7 @@ export class Mirror {
 
 /** Whether the mirror in `folder` has seen a signed head. */
 export function isSignedMirror(folder: string): boolean {
-  return existsSync(join(folder, SEEN_FILE))
+  return fileExists(join(folder, SEEN_FILE))
 }
 
 /** The head kept in a mirror's folder that the mirror reaches, or null. Errors: ProofError. */
@@ -307,7 +307,7 @@ async function keptHead(
   key: VerifierKey,
 ): Promise<SignedHead | null> {
   const path = join(folder, name)
-  if (!existsSync(path)) return null
+  if (!fileExists(path)) return null
   return openedHead(key, readFileSync(path, 'utf8'))
 }
 

@@ -1,8 +1,14 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CodedError } from '../../base/coded-error.ts'
 import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
-import { Contents, openStoreReader, type StoreReader, storePathIn } from '../../storage/index.ts'
+import {
+  Contents,
+  fileExists,
+  openStoreReader,
+  type StoreReader,
+  storePathIn,
+} from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
@@ -83,7 +89,7 @@ export class Mirrors {
     this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
-    for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    for (const name of fileExists(folder) ? readdirSync(folder) : []) {
       try {
         this.#keep(Number(name))
       } catch (error) {
@@ -262,7 +268,7 @@ export class Mirrors {
   #keep(serverId: number): void {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
-    if (!existsSync(keyPath) || !existsSync(storePathIn(folder))) return
+    if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
     const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
     const reader = openStoreReader(folder, { frozen: false })
     // Only read here: the thread takes them.

@@ -1,9 +1,11 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseJson } from '../../base/parse-json.ts'
 import {
+  closedStoreIn,
+  fileExists,
   holdFolder,
   openStoreReader,
   storePathIn,
@@ -75,7 +77,7 @@ export async function underNewChain(
   const { serverId } = nodeOfKey(vkey)
   const held = holdFolder(folder)
   try {
-    const hasStore = existsSync(held.storePath) || existsSync(`${held.storePath}-wal`)
+    const hasStore = fileExists(held.storePath) || fileExists(`${held.storePath}-wal`)
     const note = noteIn(folder)
     const isOurs = note !== null && note.mirrored === serverId
     if (!isOurs && (note !== null || hasStore || existingNodeKey(folder) !== null)) {
@@ -118,7 +120,7 @@ async function build(
   mkdirSync(side, { mode: 0o700 })
   const to = { side, folder, serverId }
   const { absent } = await rebuildDatabases(mirror, to, { clock, difficulty, progress })
-  syncPath(storePathIn(side))
+  syncPath(closedStoreIn(side))
   const own = await verified(side, threads)
   if (own.finding === null) return { own, absent }
   throw new PeerError('RESTORE_REFUSED', `the new chain does not hold: ${own.finding.what}`)
@@ -168,7 +170,7 @@ function keepNote(folder: string, note: Note): void {
 /** Errors: RESTORE_OVER_STORE for a note that cannot be read. */
 function noteIn(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)
-  if (!existsSync(path)) return null
+  if (!fileExists(path)) return null
   const { mirrored, height = null, id = null, absent } = membersOf(readFileSync(path, 'utf8'))
   const isNote =
     typeof mirrored === 'number' &&

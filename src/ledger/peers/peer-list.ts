@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { parseJson } from '../../base/parse-json.ts'
+import { fileExists } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { PeerError } from './errors.ts'
 import { type KnownPeer, knownPeer, type Peer } from './peer.ts'
@@ -83,7 +84,7 @@ function tooMany(): PeerError {
 }
 
 function peersIn(path: string): KnownPeer[] {
-  if (!existsSync(path)) return []
+  if (!fileExists(path)) return []
   const value = parsed(readFileSync(path, 'utf8'))
   const list = isJsonObject(value) && Array.isArray(value.peers) ? value.peers : [null]
   return list.map((peer) => {

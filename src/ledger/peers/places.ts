@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileExists } from '../../storage/index.ts'
 
 /** In a data folder: a folder for each chain of another node that is kept here. */
 export const MIRRORS_FOLDER = 'mirrors'
@@ -13,5 +13,5 @@ export function mirrorFolder(folder: string, serverId: number): string {
 
 /** Whether `folder` is that of a mirror, whatever the data folder is that it lies in. */
 export function isMirrorFolder(folder: string): boolean {
-  return existsSync(join(folder, VKEY_FILE))
+  return fileExists(join(folder, VKEY_FILE))
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { logOrigin } from '../../chain/index.ts'
-import type { HttpApp } from '../../http/index.ts'
+import { type HttpApp, readBody } from '../../http/index.ts'
 import { AnyBytes } from '../attachments/schemas.ts'
 import { failures, sendText } from '../routes.ts'
 import { PART_BYTES_MAX } from './chain-contents.ts'
@@ -41,9 +41,7 @@ export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignat
   // The digest is of the bytes: in a scope of its own, where nothing parses them.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
-      done(null, body)
-    })
+    scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
     scope.post(
       PATH,
       {

@@ -1,4 +1,4 @@
-import { existsSync, renameSync, rmSync } from 'node:fs'
+import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import {
@@ -14,10 +14,11 @@ import {
 } from '../../chain/index.ts'
 import {
   Contents,
+  closedStoreIn,
+  fileExists,
   holdFolder,
   openStoreReader,
   StoreError,
-  storePathIn,
   type Verification,
   verifyStore,
 } from '../../storage/index.ts'
@@ -111,14 +112,14 @@ async function continued(options: RestoreOptions, ownKey: NodeKey): Promise<Rest
   const side = join(folder, SIDE_FOLDER)
   try {
     // A log without its store would be taken for that of the new one.
-    if (existsSync(held.storePath) || existsSync(`${held.storePath}-wal`)) {
+    if (fileExists(held.storePath) || fileExists(`${held.storePath}-wal`)) {
       const own = await restoredBefore(options, key, { side, source })
       return { own, mirrored: null, absent: await fetchContents(options, source) }
     }
     const mirror = await openSide({ folder: side, serverId, key, contentsFolder: folder })
     const absent = await fetchInto(mirror, source, { ...options, ownVkey: vkeyOf(ownKey) })
     const own = await verified(side, options)
-    renameSync(storePathIn(side), held.storePath)
+    renameSync(closedStoreIn(side), held.storePath)
     syncPath(folder)
     rmSync(side, { recursive: true, force: true })
     return { own, mirrored: null, absent }

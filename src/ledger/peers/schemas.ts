@@ -1,4 +1,5 @@
 import { Type } from '../../base/shape.ts'
+import { SERVERID_PATTERN } from '../schemas.ts'
 
 const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 const vkey = Type.String({
@@ -24,7 +25,9 @@ export const PeerBody = Type.Object(
   { additionalProperties: false },
 )
 /** `DELETE /api/config/peers/{serverid}`. */
-export const PeerParams = Type.Object({ serverid: Type.String({ description: 'Whose chain' }) })
+export const PeerParams = Type.Object({
+  serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Whose chain' }),
+})
 
 const Evidence = Type.Union([
   Type.Object({

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { parseJson } from '../../base/parse-json.ts'
 import { type Fields, type Filter, pathIn, projected } from '../../filter/index.ts'
-import type {
-  FoundItem,
-  IndexOutcome,
-  ItemSearch,
-  StoredIndex,
-  StoreReader,
+import {
+  type FoundItem,
+  type IndexOutcome,
+  type ItemSearch,
+  type StoredIndex,
+  type StoreReader,
+  storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 
@@ -139,5 +139,5 @@ async function* rejoined(
 }
 
 function shownText(text: string | null, fields: Fields): string {
-  return canonicalJson(projected(parseJson(text ?? '{}'), fields))
+  return canonicalJson(projected(storedJson(text ?? '{}'), fields))
 }

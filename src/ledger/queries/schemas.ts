@@ -1,7 +1,10 @@
 import { Type } from '../../base/shape.ts'
 
-const db = Type.String({ description: 'Name of the database' })
-const path = Type.String({ description: 'Members of the items, with dots between them' })
+const db = Type.String({ shownPattern: '^[^/]+$', description: 'Name of the database' })
+const path = Type.String({
+  shownPattern: '^[^.]+([.][^.]+){0,7}$',
+  description: 'Members of the items, with dots between them',
+})
 const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 
 /** `GET` and `POST /api/config/indexes`. */

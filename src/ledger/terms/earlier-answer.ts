@@ -1,7 +1,5 @@
-import assert from 'node:assert/strict'
-import { parseJson } from '../../base/parse-json.ts'
 import { entryOf, unpackPosition } from '../../chain/index.ts'
-import type { StoreReader } from '../../storage/index.ts'
+import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
 import type { Earlier } from './kept-answers.ts'
 
 /**
@@ -14,14 +12,16 @@ export async function earlierAnswer(
 ): Promise<{ position: number; height: number; blockId: string; ids: (string | null)[] }> {
   const { height, index } = unpackPosition(position)
   const [block] = await store.blocks(store.serverId, height, 1)
-  assert(block?.height === height)
+  if (block?.height !== height) {
+    throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
+  }
   const ids = block.entries.slice(index, index + entries).map(idIn)
   return { position, height, blockId: block.id, ids }
 }
 
 function idIn(text: string): string | null {
-  const entry = entryOf(parseJson(text))
-  assert(entry !== null)
+  const entry = entryOf(storedJson(text))
+  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
   if ('item' in entry) return entry.item.id
   return 'id' in entry ? entry.id : null
 }

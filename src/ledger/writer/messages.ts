@@ -43,11 +43,23 @@ export type FromWriter =
    * unit made one entry, which is the usual case and costs nothing to tell.
    */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] | null }
-  /** Nothing of the units was done, or after `stopped` nobody knows, and nothing more will be. */
-  | { readonly refused: LedgerErrorCode; readonly reason: string; readonly stopped: boolean }
+  /** Nothing of the units was done, or with `unknown` nobody knows; after `stopped` nothing more will be. */
+  | {
+      readonly refused: LedgerErrorCode
+      readonly reason: string
+      readonly stopped: boolean
+      readonly unknown: boolean
+    }
   /** What became of the change of the indexes that was sent first; null when the store failed. */
   | { readonly indexed: IndexOutcome }
-  | { readonly indexed: null; readonly reason: string }
+  | {
+      readonly indexed: null
+      readonly refused: LedgerErrorCode
+      readonly reason: string
+      readonly stopped: boolean
+    }
+  /** Maintenance failed for good: nothing more will be written. */
+  | { readonly maintenanceFailed: string }
   /** It could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

@@ -1,8 +1,13 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
 import { entryText, packPosition, positionText } from '../../chain/index.ts'
-import type { Effect, NewAnswer, StoreReader } from '../../storage/index.ts'
+import {
+  type Effect,
+  type NewAnswer,
+  StoreError,
+  type StoreReader,
+  storedJson,
+} from '../../storage/index.ts'
 import { checkAttachment } from '../attachments/conditions.ts'
 import { attachmentBefore, attachmentMeant } from '../attachments/planned.ts'
 import { plannedErasure } from '../erasure/plan.ts'
@@ -60,6 +65,7 @@ interface View {
  * of `store`. A unit that cannot be done leaves nothing behind and does not disturb the others; one
  * that would make the block too large is told to come again (WRITER_BUSY).
  *
+ * Units in `refused`, by their place, are not planned: their outcome is known.
  * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
  */
 export async function planBatch(
@@ -67,11 +73,14 @@ export async function planBatch(
   units: readonly UnitOfWork[],
   height: number,
   { nowMs, terms }: BatchTerms = { nowMs: 0, terms: undefined },
+  refused: ReadonlyMap<number, Outcome> = new Map(),
 ): Promise<Plan> {
   const answers = new KeptAnswers(store, height, nowMs)
   const planner = new Planner(store, height, answers)
   const outcomes: Outcome[] = []
-  for (const [at, unit] of units.entries()) outcomes.push(await planner.unit(unit, terms?.get(at)))
+  for (const [at, unit] of units.entries()) {
+    outcomes.push(refused.get(at) ?? (await planner.unit(unit, terms?.get(at))))
+  }
   return { entries: planner.entries, effects: planner.effects, answers: answers.added, outcomes }
 }
 
@@ -114,12 +123,12 @@ class Planner {
       if (terms?.once) this.#answers.add(terms.once, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
-      if (!(error instanceof LedgerError)) throw error
+      const { code, message } = refusalOf(error)
       for (const undo of this.#undo.reverse()) undo()
       this.entries.length = index
       this.effects.length = index
       this.#characters = characters
-      return { code: error.code, message: error.message }
+      return { code, message }
     }
   }
 
@@ -296,6 +305,18 @@ class Planner {
   }
 }
 
+/** The refusal of one unit, which leaves the others as they are; any other error is thrown again. */
+function refusalOf(error: unknown): LedgerError {
+  if (error instanceof LedgerError) return error
+  if (
+    error instanceof StoreError &&
+    (error.code === 'STORE_DAMAGED' || error.code === 'STORE_FAILED')
+  ) {
+    return new LedgerError(error.code, `nothing was written: ${error.message}`, { cause: error })
+  }
+  throw error
+}
+
 /** An effect that does not know its position yet. */
 type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
 
@@ -314,6 +335,6 @@ function patched(
 }
 
 function objectOf(text: string): JsonObject {
-  const value: unknown = parseJson(text)
+  const value: unknown = storedJson(text)
   return isJsonObject(value) ? value : {}
 }

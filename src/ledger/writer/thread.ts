@@ -1,12 +1,12 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import { HASH_BYTES, type Head, headOf, sealBlock } from '../../chain/index.ts'
-import { type Store, StoreError } from '../../storage/index.ts'
+import { HASH_BYTES, type Head, headOf, packPosition, sealBlock } from '../../chain/index.ts'
+import { DamageError, type Store, StoreError } from '../../storage/index.ts'
 import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import type { Outcome } from '../unit-of-work.ts'
 import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
-import { planBatch } from './plan.ts'
+import { type Plan, planBatch } from './plan.ts'
 import { restAfter } from './upkeep-rest.ts'
 
 // The program of the writer's thread: the only place where blocks are sealed and stored, so that
@@ -23,6 +23,11 @@ import { restAfter } from './upkeep-rest.ts'
 const TIDY_PAUSE_MS = 5
 /** Upkeep that found no room is tried again after this. */
 const FULL_REST_MS = 1_000
+/** Upkeep that met a damaged part of the store, likewise; some of it reads the whole file. */
+const DAMAGED_REST_MS = 60_000
+
+/** What is to become one block. */
+type Batch = Extract<ToWriter, { units: unknown }>
 
 class WriterThread {
   readonly #store: Store
@@ -49,16 +54,22 @@ class WriterThread {
     this.#machine = machine
   }
 
-  /** Makes one block of `units`, and answers when it is durable. */
-  async write({ units, nowMs, terms }: Extract<ToWriter, { units: unknown }>): Promise<void> {
+  /**
+   * Makes one block of the units of `batch`, and answers when it is durable. `refused` are outcomes that
+   * are known already, by the place of their unit.
+   */
+  async write(batch: Batch, refused = new Map<number, Outcome>()): Promise<void> {
     if (this.#stopped) {
-      this.#send({ refused: 'WRITER_STOPPED', reason: 'the store failed', stopped: true })
+      const reason = 'the store failed'
+      this.#send({ refused: 'WRITER_STOPPED', reason, stopped: true, unknown: false })
       return
     }
+    const { units, nowMs, terms } = batch
+    const height = this.#head === null ? 0 : this.#head.height + 1
+    let plan: Plan | null = null
     try {
-      const height = this.#head === null ? 0 : this.#head.height + 1
       const on = { nowMs: Math.max(nowMs, this.#head?.timestamp ?? 0), terms }
-      const plan = await planBatch(this.#store, units.map(decodeUnit), height, on)
+      plan = await planBatch(this.#store, units.map(decodeUnit), height, on, refused)
       const { entries, effects, answers, outcomes } = plan
       if (entries.length === 0) {
         this.#send({ block: null, outcomes })
@@ -75,7 +86,14 @@ class WriterThread {
       this.#send({ block: committed, outcomes: isOneEach(outcomes) ? null : outcomes })
       this.tidySoon()
     } catch (error) {
-      this.#refuse(error)
+      const unit = plan === null ? null : unitThatMetDamage(error, plan, height)
+      if (unit === null) {
+        this.#send(await this.#refusal(error, plan !== null))
+        return
+      }
+      // The append changed nothing: the others go into a block without this unit.
+      const message = `nothing was written: ${messageOf(error)}`
+      await this.write(batch, refused.set(unit, { code: 'STORE_DAMAGED', message }))
     }
   }
 
@@ -87,15 +105,14 @@ class WriterThread {
       this.#send({ indexed: await change.call(this.#store, db, path) })
       this.tidySoon()
     } catch (error) {
-      // Nothing was begun that is not taken back: whether the store can go on, the next block finds out.
-      this.#send({ indexed: null, reason: error instanceof Error ? error.message : String(error) })
+      this.#send({ indexed: null, ...(await this.#refusal(error, true)) })
     }
   }
 
   /** Lets go of the store; nothing comes after it. */
   async close(): Promise<void> {
     this.#forgetTidying?.()
-    await this.#store.close()
+    if (!this.#stopped) await this.#store.close()
     this.#send({ closed: true })
     this.#port.close()
   }
@@ -115,13 +132,24 @@ class WriterThread {
     }
   }
 
-  /** A full disk passes; after any other failure nobody knows what the disk holds, so stop. */
-  #refuse(error: unknown): void {
-    const full = error instanceof StoreError && error.code === 'STORE_FULL'
-    this.#stopped = !full
-    const reason = error instanceof Error ? error.message : String(error)
-    const refused = full ? 'STORE_FULL' : 'WRITER_STOPPED'
-    this.#send({ refused, reason, stopped: !full })
+  /**
+   * A full disk passes, and a damaged part of the store concerns only what needs it; after any other
+   * failure nobody knows what the disk holds, so stop. `isAttempted`: whether something was being written.
+   */
+  async #refusal(error: unknown, isAttempted: boolean) {
+    const code = passingCodeOf(error)
+    const stopped = code === null
+    if (stopped) await this.#stop()
+    const refused = code ?? ('WRITER_STOPPED' as const)
+    return { refused, reason: messageOf(error), stopped, unknown: stopped && isAttempted }
+  }
+
+  /** Lets go of the store: this process writes nothing to it any more. */
+  async #stop(): Promise<void> {
+    if (this.#stopped) return
+    this.#stopped = true
+    // A disk that failed may fail here, too; the writer has stopped either way.
+    await this.#store.close().catch(() => {})
   }
 
   /** Does what upkeep waits, in pieces, between blocks. */
@@ -142,15 +170,34 @@ class WriterThread {
       this.#restMs = restAfter(clock.now() - startedMs)
       if (isMoreDue) this.tidySoon()
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'STORE_FULL') {
+      const code = passingCodeOf(error)
+      if (code !== null) {
         // Room may come without a change that would have upkeep go on.
-        this.#restMs = FULL_REST_MS
+        this.#restMs = code === 'STORE_FULL' ? FULL_REST_MS : DAMAGED_REST_MS
         this.tidySoon()
         return
       }
-      this.#stopped = true
+      this.#send({ maintenanceFailed: error instanceof Error ? error.message : String(error) })
+      await this.#stop()
     }
   }
+}
+
+/** The code of a failure after which the store can go on, or null. */
+function passingCodeOf(error: unknown): 'STORE_FULL' | 'STORE_DAMAGED' | null {
+  if (!(error instanceof StoreError)) return null
+  return error.code === 'STORE_FULL' || error.code === 'STORE_DAMAGED' ? error.code : null
+}
+
+/** The place of the unit whose entry met a damaged part of the store; null for any other failure. */
+function unitThatMetDamage(error: unknown, { outcomes }: Plan, height: number): number | null {
+  if (!(error instanceof DamageError) || error.position === null) return null
+  const entry = error.position - packPosition(height, 0)
+  return outcomes.findLastIndex((outcome) => 'index' in outcome && outcome.index <= entry)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** Whether every unit made one entry, and nothing more is to be told of any. */

@@ -207,7 +207,7 @@ describe('answers', () => {
     const full = async () => {
       const answer = fate(writer.record(unitOf(1)))
       await gathered()
-      thread.says({ refused: 'STORE_FULL', reason: 'no room', stopped: false })
+      thread.says({ refused: 'STORE_FULL', reason: 'no room', stopped: false, unknown: false })
       return answer
     }
     const first = await full()
@@ -231,7 +231,7 @@ describe('answers', () => {
     const written = fate(writer.record(unitOf(1)))
     await gathered()
     const waiting = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
-    thread.says({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
+    thread.says({ refused: 'WRITER_STOPPED', reason: 'torn', stopped: true, unknown: true })
     expect(await written).toMatchObject({
       code: 'WRITER_STOPPED',
       message: 'it is not known what was written: torn',
@@ -242,6 +242,24 @@ describe('answers', () => {
     expect([writer.depth, writer.waitingBytes, thread.blocks()]).toEqual([0, 0, [1]])
     await writer.close()
     expect(thread.isTerminated).toBe(true)
+  })
+
+  it('are WRITER_STOPPED at once when maintenance fails, with its reason', async () => {
+    thread.says({ maintenanceFailed: 'the store failed: disk I/O error' })
+    const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
+    expect(writer.refuses).toMatchObject(stopped)
+    await expect(writer.record(unitOf(1))).rejects.toMatchObject(stopped)
+    expect(thread.sent).toEqual([])
+  })
+
+  it('are WRITER_STOPPED after a failed index change, which may or may not be stored', async () => {
+    const changed = fate(writer.changeIndex('add', INDEX))
+    thread.says({ indexed: null, refused: 'WRITER_STOPPED', reason: 'torn', stopped: true })
+    expect(await changed).toMatchObject({
+      code: 'WRITER_STOPPED',
+      message: 'it is not known whether the index was changed: torn',
+    })
+    await expect(writer.record(unitOf(1))).rejects.toMatchObject({ message: 'torn' })
   })
 
   it.each([
@@ -291,7 +309,7 @@ describe('what may wait', () => {
     await expect(writer.changeIndex('remove', INDEX)).rejects.toMatchObject(BUSY)
     expect(thread.sent).toEqual(Array(100).fill({ index: 'add', ...INDEX }))
     thread.says({ indexed: 'done' })
-    thread.says({ indexed: null, reason: 'no room' })
+    thread.says({ indexed: null, refused: 'STORE_FULL', reason: 'no room', stopped: false })
     expect(await Promise.all(changes.slice(0, 2))).toMatchObject([
       'done',
       { code: 'STORE_FULL', message: 'nothing was changed: no room' },

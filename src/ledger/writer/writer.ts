@@ -91,8 +91,8 @@ export class LedgerWriter {
   #stopped: LedgerError | null = null
   /** Why nothing shall be written although it could. */
   #heldBack: LedgerError | null = null
-  /** Why the last block could not be stored, while there is no room. */
-  #full: LedgerError | null = null
+  /** Why the last change could not be stored (STORE_FULL, STORE_DAMAGED), until one is. */
+  #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for whatever reason. */
   readonly #ended: Promise<void>
@@ -151,7 +151,7 @@ export class LedgerWriter {
 
   /** Why nothing can be written any more, or could be the last time, or null. */
   get refuses(): LedgerError | null {
-    return this.#stopped ?? this.#heldBack ?? this.#full
+    return this.#stopped ?? this.#heldBack ?? this.#failed
   }
 
   /** Refuses every change from now on with `error`; what waits is written. */
@@ -200,7 +200,7 @@ export class LedgerWriter {
     })
   }
 
-  /** Declares or removes an index. Errors: WRITER_STOPPED, WRITER_BUSY, STORE_FULL. */
+  /** Declares or removes an index. Errors: WRITER_STOPPED, WRITER_BUSY, STORE_FULL, STORE_DAMAGED. */
   changeIndex(index: 'add' | 'remove', name: { db: string; path: string }): Promise<IndexOutcome> {
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
@@ -280,6 +280,10 @@ export class LedgerWriter {
   #receive(message: FromWriter): void {
     // It ends by itself now: a thread that is cut off in the middle can take the process with it.
     if ('closed' in message) return
+    if ('maintenanceFailed' in message) {
+      this.#stop(message.maintenanceFailed)
+      return
+    }
     if ('indexed' in message) {
       this.#receiveIndexed(message)
       return
@@ -291,22 +295,23 @@ export class LedgerWriter {
     if ('outcomes' in message) {
       const { block } = message
       if (block !== null) {
-        this.#full = null
+        this.#failed = null
         this.commits.count(block)
       }
       this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
       for (const [at, waiting] of answered.entries()) {
         const outcome = message.outcomes === null ? { index: at } : message.outcomes[at]
-        settle(waiting, message.block, outcome)
+        const error = settle(waiting, message.block, outcome)
+        if (error?.code === 'STORE_DAMAGED') this.#failed ??= error
       }
     } else if ('refused' in message) {
-      const what = message.stopped ? 'it is not known what was written' : 'nothing was written'
+      const what = message.unknown ? 'it is not known what was written' : 'nothing was written'
       // What refuses everything from now on is one failure, and told as one in the log.
-      const cause = this.#full
+      const cause = this.#failed
       const error = new LedgerError(message.refused, `${what}: ${message.reason}`, { cause })
       for (const waiting of answered) waiting.reject(error)
       if (message.stopped) this.#stop(message.reason, error)
-      else this.#full ??= error
+      else this.#failed ??= error
     }
     // Before the answers go out: the thread works while they do.
     if (this.#closing || this.#queue.length >= this.#enough) this.#next()
@@ -316,7 +321,11 @@ export class LedgerWriter {
   #receiveIndexed(message: Extract<FromWriter, { indexed: unknown }>): void {
     const change = this.#indexChanges.shift()
     if (message.indexed === null) {
-      change?.reject(new LedgerError('STORE_FULL', `nothing was changed: ${message.reason}`))
+      const { refused, reason, stopped } = message
+      const what = stopped ? 'it is not known whether the index was changed' : 'nothing was changed'
+      const error = new LedgerError(refused, `${what}: ${reason}`)
+      change?.reject(error)
+      if (stopped) this.#stop(reason, error)
     } else {
       this.onCommit(null)
       change?.resolve(message.indexed)
@@ -352,22 +361,25 @@ function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   }
 }
 
+/** Answers one unit; the error when it was refused. */
 function settle(
   { resolve, reject }: Waiting,
   block: { height: number; id: string } | null,
   outcome: Outcome | undefined,
-): void {
+): LedgerError | null {
   assert(outcome !== undefined)
   if ('code' in outcome) {
-    reject(new LedgerError(outcome.code, outcome.message))
-    return
+    const error = new LedgerError(outcome.code, outcome.message)
+    reject(error)
+    return error
   }
   if ('position' in outcome) {
     resolve(outcome)
-    return
+    return null
   }
   assert(block !== null)
   const { index, freed } = outcome
   const recorded = { height: block.height, index, blockId: block.id }
   resolve(freed === undefined ? recorded : { ...recorded, freed })
+  return null
 }

@@ -49,6 +49,19 @@ export function checkRules(
   }
 }
 
+/** Whether a READ rule names the type of an event, or one that it extends; wildcards name none. */
+export function namesEvent(
+  rules: readonly AccessRule[] | null,
+  event: Target,
+  model: Model,
+): boolean {
+  const type = model.type(event.type)
+  return (rules ?? []).some(({ operations, resource: { pattern } }) => {
+    if (type === null || pattern.kind !== 'type' || !operations.includes('READ')) return false
+    return covers(pattern, type, event.id) === true
+  })
+}
+
 /**
  * Whether `pattern` covers the instance `id` of `type`; null when that depends on an id that is not
  * known yet. A namespace covers the types that are declared in it, not those that extend them.

@@ -11,6 +11,8 @@ export interface NetworkPackage {
   readonly strictNumbers: boolean
   /** Whether relationships must lead to something. */
   readonly strictReferences: boolean
+  /** Whether every event needs READ, also one that no rule names. */
+  readonly strictEvents: boolean
 }
 
 /** Paths of the gateway, and database names of the ledger, that no network can take. */
@@ -37,6 +39,7 @@ export function readPackage(file: SourceFile, findings: Findings): NetworkPackag
     description: typeof description === 'string' ? description : '',
     strictNumbers: flag(flags, 'strictNumbers', !forComposer, file, findings),
     strictReferences: flag(flags, 'strictReferences', false, file, findings),
+    strictEvents: flag(flags, 'strictEvents', false, file, findings),
   }
 }
 

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
 import type { Change } from '../../ledger/index.ts'
+import { storedJson } from '../../ledger/unserved.ts'
 import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
@@ -25,9 +25,25 @@ export function networkItem(definition: NetworkDefinition, runtimeVersion: strin
   return { ...itemOf(target, resource), version, sha256, archive: archive.toString('base64') }
 }
 
+/** The item of a network that was removed: what it was, without its archive, which the chain has. */
+export function tombstone(
+  { name, version, sha256 }: NetworkDefinition,
+  runtimeVersion: string,
+): JsonObject {
+  const target = { type: systemType('Network'), id: name }
+  const resource = { $class: target.type, networkId: name, runtimeVersion }
+  return { ...itemOf(target, resource), version, sha256, removed: true }
+}
+
+/** Whether an item is a tombstone. */
+export function isTombstone(text: string): boolean {
+  const item: Json = storedJson(text)
+  return isJsonObject(item) && item.removed === true
+}
+
 /** The network that an item records. Errors: NETWORK_UNREADABLE, NETWORK_INVALID. */
 export function definitionInItem(text: string, name: string): NetworkDefinition {
-  const item: Json = parseJson(text)
+  const item: Json = storedJson(text)
   if (!isJsonObject(item) || typeof item.archive !== 'string') {
     throw new NetworkError('NETWORK_UNREADABLE', `database ${name} holds no archive of a network`)
   }

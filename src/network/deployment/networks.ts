@@ -8,11 +8,23 @@ import { BusinessNetwork } from '../resources/business-network.ts'
 import { ADMIN } from '../resources/caller.ts'
 import { ResourceDatabase } from '../resources/database.ts'
 import { EventFeed } from '../resources/event-feed.ts'
+import { removed } from '../resources/messages.ts'
 import { Recorder } from '../resources/recorder.ts'
+import { NO_RESOURCES, registriesOf } from '../resources/registries.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
-import { definitionInItem, deploymentChanges, networkItem } from './network-item.ts'
+import {
+  definitionInItem,
+  deploymentChanges,
+  isTombstone,
+  networkItem,
+  tombstone,
+} from './network-item.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
-import { type NetworkVerification, verifyNetwork } from './verification.ts'
+import {
+  type NetworkVerification,
+  type VerificationProgress,
+  verifyNetwork,
+} from './verification.ts'
 
 /** What networks live on. */
 export interface NetworksDeps {
@@ -40,6 +52,8 @@ export interface NetworkSummary {
 export class Networks {
   readonly #deps: NetworksDeps
   readonly #networks = new Map<string, BusinessNetwork>()
+  /** Names of networks that were removed. */
+  readonly #removed = new Set<string>()
 
   private constructor(deps: NetworksDeps) {
     this.#deps = deps
@@ -52,6 +66,11 @@ export class Networks {
     for (const name of await ledger.databases()) {
       const item = await ledger.readItem(name, networkItemId(name))
       if (item === null) continue
+      if (isTombstone(item.text)) {
+        ledger.ownDatabase(name)
+        networks.#removed.add(name)
+        continue
+      }
       try {
         networks.#add(definitionInItem(item.text, name), null)
       } catch (error) {
@@ -75,6 +94,37 @@ export class Networks {
   /** The network of that name, or null. */
   get(name: string): BusinessNetwork | null {
     return this.#networks.get(name) ?? null
+  }
+
+  /** Names of networks that were removed. */
+  removed(): string[] {
+    return [...this.#removed]
+  }
+
+  /** Names of all networks that the ledger records, the removed ones last. */
+  recorded(): string[] {
+    return [...this.#networks.keys(), ...this.#removed]
+  }
+
+  /** The network of that name. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  require(name: string): BusinessNetwork {
+    const network = this.get(name)
+    if (network !== null) return network
+    if (this.#removed.has(name)) throw removed(name)
+    throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name}`)
+  }
+
+  /**
+   * Removes a network: a tombstone in its database says so, which keeps everything that was recorded.
+   * Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED.
+   */
+  async remove(name: string): Promise<void> {
+    const network = this.require(name)
+    const item = tombstone(network.definition, this.#deps.version)
+    await network.retire({ method: 'update_item', db: name, item })
+    this.#networks.delete(name)
+    this.#removed.add(name)
+    await network.close()
   }
 
   /**
@@ -116,10 +166,7 @@ export class Networks {
     defaults: readonly FieldDefault[],
   ): Promise<BusinessNetwork> {
     const { name, sha256 } = next
-    const network = this.get(name)
-    if (network === null) {
-      throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name} to upgrade`)
-    }
+    const network = this.require(name)
     if (network.definition.sha256 === sha256) {
       throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
     }
@@ -138,15 +185,16 @@ export class Networks {
 
   /**
    * Runs all transactions of the network of that name again, and compares what they write with what
-   * the ledger records; `onBlock` is told of each block that is as it should be.
-   * Errors: NETWORK_NOT_FOUND.
+   * the ledger records; `onProgress` is called before each transaction.
+   * Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
-  verify(name: string, onBlock: (height: number) => void): Promise<NetworkVerification> {
-    const network = this.get(name)
-    if (network === null) {
-      throw new NetworkError('NETWORK_NOT_FOUND', `there is no network ${name}`)
-    }
-    return verifyNetwork(name, network.recordedBlocks(), onBlock)
+  verify(
+    name: string,
+    onProgress: (progress: VerificationProgress) => void,
+  ): Promise<NetworkVerification> {
+    if (!this.#removed.has(name)) this.require(name)
+    const database = new ResourceDatabase(name, this.#deps.ledger, NO_RESOURCES)
+    return verifyNetwork(name, database.changesFrom(0), onProgress)
   }
 
   /** Ends what runs for the networks. */
@@ -164,6 +212,10 @@ export class Networks {
   async #requireFree(name: string): Promise<void> {
     const taken = await this.#deps.ledger.databases()
     this.#requireNew(name)
+    if (this.#removed.has(name)) {
+      const message = `a network ${name} was removed, and its name cannot be used again: choose another`
+      throw new NetworkError('NETWORK_NAME_TAKEN', message)
+    }
     if (taken.includes(name)) {
       const message = `the ledger has a database ${name} that belongs to no network`
       throw new NetworkError('NETWORK_NAME_TAKEN', message)
@@ -184,7 +236,7 @@ export class Networks {
     const { ledger, clock, log } = this.#deps
     const { name } = definition
     this.#requireNew(name)
-    const database = new ResourceDatabase(name, ledger)
+    const database = new ResourceDatabase(name, ledger, registriesOf(definition.model))
     const events = new EventFeed(database)
     const recorder = new Recorder(database, clock, events, deployment)
     const network = new BusinessNetwork({

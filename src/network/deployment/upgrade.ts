@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { parseJson } from '../../base/parse-json.ts'
+import { storedJson } from '../../ledger/unserved.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { isA } from '../model/model.ts'
@@ -80,6 +81,6 @@ function refused(problems: readonly Problem[]): NetworkError {
 }
 
 function resourceIn(itemText: string): JsonObject {
-  const item: Json = parseJson(itemText)
+  const item: Json = storedJson(itemText)
   return isJsonObject(item) && isJsonObject(item.resource) ? item.resource : {}
 }

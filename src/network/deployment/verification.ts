@@ -7,15 +7,27 @@ import type { Model } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
 import { ADMIN, type Caller } from '../resources/caller.ts'
-import type { RecordedChanges, ResourceChange, ResourceReader } from '../resources/database.ts'
+import type { RecordedChanges, ResourceChange } from '../resources/database.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { processorsFor } from '../resources/process-request.ts'
 import { process } from '../resources/processing.ts'
+import { NO_RESOURCES, registriesOf } from '../resources/registries.ts'
 import { ScriptRunner } from '../runtime/script-runner.ts'
 import { definitionInItem } from './network-item.ts'
 
-/** How long processors may take that took less than their deadline when they ran first. */
-const DEADLINE_MS = 30_000
+/**
+ * Deadline for replaying a processor, and for loading the scripts: ten times the longest deadline that a node can
+ * have, because a busy machine is no finding.
+ */
+const DEADLINE_MS = 600_000
+
+/** How far a verification is. */
+export interface VerificationProgress {
+  /** Of the block that is being replayed. */
+  readonly height: number
+  /** Transactions that were replayed, with the one that is running. */
+  readonly transactions: number
+}
 
 /** What the verification of a network found. */
 export interface NetworkVerification {
@@ -35,24 +47,19 @@ interface RecordedTransaction {
   readonly writes: readonly ResourceChange[]
 }
 
-/** Nothing: what there is before the first block. */
-const EMPTY: ResourceReader = {
-  read: async () => null,
-  async *select() {},
-  count: async () => 0,
-}
-
 /**
  * Runs every transaction of network `name` again, on what the ledger recorded before it, and compares
  * what it writes and emits with what was recorded. `blocks` are all that changed the network, in
- * their order. All resources of the network are held in memory meanwhile.
+ * their order. All resources of the network are held in memory meanwhile. `onProgress` is called before each
+ * transaction.
+ * Errors: NETWORK_BUSY, NETWORK_INVALID when the scripts cannot be run here.
  */
 export async function verifyNetwork(
   name: string,
   blocks: AsyncIterable<RecordedChanges>,
-  onBlock: (height: number) => void,
+  onProgress: (progress: VerificationProgress) => void,
 ): Promise<NetworkVerification> {
-  const replay = new Replay(name)
+  const replay = new Replay(name, onProgress)
   let count = 0
   try {
     for await (const block of blocks) {
@@ -62,7 +69,6 @@ export async function verifyNetwork(
         const text = `block ${block.height}: ${finding}`
         return { blocks: count, transactions: replay.transactions, finding: text }
       }
-      onBlock(block.height)
     }
     return { blocks: count, transactions: replay.transactions, finding: null }
   } finally {
@@ -73,16 +79,22 @@ export async function verifyNetwork(
 class Replay {
   transactions = 0
   readonly #name: string
-  readonly #state = new Overlay(EMPTY)
+  readonly #onProgress: (progress: VerificationProgress) => void
+  readonly #state = new Overlay(NO_RESOURCES)
   #definition: NetworkDefinition | null = null
   #scripts: ScriptRunner | null = null
+  #isRemoved = false
 
-  constructor(name: string) {
+  constructor(name: string, onProgress: (progress: VerificationProgress) => void) {
     this.#name = name
+    this.#onProgress = onProgress
   }
 
   /** Runs the transactions of one block; tells what is wrong with the first that differs. */
-  async block({ changes, deployed }: RecordedChanges): Promise<string | null> {
+  async block(recorded: RecordedChanges): Promise<string | null> {
+    const { height, changes, deployed, removed } = recorded
+    if (this.#isRemoved) return 'it changes a network that was removed'
+    this.#isRemoved = removed
     if (deployed !== null) {
       const refused = await this.#deploy(deployed)
       if (refused !== null) return refused
@@ -92,6 +104,7 @@ class Replay {
     this.#apply(before)
     for (const transaction of transactions) {
       this.transactions += 1
+      this.#onProgress({ height, transactions: this.transactions })
       const finding = await this.#run(transaction, this.#definition)
       if (finding !== null) return `transaction ${transaction.target.id}: ${finding}`
       this.#apply([
@@ -114,8 +127,9 @@ class Replay {
       if (error instanceof NetworkError) return error.message
       throw error
     }
+    this.#state.standOn(registriesOf(this.#definition.model))
     await this.#scripts?.close()
-    this.#scripts = new ScriptRunner(this.#definition, DEADLINE_MS)
+    this.#scripts = new ScriptRunner(this.#definition, DEADLINE_MS, DEADLINE_MS)
     return null
   }
 
@@ -152,11 +166,14 @@ class Replay {
         difference([...done.events], events, 'events')
       )
     } catch (error) {
-      if (!(error instanceof NetworkError)) throw error
+      if (!(error instanceof NetworkError) || NOT_RUN.includes(error.code)) throw error
       return `it was recorded, and fails now: ${error.message}`
     }
   }
 }
+
+/** Codes of failures to run a processor here, which say nothing about the ledger. */
+const NOT_RUN: readonly string[] = ['NETWORK_BUSY', 'NETWORK_INVALID']
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')
 

@@ -117,8 +117,10 @@ class ModelParser {
       const none = { superType: null, identifiedBy: null, properties: [] }
       return { kind, name, at, abstract, ...none, values, decorators }
     }
+    // Composer's grammar has “identified by” first; networks written for daicho may have “extends” first.
+    let identifiedBy = this.#identifiedBy()
     const superType = tokens.accept('extends') ? tokens.qualifiedName('a type to extend') : null
-    const identifiedBy = this.#identifiedBy()
+    identifiedBy ??= this.#identifiedBy()
     const properties = this.#properties()
     return { kind, name, at, abstract, superType, identifiedBy, properties, values: [], decorators }
   }
@@ -137,6 +139,8 @@ class ModelParser {
       this.#decorators()
       this.#tokens.expect('o')
       const { text: name, start: at } = this.#tokens.expectKind('name', 'a value of the enum')
+      // Composer's grammar allows it here, where it means nothing.
+      this.#tokens.accept('optional')
       values.push({ name, at })
     })
     return values
@@ -241,7 +245,6 @@ class ModelParser {
     const values: (string | number | boolean)[] = []
     if (!tokens.accept('(')) return values
     while (!tokens.is(')')) {
-      if (values.length > 0) tokens.expect(',')
       const isName = tokens.current.kind === 'name' && !/^(true|false)$/.test(tokens.current.text)
       const value = isName ? tokens.qualifiedName('an argument').name : this.#literal()
       if (isName && tokens.accept('[')) {
@@ -250,8 +253,9 @@ class ModelParser {
       } else {
         values.push(value)
       }
+      if (!tokens.accept(',')) break
     }
-    tokens.take()
+    tokens.expect(')')
     return values
   }
 }

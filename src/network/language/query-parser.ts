@@ -12,6 +12,7 @@ import { SyntaxFailure, Tokens } from './tokens.ts'
 /** Conditions inside conditions at most. */
 const DEPTH_MAX = 32
 const PARAMETER = '_$'
+const HEX_DIGITS = /^[xX][\da-fA-F]+$/
 const CONSTANTS = new Map<string, boolean | null>([
   ['true', true],
   ['false', false],
@@ -128,16 +129,23 @@ class QueryParser {
     const condition = this.#or()
     this.#depth -= 1
     tokens.expect(')')
-    return condition
+    const { start: at } = tokens.current
+    if (!tokens.accept('CONTAINS')) return condition
+    return { kind: 'contains', path: this.#path(), values: [], where: condition, at }
   }
 
   #comparison(): Condition {
     const tokens = this.#tokens
+    if (tokens.is('[')) {
+      const values = this.#list()
+      const { start: at } = tokens.expect('CONTAINS')
+      return { kind: 'contains', path: this.#path(), values, where: null, at }
+    }
     const left = this.#operand()
     const { start: at } = tokens.current
     if (tokens.accept('CONTAINS')) {
       if (left.kind === 'path') return this.#contains(left.path, at)
-      throw tokens.failure(left.at, 'CONTAINS asks a property')
+      return { kind: 'contains', path: this.#path(), values: [left], where: null, at }
     }
     const operator = this.#operator()
     const right = this.#operand()
@@ -158,14 +166,24 @@ class QueryParser {
     const tokens = this.#tokens
     const none = { kind: 'contains', path, at } as const
     if (tokens.is('(')) return { ...none, values: [], where: this.#term() }
-    if (!tokens.accept('[')) return { ...none, values: [this.#element()], where: null }
+    const values = tokens.is('[') ? this.#list() : [this.#element()]
+    return { ...none, values, where: null }
+  }
+
+  #list(): Operand[] {
+    const tokens = this.#tokens
+    tokens.expect('[')
     const values: Operand[] = []
     while (!tokens.is(']')) {
       if (values.length > 0) tokens.expect(',')
       values.push(this.#element())
     }
     tokens.take()
-    return { ...none, values, where: null }
+    return values
+  }
+
+  #path(): string[] {
+    return this.#tokens.qualifiedName('a property').name.split('.')
   }
 
   #element(): Operand {
@@ -178,8 +196,12 @@ class QueryParser {
     const tokens = this.#tokens
     const { kind, text, start: at } = tokens.current
     if (kind === 'string' || kind === 'number') {
-      tokens.take()
-      return { kind: 'value', value: kind === 'string' ? text : Number(text), at }
+      const { end } = tokens.take()
+      const { current } = tokens
+      // Only queries have hexadecimal numbers, which are two tokens in the other languages.
+      const isHex = text === '0' && current.start === end && HEX_DIGITS.test(current.text)
+      const digits = isHex ? text + tokens.take().text : text
+      return { kind: 'value', value: kind === 'string' ? text : Number(digits), at }
     }
     const constant = CONSTANTS.get(text)
     if (kind === 'name' && constant !== undefined) {

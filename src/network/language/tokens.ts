@@ -17,7 +17,7 @@ export class SyntaxFailure extends Error {}
 
 const SPACE = /(?:[\s\ufeff]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/)+/y
 const NAME = /[\p{L}_$][\p{L}\p{Nd}_$]*/uy
-const NUMBER = /-?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?/y
+const NUMBER = /[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?/y
 const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/y
 const SYMBOL = /-->|==|!=|>=|<=|\*\*|[{}()[\],:;.=<>*@#/-]/y
 const REGEX = /\/((?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+)\/([a-z]*)/y

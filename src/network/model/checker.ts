@@ -226,7 +226,7 @@ function checkIdentifier(draft: Draft, findings: Findings): void {
   if (kind === 'concept' || (!isSystem && (kind === 'transaction' || kind === 'event'))) {
     const own = kind === 'concept' ? 'has no identity' : `is identified by its ${kind} id`
     findings.error(file, at, `${name} is ${kind}, which ${own}`)
-  } else if (inherited !== null) {
+  } else if (inherited === field) {
     findings.error(file, at, `${name} is identified by ${inherited} already, which it inherits`)
   } else {
     draft.identifier = field

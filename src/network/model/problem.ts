@@ -16,6 +16,7 @@ export type ProblemCode =
   | 'ID_TOO_LONG'
   | 'ASSIGNED_BY_SERVER'
   | 'REFERENCE_MISSING'
+  | 'REPEATED'
 
 /** One thing that is wrong with a value. */
 export interface Problem {

@@ -6,12 +6,18 @@ export const SYSTEM_NAMESPACE = 'org.hyperledger.composer.system'
 /** The qualified name of a type of the system's namespace. */
 export const systemType = (name: string): string => `${SYSTEM_NAMESPACE}.${name}`
 
+/** Types whose instances are the registries of a network; they follow from its model. */
+export const REGISTRY_TYPES: ReadonlySet<string> = new Set(
+  ['AssetRegistry', 'ParticipantRegistry', 'TransactionRegistry'].map(systemType),
+)
+
 /** The types that every model file may name without importing them. */
 export const SYSTEM_ROOTS: readonly string[] = ['Asset', 'Participant', 'Transaction', 'Event']
 
 /**
  * The system's own model. Names and fields are those of Hyperledger Composer 0.20, because rules,
- * processors and clients of networks name them.
+ * processors and clients of networks name them. Ours are `Identity.canIssue`, the right to manage
+ * identities, which Composer keeps outside of the ledger, and `RemoveBusinessNetwork`.
  */
 export const SYSTEM_MODEL: SourceFile = {
   path: '(system model)',
@@ -67,6 +73,7 @@ asset Identity identified by identityId {
   o String certificate
   o IdentityState state
   --> Participant participant
+  o Boolean canIssue optional
 }
 
 abstract transaction RegistryTransaction {
@@ -105,6 +112,7 @@ transaction StartBusinessNetwork {
   o Transaction[] bootstrapTransactions optional
 }
 transaction ResetBusinessNetwork {}
+transaction RemoveBusinessNetwork {}
 transaction SetLogLevel {
   o String newLogLevel
 }

@@ -85,6 +85,8 @@ class InstanceChecker {
     if (value === null) {
       if (property.default !== null) return property.default
       if (property.optional) return null
+      // As in Composer's REST server, which cannot tell a missing array from an empty one.
+      if (property.array) return []
       return this.#wrong('MISSING', `${owner.name} needs ${property.name}`)
     }
     if (!property.array) {
@@ -94,7 +96,9 @@ class InstanceChecker {
       }
       return checked
     }
-    if (!Array.isArray(value)) return this.#wrongType(property)
+    if (!Array.isArray(value)) {
+      return this.#wrong('WRONG_TYPE', `must be an array, ${typeText(property)}`)
+    }
     const kept: Json[] = []
     for (const [index, element] of value.entries()) {
       if (this.problems.length >= PROBLEMS_MAX) return null

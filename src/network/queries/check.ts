@@ -26,7 +26,7 @@ export function checkQueries(
   const queries = new Map<string, NamedQuery>()
   for (const node of nodes) {
     const type = model.type(node.type)
-    if (type === null || type.abstract || !SELECTABLE.includes(type.kind)) {
+    if (type === null || !SELECTABLE.includes(type.kind)) {
       findings.error(file, node.typeAt, `there are no resources of a type ${node.type} to select`)
       continue
     }
@@ -41,8 +41,6 @@ export function checkQueries(
 }
 
 const SELECTABLE = ['asset', 'participant', 'transaction']
-const ORDERED = ['DateTime', 'Double', 'Integer', 'Long', 'String']
-
 class QueryChecker {
   readonly parameters = new Map<string, ParameterType>()
   readonly #type: TypeDeclaration
@@ -72,10 +70,24 @@ class QueryChecker {
     }
   }
 
+  /** The property at `path`; behind a relationship, where nothing matches, that of its type. */
   property(path: readonly string[], holder: TypeDeclaration, at: number): Property | null {
-    const property = propertyAt(this.#model, holder, path)
+    const property = this.#find(path, holder)
     if (property === null) this.#wrong(at, `${holder.name} has no property ${path.join('.')}`)
     return property
+  }
+
+  #find(path: readonly string[], holder: TypeDeclaration): Property | null {
+    const property = propertyAt(this.#model, holder, path)
+    if (property !== null) return property
+    for (let length = path.length - 1; length > 0; length -= 1) {
+      const link = propertyAt(this.#model, holder, path.slice(0, length))
+      if (link?.relationship !== true || link.type === null) continue
+      const behind = this.#find(path.slice(length), link.type)
+      if (behind !== null) this.#idle(`${path.join('.')} lies behind a relationship`)
+      return behind
+    }
+    return null
   }
 
   count({ name }: { name: string }): void {
@@ -91,45 +103,54 @@ class QueryChecker {
     }
     const property = this.property(side.path, holder, side.at)
     if (property === null) return
-    if (property.array || isCompound(property)) {
-      this.#wrong(side.at, `${side.path.join('.')} cannot be compared; CONTAINS asks arrays`)
-      return
-    }
-    if (operator !== '==' && operator !== '!=' && !ORDERED.includes(property.primitive ?? '')) {
+    if (property.primitive === 'Boolean' && operator !== '==' && operator !== '!=') {
       this.#wrong(at, `${side.path.join('.')} has no order: only == and != compare it`)
-      return
+    } else if (!isCompound(property)) {
+      this.#operand(other, property, true)
+    } else if (other.kind === 'parameter') {
+      this.#idle(`${side.path.join('.')} has properties and equals no value`)
+      this.#operand(other, property, true)
+    } else {
+      this.#wrong(side.at, `${side.path.join('.')} has properties: compare those`)
     }
-    this.#operand(other, property)
   }
 
   #contains(condition: Extract<Condition, { kind: 'contains' }>, holder: TypeDeclaration): void {
     const { path, values, where, at } = condition
-    const property = this.property(path, holder, at)
-    if (property === null) return
-    if (!property.array) {
-      this.#wrong(at, `${path.join('.')} is no array to contain something`)
-    } else if (where !== null) {
-      if (property.type !== null && isCompound(property)) this.condition(where, property.type)
-      else this.#wrong(at, `elements of ${path.join('.')} have no properties`)
-    } else if (isCompound(property)) {
-      this.#wrong(at, `elements of ${path.join('.')} are asked by a condition in parentheses`)
-    } else {
-      for (const value of values) this.#operand(value, property)
-    }
-  }
-
-  #operand(operand: Operand, property: Property): void {
-    if (operand.kind === 'parameter') {
-      const before = this.parameters.get(operand.name)
-      if (before !== undefined && before !== 'count' && before.primitive !== property.primitive) {
-        this.#wrong(operand.at, `_$${operand.name} is compared with properties of two types`)
-      }
-      this.parameters.set(operand.name, before ?? property)
+    const name = path.join('.')
+    const property = this.#find(path, holder)
+    if (property === null) {
+      // Composer accepts an unknown property here unless it has to tell the type of a parameter.
+      if (where !== null || values.some(({ kind }) => kind === 'parameter')) {
+        this.#wrong(at, `${holder.name} has no property ${name}`)
+      } else this.#idle(`${holder.name} has no property ${name}`)
       return
     }
-    if (operand.kind === 'value' && !this.#fits(operand.value, property)) {
-      this.#wrong(operand.at, `${JSON.stringify(operand.value)} is no value of ${property.name}`)
+    if (!property.array) this.#idle(`${name} is no array`)
+    if (where !== null) {
+      if (property.type === null || property.type.kind === 'enum') {
+        this.#wrong(at, `elements of ${name} have no properties`)
+        return
+      }
+      if (property.relationship) this.#idle(`${name} holds relationships`)
+      this.condition(where, property.type)
+      return
     }
+    if (isCompound(property)) this.#idle(`elements of ${name} have properties and equal no value`)
+    for (const value of values) this.#operand(value, property, false)
+  }
+
+  /** Checks a value that is compared with `property`; unless `strict`, one of another type may be. */
+  #operand(operand: Operand, property: Property, strict: boolean): void {
+    if (operand.kind === 'parameter') {
+      this.parameters.set(operand.name, property)
+      return
+    }
+    if (operand.kind !== 'value' || isCompound(property)) return
+    if (this.#fits(operand.value, property)) return
+    const text = `${JSON.stringify(operand.value)} is no value of ${property.name}`
+    if (strict) this.#wrong(operand.at, text)
+    else this.#idle(text)
   }
 
   #fits(value: string | number | boolean | null, property: Property): boolean {
@@ -141,9 +162,18 @@ class QueryChecker {
       case 'Integer':
       case 'Long':
         return typeof value === 'number'
+      case 'DateTime':
+        // As Composer does: a text in another form is compared as it is.
+        return typeof value === 'string' && !Number.isNaN(Date.parse(value))
       default:
         return typeof value === 'string' && canonical(value, property, this.#model) !== undefined
     }
+  }
+
+  /** Warns of a part that Composer accepts although no resource matches it. */
+  #idle(message: string): void {
+    const { path } = this.#file
+    this.#findings.warning(path, `${message}: nothing matches (query on ${this.#type.name})`)
   }
 
   #wrong(at: number, message: string): void {

@@ -4,10 +4,10 @@ import { matches, reached, type Test, type Where } from '../../filter/index.ts'
 import type { Condition, Operand } from '../language/query-file.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import { propertyAt } from '../model/paths.ts'
-import { canonical, type QueryValue } from './parameter.ts'
+import { canonical, parameterValue, type QueryValue } from './parameter.ts'
 
-/** What a request gives for the parameters of a query. */
-export type Arguments = ReadonlyMap<string, QueryValue>
+/** Values of the parameters of a query as texts, from which each comparison takes its type's value. */
+export type Arguments = ReadonlyMap<string, readonly string[]>
 
 /** A condition of a query with its arguments, ready to be asked of resources. */
 export interface Predicate {
@@ -19,6 +19,10 @@ export interface Predicate {
 }
 
 const ALWAYS: Where = { kind: 'all', of: [] }
+const NEVER: Predicate = exactly({
+  ...{ kind: 'condition', path: ['id'], negated: false },
+  test: { kind: 'equals', values: [] },
+})
 
 /** The predicate of `condition`, which was checked, over instances of `type`. */
 export function predicateOf(
@@ -64,10 +68,12 @@ function comparisonOf(
   const isForward = left.kind === 'path'
   const [side, other] = isForward ? [left, right] : [right, left]
   const path = side.kind === 'path' ? side.path : []
-  const value = operandValue(other, path, type, model, given)
+  const [value, ...others] = operandValues(other, path, type, model, given)
   const asked = isForward ? operator : MIRRORED[operator]
-  const negated = asked === '!='
-  return { kind: 'condition', path, negated, test: testOf(asked, value) }
+  // A list is no value that anything equals.
+  const isOne = value !== undefined && others.length === 0
+  const test: Test = isOne ? testOf(asked, value) : { kind: 'equals', values: [] }
+  return { kind: 'condition', path, negated: asked === '!=', test }
 }
 
 function testOf(operator: keyof typeof MIRRORED, value: QueryValue): Test {
@@ -87,16 +93,20 @@ function containsOf(
   model: Model,
   given: Arguments,
 ): Predicate {
-  const element = propertyAt(model, type, path)?.type ?? null
-  if (where === null || element === null) {
-    const of = values.map((each): Where => {
-      const value = operandValue(each, path, type, model, given)
-      return { kind: 'condition', path, negated: false, test: { kind: 'equals', values: [value] } }
-    })
+  const property = propertyAt(model, type, path)
+  // Nothing lies behind a relationship, and nothing but an array contains something.
+  if (property?.array !== true || (where !== null && property.relationship)) return NEVER
+  if (where === null || property.type === null) {
+    const of = values
+      .flatMap((each) => operandValues(each, path, type, model, given))
+      .map((value): Where => {
+        const test: Test = { kind: 'equals', values: [value] }
+        return { kind: 'condition', path, negated: false, test }
+      })
     return exactly({ kind: 'all', of })
   }
   // One element must fulfil all of it; a path can only say that some element fulfils each part.
-  const inner = predicateOf(where, element, model, given)
+  const inner = predicateOf(where, property.type, model, given)
   const holds = (resource: JsonObject) =>
     reached(resource, path)
       .flat()
@@ -104,17 +114,27 @@ function containsOf(
   return { where: ALWAYS, exact: false, holds }
 }
 
-function operandValue(
+/** The values of an operand that is compared with the property at `path`: several of a list. */
+function operandValues(
   operand: Operand,
   path: readonly string[],
   type: TypeDeclaration,
   model: Model,
   given: Arguments,
-): QueryValue {
-  if (operand.kind === 'path') return null
-  if (operand.kind === 'parameter') return given.get(operand.name) ?? null
-  const { value } = operand
+): QueryValue[] {
   const property = propertyAt(model, type, path)
-  if (typeof value !== 'string' || property === null) return value
-  return canonical(value, property, model) ?? value
+  switch (operand.kind) {
+    case 'path':
+      return []
+    case 'parameter': {
+      const texts = given.get(operand.name) ?? []
+      // One that is no value of the property equals none of them.
+      return texts.map((text) => (property && parameterValue(text, property, model)) ?? text)
+    }
+    case 'value': {
+      const { value } = operand
+      if (typeof value !== 'string' || property === null) return [value]
+      return [canonical(value, property, model) ?? value]
+    }
+  }
 }

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import type { Change } from '../../ledger/index.ts'
+import { namesEvent } from '../access/rules.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
@@ -10,7 +11,6 @@ import { Ahead, type Begun, type Submission } from './ahead.ts'
 import { ADMIN, type Caller } from './caller.ts'
 import { conditionAnswerer } from './condition-reads.ts'
 import type {
-  RecordedChanges,
   ResourceChange,
   ResourceDatabase,
   ResourceReader,
@@ -20,16 +20,24 @@ import type { EmittedEvent, EventFeed } from './event-feed.ts'
 import { submitted, withId } from './given.ts'
 import type { Recorded } from './group.ts'
 import { Guard, type Judge as RuleJudge, requireTransaction } from './guard.ts'
-import { invalid, type Resource, resourceOf, resourcesOf } from './instances.ts'
+import {
+  invalid,
+  type Resource,
+  refuseLength,
+  refuseRepeated,
+  resourceOf,
+  resourcesOf,
+} from './instances.ts'
 import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
-import { type Listing, listResources, resourceFilter } from './listing.ts'
-import { missing, taken } from './messages.ts'
+import { type Listing, listResources, presentedText, resourceFilter } from './listing.ts'
+import { missing, removed, taken } from './messages.ts'
 import { type Drafted, processorsFor, type Workplace } from './process-request.ts'
 import { process } from './processing.ts'
-import { type QueryRequest, runQuery } from './query.ts'
+import { type QueryRequest, type QueryTextRequest, runQuery, runQueryText } from './query.ts'
 import type { Recorder, Turn } from './recorder.ts'
 import { missingReferences } from './references.ts'
+import { registriesOf } from './registries.ts'
 import { Resolver } from './resolve.ts'
 import { checkedReturn, isRecorded } from './returns.ts'
 import type { TransactionRecord } from './transaction-record.ts'
@@ -71,6 +79,7 @@ export interface NetworkParts extends Workplace {
 export class BusinessNetwork {
   #parts: NetworkParts
   readonly #ahead = new Ahead()
+  #isRetired = false
 
   constructor(parts: NetworkParts) {
     this.#parts = parts
@@ -101,8 +110,27 @@ export class BusinessNetwork {
     return runQuery(this.#source(caller), this.definition.queries, request)
   }
 
+  /** The results of a query that a client wrote. Errors: PARAMETER_INVALID, FilterError. */
+  queryText(request: QueryTextRequest, caller: Caller): Promise<Listing> {
+    return runQueryText(this.#source(caller), request)
+  }
+
+  /** The archive that is deployed, for callers who may read the network. Errors: RESOURCE_NOT_FOUND. */
+  async archive(caller: Caller): Promise<Buffer> {
+    const { name, archive } = this.definition
+    const target = { type: systemType('Network'), id: name }
+    const { database, guard } = this.#source(caller)
+    const stored = await database.read(target)
+    // The default network is recorded with its first change.
+    const content = () =>
+      stored === null ? { $class: target.type, networkId: name } : objectIn(stored.text)
+    if (await guard.allows('READ', target, content)) return archive
+    const message = `Object with ID '${name}' in collection with ID 'Asset:${target.type}' does not exist`
+    throw new NetworkError('RESOURCE_NOT_FOUND', message)
+  }
+
   /**
-   * One resource, its relationships resolved where the filter in `query` asks for that.
+   * One resource, with the `fields` and the resolved relationships that the filter in `query` asks for.
    * Errors: RESOURCE_NOT_FOUND, FilterError.
    */
   async read(
@@ -111,16 +139,14 @@ export class BusinessNetwork {
     query: Readonly<Record<string, unknown>>,
     caller: Caller,
   ): Promise<StoredResource> {
-    const { resolve } = resourceFilter(query, this.#model, type)
+    const filter = resourceFilter(query, this.#model, type)
     const target = { type: type.qualifiedName, id }
     const source = this.#source(caller)
     const stored = await source.database.read(target)
     if (stored === null) throw missing(type, id)
     const content = () => objectIn(stored.text)
     if (!(await source.guard.allows('READ', target, content))) throw missing(type, id)
-    if (!resolve) return stored
-    const whole = content()
-    return { ...stored, text: JSON.stringify(await new Resolver(source).resolved(whole, whole)) }
+    return { ...stored, text: await presentedText(stored.text, filter, new Resolver(source)) }
   }
 
   /**
@@ -128,7 +154,7 @@ export class BusinessNetwork {
    * Errors: RESOURCE_INVALID, RESOURCE_EXISTS, ACCESS_DENIED, LIST_EMPTY.
    */
   async create(type: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       // Not before: an upgrade may have its turn first.
       const resources = resourcesOf(body, type, this.#judge)
       const values = resources.map(({ value }) => value)
@@ -152,21 +178,27 @@ export class BusinessNetwork {
   }
 
   /**
-   * Replaces one resource by what `next` makes of it.
+   * Replaces one resource by `next`, or by the result of `next`, which then needs READ as well.
    * Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, RESOURCE_INVALID, RESOURCE_ID_MISMATCH,
    * ACCESS_DENIED.
    */
   update(
     type: TypeDeclaration,
     id: string,
-    next: (before: JsonObject) => JsonObject,
+    next: JsonObject | ((before: JsonObject) => JsonObject),
     expects: RevisionTest,
     caller: Caller,
   ): Promise<Made> {
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       const guard = this.#guard(caller, turn.state)
-      const before = await current(type, id, { expects, guard, state: turn.state })
-      const resource = resourceOf(withId(next(objectIn(before.text)), type, id), type, this.#judge)
+      // As in Composer, UPDATE without READ is enough to replace a resource.
+      const updating = () =>
+        typeof next === 'function'
+          ? null
+          : guard.within(this.#registryTransaction('Update', type, { resources: [next] }))
+      const before = await current(type, id, { expects, guard, updating, state: turn.state })
+      const given = typeof next === 'function' ? next(objectIn(before.text)) : next
+      const resource = resourceOf(withId(given, type, id), type, this.#judge)
       const { target, value } = resource
       const transaction = this.#registryTransaction('Update', type, { resources: [value] })
       const inside = guard.within(transaction)
@@ -181,7 +213,7 @@ export class BusinessNetwork {
 
   /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
   remove(type: TypeDeclaration, id: string, expects: RevisionTest, caller: Caller): Promise<Made> {
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       const guard = this.#guard(caller, turn.state)
       const before = await current(type, id, { expects, guard, state: turn.state })
       const target = { type: type.qualifiedName, id }
@@ -191,6 +223,57 @@ export class BusinessNetwork {
       await requireTransaction(inside, transaction)
       await inside.require('DELETE', target, () => objectIn(before.text))
       return made(turn, [], transaction, caller, [{ kind: 'delete', target }])
+    })
+  }
+
+  /**
+   * Replaces all resources of the array `body`, in one block, or none.
+   * Errors: RESOURCE_NOT_FOUND, RESOURCE_INVALID, ACCESS_DENIED, LIST_EMPTY, UNIT_TOO_LARGE.
+   */
+  updateAll(type: TypeDeclaration, body: readonly Json[], caller: Caller): Promise<Made> {
+    return this.#take(async (turn) => {
+      const resources = resourcesOf([...body], type, this.#judge)
+      refuseRepeated(resources.map(({ target }) => target.id))
+      const values = resources.map(({ value }) => value)
+      const transaction = this.#registryTransaction('Update', type, { resources: values })
+      const guard = this.#guard(caller, turn.state)
+      const inside = guard.within(transaction)
+      await requireTransaction(inside, transaction)
+      const request = { expects: ANY_REVISION, guard, updating: () => inside, state: turn.state }
+      for (const { target } of resources) {
+        const before = await current(type, target.id, request)
+        await inside.require('UPDATE', target, () => objectIn(before.text))
+      }
+      await this.#checkReferences(resources, true, turn.state)
+      const writes = resources.map(
+        ({ target, value }): ResourceChange => ({ kind: 'update', target, resource: value }),
+      )
+      return made(turn, values, transaction, caller, writes)
+    })
+  }
+
+  /**
+   * Removes all resources that `ids` names, in one block, or none.
+   * Errors: RESOURCE_NOT_FOUND, RESOURCE_INVALID, ACCESS_DENIED, LIST_EMPTY, UNIT_TOO_LARGE.
+   */
+  removeAll(type: TypeDeclaration, ids: readonly string[], caller: Caller): Promise<Made> {
+    return this.#take(async (turn) => {
+      refuseLength(ids)
+      refuseRepeated(ids)
+      const fields = { resources: [], resourceIds: [...ids] }
+      const transaction = this.#registryTransaction('Remove', type, fields)
+      const guard = this.#guard(caller, turn.state)
+      const inside = guard.within(transaction)
+      await requireTransaction(inside, transaction)
+      const request = { expects: ANY_REVISION, guard, state: turn.state }
+      const writes: ResourceChange[] = []
+      for (const id of ids) {
+        const before = await current(type, id, request)
+        const target = { type: type.qualifiedName, id }
+        await inside.require('DELETE', target, () => objectIn(before.text))
+        writes.push({ kind: 'delete', target })
+      }
+      return made(turn, [], transaction, caller, writes)
     })
   }
 
@@ -205,7 +288,7 @@ export class BusinessNetwork {
       draft: (state) => this.#draft(type, fields, caller, state),
       begun: null,
     }
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       const begun = await this.#ahead.begin(this.#parts, submission, turn)
       try {
         return await this.#process(type, begun, turn)
@@ -233,10 +316,12 @@ export class BusinessNetwork {
     const { transaction, caller, processors } = drafted
     const { target, resource } = transaction
     await this.#checkReferences([{ target, value: resource }], false, turn.state)
-    const { changes, events, returned } =
-      processors.length === 0
-        ? NOTHING_PROCESSED
-        : await process(this.#parts, drafted, turn.state, begun)
+    if (processors.length === 0) {
+      const what = `transaction ${target.type}#${target.id}`
+      const message = `Could not find any functions to execute for ${what}`
+      throw new NetworkError('TRANSACTION_FAILED', message)
+    }
+    const { changes, events, returned } = await process(this.#parts, drafted, turn.state, begun)
     const reply = checkedReturn(type, returned, this.#judge) ?? resource
     if (!isRecorded(type)) return { reply, recorded: null }
     const onDisk = recorded(turn, transaction, caller, changes, { events })
@@ -253,7 +338,7 @@ export class BusinessNetwork {
     decide: (state: ResourceReader) => Promise<SystemTransaction>,
     caller: Caller,
   ): Promise<Made> {
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       const { fields, writes } = await decide(turn.state)
       const transaction = this.#parts.recorder.transaction(systemType(verb), fields)
       const guard = this.#guard(caller, turn.state).within(transaction)
@@ -266,21 +351,41 @@ export class BusinessNetwork {
     })
   }
 
-  /** Those of `events` that the caller may read. */
-  async readableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
+  /**
+   * Returns those of `events` that the caller receives: those that it may READ, and those that no READ
+   * rule names whose transaction it may submit.
+   */
+  async receivableEvents(events: readonly EmittedEvent[], caller: Caller): Promise<EmittedEvent[]> {
+    const { rules, strictEvents } = this.definition
     const guard = this.#guard(caller, this.#parts.database)
-    const readable: EmittedEvent[] = []
+    const submits = new Map<string, boolean>()
+    const maySubmit = async ({ id }: EmittedEvent) => {
+      const [transactionId = ''] = id.split('#')
+      const known = submits.get(transactionId) ?? (await this.#maySubmit(transactionId, guard))
+      submits.set(transactionId, known)
+      return known
+    }
+    const received: EmittedEvent[] = []
     for (const event of events) {
       // One of a type that an upgrade took away is nobody's any more.
       if (this.#model.type(event.type) === null) continue
-      if (await guard.allows('READ', event, () => event.content)) readable.push(event)
+      const needsRead = strictEvents || namesEvent(rules, event, this.#model)
+      const isReceived =
+        (await guard.allows('READ', event, () => event.content)) ||
+        (!needsRead && (await maySubmit(event)))
+      if (isReceived) received.push(event)
     }
-    return readable
+    return received
   }
 
-  /** All that changed it, block by block. */
-  recordedBlocks(): AsyncIterable<RecordedChanges> {
-    return this.#parts.database.changesFrom(0)
+  /** Whether rules let the caller submit a transaction like the recorded one. */
+  async #maySubmit(id: string, guard: Guard): Promise<boolean> {
+    const record = await this.lookUp({ type: systemType('HistorianRecord'), id })
+    const target = { type: String(record?.transactionType), id }
+    const resource = await this.lookUp(target)
+    if (resource === null || this.#model.type(target.type) === null) return false
+    const transaction = { target, resource, timestamp: String(resource.timestamp) }
+    return guard.within(transaction).allows('CREATE', target, () => resource)
   }
 
   /** A resource, whoever asks: for the gateway's own decisions, never for a reply. */
@@ -297,13 +402,26 @@ export class BusinessNetwork {
     also: readonly Change[],
     next: Pick<NetworkParts, 'definition' | 'control' | 'scripts'>,
   ): Promise<void> {
-    return this.#parts.recorder.take(async (turn) => {
+    return this.#take(async (turn) => {
       await turn.durable
       const { database, recorder, scripts } = this.#parts
       const changes = await decide(database)
       const transaction = recorder.transaction(systemType('StartBusinessNetwork'), {})
       await turn.record(transaction, ADMIN, changes, { also })
       this.#parts = { ...this.#parts, ...next }
+      database.setRegistries(registriesOf(next.definition.model))
+      await scripts.close()
+    })
+  }
+
+  /** Records `tombstone`, after which nothing can change the network. Errors: NETWORK_REMOVED. */
+  retire(tombstone: Change): Promise<void> {
+    return this.#take(async (turn) => {
+      await turn.durable
+      const { recorder, scripts } = this.#parts
+      const transaction = recorder.transaction(systemType('RemoveBusinessNetwork'), {})
+      await turn.record(transaction, ADMIN, [], { also: [tombstone] })
+      this.#isRetired = true
       await scripts.close()
     })
   }
@@ -311,6 +429,17 @@ export class BusinessNetwork {
   /** Ends what runs for it. */
   async close(): Promise<void> {
     await this.#parts.scripts.close()
+  }
+
+  /** Takes a turn of the recorder. Errors: NETWORK_REMOVED for requests that waited behind the removal. */
+  #take<Result>(
+    work: (turn: Turn) => Promise<Result>,
+    submission: Submission | null = null,
+  ): Promise<Result> {
+    return this.#parts.recorder.take((turn) => {
+      if (this.#isRetired) throw removed(this.definition.name)
+      return work(turn)
+    }, submission)
   }
 
   get #model(): Model {
@@ -356,13 +485,13 @@ export class BusinessNetwork {
   }
 }
 
-const NOTHING_PROCESSED = { changes: [], events: [], returned: null }
-
 /** What a transaction of the system says and does. */
 export interface SystemTransaction {
   readonly fields: JsonObject
   readonly writes: readonly Exclude<ResourceChange, { kind: 'delete' }>[]
 }
+
+const ANY_REVISION: RevisionTest = () => true
 
 /** Records what `turn` decided; the next turn begins before that is on the disk. */
 function recorded(turn: Turn, ...what: Parameters<Turn['record']>): Promise<Recorded> {
@@ -384,16 +513,31 @@ async function resourceAt(target: Target, state: ResourceReader): Promise<JsonOb
   return stored === null ? null : objectIn(stored.text)
 }
 
-/** What is there, if the caller may know of it. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED. */
+interface CurrentRequest {
+  readonly expects: RevisionTest
+  readonly guard: Guard
+  readonly state: ResourceReader
+  /** The guard of an update that does not need READ, or null. */
+  readonly updating?: () => Guard | null
+}
+
+/**
+ * Returns the stored resource. A resource that the caller may neither read nor update is reported as
+ * missing. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED.
+ */
 async function current(
   type: TypeDeclaration,
   id: string,
-  { expects, guard, state }: { expects: RevisionTest; guard: Guard; state: ResourceReader },
+  { expects, guard, state, updating = () => null }: CurrentRequest,
 ): Promise<StoredResource> {
   const target = { type: type.qualifiedName, id }
   const stored = await state.read(target)
   if (stored === null) throw missing(type, id)
-  if (!(await guard.allows('READ', target, () => objectIn(stored.text)))) throw missing(type, id)
+  const content = () => objectIn(stored.text)
+  const isKnown =
+    (await guard.allows('READ', target, content)) ||
+    (await updating()?.allows('UPDATE', target, content))
+  if (isKnown !== true) throw missing(type, id)
   // One that is not on the disk yet has no revision that anybody could ask for.
   if (expects(stored.revision)) return stored
   throw new NetworkError('RESOURCE_CHANGED', `'${id}' is not at the revision that was asked for`)

@@ -12,6 +12,7 @@ import type {
 import { LedgerError } from '../../ledger/unserved.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
+import { REGISTRY_TYPES } from '../model/system.ts'
 import { idIn, itemIdOf, itemOf, objectIn, resourceTextIn, targetOfItem } from './item.ts'
 
 /** A resource as the ledger keeps it. */
@@ -44,12 +45,23 @@ export type ResourceChange =
     }
   | { readonly kind: 'delete'; readonly target: Target }
 
+/** Blocks read at a time. */
+const BLOCKS_READ_MAX = 64
+
+/** A block, as far as changes are read from it. */
+interface RawBlock {
+  readonly height: number
+  readonly entries: readonly string[]
+}
+
 /** What one block changed. */
 export interface RecordedChanges {
   readonly height: number
   readonly changes: readonly ResourceChange[]
   /** The item that records the network itself, with its archive, when the block has it. */
   readonly deployed: JsonObject | null
+  /** Whether the block removes the network. */
+  readonly removed: boolean
 }
 
 /** Where resources are read from. */
@@ -62,16 +74,24 @@ export interface ResourceReader {
   count(selection: Selection): Promise<number>
 }
 
-/** The resources of one network: a database of the ledger, and nothing beside it. */
+/** The resources of one network: a database of the ledger, and the registries that its model implies. */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerService
   readonly #own: OwnDatabase
+  #registries: ResourceReader
 
-  constructor(name: string, ledger: LedgerService) {
+  /** `registries` are the resources of the registry types. */
+  constructor(name: string, ledger: LedgerService, registries: ResourceReader) {
     this.name = name
     this.#ledger = ledger
     this.#own = ledger.ownDatabase(name)
+    this.#registries = registries
+  }
+
+  /** Replaces the registries, which follow from the model. */
+  setRegistries(registries: ResourceReader): void {
+    this.#registries = registries
   }
 
   /** The item of that id as it is kept, or null; also while there is no database yet. */
@@ -81,6 +101,7 @@ export class ResourceDatabase implements ResourceReader {
 
   /** One resource, or null. */
   async read(target: Target): Promise<StoredResource | null> {
+    if (REGISTRY_TYPES.has(target.type)) return this.#registries.read(target)
     const itemId = itemIdOf(target)
     const item = await this.item(itemId)
     if (item === null) return null
@@ -89,13 +110,12 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   /** The resources that `selection` asks for, page by page. */
-  async *select({
-    type,
-    where,
-    order,
-    limit,
-    offset,
-  }: Selection): AsyncGenerator<StoredResource[]> {
+  async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
+    const { type, where, order, limit, offset } = selection
+    if (REGISTRY_TYPES.has(type.qualifiedName)) {
+      yield* this.#registries.select(selection)
+      return
+    }
     const { from } = idsOf(type)
     const inItem = order.map(({ path, descending }) => ({
       path: ['resource', ...path],
@@ -113,7 +133,9 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   /** How many there are, `limit` and `offset` aside. */
-  async count({ type, where }: Selection): Promise<number> {
+  async count(selection: Selection): Promise<number> {
+    const { type, where } = selection
+    if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)
     if (where === null) {
       const { from, to } = idsOf(type)
       return this.#ledger.queries.countIds(this.name, from, to)
@@ -133,22 +155,41 @@ export class ResourceDatabase implements ResourceReader {
 
   /** The changes of these resources from the block at `height` on, block by block. */
   async *changesFrom(height: number): AsyncGenerator<RecordedChanges> {
-    const all = { offset: height, limit: 0 }
-    for await (const page of await this.#ledger.listBlocks(this.#ledger.serverId, all)) {
-      for (const block of page) {
-        // Entries of other databases are the most by far in many a ledger.
-        const entries = block.entries.filter((text) => text.includes(this.name)).map(objectIn)
-        const own = entries.filter(({ db }) => db === this.name)
-        if (own.length === 0) continue
-        const items = own.map(({ item }) => item).filter(isJsonObject)
-        const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
-        yield {
-          height: block.height,
-          changes: own.flatMap(resourceChangesIn),
-          deployed,
-        }
-      }
+    let from = height
+    for (;;) {
+      const { blocks, next } = await this.changesAt(from)
+      if (next === from) return
+      yield* blocks
+      from = next
     }
+  }
+
+  /**
+   * The changes of these resources in the blocks from `height` on, in one read of bounded size.
+   * `next` is the height after the last block read; it equals `height` when there is none.
+   */
+  async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
+    const range = { offset: height, limit: BLOCKS_READ_MAX }
+    const pages = await this.#ledger.listBlocks(this.#ledger.serverId, range)
+    // The ledger ends a page early when its blocks are large; the rest is for the next read.
+    for await (const page of pages) {
+      const blocks = page.flatMap((block) => this.#changesIn(block))
+      return { blocks, next: height + page.length }
+    }
+    return { blocks: [], next: height }
+  }
+
+  #changesIn({ height, entries }: RawBlock): RecordedChanges[] {
+    // Entries of other databases are the most by far in many a ledger.
+    const own = entries
+      .filter((text) => text.includes(this.name))
+      .map(objectIn)
+      .filter(({ db }) => db === this.name)
+    if (own.length === 0) return []
+    const items = own.map(({ item }) => item).filter(isJsonObject)
+    const deployed = items.find(({ archive }) => typeof archive === 'string') ?? null
+    const removed = items.some((item) => item.removed === true)
+    return [{ height, changes: own.flatMap(resourceChangesIn), deployed, removed }]
   }
 
   /**

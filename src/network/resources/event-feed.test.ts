@@ -11,24 +11,28 @@ const record = (kind: 'create' | 'update', type: string, ...numbers: number[]): 
 })
 const HISTORIAN = systemType('HistorianRecord')
 
-/** A feed of blocks with `changes`, from the height that it is asked for. */
+/** A feed of blocks with `changes`, read two at a time. */
 function feedOf(...changes: ResourceChange[][]): EventFeed {
   const database = {
-    async *changesFrom(from: number): AsyncGenerator<RecordedChanges> {
-      for (const [height, list] of changes.entries()) {
-        if (height >= from) yield { height, changes: list, deployed: null }
-      }
+    async changesAt(from: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
+      const page = changes.slice(from, from + 2)
+      const none = { deployed: null, removed: false }
+      const blocks = page.map((list, at) => ({ height: from + at, changes: list, ...none }))
+      return { blocks, next: from + page.length }
     },
   }
   // The feed reads nothing else of it.
   return new EventFeed(database as ResourceDatabase)
 }
 
+/** All recorded events from `height` on. */
 async function since(feed: EventFeed, height: number): Promise<[number, string[]][]> {
-  const found: [number, string[]][] = []
-  for await (const one of feed.since(height))
-    found.push([one.height, one.events.map(({ id }) => id)])
-  return found
+  const { emitted, next } = await feed.recordedAt(height)
+  const found = emitted.map(({ height, events }): [number, string[]] => [
+    height,
+    events.map(({ id }) => id),
+  ])
+  return next === height ? [] : [...found, ...(await since(feed, next))]
 }
 
 it('events of the past are those of new historian records, and nothing that only looks like one', async () => {

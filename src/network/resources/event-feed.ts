@@ -19,6 +19,13 @@ export interface EmittedEvents {
   readonly events: readonly EmittedEvent[]
 }
 
+/** A part of the recorded events. */
+export interface RecordedEvents {
+  readonly emitted: readonly EmittedEvents[]
+  /** Height from which to read on. */
+  readonly next: number
+}
+
 /** Called with the events of a transaction when it is durable. */
 export type EventListener = (emitted: EmittedEvents) => void
 
@@ -46,16 +53,21 @@ export class EventFeed {
     for (const listener of this.#listeners) listener(emitted)
   }
 
-  /** The events that the ledger holds from the block at `height` on. */
-  async *since(height: number): AsyncGenerator<EmittedEvents> {
-    for await (const recorded of this.#database.changesFrom(height)) {
-      const events = recorded.changes.flatMap((change) => {
+  /**
+   * The recorded events of the blocks from `height` on, in one read of bounded size. `next` is the
+   * height after the last block read; it equals `height` when there is none.
+   */
+  async recordedAt(height: number): Promise<RecordedEvents> {
+    const { blocks, next } = await this.#database.changesAt(height)
+    const emitted = blocks.flatMap((block): EmittedEvents[] => {
+      const events = block.changes.flatMap((change) => {
         if (change.kind !== 'create' || change.target.type !== HISTORIAN_RECORD) return []
         const { eventsEmitted } = change.resource
         return Array.isArray(eventsEmitted) ? eventsEmitted.filter(isJsonObject) : []
       })
-      if (events.length > 0) yield { height: recorded.height, events: events.map(emittedEvent) }
-    }
+      return events.length === 0 ? [] : [{ height: block.height, events: events.map(emittedEvent) }]
+    })
+    return { emitted, next }
   }
 }
 

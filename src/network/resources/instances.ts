@@ -18,13 +18,36 @@ export interface Judge {
   readonly strictness: Strictness
 }
 
+/** Resources of one request: the entries of a block, less the transaction and its historian's record. */
+export const RESOURCES_MAX = 9_998
+
+/** Errors: LIST_EMPTY, UNIT_TOO_LARGE. */
+export function refuseLength(list: readonly unknown[]): void {
+  if (list.length === 0) throw new NetworkError('LIST_EMPTY', 'the list is empty')
+  if (list.length <= RESOURCES_MAX) return
+  const message = `one request may change ${RESOURCES_MAX} resources, not ${list.length}`
+  throw new NetworkError('UNIT_TOO_LARGE', message)
+}
+
+/** Errors: RESOURCE_INVALID when a list names a resource twice. */
+export function refuseRepeated(ids: readonly string[]): void {
+  const seen = new Set<string>()
+  for (const [index, id] of ids.entries()) {
+    if (seen.has(id)) {
+      const message = `the resource '${id}' is in the list twice`
+      throw invalid([{ path: pointer('', index), code: 'REPEATED', message }])
+    }
+    seen.add(id)
+  }
+}
+
 /**
  * `body`, one instance of `type` or an array of them, in the form in which they are kept.
- * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY.
+ * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY, UNIT_TOO_LARGE.
  */
 export function resourcesOf(body: Json, type: TypeDeclaration, judge: Judge): Resource[] {
   if (!Array.isArray(body)) return [resourceOf(body, type, judge)]
-  if (body.length === 0) throw new NetworkError('LIST_EMPTY', 'the list holds nothing to add')
+  refuseLength(body)
   const resources: Resource[] = []
   const problems: Problem[] = []
   for (const [index, value] of body.entries()) {
@@ -48,7 +71,8 @@ export function resourceOf(value: Json, type: TypeDeclaration, judge: Judge): Re
 export function invalid(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
-  const message = first === undefined ? '' : `${first.path || '/'}: ${first.message}${more}`
+  const path = first === undefined || first.path === '' ? '' : `${first.path}: `
+  const message = first === undefined ? '' : `${path}${first.message}${more}`
   return new NetworkError('RESOURCE_INVALID', message, { problems })
 }
 

@@ -1,6 +1,6 @@
-import { canonicalString } from '../../base/canonical-json.ts'
+import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { storedJson } from '../../ledger/unserved.ts'
 import type { Target } from '../model/relationship.ts'
 
 /** Bytes of an item's id in the ledger. */
@@ -42,13 +42,16 @@ export function itemOf(target: Target, resource: JsonObject): JsonObject {
   return { id: itemIdOf(target), resource }
 }
 
-/** The text of the resource in the text of its item, which is canonical: `id` before `resource`. */
+/** The text of the resource in the text of its item, which is canonical. */
 export function resourceTextIn(itemId: string, itemText: string): string {
-  return itemText.slice(`{"id":${canonicalString(itemId)},"resource":`.length, -1)
+  const head = `{"id":${canonicalString(itemId)},"resource":`
+  if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
+  // The item of the network itself has its archive in front of its resource.
+  return canonicalJson(objectIn(itemText).resource ?? null)
 }
 
 /** The object that a stored text holds. */
 export function objectIn(text: string): JsonObject {
-  const value: Json = parseJson(text)
+  const value: Json = storedJson(text)
   return isJsonObject(value) ? value : {}
 }

@@ -108,24 +108,27 @@ async function* sliced<Row>(
   }
 }
 
-/** The texts as they are sent: with the fields that are wanted, and relationships resolved. */
+/** A resource as it is sent: with the requested fields, and relationships resolved. */
+export async function presentedText(
+  text: string,
+  { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
+  resolver: Resolver,
+): Promise<string> {
+  if (fields === null && !resolve) return text
+  const whole = objectIn(text)
+  const shown = fields === null ? whole : projected(whole, fields)
+  return JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown)
+}
+
 async function* presented(
   source: ListSource,
   pages: AsyncIterable<StoredResource[]>,
-  { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
+  filter: Filter,
 ): AsyncGenerator<string[]> {
   const resolver = new Resolver(source)
   for await (const page of pages) {
-    if (fields === null && !resolve) {
-      yield page.map(({ text }) => text)
-      continue
-    }
     const texts: string[] = []
-    for (const { text } of page) {
-      const whole = objectIn(text)
-      const shown = fields === null ? whole : projected(whole, fields)
-      texts.push(JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown))
-    }
+    for (const { text } of page) texts.push(await presentedText(text, filter, resolver))
     yield texts
   }
 }

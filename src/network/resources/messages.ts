@@ -25,3 +25,8 @@ export function taken(type: TypeDeclaration, id: string): NetworkError {
       'as the object already exists',
   )
 }
+
+/** A refusal because the network was removed. */
+export function removed(name: string): NetworkError {
+  return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
+}

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../base/json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
 import {
   compareByOrder,
   type Filter,
@@ -12,12 +12,14 @@ import type { Bound } from '../language/query-file.ts'
 import type { Model } from '../model/model.ts'
 import { type Problem, pointer } from '../model/problem.ts'
 import type { NamedQuery } from '../queries/check.ts'
-import { parameterTypeText, parameterValue, type QueryValue } from '../queries/parameter.ts'
+import { parameterTypeText, parameterValue } from '../queries/parameter.ts'
 import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
+import { writtenQuery } from '../queries/written.ts'
 import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 import { type Listing, resourceFilter } from './listing.ts'
 import { Resolver } from './resolve.ts'
+import { isWord } from './spoken.ts'
 
 /** A request for what a named query finds. */
 export interface QueryRequest {
@@ -25,6 +27,9 @@ export interface QueryRequest {
   /** The parameters of the query and those of a filter, as the request spells them. */
   readonly query: Readonly<Record<string, unknown>>
 }
+
+/** Values of a list that a parameter may be. */
+const VALUES_MAX = 1_000
 
 /** Results that a query may have; more are refused, because they are ordered and cut in memory. */
 const RESULTS_MAX = 100_000
@@ -44,6 +49,36 @@ export async function runQuery(
   const filter = resourceFilter(request, model, query.type)
   const found = await selectedResources(source, query, request)
   return filteredListing(source, found, filter)
+}
+
+/** A request for the results of a query that a client wrote. */
+export interface QueryTextRequest {
+  /** `SELECT …`. */
+  readonly text: string
+  /** Texts, numbers, truth values, or lists of them. */
+  readonly parameters: JsonObject
+  /** The parameters of a filter, as the request spells them. */
+  readonly query: Readonly<Record<string, unknown>>
+}
+
+/** Runs a query that a client wrote, like a named one. Errors: PARAMETER_INVALID, FilterError. */
+export async function runQueryText(
+  source: ListSource,
+  { text, parameters, query: request }: QueryTextRequest,
+): Promise<Listing> {
+  const query = writtenQuery(text, source.model)
+  const filter = resourceFilter(request, source.model, query.type)
+  const found = await selectedResources(source, query, parameterTexts(parameters))
+  return filteredListing(source, found, filter)
+}
+
+/** Parameters as texts, as a URL has them; other values become empty texts, which fit no type. */
+export function parameterTexts(parameters: JsonObject): Record<string, string | string[]> {
+  const text = (value: Json) => (isWord(value) ? String(value) : '')
+  const texts = Object.entries(parameters).map(
+    ([name, value]) => [name, Array.isArray(value) ? value.map(text) : text(value)] as const,
+  )
+  return Object.fromEntries(texts)
 }
 
 /**
@@ -116,16 +151,20 @@ function argumentsOf(
   request: QueryRequest['query'],
   model: Model,
 ): Arguments {
-  const given = new Map<string, QueryValue>()
+  const given = new Map<string, readonly string[]>()
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
-    const text = Object.hasOwn(request, name) ? request[name] : undefined
-    const value = typeof text === 'string' ? parameterValue(text, type, model) : undefined
-    if (value !== undefined) {
-      given.set(name, value)
+    const value = Object.hasOwn(request, name) ? request[name] : undefined
+    // CONTAINS takes a list as well, of which an array has all.
+    const isList = Array.isArray(value) && type !== 'count' && type.array
+    const texts: unknown[] = isList ? value : [value]
+    const fits = (text: unknown) =>
+      typeof text === 'string' && parameterValue(text, type, model) !== undefined
+    if (texts.length <= VALUES_MAX && texts.every(fits)) {
+      given.set(name, texts.map(String))
       continue
     }
-    const code = text === undefined ? 'MISSING' : 'WRONG_TYPE'
+    const code = value === undefined ? 'MISSING' : 'WRONG_TYPE'
     const message = `the query takes ${name}, a ${parameterTypeText(type)}`
     problems.push({ path: pointer('', name), code, message })
   }
@@ -141,5 +180,5 @@ function argumentsOf(
 
 function countOf(bound: Bound | null, given: Arguments): number | null {
   if (bound === null) return null
-  return Number(bound.kind === 'parameter' ? given.get(bound.name) : bound.value)
+  return Number(bound.kind === 'parameter' ? given.get(bound.name)?.[0] : bound.value)
 }

@@ -16,9 +16,9 @@ import { objectIn } from './item.ts'
 import type { ListSource } from './list-source.ts'
 import { collectionOf, missing, taken } from './messages.ts'
 import type { Overlay } from './overlay.ts'
-import { selectedResources } from './query.ts'
+import { parameterTexts, selectedResources } from './query.ts'
 import { Resolver } from './resolve.ts'
-import { isWord, spoken, unknownQuestion, wordIn } from './spoken.ts'
+import { spoken, unknownQuestion, wordIn } from './spoken.ts'
 import type { TransactionRecord } from './transaction-record.ts'
 
 /** Changes that one transaction may make. */
@@ -221,18 +221,17 @@ export class TransactionSession {
     return JSON.stringify(await resolver.resolved(whole, whole))
   }
 
-  #query({ name, text, parameters }: JsonObject): Promise<JsonObject[]> {
+  #query({ name, text: statement, parameters }: JsonObject): Promise<JsonObject[]> {
     const { model } = this.#source
     const query =
-      typeof text === 'string'
-        ? writtenQuery(text, model)
+      typeof statement === 'string'
+        ? writtenQuery(statement, model)
         : this.#parts.queries.get(wordIn(name ?? ''))
     if (query === undefined) {
       throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${wordIn(name).slice(0, 100)}`)
     }
-    const given = isJsonObject(parameters) ? Object.entries(parameters) : []
-    const texts = given.map(([key, value]) => [key, isWord(value) ? String(value) : ''])
-    return selectedResources(this.#source, query, Object.fromEntries(texts))
+    const given = isJsonObject(parameters) ? parameterTexts(parameters) : {}
+    return selectedResources(this.#source, query, given)
   }
 
   async #each(list: Json | undefined, apply: (value: Json) => Promise<void>): Promise<void> {

@@ -53,13 +53,15 @@ export type ConditionAnswerer = (request: string) => Promise<string>
 export class ScriptRunner {
   readonly #definition: NetworkDefinition
   readonly #deadlineMs: number
+  readonly #bootMs: number
   #sandbox: Promise<Sandbox> | null = null
   #closed = false
 
   /** `deadlineMs` is how long the processors of one transaction may take, and one condition. */
-  constructor(definition: NetworkDefinition, deadlineMs: number) {
+  constructor(definition: NetworkDefinition, deadlineMs: number, bootMs = BOOT_MS) {
     this.#definition = definition
     this.#deadlineMs = deadlineMs
+    this.#bootMs = bootMs
   }
 
   /** Loads the scripts. Errors: NETWORK_INVALID when one of them throws, or does not end. */
@@ -132,7 +134,7 @@ export class ScriptRunner {
     if (this.#sandbox === null) {
       const { model, scripts } = this.#definition
       const loads = guestScripts(model, scripts)
-      const started = Sandbox.start({ ...loads, memoryBytes: MEMORY_BYTES, bootMs: BOOT_MS })
+      const started = Sandbox.start({ ...loads, memoryBytes: MEMORY_BYTES, bootMs: this.#bootMs })
       this.#sandbox = started.catch((error: unknown) => {
         this.#sandbox = null
         if (!(error instanceof SandboxError)) throw error

@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -304,3 +305,15 @@ it('reading the folder of a stopped node leaves it byte for byte as it was, also
   const made = await backup(join(disk, 'stopped'), join(folder, '..', 'from-read-only'))
   expect(made.verification).toMatchObject({ finding: null, blocks: 3 })
 })
+
+it.each(['attachments', 'node.key'])(
+  'makes no backup while the system cannot tell whether %s is there',
+  async (name) => {
+    const { folder, to } = await world()
+    rmSync(join(folder, name), { force: true })
+    // A link to itself: a look-up fails, as it does on a failing disk.
+    symlinkSync(name, join(folder, name))
+    await expect(backup(folder, to)).rejects.toMatchObject({ code: 'ELOOP' })
+    expect(readdirSync(to)).toEqual(['.partial'])
+  },
+)

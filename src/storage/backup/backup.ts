@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
-import { holdFolder, LOCK_FILES, requireStoreFile, storePathIn } from '../folder.ts'
+import { fileExists, holdFolder, LOCK_FILES, requireStoreFile, storePathIn } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import { type Verification, verifyStore } from '../verify.ts'
@@ -119,10 +119,10 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   for (const one of contents) {
     copied += await copyMissing(one)
     // Some of them the snapshot may not name: the copy says so in the way that a killed node does.
-    if (existsSync(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
+    if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {
-    if (existsSync(join(folder, name))) await copyDurably(join(folder, name), join(partial, name))
+    if (fileExists(join(folder, name))) await copyDurably(join(folder, name), join(partial, name))
   }
   sync(partial)
   sync(to)
@@ -151,7 +151,7 @@ async function contentFoldersOf(
 ): Promise<(ContentFolders & { incoming: string })[]> {
   const last = (await backupsIn(to)).at(-1)
   return contentFolders
-    .filter(({ name }) => existsSync(join(folder, name)))
+    .filter(({ name }) => fileExists(join(folder, name)))
     .map(({ name, incoming }) => {
       mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })
       rmSync(join(partial, name, incoming), { recursive: true, force: true })

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { closeSync, createReadStream, existsSync, fsyncSync, linkSync, openSync } from 'node:fs'
+import { closeSync, createReadStream, fsyncSync, linkSync, openSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { StoreError } from '../errors.ts'
+import { fileExists } from '../folder.ts'
 
 /** A file that is still being written; nothing with this ending is ever taken for a whole one. */
 const UNFINISHED = '.unfinished'
@@ -51,7 +52,7 @@ export function roomError(error: unknown, path: string): unknown {
 
 /** The files below `folder` that are called after their content: relative paths, sorted. */
 async function contentsOf(folder: string): Promise<string[]> {
-  if (!existsSync(folder)) return []
+  if (!fileExists(folder)) return []
   const found = await readdir(folder, { recursive: true, withFileTypes: true })
   return found
     .filter((one) => one.isFile())
@@ -78,7 +79,7 @@ export async function copyMissing({ from, to, earlier }: ContentFolders): Promis
   const touched = new Set<string>()
   for (const path of await contentsOf(from)) {
     const target = join(to, path)
-    if (existsSync(target)) continue
+    if (fileExists(target)) continue
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     if (earlier === null || !linked(join(earlier, path), target)) {
       if (!(await copiedContent(join(from, path), target, path.replace('/', '')))) continue

@@ -8,6 +8,7 @@ import type {
   StoredContent,
 } from '../attachments.ts'
 import type { AttachmentEffect } from '../effect.ts'
+import type { Reads } from './reads.ts'
 import { integer, type Row, text } from './rows.ts'
 import { LIMIT, Query } from './statements.ts'
 
@@ -60,71 +61,90 @@ const SELECT = {
 /** The reading half, on the connection and in the view of its store. */
 export class SqliteAttachments implements AttachmentReader {
   readonly #connection: DatabaseSync
-  readonly #takeView: () => void
+  readonly #reads: Reads
   readonly #queries = new Map<keyof typeof SELECT, Query>()
 
-  /** `takeView` is called before each read. */
-  constructor(connection: DatabaseSync, takeView: () => void) {
+  constructor(connection: DatabaseSync, reads: Reads) {
     this.#connection = connection
-    this.#takeView = takeView
+    this.#reads = reads
   }
 
   async current(db: string, id: string, name: string): Promise<StoredAttachment | null> {
-    const item = this.#item(db, id)
-    if (item === null) return null
-    const row = this.#query('current').get(item.database, id, name, item.created)
-    return row === undefined ? null : attachmentOfRow(row)
+    return this.#reads.run(() => {
+      const item = this.#item(db, id)
+      if (item === null) return null
+      const row = this.#query('current').get(item.database, id, name, item.created)
+      return row === undefined ? null : attachmentOfRow(row)
+    })
   }
 
   async list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]> {
-    const item = this.#item(db, id)
-    if (item === null) return []
-    const { after = '', limit, offset = 0 } = range
-    return this.#query('list')
-      .all(item.database, id, after, item.created, limit, offset)
-      .map(attachmentOfRow)
+    return this.#reads.run(() => {
+      const item = this.#item(db, id)
+      if (item === null) return []
+      const { after = '', limit, offset = 0 } = range
+      return this.#query('list')
+        .all(item.database, id, after, item.created, limit, offset)
+        .map(attachmentOfRow)
+    })
   }
 
   async byPosition(after: number, limit: number): Promise<PlacedAttachment[]> {
-    return this.#query('byPosition').all(after, limit).map(placedAttachmentOf)
+    return this.#reads.run(() => {
+      return this.#query('byPosition').all(after, limit).map(placedAttachmentOf)
+    })
   }
 
   async before(place: PlacedName, position: number): Promise<PlacedAttachment | null> {
-    const { database, id, name } = place
-    const row = this.#query('before').get(database, id, name, position)
-    return row === undefined ? null : placedAttachmentOf(row)
+    return this.#reads.run(() => {
+      const { database, id, name } = place
+      const row = this.#query('before').get(database, id, name, position)
+      return row === undefined ? null : placedAttachmentOf(row)
+    })
   }
 
   async contents(after: string, limit: number): Promise<StoredContent[]> {
-    const rows = this.#query('contents').all(after, limit)
-    return rows.map(([sha256, length]) => ({
-      sha256: text(sha256, 'sha256'),
-      length: integer(length, 'length'),
-    }))
+    return this.#reads.run(() => {
+      const rows = this.#query('contents').all(after, limit)
+      return rows.map(([sha256, length]) => ({
+        sha256: text(sha256, 'sha256'),
+        length: integer(length, 'length'),
+      }))
+    })
   }
 
   async countContents(): Promise<{ contents: number; bytes: number }> {
-    const [contents, bytes] = this.#query('countContents').get() ?? []
-    return { contents: integer(contents, 'contents'), bytes: integer(bytes, 'bytes') }
+    return this.#reads.run(() => {
+      const [contents, bytes] = this.#query('countContents').get() ?? []
+      return { contents: integer(contents, 'contents'), bytes: integer(bytes, 'bytes') }
+    })
   }
 
   async namedAt(sha256: string): Promise<number | null> {
-    const row = this.#query('namedAt').get(sha256)
-    return row === undefined ? null : integer(row[0], 'position')
+    return this.#reads.run(() => {
+      const row = this.#query('namedAt').get(sha256)
+      return row === undefined ? null : integer(row[0], 'position')
+    })
   }
 
   async at(position: number): Promise<PlacedAttachment | null> {
-    const row = this.#query('at').get(position)
-    return row === undefined ? null : placedAttachmentOf(row)
+    return this.#reads.run(() => {
+      const row = this.#query('at').get(position)
+      return row === undefined ? null : placedAttachmentOf(row)
+    })
   }
 
   async ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]> {
-    return this.#query('ofItem').all(database, id, limit).map(placedAttachmentOf)
+    return this.#reads.run(() => {
+      return this.#query('ofItem').all(database, id, limit).map(placedAttachmentOf)
+    })
   }
 
   async endedBy(position: number, sha256: string): Promise<number | null> {
-    const row = this.#query('endedBy').get(sha256, position)
-    return row === undefined ? null : integer(row[0], 'position')
+    return this.#reads.run(() => {
+      const row = this.#query('endedBy').get(sha256, position)
+      return row === undefined ? null : integer(row[0], 'position')
+    })
   }
 
   #item(db: string, id: string): { database: number; created: number } | null {
@@ -135,7 +155,6 @@ export class SqliteAttachments implements AttachmentReader {
 
   /** Prepared when first needed: most stores have no attachments. */
   #query(name: keyof typeof SELECT): Query {
-    this.#takeView()
     let query = this.#queries.get(name)
     if (query === undefined) {
       query = new Query(this.#connection, SELECT[name])

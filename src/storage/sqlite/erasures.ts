@@ -101,11 +101,15 @@ export class ErasureRows {
   /**
    * Writes the file anew and empties the log, so that no free page, no free part of a page and no old
    * frame holds what was erased. False when a reader still looks at the old frames: to be called again.
+   * `expectRoom` is called before the file is written; what it throws is to be tried again.
    *
    * A crash at any point leaves the note in `uncompacted`, and the next run does all of it again.
    */
-  compact(): boolean {
-    if (!this.#isFileNew) this.#database.exec('VACUUM')
+  compact(expectRoom: () => void): boolean {
+    if (!this.#isFileNew) {
+      expectRoom()
+      this.#database.exec('VACUUM')
+    }
     this.#isFileNew = true
     const truncated = new Query(this.#database, 'PRAGMA wal_checkpoint(TRUNCATE)').get()
     if (truncated?.[0] !== 0) return false

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { StoreError } from '../errors.ts'
+import type { Fold } from './fold-thread.ts'
 
 /** The id of a thread that has ended. */
 const ENDED = -1
@@ -12,10 +14,19 @@ export class LogFolder {
   #worker: Worker | null = null
   #failedAt = Number.NEGATIVE_INFINITY
   #state: 'idle' | 'folding' | 'folded' = 'idle'
+  #failure: StoreError | null = null
 
   /** `path` is the database file. */
   constructor(path: string) {
     this.#path = path
+  }
+
+  /**
+   * The failure of the disk under a fold, or null. Nothing may be folded or written after it: the engine
+   * counts frames as folded before their pages are synced, and a second sync would report success.
+   */
+  get failure(): StoreError | null {
+    return this.#failure
   }
 
   /** Starts folding unless it goes on already, or has just failed. */
@@ -51,15 +62,27 @@ export class LogFolder {
       workerData: this.#path,
     })
     worker.unref()
-    worker.on('message', () => {
-      this.#state = 'folded'
+    worker.on('message', (fold: Fold) => {
+      if (fold.failed === null) {
+        this.#state = 'folded'
+        return
+      }
+      // A full disk passes. The log stays as it is, and the next fold takes the same frames again.
+      this.#rest()
+      if (fold.isDisk) {
+        this.#failure ??= new StoreError('STORE_FAILED', `folding the log failed: ${fold.failed}`)
+      }
     })
-    // On a full disk, say. Nothing is lost: the log stays as it is, and the next fold is in a new thread.
+    // It did not start, for example for want of files or memory; the next fold is in a new thread.
     worker.on('error', () => {
       this.#worker = null
-      this.#state = 'idle'
-      this.#failedAt = performance.now()
+      this.#rest()
     })
     return worker
+  }
+
+  #rest(): void {
+    this.#state = 'idle'
+    this.#failedAt = performance.now()
   }
 }

@@ -31,6 +31,7 @@ import { CreationReader } from './creations.ts'
 import { countIds } from './id-source.ts'
 import { indexDamage } from './index-damage.ts'
 import { indexesOf } from './index-list.ts'
+import { NO_VIEW, Reads, type View, viewPerTurn } from './reads.ts'
 import {
   blockOf,
   bytesOf,
@@ -68,18 +69,18 @@ export class SqliteReader implements StoreReader {
   readonly #revisions: Revisions
   readonly #answers: AnswerReader
   readonly #creations: CreationReader
-  readonly #view: View
+  readonly #reads: Reads
   readonly attachments: SqliteAttachments
   readonly #statements: StatementCache
 
   constructor(connection: DatabaseSync, view: View) {
     this.connection = connection
-    this.attachments = new SqliteAttachments(connection, () => view.take())
+    this.#reads = new Reads(view)
+    this.attachments = new SqliteAttachments(connection, this.#reads)
     this.serverId = ownerOf(connection)
     this.#revisions = new Revisions(connection)
     this.#answers = new AnswerReader(connection)
     this.#creations = new CreationReader(connection, this.serverId)
-    this.#view = view
     this.#statements = new StatementCache(connection)
     const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
     this.#select = {
@@ -103,125 +104,134 @@ export class SqliteReader implements StoreReader {
   }
 
   async databases(): Promise<StoredDatabase[]> {
-    this.#view.take()
-    return this.#select.databases.all().map(databaseOf)
+    return this.#reads.run(() => this.#select.databases.all().map(databaseOf))
   }
 
   async database(name: string): Promise<StoredDatabase | null> {
-    this.#view.take()
-    const row = this.#select.database.get(name)
-    return row === undefined ? null : databaseOf(row)
+    return this.#reads.run(() => {
+      const row = this.#select.database.get(name)
+      return row === undefined ? null : databaseOf(row)
+    })
   }
 
   async item(db: string, id: string): Promise<StoredItem | null> {
-    this.#view.take()
-    const row = this.#select.item.get(db, id)
-    return row === undefined ? null : itemOf(row)
+    return this.#reads.run(() => {
+      const row = this.#select.item.get(db, id)
+      return row === undefined ? null : itemOf(row)
+    })
   }
 
   async listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
-    this.#view.take()
-    const { after = -1, offset = 0, limit } = range
-    return this.#select.ids.all(database, after, limit, offset).map(positionsOf)
+    return this.#reads.run(() => {
+      const { after = -1, offset = 0, limit } = range
+      return this.#select.ids.all(database, after, limit, offset).map(positionsOf)
+    })
   }
 
   async listItems(database: number, range: ItemRange): Promise<StoredItem[]> {
-    this.#view.take()
-    const { after = -1, offset = 0, limit } = range
-    const rows = this.#select.items.iterate(database, after, limit, offset)
-    return page(rows, itemOf, (item) => item.text.length)
+    return this.#reads.run(() => {
+      const { after = -1, offset = 0, limit } = range
+      const rows = this.#select.items.iterate(database, after, limit, offset)
+      return page(rows, itemOf, (item) => item.text.length)
+    })
   }
 
   async search(database: number, query: ItemSearch): Promise<FoundItems> {
-    const ground = { statements: this.#statements, take: () => this.#view.take() }
+    const ground = { statements: this.#statements, reads: this.#reads }
     const search = new Search(ground, database, query)
     return { index: search.index, pieces: search.pieces() }
   }
 
   async indexes(): Promise<StoredIndex[]> {
-    this.#view.take()
-    return indexesOf(this.#statements)
+    return this.#reads.run(() => indexesOf(this.#statements))
   }
 
   async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
-    this.#view.take()
-    return this.#creations.page(after, limit)
+    return this.#reads.run(() => this.#creations.page(after, limit))
   }
 
   async plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null> {
-    this.#view.take()
-    return this.#creations.plain(height, ids)
+    return this.#reads.run(() => this.#creations.plain(height, ids))
   }
 
   async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
-    this.#view.take()
-    return this.#revisions.page(database, id, range)
+    return this.#reads.run(() => this.#revisions.page(database, id, range))
   }
 
   async isSuperseded(database: number, id: string, position: number): Promise<boolean> {
-    this.#view.take()
-    return this.#revisions.has(database, id, position)
+    return this.#reads.run(() => this.#revisions.has(database, id, position))
   }
 
   async countSuperseded(database: number): Promise<number> {
-    this.#view.take()
-    return this.#revisions.count(database)
+    return this.#reads.run(() => this.#revisions.count(database))
   }
 
   async keptAnswer(key: string): Promise<KeptAnswer | null> {
-    this.#view.take()
-    return this.#answers.byKey(key)
+    return this.#reads.run(() => this.#answers.byKey(key))
   }
 
   async keptAnswers(after: number, limit: number): Promise<KeptAnswer[]> {
-    this.#view.take()
-    return this.#answers.page(after, limit)
+    return this.#reads.run(() => this.#answers.page(after, limit))
   }
 
   async countItems(database: number): Promise<number> {
-    this.#view.take()
-    const row = this.#select.count.get(database)
-    return row === undefined ? 0 : integerOf(row, 'count')
+    return this.#reads.run(() => {
+      const row = this.#select.count.get(database)
+      return row === undefined ? 0 : integerOf(row, 'count')
+    })
   }
 
   async countIds(database: number, from: string, to: string): Promise<number> {
-    this.#view.take()
-    return countIds(this.#statements, database, { from, to })
+    return this.#reads.run(() => countIds(this.#statements, database, { from, to }))
   }
 
   async droppedDatabases(): Promise<number[]> {
-    this.#view.take()
-    return this.#select.dropped.all().map((row) => integerOf(row, 'db'))
+    return this.#reads.run(() => this.#select.dropped.all().map((row) => integerOf(row, 'db')))
   }
 
   async damage(): Promise<string | null> {
-    this.#view.take()
-    const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
-    if (first?.[0] !== 'ok') return `the file is damaged: ${first?.[0]}`
-    return indexDamage(this.connection)
+    return this.#reads.run(() => {
+      const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
+      if (first?.[0] !== 'ok') return `the file is damaged: ${this.#named(String(first?.[0]))}`
+      return indexDamage(this.connection)
+    })
+  }
+
+  /** What the engine says of damage, with the name of the table or index in place of its root page. */
+  #named(text: string): string {
+    const query = new Query(this.connection, 'SELECT name FROM sqlite_schema WHERE rootpage = ?')
+    return text
+      .replace(/^\*\*\* in database main \*\*\*\n/, '')
+      .replace(/^Tree (\d+) /, (tree, root) => {
+        const name = query.get(Number(root))?.[0]
+        return typeof name === 'string' ? `${name}, ` : tree
+      })
   }
 
   async head(serverId: number): Promise<Head | null> {
     if (serverId !== this.serverId) return null
-    this.#view.take()
-    const row = this.#select.head.get()
-    return row === undefined ? null : headOfRow(row)
+    return this.#reads.run(() => {
+      const row = this.#select.head.get()
+      return row === undefined ? null : headOfRow(row)
+    })
   }
 
   async blocks(serverId: number, from: number, limit: number): Promise<Block[]> {
     if (serverId !== this.serverId) return []
-    this.#view.take()
-    const read = (row: Row) => blockOf(row, serverId)
-    return page(this.#select.blocks.iterate(from, limit), read, (block) =>
-      block.entries.reduce((sum, entry) => sum + entry.length, 0),
-    )
+    return this.#reads.run(() => {
+      const read = (row: Row) => blockOf(row, serverId)
+      return page(this.#select.blocks.iterate(from, limit), read, (block) =>
+        block.entries.reduce((sum, entry) => sum + entry.length, 0),
+      )
+    })
   }
 
   async countEntries(serverId: number, from: number, to: number): Promise<number> {
     if (serverId !== this.serverId) return 0
-    this.#view.take()
-    const row = this.#select.entries.get(from, to)
-    return row === undefined ? 0 : integerOf(row, 'count')
+    return this.#reads.run(() => {
+      const row = this.#select.entries.get(from, to)
+      return row === undefined ? 0 : integerOf(row, 'count')
+    })
   }
 
   async room(): Promise<{ fileBytes: number; logBytes: number }> {
@@ -232,84 +242,62 @@ export class SqliteReader implements StoreReader {
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
     if (serverId !== this.serverId) return []
-    this.#view.take()
-    return this.#select.headers.all(from, limit).map((row) => headerOfRow(row, serverId))
+    return this.#reads.run(() =>
+      this.#select.headers.all(from, limit).map((row) => headerOfRow(row, serverId)),
+    )
   }
 
   async treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]> {
-    this.#view.take()
-    return nodes.map((node) => {
-      const { leaf, at } = nodePlace(node)
-      const row = serverId === this.serverId ? this.#select.treeNode.get(at + 1, leaf) : undefined
-      const hash = row === undefined ? null : bytesOf(row, 'hashes')
-      if (hash?.length === HASH_BYTES) return hash
-      const where = `level ${node.level}, index ${node.index}`
-      throw new StoreError('STORE_DAMAGED', `a node of the log is missing: ${where}`)
+    return this.#reads.run(() => {
+      return nodes.map((node) => {
+        const { leaf, at } = nodePlace(node)
+        const row = serverId === this.serverId ? this.#select.treeNode.get(at + 1, leaf) : undefined
+        const hash = row === undefined ? null : bytesOf(row, 'hashes')
+        if (hash?.length === HASH_BYTES) return hash
+        const where = `level ${node.level}, index ${node.index}`
+        throw new StoreError('STORE_DAMAGED', `a node of the log is missing: ${where}`)
+      })
     })
   }
 
   async treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]> {
     if (serverId !== this.serverId) return []
-    this.#view.take()
-    return this.#select.treeLeaves.all(from, limit).map((row) => bytesOf(row, 'hashes'))
+    return this.#reads.run(() =>
+      this.#select.treeLeaves.all(from, limit).map((row) => bytesOf(row, 'hashes')),
+    )
   }
 
   async eraser(position: number): Promise<number | null> {
-    this.#view.take()
-    const row = this.#select.eraser.get(position)
-    return row === undefined ? null : integerOf(row, 'eraser')
+    return this.#reads.run(() => {
+      const row = this.#select.eraser.get(position)
+      return row === undefined ? null : integerOf(row, 'eraser')
+    })
   }
 
   async countErased(): Promise<number> {
-    this.#view.take()
-    const row = this.#select.erased.get()
-    return row === undefined ? 0 : integerOf(row, 'count')
+    return this.#reads.run(() => {
+      const row = this.#select.erased.get()
+      return row === undefined ? 0 : integerOf(row, 'count')
+    })
   }
 
   async uncompacted(): Promise<number[]> {
-    this.#view.take()
-    return this.#select.uncompacted.all().map((row) => integerOf(row, 'position'))
+    return this.#reads.run(() =>
+      this.#select.uncompacted.all().map((row) => integerOf(row, 'position')),
+    )
+  }
+
+  readFailure(): StoreError | null {
+    return this.#reads.failure()
   }
 
   refresh(): void {
-    this.#view.leave()
+    this.#reads.refresh()
   }
 
   async close(): Promise<void> {
-    this.#view.leave()
+    this.#reads.refresh()
     this.connection.close()
-  }
-}
-
-/** How long reads share one view of the file. */
-export interface View {
-  /** Before each read. */
-  take(): void
-  /** When a newer view is needed. */
-  leave(): void
-}
-
-/** For a connection whose transactions are begun and ended elsewhere. */
-export const NO_VIEW: View = { take() {}, leave() {} }
-
-/** One view for all reads of a turn of the event loop. */
-function viewPerTurn(connection: DatabaseSync): View {
-  const begin = connection.prepare('BEGIN')
-  const commit = connection.prepare('COMMIT')
-  let taken = false
-  const leave = () => {
-    if (!taken) return
-    taken = false
-    commit.run()
-  }
-  return {
-    take() {
-      if (taken) return
-      begin.run()
-      taken = true
-      setImmediate(leave)
-    },
-    leave,
   }
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../filter/index.ts'
 import { StoreError } from '../errors.ts'
 import { type FoundItem, type ItemSearch, PAGE_CHARACTERS, SORTED_ITEMS_MAX } from '../store.ts'
+import type { Reads } from './reads.ts'
 import { itemOf, positionsOf } from './rows.ts'
 import { chooseSource } from './search-plan.ts'
 import type { Source } from './search-source.ts'
@@ -17,8 +18,7 @@ import type { StatementCache } from './statements.ts'
 /** What a search runs on. */
 export interface SearchGround {
   readonly statements: StatementCache
-  /** Before each piece: takes a view of the file. */
-  take(): void
+  readonly reads: Reads
 }
 
 const ROWS = `SELECT i.id, i.created, i.revision, i.item
@@ -45,8 +45,7 @@ export class Search {
   constructor(ground: SearchGround, database: number, query: ItemSearch) {
     this.#ground = ground
     this.#query = query
-    ground.take()
-    this.#source = chooseSource(ground.statements, database, query)
+    this.#source = ground.reads.run(() => chooseSource(ground.statements, database, query))
     this.#judges = query.where !== null && !this.#source.isExact
     this.#steps = query.where === null ? 0 : stepsOf(query.where)
   }
@@ -82,8 +81,7 @@ export class Search {
 
   async *#positions(): AsyncGenerator<readonly number[]> {
     for (;;) {
-      this.#ground.take()
-      const { positions, isEnd } = this.#source.next()
+      const { positions, isEnd } = this.#ground.reads.run(() => this.#source.next())
       yield positions
       if (isEnd) return
     }
@@ -129,22 +127,24 @@ export class Search {
     const statement = this.#ground.statements.get(withText ? ROWS : IDS)
     let rest = positions
     while (rest.length > 0) {
-      this.#ground.take()
-      const items: FoundItem[] = []
-      let work = 0
-      let last: number | null = null
       const list = JSON.stringify(rest)
-      // Taking all at once costs half, and is bounded where only ids are read.
-      for (const row of withText ? statement.iterate(list) : statement.all(list)) {
-        const item = withText ? itemOf(row) : { ...positionsOf(row), text: null }
-        last = item.created
-        const characters = item.text?.length ?? 0
-        work += this.#judges ? characters * (JUDGING_STEPS + this.#steps) : characters
-        const isFound =
-          !this.#judges || (where !== null && matches(where, parseJson(item.text ?? '{}')))
-        if (isFound) items.push(text ? item : { ...item, text: null })
-        if (work >= PAGE_CHARACTERS) break
-      }
+      const { items, last, work } = this.#ground.reads.run(() => {
+        const items: FoundItem[] = []
+        let work = 0
+        let last: number | null = null
+        // Taking all at once costs half, and is bounded where only ids are read.
+        for (const row of withText ? statement.iterate(list) : statement.all(list)) {
+          const item = withText ? itemOf(row) : { ...positionsOf(row), text: null }
+          last = item.created
+          const characters = item.text?.length ?? 0
+          work += this.#judges ? characters * (JUDGING_STEPS + this.#steps) : characters
+          const isFound =
+            !this.#judges || (where !== null && matches(where, parseJson(item.text ?? '{}')))
+          if (isFound) items.push(text ? item : { ...item, text: null })
+          if (work >= PAGE_CHARACTERS) break
+        }
+        return { items, last, work }
+      })
       yield items
       if (last === null || work < PAGE_CHARACTERS) return
       rest = rest.slice(rest.indexOf(last) + 1)

@@ -37,7 +37,13 @@ export class Query {
 
   /** Row after row; leaving the loop early resets the statement. */
   iterate(...values: Value[]): Iterable<Row> {
-    return this.#prepared().iterate(...values) as unknown as Iterable<Row>
+    const statement = this.#prepared()
+    try {
+      return statement.iterate(...values) as unknown as Iterable<Row>
+    } catch {
+      // The driver reports here that the iteration before this one failed, which its caller knows.
+      return statement.iterate(...values) as unknown as Iterable<Row>
+    }
   }
 
   /** How many rows were changed. */

@@ -2,17 +2,25 @@ import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { type Block, type Head, headOf } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { EffectError, StoreError } from '../errors.ts'
+import {
+  DamageError,
+  damageText,
+  EffectError,
+  isNoRoom,
+  isReadDamage,
+  StoreError,
+} from '../errors.ts'
 import type { NewAnswer } from '../kept-answer.ts'
 import type { IndexOutcome, Store } from '../store.ts'
 import { AnswerRows } from './answers.ts'
 import { attachmentApplier } from './attachments.ts'
 import { ErasureRows } from './erasures.ts'
 import { Indexes } from './indexes.ts'
-import { lengthenLog } from './log-file.ts'
+import { lengthenLog, rewriteLog } from './log-file.ts'
 import { LogFolder } from './log-folder.ts'
 import { LogIndex, PAGES_OF_UPKEEP, PAGES_TOGETHER, pagesOf } from './log-index.ts'
-import { NO_VIEW, SqliteReader } from './reader.ts'
+import { connect, SqliteReader } from './reader.ts'
+import { NO_VIEW } from './reads.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
 import { LIMIT, Query } from './statements.ts'
@@ -59,11 +67,20 @@ class SqliteStore extends SqliteReader implements Store {
   #together = false
   /** What is being applied: an error names it. */
   #applying: Effect | null = null
+  /** Whether the log's file was truncated and is to be lengthened again. */
+  #isLogShort = false
+  readonly #path: string
+  /**
+   * The first failure after which nobody knows what is on the disk. Nothing is written after it: a sync
+   * that is tried again reports success for pages that were dropped. Opening the store writes them anew.
+   */
+  #failure: StoreError | null = null
 
   constructor(database: DatabaseSync, path: string, logPath: string | null) {
     super(database, NO_VIEW)
     this.#logIndex = new LogIndex(path)
     this.#logPath = logPath
+    this.#path = path
     this.#fold = new LogFolder(path)
     this.#tree = new TreeRows(database)
     this.#erasures = new ErasureRows(database)
@@ -83,17 +100,21 @@ class SqliteStore extends SqliteReader implements Store {
   ): Promise<void> {
     this.#refuseUnlessNext(block)
     this.#begin(pagesOf(block))
+    let isCommitting = false
     try {
       this.#insertBlock(block)
       this.#tree.add(block)
       for (const effect of effects) this.#apply(effect)
+      this.#applying = null
       for (const answer of answers) this.#answers.keep(block, answer)
+      isCommitting = true
       // Before this line a crash leaves nothing of the block; after it, all of it. With
       // synchronous=FULL it returns when the log is on the disk.
       this.#commit()
     } catch (error) {
+      const refused = this.#refusal(error, this.#applying, isCommitting)
       this.#undo()
-      throw storeError(error, this.#applying)
+      throw refused
     }
     this.#head = headOf(block)
     this.#appended = true
@@ -106,14 +127,25 @@ class SqliteStore extends SqliteReader implements Store {
       await appends()
       this.connection.exec('COMMIT')
     } catch (error) {
+      const refused =
+        error instanceof Error && 'errcode' in error ? this.#refusal(error, null, true) : error
       this.#undo()
-      throw error instanceof Error && 'errcode' in error ? storeError(error, null) : error
+      throw refused
     } finally {
       this.#together = false
     }
   }
 
   async tidy(): Promise<boolean> {
+    this.#refuseAfterFailure()
+    try {
+      return this.#tidy()
+    } catch (error) {
+      throw this.#refusal(error, null)
+    }
+  }
+
+  #tidy(): boolean {
     // Commits do not fold the log (wal_autocheckpoint is off), so that none of them is the slow one:
     // another thread does most of it. Then this connection folds the little that came meanwhile, and
     // the next commit starts the log anew.
@@ -121,6 +153,8 @@ class SqliteStore extends SqliteReader implements Store {
     else if (this.#appended && this.#logPages() >= LOG_PAGES) this.#fold.start()
     this.#appended = false
     const compacting = this.#erasures.isCompactionDue && this.#compact()
+    if (this.#isLogShort && this.#logPath !== null) lengthenLog(this.#logPath)
+    this.#isLogShort = false
     if (this.#purging) this.#purging = this.#purge()
     if (this.#indexes.isWaiting) this.#transact(() => this.#indexes.work())
     return this.#expire() || compacting || this.#purging || this.#indexes.isWaiting
@@ -138,20 +172,38 @@ class SqliteStore extends SqliteReader implements Store {
     return this.#transact(() => this.#indexes.remove(database, path))
   }
 
+  /**
+   * Closes the store. The last connection that is closed folds the log and removes it; after a failure the
+   * log must stay for the next start, because it may have the only copy of pages that look folded. Then a
+   * connection is closed last that can only read.
+   */
   override async close(): Promise<void> {
     await this.#fold.close()
+    const hasFailed = this.#failure !== null || this.#fold.failure !== null
+    const last = hasFailed ? connect(this.#path) : null
     await super.close()
+    last?.close()
   }
 
   /** True when it is to be tried again: a reader still looks at what was. */
   #compact(): boolean {
-    try {
-      if (!this.#erasures.compact()) return true
-      if (this.#logPath !== null) lengthenLog(this.#logPath)
-      return false
-    } catch (error) {
-      throw storeError(error, null)
-    }
+    const pages = () => integerOf(this.#statements.pages.get() ?? [], 'pages')
+    const expectRoom = () => this.#logIndex.expectRoom(pages(), () => this.#logPages())
+    if (!this.#erasures.compact(expectRoom)) return true
+    this.#isLogShort = true
+    return false
+  }
+
+  /** What is thrown for `error`; remembers that the store has failed. */
+  #refusal(error: unknown, applying: Effect | null, isCommitting = false): StoreError {
+    const refusal = storeError(error, applying, isCommitting)
+    if (refusal.code === 'STORE_FAILED') this.#failure ??= refusal
+    return refusal
+  }
+
+  #refuseAfterFailure(): void {
+    const failure = this.#failure ?? this.#fold.failure
+    if (failure !== null) throw failure
   }
 
   #logPages(): number {
@@ -171,12 +223,14 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #begin(pages: number): void {
+    this.#applying = null
     if (this.#together) return
+    this.#refuseAfterFailure()
     try {
       this.#logIndex.expectRoom(pages, () => this.#logPages())
       this.connection.exec('BEGIN IMMEDIATE')
     } catch (error) {
-      throw storeError(error, null)
+      throw this.#refusal(error, null)
     }
   }
 
@@ -274,24 +328,23 @@ class SqliteStore extends SqliteReader implements Store {
   #expire(): boolean {
     const headMs = this.#head?.timestamp ?? 0
     if (!this.#answers.isDue(headMs)) return false
-    try {
-      this.#answers.purge(headMs)
-    } catch (error) {
-      throw storeError(error, null)
-    }
+    this.#answers.purge(headMs)
     return this.#answers.isDue(headMs)
   }
 
   /** Does `work` in a transaction of its own; when it resolves the change is on the disk. */
   #transact<Result>(work: () => Result): Result {
     this.#begin(PAGES_OF_UPKEEP)
+    let isCommitting = false
     try {
       const result = work()
+      isCommitting = true
       this.connection.exec('COMMIT')
       return result
     } catch (error) {
+      const refused = this.#refusal(error, null, isCommitting)
       this.#undo()
-      throw storeError(error, null)
+      throw refused
     }
   }
 
@@ -332,6 +385,7 @@ function prepare(database: DatabaseSync) {
     ),
     purged: query('DELETE FROM dropped WHERE db = ?'),
     log: query('PRAGMA wal_checkpoint(NOOP)'),
+    pages: query('PRAGMA page_count'),
   }
 }
 
@@ -341,10 +395,15 @@ function impossible(effect: Effect, cause?: unknown): StoreError {
 }
 
 const SQLITE_CONSTRAINT = 19
-const SQLITE_FULL = 13
 
-/** What an error of the driver means for the port; `applying` is what was applied when it came. */
-function storeError(error: unknown, applying: Effect | null): StoreError {
+/**
+ * What an error of the driver means for the port; `applying` is what was applied when it came. Whatever
+ * fails while committing, nobody knows whether it happened: that is no damage that was only met.
+ */
+function storeError(error: unknown, applying: Effect | null, isCommitting = false): StoreError {
+  if (!isCommitting && isReadDamage(error)) {
+    return new DamageError(applying?.position ?? null, damageText(error), { cause: error })
+  }
   if (error instanceof StoreError) return error
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
   const reason = error instanceof Error ? error.message : String(error)
@@ -354,37 +413,84 @@ function storeError(error: unknown, applying: Effect | null): StoreError {
       cause: error,
     })
   }
-  if (code === SQLITE_FULL) {
+  if (isNoRoom(error)) {
     return new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
   }
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
 }
 
 /**
- * Opens the store for writing; the caller holds the folder's lock.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED.
+ * Opens the store for writing; the caller holds the folder's lock. When it returns, everything that was
+ * recovered from the log is in the file and on the disk, and the log is empty.
+ *
+ * What a power cut leaves of that, at each point:
+ * - while `rewriteLog` writes: each page of the log as it was on the disk, or as it is in memory. All
+ *   acknowledged frames are there; of the others the next recovery takes those before the first gap.
+ * - after it: the whole log, whatever the disk has of the file. Folding it again gives the same pages.
+ * - while the log is folded: the same; it is only truncated when the file was synced.
+ * - after that: the whole file. A log that comes back untruncated holds the same pages once more.
+ * - while the log is lengthened: zeros, which are no frames.
+ *
+ * The log is rewritten before the engine sees it, because the engine overwrites pages of the file after a
+ * sync of the log that reports success for pages that are not on the disk.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL.
  */
 export function openSqliteStore(options: SqliteStoreOptions): Store {
-  // The log and its index get the mode of the file: what is in there opens every commitment.
-  closeSync(openSync(options.path, 'a', 0o600))
-  const database = new DatabaseSync(options.path)
+  const { path, durable } = options
+  const logPath = durable ? `${path}-wal` : null
+  let database: DatabaseSync | null = null
   try {
+    // The log and its index get the mode of the file: what is in there opens every commitment.
+    closeSync(openSync(path, 'a', 0o600))
+    if (logPath !== null) rewriteLog(logPath)
+    database = new DatabaseSync(path)
     database.exec('PRAGMA journal_mode = WAL')
-    database.exec(`PRAGMA synchronous = ${options.durable ? 'FULL' : 'OFF'}`)
+    database.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`)
     database.exec('PRAGMA wal_autocheckpoint = 0')
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
     // What is deleted is overwritten at once; writing the file anew takes the rest (erasures.ts).
     database.exec('PRAGMA secure_delete = ON')
-    prepareSchema(database, options.path, options.serverId)
-    const logPath = options.durable ? `${options.path}-wal` : null
-    if (logPath !== null) lengthenLog(logPath)
-    return new SqliteStore(database, options.path, logPath)
+    prepareSchema(database, path, options.serverId)
+    if (logPath !== null) {
+      foldAll(database)
+      lengthenLog(logPath)
+    }
+    return new SqliteStore(database, path, logPath)
   } catch (error) {
-    database.close()
-    if (error instanceof StoreError) throw error
+    if (error instanceof StoreError) {
+      database?.close()
+      throw error
+    }
+    closeUnfolded(database, path)
+    if (isNoRoom(error)) throw storeError(error, null)
     const reason = error instanceof Error ? error.message : String(error)
-    throw new StoreError('STORE_DAMAGED', `${options.path} cannot be opened: ${reason}`, {
+    throw new StoreError('STORE_DAMAGED', `${path} cannot be opened: ${reason}`, {
       cause: error,
     })
+  }
+}
+
+/** Closes a connection after a failure; the log stays for the next start, as in `SqliteStore.close`. */
+function closeUnfolded(database: DatabaseSync | null, path: string): void {
+  let last: DatabaseSync | null = null
+  try {
+    last = connect(path)
+  } catch {
+    // A file that cannot be opened for reading is not folded either.
+  }
+  database?.close()
+  last?.close()
+}
+
+/**
+ * Folds the whole log into the file, syncs that, and truncates the log. A reader that looks at the old
+ * frames keeps the log from being truncated, and a full disk keeps it from being folded: then it stays,
+ * all of it durable since `rewriteLog`, and is folded later. Errors: the driver's.
+ */
+function foldAll(database: DatabaseSync): void {
+  try {
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch (error) {
+    if (!isNoRoom(error)) throw error
   }
 }

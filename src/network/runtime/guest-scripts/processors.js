@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and what
 // runs its processors.
 
-/* global MODEL, IDENTITIES, STATE, ask, write, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, IDENTITIES, STATE, ask, write, serialized, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -34,7 +34,7 @@ class Registry {
   }
   async addAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    write('add', { resources: resources.map(jsonOf) })
+    write('add', () => ({ resources: resources.map(jsonOf) }))
     for (const resource of resources) {
       IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
     }
@@ -44,7 +44,7 @@ class Registry {
   }
   async updateAll(resources) {
     for (const resource of resources) this.#mine(resource)
-    write('update', { resources: resources.map(jsonOf) })
+    write('update', () => ({ resources: resources.map(jsonOf) }))
   }
   remove(resource) {
     return this.removeAll([resource])
@@ -53,7 +53,7 @@ class Registry {
     const ids = resources.map((resource) =>
       typeof resource === 'object' ? resource.getIdentifier() : String(resource),
     )
-    write('remove', { type: this.id, ids })
+    write('remove', () => ({ type: this.id, ids }))
   }
   #mine(resource) {
     if (STATE.get(resource)?.type === this.id) return
@@ -99,7 +99,7 @@ const FACTORY = {
     return fresh(name, '')
   },
 }
-const SERIALIZER = { toJSON: jsonOf, fromJSON: fromJson }
+const SERIALIZER = { toJSON: (resource) => serialized(() => jsonOf(resource)), fromJSON: fromJson }
 
 function getFactory() {
   return FACTORY
@@ -110,7 +110,7 @@ function getSerializer() {
 const EVENTS = []
 /** The network takes the events when all is done: a wrong one fails the transaction. */
 function emit(event) {
-  EVENTS.push(jsonOf(event))
+  EVENTS.push(serialized(() => jsonOf(event)))
 }
 function buildQuery(text) {
   return { text }
@@ -121,6 +121,7 @@ async function query(what, parameters = {}) {
   return ask('query', { ...given, parameters: Object.fromEntries(written) }).map(resourceWith)
 }
 function parameterValue(value) {
+  if (Array.isArray(value)) return value.map(parameterValue)
   const state = typeof value === 'object' && value !== null ? STATE.get(value) : undefined
   return state === undefined ? value : relationshipText(state)
 }
@@ -197,5 +198,5 @@ async function processTransaction(
     const given = await globalThis[name](instance)
     if (given !== undefined) returned = given
   }
-  return JSON.stringify({ returned: returned ?? null, events: EVENTS })
+  return serialized(() => JSON.stringify({ returned: returned ?? null, events: EVENTS }))
 }

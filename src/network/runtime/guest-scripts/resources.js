@@ -6,7 +6,7 @@
 // or just made. Such an object knows its identity at once and fetches its content when that is first
 // asked for.
 
-/* global MODEL, host, tell */
+/* global MODEL, host, tell, InternalError */
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
@@ -29,9 +29,22 @@ function ask(what, fields) {
   return JSON.parse(host(JSON.stringify({ ask: what, ...fields })))
 }
 
-/** Tells the network of a write; what it refuses may be thrown by a later call. */
+/** Reports a write; if the network refuses it, a later call may throw. `fields` is a function: see `serialized`. */
 function write(what, fields) {
-  tell(JSON.stringify({ ask: what, ...fields }))
+  tell(serialized(() => JSON.stringify({ ask: what, ...fields() })))
+}
+
+// Scripts may replace the global.
+const StackOverflow = InternalError
+
+/** The result of `serialize`. Cyclic resources, which fill the stack, are rejected like too deep ones. */
+function serialized(serialize) {
+  try {
+    return serialize()
+  } catch (error) {
+    if (!(error instanceof StackOverflow) || error.message !== 'stack overflow') throw error
+    throw new Error('nesting goes beyond 64 levels')
+  }
 }
 
 const IDENTITIES = new Map()
@@ -196,14 +209,24 @@ function here(state) {
   load(state, json)
 }
 
-/** Fetches it, unless `key` is answered without. Whoever awaits a resource asks it for `then`. */
+/**
+ * Whether the model declares `key`. Any other property is the same with and without the content, as
+ * with Composer's InvalidRelationship; `await` reads `then`.
+ */
+function isDeclared(state, key) {
+  return Object.hasOwn(MODEL[state.type].properties, key)
+}
+
+/** Fetches the content if reading `key` needs it. */
 function hereFor(target, key) {
   const state = STATE.get(target)
-  if (state.loaded || typeof key === 'symbol') return
-  const { identifier, properties } = MODEL[state.type]
-  if (key === identifier) return
-  if ((key === 'then' || key in Identified.prototype) && !Object.hasOwn(properties, key)) return
-  here(state)
+  if (key !== MODEL[state.type].identifier && isDeclared(state, key)) here(state)
+}
+
+/** Fetches the content if writing `key` needs it. */
+function hereToWrite(target, key) {
+  const state = STATE.get(target)
+  if (isDeclared(state, key)) here(state)
 }
 
 /** What stands in front of a resource that was named before it was read. */
@@ -213,12 +236,12 @@ const LAZY = {
     return Reflect.get(target, key, receiver)
   },
   set(target, key, value) {
-    here(STATE.get(target))
+    hereToWrite(target, key)
     target[key] = value
     return true
   },
   deleteProperty(target, key) {
-    here(STATE.get(target))
+    hereToWrite(target, key)
     return delete target[key]
   },
   has(target, key) {
@@ -284,8 +307,8 @@ function jsonOf(instance) {
     }
     if (value === undefined || value === null) continue
     const property = properties[name]
-    // What the model does not know is passed on, so that the network can refuse it by its name.
-    if (property === undefined) json[name] = value
+    // The network refuses a property that the model does not have by its name, whatever it holds.
+    if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
       json[name] = value.map((element) => jsonValueOf(name, property, element))
     } else json[name] = jsonValueOf(name, property, value)

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { type Resample, resample } from './resample.ts'
+
+/** Gray pixels. */
+const grays = (...values: number[]) =>
+  Uint8Array.from(values.flatMap((value) => [value, value, value]))
+
+/** Resizes a row of gray pixels, and returns its reds. */
+function row(values: number[], columns: number, how: Resample): number[] {
+  const from = { columns: values.length, rows: 1 }
+  const resized = resample(grays(...values), from, { columns, rows: 1 }, how)
+  return [...resized].filter((_, at) => at % 3 === 0)
+}
+
+describe('resample', () => {
+  it.each<[Resample, number[], number[]]>([
+    ['nearest', [10, 20], [10, 10, 20, 20]],
+    ['nearest', [10, 20, 30, 40, 50], [10, 30, 50]],
+    ['nearest', [10, 20, 30, 40, 50, 60], [20, 50]],
+    ['cubic', [0, 200], [0, 41, 159, 214]],
+    ['cubic', [100], [100, 100, 100]],
+    ['cubic', [0, 255, 0], [0, 255, 0]],
+  ])('by %s makes %j into %j', (how, values, expected) => {
+    expect(row(values, expected.length, how)).toEqual(expected)
+    // Down is as across.
+    const [from, to] = [values.length, expected.length]
+    const column = resample(
+      grays(...values),
+      { columns: 1, rows: from },
+      { columns: 1, rows: to },
+      how,
+    )
+    expect(column).toEqual(grays(...expected))
+  })
+
+  it.each<[Resample, number, number]>([
+    ['cubic', 37, 23],
+    ['cubic', 23, 37],
+    ['cubic', 64, 64],
+    ['nearest', 37, 23],
+    ['nearest', 7, 5],
+  ])('by %s to %i × %i makes of the rotated image the rotated result', (how, columns, rows) => {
+    const from = { columns: 19, rows: 13 }
+    const bytes = Uint8Array.from({ length: 19 * 13 * 3 }, (_, at) => (at * at * 7919) >> 5)
+    const rotated = (rgb: Uint8Array) =>
+      Uint8Array.from(rgb, (_, at) => rgb[rgb.length - 3 - at + 2 * (at % 3)] ?? 0)
+    const seen = resample(rotated(bytes), from, { columns, rows }, how)
+    const expected = rotated(resample(bytes, from, { columns, rows }, how))
+    const off = seen.map((value, at) => Math.abs(value - (expected[at] ?? 0)))
+    // A sum in the other order may round differently.
+    expect(Math.max(...off)).toBeLessThanOrEqual(how === 'cubic' ? 1 : 0)
+  })
+})

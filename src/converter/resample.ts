@@ -1,0 +1,93 @@
+import type { Grid } from './grid.ts'
+
+/** How the pixels of the cells are computed from those of the image. */
+export type Resample = 'cubic' | 'nearest'
+
+/** Pixels that each result is computed from, along one axis. */
+const TAPS = 4
+
+/**
+ * Resizes an image of three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same size or a larger
+ * one.
+ *
+ * Pixel centres are at half coordinates, as in Pillow and ImageMagick. libvips does the same when it reduces an image,
+ * but shifts it by half a cell when it enlarges it.
+ */
+export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): Uint8Array {
+  if (from.columns === to.columns && from.rows === to.rows) return rgb
+  const across = tapsOf(from.columns, to.columns, how)
+  const down = tapsOf(from.rows, to.rows, how)
+  const rowBytes = to.columns * 3
+  // Rounds, and keeps within 0 to 255.
+  const result = new Uint8ClampedArray(rowBytes * to.rows)
+  const sum = new Float32Array(rowBytes)
+  // Resized source rows: row r is at r % TAPS.
+  const resized = Array.from({ length: TAPS }, () => new Float32Array(rowBytes))
+  const held = new Int32Array(TAPS).fill(-1)
+  for (let row = 0; row < to.rows; row += 1) {
+    sum.fill(0)
+    for (let tap = row * TAPS; tap < (row + 1) * TAPS; tap += 1) {
+      const source = down.sources[tap] ?? 0
+      const weight = down.weights[tap] ?? 0
+      const values = resized[source % TAPS]
+      if (weight === 0 || values === undefined) continue
+      if (held[source % TAPS] !== source) {
+        held[source % TAPS] = source
+        resizeRow(rgb, source * from.columns * 3, across, values)
+      }
+      for (let at = 0; at < rowBytes; at += 1) sum[at] = (sum[at] ?? 0) + weight * (values[at] ?? 0)
+    }
+    result.set(sum, row * rowBytes)
+  }
+  return new Uint8Array(result.buffer)
+}
+
+/** For each result along an axis, TAPS source places and their weights. */
+interface Taps {
+  readonly sources: Int32Array
+  readonly weights: Float32Array
+}
+
+function tapsOf(from: number, to: number, how: Resample): Taps {
+  const sources = new Int32Array(to * TAPS)
+  const weights = new Float32Array(to * TAPS)
+  for (let at = 0; at < to; at += 1) {
+    const centre = ((at + 0.5) * from) / to - 0.5
+    const left = Math.floor(centre)
+    const t = how === 'nearest' ? Math.round(centre - left) : centre - left
+    // The edge pixels repeat beyond the edges.
+    sources.set(
+      [-1, 0, 1, 2].map((tap) => Math.min(Math.max(left + tap, 0), from - 1)),
+      at * TAPS,
+    )
+    weights.set(catmullRom(t), at * TAPS)
+  }
+  return { sources, weights }
+}
+
+/** Weights of the pixels at -1, 0, 1 and 2 for a point at `t`, 0 to 1. Source: Keys 1981, a = -1/2. */
+function catmullRom(t: number): number[] {
+  return [
+    t * (t * (1 - t / 2) - 1 / 2),
+    t * t * ((3 / 2) * t - 5 / 2) + 1,
+    t * (t * (2 - (3 / 2) * t) + 1 / 2),
+    t * t * (t / 2 - 1 / 2),
+  ]
+}
+
+function resizeRow(rgb: Uint8Array, from: number, taps: Taps, into: Float32Array): void {
+  for (let at = 0; at < into.length; at += 3) {
+    let [red, green, blue] = [0, 0, 0]
+    const end = (at / 3 + 1) * TAPS
+    for (let tap = end - TAPS; tap < end; tap += 1) {
+      const weight = taps.weights[tap] ?? 0
+      const pixel = from + (taps.sources[tap] ?? 0) * 3
+      red += weight * (rgb[pixel] ?? 0)
+      green += weight * (rgb[pixel + 1] ?? 0)
+      blue += weight * (rgb[pixel + 2] ?? 0)
+    }
+    into[at] = red
+    into[at + 1] = green
+    into[at + 2] = blue
+  }
+}

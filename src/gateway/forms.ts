@@ -1,0 +1,130 @@
+import type { FastifyRequest } from 'fastify'
+import type { Json, JsonObject } from '../base/json.ts'
+import { utf8Text } from '../base/strict-json.ts'
+import { numberIn } from '../filter/index.ts'
+import { type HttpApp, HttpRefusal, readBody } from '../http/index.ts'
+import type { Model, Property, TypeDeclaration } from '../network/index.ts'
+
+/** Fields of a form. */
+const FIELDS_MAX = 1_000
+/** Names in brackets of one field, as in `size[unit][name]`. */
+const BRACKETS_MAX = 16
+const NAME = /^([^[\]]+)((?:\[[^[\]]*\])*)$/
+
+/** Texts under one name, and members: `size=1` and `size[width]=1`. */
+interface Field {
+  readonly texts: string[]
+  readonly members: Map<string, Field>
+}
+
+/** Makes `app` read bodies of HTML forms (`application/x-www-form-urlencoded`) as a `Form`. */
+export function takeForms(app: HttpApp): void {
+  app.addContentTypeParser('application/x-www-form-urlencoded', async (request: FastifyRequest) => {
+    const body = await readBody(request)
+    return body.length === 0 ? undefined : Form.parse(utf8Text(body))
+  })
+}
+
+/** An HTML form: texts, which become values by the types of a model. */
+export class Form {
+  readonly #root = emptyField()
+
+  /** Errors: 400. */
+  static parse(text: string): Form {
+    const form = new Form()
+    const pairs = text.split('&', FIELDS_MAX + 1)
+    if (pairs.length > FIELDS_MAX) throw malformed(`a form has ${FIELDS_MAX} fields at most`)
+    for (const pair of pairs) {
+      if (pair === '') continue
+      const equals = pair.indexOf('=')
+      const name = decoded(equals === -1 ? pair : pair.slice(0, equals))
+      form.#add(name, equals === -1 ? '' : decoded(pair.slice(equals + 1)))
+    }
+    return form
+  }
+
+  /**
+   * The form as JSON of an instance of `type`. A text that is no value of its property stays a text,
+   * so that it is refused by the name of the property.
+   */
+  instanceOf(type: TypeDeclaration, model: Model): JsonObject {
+    return instanceIn(this.#root, type, model)
+  }
+
+  #add(name: string, text: string): void {
+    const [, first, brackets = ''] = NAME.exec(name) ?? []
+    if (first === undefined) throw malformed(`${name.slice(0, 64)} is no name of a field`)
+    const inner = brackets === '' ? [] : brackets.slice(1, -1).split('][')
+    if (inner.length > BRACKETS_MAX) {
+      throw malformed(`the name of a field has ${BRACKETS_MAX} brackets at most`)
+    }
+    // `tags[]` is one more of `tags`.
+    if (inner.at(-1) === '') inner.pop()
+    let field = this.#root
+    for (const part of [first, ...inner]) {
+      const member = field.members.get(part) ?? emptyField()
+      field.members.set(part, member)
+      field = member
+    }
+    field.texts.push(text)
+  }
+}
+
+function emptyField(): Field {
+  return { texts: [], members: new Map() }
+}
+
+function instanceIn({ members }: Field, declared: TypeDeclaration, model: Model): JsonObject {
+  const [named] = members.get('$class')?.texts ?? []
+  const type = (named === undefined ? null : model.type(named)) ?? declared
+  const entries = [...members].map(
+    ([name, field]) => [name, memberOf(field, type.properties.get(name), model)] as const,
+  )
+  return Object.fromEntries(entries)
+}
+
+function memberOf(field: Field, property: Property | undefined, model: Model): Json {
+  const { texts, members } = field
+  if (property?.array === true) {
+    // `links[0][name]=a`: the names of the members are places, in the order of the form.
+    const elements = [...members.values()].map((element) => fieldValue(element, property, model))
+    return [...texts.map((text) => valueIn(text, property)), ...elements]
+  }
+  return fieldValue(field, property, model)
+}
+
+function fieldValue(field: Field, property: Property | undefined, model: Model): Json {
+  const { texts, members } = field
+  if (members.size > 0) {
+    const type = property?.type ?? null
+    if (type !== null) return instanceIn(field, type, model)
+    return Object.fromEntries([...members.keys()].map((name) => [name, '']))
+  }
+  const [only = ''] = texts
+  return texts.length > 1 ? texts : valueIn(only, property)
+}
+
+function valueIn(text: string, property: Property | undefined): Json {
+  switch (property?.primitive) {
+    case 'Boolean':
+      return text === 'true' || text === 'false' ? text === 'true' : text
+    case 'Double':
+    case 'Integer':
+    case 'Long':
+      return numberIn(text) ?? text
+    default:
+      return text
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw malformed('a percent sign of the form encodes nothing')
+  }
+}
+
+function malformed(message: string): HttpRefusal {
+  return new HttpRefusal(400, 'REQUEST_INVALID', message)
+}

@@ -1,0 +1,213 @@
+// Replays of recorded events; over real sockets they are in test/gateway/events.test.ts.
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { type EventPage, type ReplaySource, Replays, type ReplayTarget } from './replays.ts'
+
+const PAGE_BLOCKS = 4
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** A chain with one event in each block, whose reads resolve when the test says so. */
+class Source implements ReplaySource {
+  told = 0
+  /** Heights that were read. */
+  readonly reads: number[] = []
+  reading = 0
+  #answers: (() => void)[] = []
+  blocks: number
+
+  constructor(blocks: number) {
+    this.blocks = blocks
+  }
+
+  read(height: number): Promise<EventPage> {
+    this.reads.push(height)
+    this.reading += 1
+    expect(this.reading).toBe(1)
+    // As the store does: what is there when the read begins.
+    const next = Math.max(height, Math.min(height + PAGE_BLOCKS, this.blocks))
+    const blocks = Array.from({ length: next - height }, (_, at) => ({
+      height: height + at,
+      frames: [{ type: 'E', bytes: Buffer.from(`${height + at}`) }],
+    }))
+    return new Promise((resolve) => {
+      this.#answers.push(() => {
+        this.reading -= 1
+        resolve({ blocks, next })
+      })
+    })
+  }
+
+  /** Answers the read that waits, and lets the replays act on it. */
+  async answer(): Promise<void> {
+    for (const answer of this.#answers.splice(0)) answer()
+    await settled()
+  }
+
+  /** Answers reads until there are no more. */
+  async answerAll(): Promise<void> {
+    while (this.reading > 0) await this.answer()
+  }
+}
+
+/** A socket whose client takes everything at once, unless `isSlow`. */
+class Target implements ReplayTarget {
+  isOpen = true
+  isLive = false
+  hasFailed = false
+  readonly heights: number[] = []
+  readonly isSlow: boolean
+  take = () => {}
+
+  constructor(isSlow = false) {
+    this.isSlow = isSlow
+  }
+
+  async replay({ blocks, next }: EventPage, from: number): Promise<number> {
+    for (const { height } of blocks) if (height >= from) this.heights.push(height)
+    if (this.isSlow) {
+      await new Promise<void>((resolve) => {
+        this.take = resolve
+      })
+    }
+    return next
+  }
+
+  goLive(): void {
+    this.isLive = true
+  }
+
+  fail(): void {
+    this.hasFailed = true
+  }
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => from + n)
+
+it('reads each page once, one at a time, for a thousand sockets', async () => {
+  const source = new Source(10)
+  const replays = new Replays(async () => {})
+  const targets = Array.from({ length: 1_000 }, () => new Target())
+  for (const target of targets) replays.add(source, target, 0)
+  await source.answerAll()
+  expect(source.reads).toEqual([0, 4, 8, 10])
+  for (const target of targets) {
+    expect(target.heights).toEqual(range(0, 10))
+    expect(target.isLive).toBe(true)
+  }
+})
+
+it('sends each socket the events from its own height on', async () => {
+  const source = new Source(10)
+  const replays = new Replays(async () => {})
+  const targets = [3, 0, 9, 12].map((since) => {
+    const target = new Target()
+    replays.add(source, target, since)
+    return target
+  })
+  await source.answerAll()
+  expect(targets.map(({ heights }) => heights)).toEqual([
+    range(3, 10),
+    range(0, 10),
+    range(9, 10),
+    [],
+  ])
+  expect(targets.every(({ isLive }) => isLive)).toBe(true)
+})
+
+it('reads no further for a socket that has closed', async () => {
+  const source = new Source(1_000)
+  const replays = new Replays(async () => {})
+  const target = new Target()
+  replays.add(source, target, 0)
+  await source.answer()
+  target.isOpen = false
+  await source.answerAll()
+  expect(source.reads).toEqual([0, 4])
+  expect(target.heights).toEqual(range(0, 4))
+})
+
+it('reads no further for a client that does not take what it was sent', async () => {
+  const source = new Source(8)
+  const replays = new Replays(async () => {})
+  const slow = new Target(true)
+  const fast = new Target()
+  replays.add(source, slow, 0)
+  replays.add(source, fast, 0)
+  await source.answerAll()
+  expect(fast.isLive).toBe(true)
+  expect(source.reads).toEqual([0, 4, 8])
+  expect(slow.heights).toEqual(range(0, 4))
+  slow.take()
+  await settled()
+  await source.answerAll()
+  expect(source.reads).toEqual([0, 4, 8, 4])
+  expect(slow.heights).toEqual(range(0, 8))
+})
+
+it('reads again before it goes live when events were told during the last read', async () => {
+  const source = new Source(2)
+  const replays = new Replays(async () => {})
+  const target = new Target()
+  replays.add(source, target, 0)
+  await source.answer()
+  expect(source.reads).toEqual([0, 2])
+  // The read at 2 has begun, and has seen no block; then one is recorded and told.
+  source.blocks = 3
+  source.told += 1
+  await source.answer()
+  expect(target.isLive).toBe(false)
+  await source.answerAll()
+  expect(source.reads).toEqual([0, 2, 2, 3])
+  expect(target.heights).toEqual([0, 1, 2])
+  expect(target.isLive).toBe(true)
+})
+
+it('reads for each caller in turn', async () => {
+  const sources = [new Source(5), new Source(5)]
+  const replays = new Replays(async () => {})
+  const targets = sources.map((source) => {
+    const target = new Target()
+    replays.add(source, target, 0)
+    return target
+  })
+  const [first, second] = sources
+  expect([first?.reads, second?.reads]).toEqual([[0], []])
+  await first?.answer()
+  expect([first?.reads, second?.reads]).toEqual([[0], [0]])
+  for (let n = 0; n < 4; n += 1) for (const source of sources) await source.answerAll()
+  expect(targets.map(({ heights }) => heights)).toEqual([range(0, 5), range(0, 5)])
+})
+
+it('closes a socket whose events cannot be read, and goes on with the others', async () => {
+  const broken = { told: 0, read: () => Promise.reject(new Error('damaged')) }
+  const source = new Source(1)
+  const replays = new Replays(async () => {})
+  const [failing, other] = [new Target(), new Target()]
+  replays.add(broken, failing, 0)
+  replays.add(source, other, 0)
+  await settled()
+  await source.answerAll()
+  expect([failing.hasFailed, failing.isLive]).toEqual([true, false])
+  expect([other.hasFailed, other.isLive]).toEqual([false, true])
+})
+
+it('rests after each slice of 10 ms for as long as it took, at most 100 ms', async () => {
+  let nowMs = 0
+  // Each reading of the clock takes 4 ms.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
+    nowMs += 4
+    return nowMs
+  })
+  onTestFinished(() => clock.mockRestore())
+  const rests: number[] = []
+  const source = new Source(1)
+  const replays = new Replays(async (ms) => {
+    rests.push(ms)
+  })
+  for (let n = 0; n < 5; n += 1) replays.add(source, new Target(), 0)
+  await source.answer()
+  // The third socket passes 10 ms; the clock is read once more for the rest itself.
+  expect(rests).toEqual([16, 12])
+  nowMs += 1_000
+  await source.answer()
+  expect(rests[2]).toBe(100)
+})

@@ -1,0 +1,112 @@
+import { connect, type Socket } from 'node:net'
+import { pino } from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import type { HttpComponent } from './component.ts'
+import { startListener } from './listener.ts'
+import { statusFalseReply } from './refusal.ts'
+
+/** A listener for four connections; `/slow` is not answered before the test has finished. */
+async function listen(): Promise<number> {
+  const finished = Promise.withResolvers<void>()
+  const upgraded: { destroy(): void }[] = []
+  const component: HttpComponent = {
+    name: 'tested',
+    defaultPort: 0,
+    limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000, socketsMax: 4 },
+    sameOriginOnly: false,
+    statusOf: {},
+    refusalReply: statusFalseReply,
+    async register(app) {
+      app.get('/', async () => 'here')
+      app.get('/slow', async (_request, reply) => {
+        // The head of the reply shows that the request has been started.
+        reply.raw.writeHead(200).flushHeaders()
+        await finished.promise
+        reply.hijack()
+        reply.raw.end()
+      })
+    },
+    async upgrade(_request, socket) {
+      upgraded.push(socket)
+      socket.write('HTTP/1.1 101 Switching Protocols\r\n\r\n')
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  const { url, close } = await startListener(component, options)
+  onTestFinished(async () => {
+    finished.resolve()
+    for (const socket of upgraded) socket.destroy()
+    await close()
+  })
+  return Number(new URL(url).port)
+}
+
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: any\r\n'
+
+/** A client with a connection of its own. */
+class Client {
+  readonly socket: Socket
+  readonly closed: Promise<null>
+
+  constructor(port: number, localAddress = '127.0.0.1') {
+    this.socket = connect({ host: '127.0.0.1', port, localAddress })
+    this.socket.on('error', () => {})
+    this.closed = new Promise((resolve) => this.socket.on('close', () => resolve(null)))
+    onTestFinished(() => void this.socket.destroy())
+  }
+
+  /** The status of the reply, null when the connection is closed instead. */
+  async get(path: string, headers = ''): Promise<number | null> {
+    this.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`)
+    const data = new Promise((resolve) => this.socket.once('data', resolve))
+    const received = await Promise.race([data, this.closed])
+    return received === null ? null : Number(String(received).slice(9, 12))
+  }
+}
+
+/** Which of `clients` still have their connection. */
+async function open(clients: readonly Client[]): Promise<boolean[]> {
+  const statuses = await Promise.all(clients.map((client) => client.get('/')))
+  return statuses.map((status) => status === 200)
+}
+
+it('closes the least recently used idle connection when a new one comes and all are taken', async () => {
+  const port = await listen()
+  const clients = Array.from({ length: 4 }, () => new Client(port))
+  for (const client of clients) expect(await client.get('/')).toBe(200)
+  expect(await clients[0]?.get('/')).toBe(200)
+  const newcomer = new Client(port)
+  expect(await newcomer.get('/')).toBe(200)
+  expect(await open([...clients, newcomer])).toEqual([true, false, true, true, true])
+})
+
+it('closes connections that have sent nothing, and serves clients of any address', async () => {
+  const port = await listen()
+  const silent = Array.from({ length: 20 }, () => new Client(port))
+  for (const address of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
+    expect(await new Client(port, address).get('/')).toBe(200)
+  }
+  expect((await open(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
+})
+
+it('closes no busy connection for a client that has most connections itself', async () => {
+  const port = await listen()
+  const busy = Array.from({ length: 3 }, () => new Client(port))
+  for (const client of busy) expect(await client.get('/slow')).toBe(200)
+  const upgraded = new Client(port)
+  expect(await upgraded.get('/', UPGRADE)).toBe(101)
+  expect(await new Client(port).get('/')).toBeNull()
+  expect([...busy, upgraded].map(({ socket }) => socket.closed)).toEqual(Array(4).fill(false))
+})
+
+it('closes the oldest busy connection of a client that has more than half of all', async () => {
+  const port = await listen()
+  const busy = Array.from({ length: 4 }, () => new Client(port))
+  for (const client of busy) expect(await client.get('/slow')).toBe(200)
+  const other = () => new Client(port, '127.0.0.2').get('/slow')
+  // After two of them each client has half, and nobody is idle.
+  expect([await other(), await other(), await other()]).toEqual([200, 200, null])
+  await Promise.all(busy.slice(0, 2).map(({ closed }) => closed))
+  expect(busy.map(({ socket }) => socket.closed)).toEqual([true, true, false, false])
+})

@@ -1,0 +1,157 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { CountedResponse } from './counted-response.ts'
+import type { ReplyRoom } from './reply-room.ts'
+import { guardHolds, hold, release } from './socket-holds.ts'
+import { clientOf } from './throttle.ts'
+
+type Response = ServerResponse<IncomingMessage>
+
+interface Connection {
+  /** The address of the client, as `clientOf` has it. */
+  readonly client: string
+  /** The newest request, started or not. */
+  latest: Response | null
+  /** How many pipelined requests wait. */
+  waiting: number
+  isUpgraded: boolean
+}
+
+/** The connections of listeners, by their servers. */
+const byServer = new WeakMap<Server, Connections>()
+
+/** Pipelined requests of all connections that may wait; a connection that sends more is closed. */
+const WAITING_MAX = 20_000
+
+/**
+ * The connections of a listener, and the requests that it is answering: one of each connection.
+ *
+ * When `max` are open, a new connection takes the place of an idle one of the client that has most. If that has
+ * none, a connection of another client takes the place of any idle one, or of a busy one of a client that has
+ * more than half of all. Otherwise the new connection is closed. So one client cannot keep others out, and a
+ * reverse proxy, which looks like one client, can use all connections.
+ *
+ * A pipelined request starts when the reply before it has been sent. While one waits, nothing more is read
+ * from its connection: Node has parsed at most one read of 64 KiB, and the rest stays with the system.
+ */
+export class Connections {
+  /** The least recently used first. */
+  readonly #open = new Map<Socket, Connection>()
+  /** How many connections each client has. */
+  readonly #clients = new Map<string, number>()
+  readonly #max: number
+  #waiting = 0
+
+  /** One per server; `room` counts what its connections have not taken. */
+  constructor(server: Server, max: number, room: ReplyRoom) {
+    byServer.set(server, this)
+    this.#max = max
+    server.on('connection', (socket: Socket) => {
+      const client = clientOf(socket.remoteAddress ?? '')
+      if (this.#open.size >= max && !this.#closeOneFor(client)) {
+        socket.destroy()
+        return
+      }
+      this.#open.set(socket, { client, latest: null, waiting: 0, isUpgraded: false })
+      this.#clients.set(client, (this.#clients.get(client) ?? 0) + 1)
+      guardHolds(socket)
+      socket.once('close', () => {
+        this.#forget(socket)
+        room.gone(socket)
+      })
+    })
+    server.on('upgrade', ({ socket }: IncomingMessage) => {
+      const connection = this.#open.get(socket)
+      if (connection !== undefined) connection.isUpgraded = true
+    })
+  }
+
+  /** The connections of `server`, if they are tracked. */
+  static of(server: Server): Connections | undefined {
+    return byServer.get(server)
+  }
+
+  /** The replies that are not sent to their end. */
+  *replies(): Iterable<Response> {
+    for (const { latest } of this.#open.values()) {
+      if (latest?.writableFinished === false) yield latest
+    }
+  }
+
+  /** Whether a reply is owed on `socket`. */
+  isOwed(socket: Socket): boolean {
+    return this.#open.get(socket)?.latest?.writableFinished === false
+  }
+
+  /** Whether requests on `socket` wait, so that it is not read. */
+  isWaiting(socket: Socket): boolean {
+    return (this.#open.get(socket)?.waiting ?? 0) > 0
+  }
+
+  /** Calls `start` once the replies before `response` have been sent; never if the connection closes first. */
+  add(response: Response, start: () => void): void {
+    const { socket } = response.req
+    const connection = this.#open.get(socket)
+    // Without a connection in tests that inject requests.
+    const earlier = connection?.latest
+    if (connection !== undefined) {
+      connection.latest = response
+      this.#open.delete(socket)
+      this.#open.set(socket, connection)
+    }
+    if (connection === undefined || earlier?.writableFinished !== false) {
+      start()
+      return
+    }
+    if (this.#waiting === WAITING_MAX) {
+      socket.destroy()
+      return
+    }
+    if (connection.waiting === 0) hold(socket)
+    connection.waiting += 1
+    this.#waiting += 1
+    earlier.once('close', () => {
+      if (!this.#open.has(socket)) return
+      connection.waiting -= 1
+      this.#waiting -= 1
+      if (connection.waiting === 0) release(socket)
+      start()
+    })
+  }
+
+  /** Closes a connection in favour of a new one of `client`, if there is one that may be closed. */
+  #closeOneFor(client: string): boolean {
+    const [largest, most] = [...this.#clients].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
+    const isIdle = ({ latest, isUpgraded }: Connection) =>
+      latest?.writableFinished !== false && !isUpgraded
+    const ofLargest = (connection: Connection) => connection.client === largest
+    const victim =
+      this.#oldest((connection) => ofLargest(connection) && isIdle(connection)) ??
+      (client === largest ? null : this.#oldest(isIdle)) ??
+      (client === largest || most <= this.#max / 2 ? null : this.#oldest(ofLargest))
+    if (victim === null) return false
+    this.#forget(victim)
+    victim.destroy()
+    return true
+  }
+
+  /** The least recently used connection that `matches`, or null. */
+  #oldest(matches: (connection: Connection) => boolean): Socket | null {
+    for (const [socket, connection] of this.#open) {
+      if (matches(connection)) return socket
+    }
+    return null
+  }
+
+  #forget(socket: Socket): void {
+    const connection = this.#open.get(socket)
+    if (connection === undefined) return
+    const { client, latest, waiting } = connection
+    this.#open.delete(socket)
+    this.#waiting -= waiting
+    if (latest instanceof CountedResponse) latest.gone()
+    const left = (this.#clients.get(client) ?? 1) - 1
+    if (left === 0) this.#clients.delete(client)
+    else this.#clients.set(client, left)
+  }
+}

@@ -1,0 +1,99 @@
+import { pino } from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import type { HttpApp, HttpComponent } from './component.ts'
+import { unroutedRefusal } from './declared-routes.ts'
+import { buildApp } from './listener.ts'
+import { statusFalseReply } from './refusal.ts'
+
+const OPTIONS = { logger: pino({ level: 'silent' }), publicHosts: new Set<string>() }
+
+async function appWith(register: (app: HttpApp) => Promise<void>): Promise<HttpApp> {
+  const component: HttpComponent = {
+    name: 'example',
+    defaultPort: 0,
+    limits: { bodyBytesMax: 100, requestTimeoutMs: 1_000 },
+    sameOriginOnly: true,
+    statusOf: {},
+    refusalReply: statusFalseReply,
+    register,
+  }
+  const app = await buildApp(component, OPTIONS)
+  onTestFinished(() => app.close())
+  return app
+}
+
+const answer = async () => 'read'
+const register = async (app: HttpApp) => {
+  app.get('/api/dbs', answer)
+  app.get('/api/:db', answer)
+  app.post('/api/:db', answer)
+  app.delete('/api/:db/:id.json', answer)
+  app.put('/files/*', answer)
+}
+
+async function ask(app: HttpApp, method: string, url: string, headers = {}) {
+  // Fastify's types know fewer methods than its router.
+  const reply = await app.inject({
+    method: method as 'GET',
+    url,
+    headers: { host: 'a', ...headers },
+  })
+  return { reply, seen: [reply.statusCode, reply.headers.allow] }
+}
+
+it.each([
+  ['PUT', '/api/fruit', 405, 'GET, HEAD, POST'],
+  ['PUT', '/api/fruit?a=1', 405, 'GET, HEAD, POST'],
+  ['PUT', '/api/a%2Fb', 405, 'GET, HEAD, POST'],
+  ['TRACE', '/api/fruit', 405, 'GET, HEAD, POST'],
+  ['PROPFIND', '/api/fruit', 405, 'GET, HEAD, POST'],
+  ['OPTIONS', '/api/fruit', 405, 'GET, HEAD, POST'],
+  ['PUT', '/api/dbs', 405, 'GET, HEAD'],
+  ['PUT', '/%61pi/dbs', 405, 'GET, HEAD'],
+  ['GET', '/api/fruit/plum.json', 405, 'DELETE'],
+  ['HEAD', '/files/a/b', 405, 'PUT'],
+  ['GET', '/files', 404, undefined],
+  ['GET', '/nowhere', 404, undefined],
+  ['PUT', '/api/a/b/c', 404, undefined],
+  ['HEAD', '/api/fruit', 200, undefined],
+])('answers %s %s with %i and Allow: %s', async (method, url, status, allow) => {
+  const { seen } = await ask(await appWith(register), method, url)
+  expect(seen).toEqual([status, allow])
+})
+
+it('refuses a method in the form of the component', async () => {
+  const { reply } = await ask(await appWith(register), 'PUT', '/api/dbs')
+  expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
+  expect(reply.json()).toEqual({
+    status: false,
+    code: 'METHOD_NOT_ALLOWED',
+    message: 'this path takes GET, HEAD',
+  })
+})
+
+it('refuses a request of another site before its method', async () => {
+  const headers = { origin: 'http://b', 'access-control-request-method': 'POST' }
+  const { reply, seen } = await ask(await appWith(register), 'OPTIONS', '/api/dbs', headers)
+  expect(seen).toEqual([403, undefined])
+  expect(reply.headers['access-control-allow-origin']).toBe(undefined)
+})
+
+it('lets a scope run its hooks before it refuses a method', async () => {
+  const app = await appWith(async (root) => {
+    await root.register(
+      async (scope) => {
+        scope.addHook('preHandler', async (request, reply) => {
+          if (request.headers.token === undefined) return reply.code(403).send('no token')
+        })
+        scope.get('/users', answer)
+        scope.setNotFoundHandler((request) => {
+          throw unroutedRefusal(request)
+        })
+      },
+      { prefix: '/api' },
+    )
+  })
+  expect((await ask(app, 'PUT', '/api/users')).seen).toEqual([403, undefined])
+  expect((await ask(app, 'PUT', '/api/users', { token: 'x' })).seen).toEqual([405, 'GET, HEAD'])
+  expect((await ask(app, 'PUT', '/api/other', { token: 'x' })).seen).toEqual([404, undefined])
+})

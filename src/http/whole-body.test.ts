@@ -1,0 +1,150 @@
+import { EventEmitter, once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
+import type { FastifyRequest } from 'fastify'
+import { pino } from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import { exchange } from '../../test/support/raw-socket.ts'
+import { arrivingBody } from './arriving-body.ts'
+import type { HttpComponent } from './component.ts'
+import { startListener } from './listener.ts'
+import { statusFalseReply } from './refusal.ts'
+import { readBody } from './whole-body.ts'
+
+const MI = 1024 * 1024
+const BUSY = { status: false, code: 'BODIES_BUSY' }
+
+/** Reads the events of `stream` as the body of a request. */
+function reading(stream: EventEmitter, bytesMax: number, headers: Record<string, string> = {}) {
+  const raw = stream as unknown as IncomingMessage
+  return readBody({ raw, headers } as FastifyRequest, bytesMax)
+}
+
+/** A listener that says how long bodies are: those it has read as a whole, and those it streams. */
+async function listen(bodiesBytesMax: number) {
+  const sockets = new Set<Socket>()
+  const component: HttpComponent = {
+    name: 'tested',
+    defaultPort: 0,
+    limits: { bodyBytesMax: 10 * MI, bodiesBytesMax, requestTimeoutMs: 30_000 },
+    sameOriginOnly: false,
+    statusOf: {},
+    refusalReply: statusFalseReply,
+    async register(app) {
+      app.addHook('onRequest', async ({ raw }) => void sockets.add(raw.socket))
+      app.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
+      app.post('/lengths', async ({ body }) => `${(body as Buffer).length} bytes`)
+      await app.register(async (scope) => {
+        scope.removeAllContentTypeParsers()
+        scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+        scope.post('/streamed', async ({ raw, query }) => {
+          let length = 0
+          let pieces = 0
+          for await (const piece of arrivingBody(raw, { windowMs: 30_000, bytesMin: 1 })) {
+            length += piece.length
+            pieces += 1
+            if ((query as { slow?: string }).slow === '1') await setImmediate()
+          }
+          return `${length} bytes in ${pieces < 1_000 ? 'few' : 'many'} pieces`
+        })
+      })
+    },
+  }
+  const logger = pino({ level: 'silent' })
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  const { url, close } = await startListener(component, options)
+  onTestFinished(close)
+  return { url, sockets }
+}
+
+it('copies each piece when it arrives and keeps none of them', async () => {
+  const request = new EventEmitter()
+  const body = reading(request, MI)
+  const piece = Buffer.alloc(1)
+  for (let count = 0; count < 100_000; count += 1) {
+    piece[0] = count
+    request.emit('data', piece)
+  }
+  request.emit('end')
+  const expected = Buffer.alloc(100_000).map((_, index) => index)
+  expect((await body).equals(expected)).toBe(true)
+})
+
+it.each([
+  ['exactly at the limit', 1_000, {}, null],
+  ['one byte over the limit', 1_001, {}, 'BODY_TOO_LARGE'],
+  ['announced over the limit', 0, { 'content-length': '1001' }, 'BODY_TOO_LARGE'],
+  ['shorter than announced', 9, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
+  ['longer than announced', 11, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
+])('reads a body %s, or says why not', async (_, length, headers, code) => {
+  const stream = new PassThrough()
+  const body = reading(stream, 1_000, headers).then(
+    (bytes) => bytes.length,
+    (error) => error.code,
+  )
+  stream.end(Buffer.alloc(length))
+  expect(await body).toBe(code ?? length)
+})
+
+it('reports a body that breaks off', async () => {
+  const stream = new PassThrough()
+  const body = reading(stream, 1_000)
+  stream.write('half')
+  stream.destroy()
+  await expect(body).rejects.toMatchObject({ status: 400, code: 'BODY_INCOMPLETE' })
+})
+
+it('takes at most one read of 64 KiB of tiny chunks from a connection per turn of the event loop', async () => {
+  const { url, sockets } = await listen(10 * MI)
+  let before = 0
+  let mostBytes = 0
+  let isOver = false
+  const measured = (async () => {
+    while (!isOver) {
+      const bytes = [...sockets].reduce((sum, { bytesRead }) => sum + bytesRead, 0)
+      mostBytes = Math.max(mostBytes, bytes - before)
+      before = bytes
+      await setImmediate()
+    }
+  })()
+  const head =
+    'HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const chunks = `${'1\r\nx\r\n'.repeat(200_000)}0\r\n\r\n`
+  const bodies: (string | undefined)[] = []
+  for (const path of ['/lengths', '/streamed', '/streamed?slow=1', '/nowhere']) {
+    const { replies } = await exchange(url, [`POST ${path} ${head}${chunks}`], { replies: 1 })
+    bodies.push(replies[0]?.body)
+  }
+  isOver = true
+  await measured
+  expect(bodies.slice(0, 3)).toEqual([
+    '200000 bytes',
+    '200000 bytes in many pieces',
+    // A reader that is busy is given all that has arrived meanwhile as one piece.
+    '200000 bytes in few pieces',
+  ])
+  expect(mostBytes).toBeGreaterThan(0)
+  expect(mostBytes).toBeLessThanOrEqual(64 * 1024)
+})
+
+it('counts a chunked body as it grows and returns 503 when the budget is used up', async () => {
+  const { url } = await listen(10 * MI)
+  const head = 'POST /lengths HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n'
+  const chunk = `${(6 * MI).toString(16)}\r\n${'x'.repeat(6 * MI)}\r\n`
+  const chunked = [`${head}Transfer-Encoding: chunked\r\n\r\n${chunk}0\r\n\r\n`]
+  const alone = await exchange(url, chunked, { replies: 1 })
+  expect(alone.replies[0]?.body).toBe('6291456 bytes')
+  const first = connect(Number(new URL(url).port), '127.0.0.1')
+  onTestFinished(() => void first.destroy())
+  first.write(`${head}Content-Length: ${5 * MI}\r\nExpect: 100-continue\r\n\r\n`)
+  expect(String(await once(first, 'data'))).toBe('HTTP/1.1 100 Continue\r\n\r\n')
+  // Within its first mebibyte a chunked body is accepted, and refused once it needs more than is left.
+  const { replies } = await exchange(url, chunked, { replies: 1 })
+  expect(replies[0]?.status).toBe(503)
+  expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject(BUSY)
+  first.write('x'.repeat(5 * MI))
+  expect(String(await once(first, 'data'))).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*5242880 bytes$/)
+  expect((await exchange(url, chunked, { replies: 1 })).replies[0]?.status).toBe(200)
+})

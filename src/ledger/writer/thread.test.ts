@@ -1,0 +1,100 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { openStore, type Store, StoreError } from '../../storage/index.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import { encodeUnit } from './batch-text.ts'
+import type { FromWriter, ToWriter } from './messages.ts'
+import { serveWriter } from './thread.ts'
+
+/** The writer's thread on a real store whose methods in `overrides` are the test's. */
+async function started(overrides: Partial<Store>) {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const sent: FromWriter[] = []
+  let receive: (message: ToWriter) => void = () => {}
+  let answered: () => void = () => {}
+  const port = {
+    postMessage(message: FromWriter) {
+      sent.push(message)
+      answered()
+    },
+    on(_: string, listener: typeof receive) {
+      receive = listener
+    },
+    close() {},
+  }
+  const due: (() => void)[] = []
+  let isClosed = false
+  const machine: Machine = {
+    ...systemMachine,
+    openStore(options) {
+      const store = openStore(options)
+      const close = async () => {
+        isClosed = true
+        await store.close()
+      }
+      return new Proxy(store, {
+        get(target, name) {
+          const value = Reflect.get({ close, ...overrides }, name) ?? Reflect.get(target, name)
+          return typeof value === 'function' ? value.bind(target) : value
+        },
+      })
+    },
+    schedule: {
+      after(_, run) {
+        due.push(run)
+        return () => {}
+      },
+    },
+  }
+  const start = { folder, serverId: 7, durable: true, difficulty: 0 }
+  // The members of a port that the thread uses.
+  await serveWriter(start, port as unknown as ThreadPort, machine)
+  return {
+    sent,
+    /** Scheduled maintenance, which the test runs. */
+    due,
+    isClosed: () => isClosed,
+    ask: (message: ToWriter) =>
+      new Promise<FromWriter | undefined>((resolve) => {
+        answered = () => resolve(sent.at(-1))
+        receive(message)
+      }),
+  }
+}
+
+const unit = () => ({ units: [encodeUnit([{ kind: 'create_db', db: 'd' }])], nowMs: 1 })
+const failing = (code: 'STORE_FULL' | 'STORE_FAILED') => async () => {
+  throw new StoreError(code, 'the store failed: disk I/O error')
+}
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+it('reports failed maintenance at once, closes the store and writes nothing more', async () => {
+  const { sent, due, ask, isClosed } = await started({ tidy: failing('STORE_FAILED') })
+  due.shift()?.()
+  await turn()
+  expect(sent.at(-1)).toEqual({ maintenanceFailed: 'the store failed: disk I/O error' })
+  expect([isClosed(), due]).toEqual([true, []])
+  expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
+})
+
+it('tries maintenance again that found no room, and writes meanwhile', async () => {
+  const { sent, due, ask, isClosed } = await started({ tidy: failing('STORE_FULL') })
+  due.shift()?.()
+  await turn()
+  expect([sent, due.length, isClosed()]).toEqual([[{ ready: true }], 1, false])
+  expect(await ask(unit())).toMatchObject({ block: { height: 0 } })
+  await ask({ close: true })
+})
+
+it('stops after an index change failed on the disk', async () => {
+  const { ask, isClosed } = await started({ addIndex: failing('STORE_FAILED') })
+  expect(await ask({ index: 'add', db: 'd', path: 'n' })).toEqual({
+    ...{ indexed: null, refused: 'WRITER_STOPPED', stopped: true, unknown: true },
+    reason: 'the store failed: disk I/O error',
+  })
+  expect(isClosed()).toBe(true)
+  expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
+})

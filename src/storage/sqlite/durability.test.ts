@@ -1,0 +1,223 @@
+// Failed syncs, power cuts and full disks, played without a disk that fails: see test/faults/ for real ones.
+
+import type fs from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import type { Store } from '../store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+
+const PAGE_BYTES = 4_096
+
+/** What the modules below do to files: `writes` says which pages are dirty, `syncs` when they were synced. */
+const disk = { dirty: new Set<number>(), synced: new Set<number>(), fail: null as string | null }
+
+const real = await vi.importActual<typeof fs>('node:fs')
+const { openStore, openStoreReader } = await observed(() => import('../open.ts'))
+
+async function observed<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
+  const isLog = new Map<number, boolean>()
+  vi.resetModules()
+  vi.doMock('node:fs', () => ({
+    ...real,
+    openSync: (path: string, flags: string, mode?: number) => {
+      const file = real.openSync(path, flags, mode)
+      isLog.set(file, path.endsWith('-wal'))
+      return file
+    },
+    writeSync: (file: number, bytes: Buffer, from: number, length: number, at: number) => {
+      if (disk.fail === 'write') throw systemError('ENOSPC')
+      const written = real.writeSync(file, bytes, from, length, at)
+      for (let page = Math.floor(at / PAGE_BYTES); page * PAGE_BYTES < at + written; page += 1)
+        if (isLog.get(file)) disk.dirty.add(page)
+      return written
+    },
+    fsyncSync: (file: number) => {
+      if (disk.fail === 'sync') throw systemError('EIO')
+      real.fsyncSync(file)
+      for (const page of disk.dirty) disk.synced.add(page)
+    },
+  }))
+  try {
+    return await load()
+  } finally {
+    vi.doUnmock('node:fs')
+    vi.resetModules()
+  }
+}
+
+function systemError(code: string): Error {
+  return Object.assign(new Error(`${code}: played`), { code })
+}
+
+function testFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  disk.dirty.clear()
+  disk.synced.clear()
+  disk.fail = null
+  return folder
+}
+
+const open = (folder: string): Store =>
+  openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
+
+async function databasesIn(folder: string): Promise<string[]> {
+  const reader = openStoreReader(folder, { frozen: true })
+  const names = (await reader.databases()).map(({ name }) => name)
+  await reader.close()
+  return names
+}
+
+/** Copies the files of a store as a killed process leaves them. */
+function killed(folder: string): string {
+  const copy = testFolder()
+  for (const name of ['ledger.db', 'ledger.db-wal']) {
+    copyFileSync(join(folder, name), join(copy, name))
+  }
+  return copy
+}
+
+it('keeps writes that follow the recovery of frames whose sync failed, after a power cut', async () => {
+  const first = testFolder()
+  const store = open(first)
+  await appendEntries(store, [entry.createDb('durable')])
+  const onDisk = readFileSync(join(first, 'ledger.db-wal'))
+  await appendEntries(store, [entry.createDb('failed')])
+  // The kernel has these frames and takes them for clean, but the disk does not have them.
+  const folder = killed(first)
+  await store.close()
+  const path = join(folder, 'ledger.db-wal')
+  const inMemory = readFileSync(path)
+
+  const next = open(folder)
+  const { synced } = disk
+  await appendEntries(next, [entry.createDb('acknowledged')])
+
+  // The power cut: a page that nobody has written since is as the disk has it.
+  const cut = killed(folder)
+  const log = readFileSync(join(cut, 'ledger.db-wal'))
+  for (let at = 0; at < log.length; at += PAGE_BYTES) {
+    const page = [at, at + PAGE_BYTES] as const
+    const isAsBefore = log.subarray(...page).equals(inMemory.subarray(...page))
+    if (isAsBefore && !synced.has(at / PAGE_BYTES)) onDisk.copy(log, at, ...page)
+  }
+  writeFileSync(join(cut, 'ledger.db-wal'), log)
+  expect(await databasesIn(cut)).toEqual(['durable', 'failed', 'acknowledged'])
+  await next.close()
+})
+
+it('starts with an empty log: everything recovered is in the file', async () => {
+  const first = testFolder()
+  const store = open(first)
+  await appendEntries(store, [entry.createDb('fruit')])
+  const folder = killed(first)
+  await store.close()
+  const next = open(folder)
+  expect(readFileSync(join(folder, 'ledger.db-wal')).every((byte) => byte === 0)).toBe(true)
+  rmSync(join(killed(folder), 'ledger.db-wal'))
+  expect(await databasesIn(folder)).toEqual(['fruit'])
+  await next.close()
+})
+
+it('does not open a store whose log cannot be synced, and opens it later', async () => {
+  const first = testFolder()
+  const store = open(first)
+  await appendEntries(store, [entry.createDb('fruit')])
+  const folder = killed(first)
+  await store.close()
+  disk.fail = 'sync'
+  expect(() => open(folder)).toThrow('ledger.db cannot be opened: EIO: played')
+  disk.fail = null
+  await open(folder).close()
+  expect(await databasesIn(folder)).toEqual(['fruit'])
+})
+
+it('refuses to open on a full disk with STORE_FULL and takes none of the room', () => {
+  const folder = testFolder()
+  disk.fail = 'write'
+  expect(() => open(folder)).toThrow('there is no room left on the disk')
+  expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(false)
+})
+
+/** Lets the connection of `store` fail once at statements that begin with `sql`. */
+function failOnce(store: Store, sql: string, errcode: number): void {
+  // The connection is the store's own: nothing else can make the engine fail here.
+  const { connection } = store as unknown as { connection: DatabaseSync }
+  const exec = connection.exec.bind(connection)
+  let hasFailed = false
+  connection.exec = (text) => {
+    if (hasFailed || !text.startsWith(sql)) return exec(text)
+    hasFailed = true
+    throw Object.assign(new Error('played'), { errcode })
+  }
+}
+
+const SQLITE_FULL = 13
+const SQLITE_IOERR_FSYNC = 1_034
+
+it.each(['COMMIT', 'BEGIN'])(
+  'writes nothing more after a sync failed in %s, and leaves its log',
+  async (sql) => {
+    const folder = testFolder()
+    const store = open(folder)
+    await appendEntries(store, [entry.createDb('before')])
+    failOnce(store, sql, SQLITE_IOERR_FSYNC)
+    const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
+    await expect(appendEntries(store, [entry.createDb('torn')])).rejects.toMatchObject(failed)
+    await expect(appendEntries(store, [entry.createDb('after')])).rejects.toMatchObject(failed)
+    await expect(store.addIndex('before', 'n')).rejects.toMatchObject(failed)
+    await expect(store.tidy()).rejects.toMatchObject(failed)
+    expect(await store.databases()).toMatchObject([{ name: 'before' }])
+    await store.close()
+    expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)
+
+    const next = open(folder)
+    await appendEntries(next, [entry.createDb('after')])
+    await next.close()
+    expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(false)
+    expect(await databasesIn(folder)).toEqual(['before', 'after'])
+  },
+)
+
+it('goes on after folding the log found no room', async () => {
+  const folder = testFolder()
+  const store = open(folder)
+  await appendEntries(store, [entry.createDb('d')])
+  for (let n = 0; n < 12; n += 1) {
+    await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
+  }
+  failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_FULL)
+  const tidied = () =>
+    store.tidy().then(
+      () => 'tidied',
+      (error: unknown) => error,
+    )
+  await expect.poll(tidied).toMatchObject({
+    code: 'STORE_FULL',
+    message: 'there is no room left on the disk',
+  })
+  await appendEntries(store, [entry.createDb('veg')])
+  expect(await tidied()).toBe('tidied')
+  await store.close()
+  expect(await databasesIn(folder)).toEqual(['d', 'veg'])
+})
+
+it('writes nothing more after folding the log failed on the disk', async () => {
+  const folder = testFolder()
+  const store = open(folder)
+  await appendEntries(store, [entry.createDb('d')])
+  for (let n = 0; n < 12; n += 1) {
+    await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
+  }
+  failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_IOERR_FSYNC)
+  const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
+  const tidied = () => store.tidy().catch((error: unknown) => error)
+  await expect.poll(tidied).toMatchObject(failed)
+  await expect(appendEntries(store, [entry.createDb('veg')])).rejects.toMatchObject(failed)
+  await store.close()
+  expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)
+  expect(await databasesIn(folder)).toEqual(['d'])
+})

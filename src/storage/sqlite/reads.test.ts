@@ -1,0 +1,83 @@
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it } from 'vitest'
+import { StoreError } from '../errors.ts'
+import { NO_VIEW, Reads, viewPerTurn } from './reads.ts'
+
+/** An error as the driver throws it. */
+function engineError(errcode: number, message: string): Error {
+  return Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode })
+}
+
+it.each([
+  [266, 'disk I/O error', 'STORE_DAMAGED'], // SQLITE_IOERR_READ
+  [11, 'database disk image is malformed', 'STORE_DAMAGED'],
+  [26, 'file is not a database', 'STORE_DAMAGED'],
+  [14, 'unable to open database file', 'STORE_FAILED'],
+  [5, 'database is locked', 'STORE_FAILED'],
+])('reports result code %i of a read (%s) as %s', (errcode, message, code) => {
+  const reads = new Reads(NO_VIEW)
+  const read = () => {
+    throw engineError(errcode, message)
+  }
+  expect(() => reads.run(read)).toThrow(expect.objectContaining({ name: 'StoreError', code }))
+  expect(reads.failure()?.message).toContain(message)
+})
+
+it('names the first failure until the read that failed succeeds', () => {
+  const reads = new Reads(NO_VIEW)
+  expect(reads.failure()).toBeNull()
+  let isBroken = true
+  let count = 0
+  const fails = () => {
+    count += 1
+    if (isBroken) throw engineError(266, 'disk I/O error')
+    return 'value'
+  }
+  expect(() => reads.run(fails)).toThrow('disk I/O error')
+  expect(reads.run(() => 7)).toBe(7)
+  expect(() =>
+    reads.run(() => {
+      throw engineError(11, 'malformed')
+    }),
+  ).toThrow('malformed')
+  expect(reads.failure()).toMatchObject({
+    code: 'STORE_DAMAGED',
+    message: 'the file of the store cannot be read: disk I/O error',
+  })
+  expect(count).toBe(2)
+  isBroken = false
+  expect(reads.failure()).toBeNull()
+  expect(reads.failure()).toBeNull()
+  expect(count).toBe(3)
+})
+
+it('passes on errors that say nothing of the file, and does not remember them', () => {
+  const reads = new Reads(NO_VIEW)
+  for (const error of [new StoreError('SEARCH_TOO_LARGE', 'large'), new TypeError('a defect')]) {
+    const read = () => {
+      throw error
+    }
+    expect(() => reads.run(read)).toThrow(error)
+  }
+  expect(reads.failure()).toBeNull()
+})
+
+it('does not quote a stored text that is not JSON', () => {
+  const reads = new Reads(NO_VIEW)
+  expect(() => reads.run(() => JSON.parse('secret'))).toThrow(
+    expect.objectContaining({ code: 'STORE_DAMAGED', message: 'a text in the store is not JSON' }),
+  )
+})
+
+it('ends a view whose transaction the engine has ended already', () => {
+  const database = new DatabaseSync(':memory:')
+  const view = viewPerTurn(database)
+  view.take()
+  database.exec('ROLLBACK')
+  expect(() => view.leave()).not.toThrow()
+  view.take()
+  expect(database.isTransaction).toBe(true)
+  view.leave()
+  expect(database.isTransaction).toBe(false)
+  database.close()
+})

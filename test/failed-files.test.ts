@@ -1,0 +1,89 @@
+// File operations that the system refuses while a node serves: 503 with a code, and the node recovers by itself.
+import { createHash } from 'node:crypto'
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
+
+const PATH = '/api/files/a/attachments/photo'
+const BYTES = 'bytes of a photo'
+const SHA256 = createHash('sha256').update(BYTES).digest('hex')
+
+async function nodeIn(folder: string, log: string[] = []): Promise<LedgerNode> {
+  const node = await startLedgerNode({ folder, log: (line) => log.push(line) })
+  onTestFinished(() => node.close())
+  await node.send('POST', '/api/files')
+  await node.send('POST', '/api/files', { id: 'a' })
+  return node
+}
+
+const put = (node: LedgerNode) => node.send('PUT', PATH, BYTES, { 'content-type': 'text/plain' })
+
+it.each([
+  ['the folder of attachments cannot be made', 'attachments'],
+  ['the folder for arriving files cannot be made', 'attachments/incoming'],
+  ['the folder of the content cannot be made', `attachments/${SHA256.slice(0, 2)}`],
+])('refuses an upload with 503 while %s, and takes it afterwards', async (_, path) => {
+  const folder = temporaryFolder()
+  const node = await nodeIn(folder)
+  // A file stands where a folder must be made.
+  mkdirSync(join(folder, path, '..'), { recursive: true })
+  writeFileSync(join(folder, path), '')
+  expect(await put(node)).toMatchObject({
+    status: 503,
+    json: {
+      status: false,
+      code: 'STORE_FAILED',
+      message: expect.stringMatching(/^the disk failed: /),
+    },
+  })
+  expect((await node.send('GET', '/api/files/a')).status).toBe(200)
+  expect((await node.send('GET', PATH)).status).toBe(404)
+  rmSync(join(folder, path))
+  expect((await put(node)).status).toBe(200)
+  expect(await fetch(node.url + PATH).then((reply) => reply.text())).toBe(BYTES)
+})
+
+it('refuses an upload with 503 while its file cannot be put in its place', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeIn(folder)
+  const place = join(folder, 'attachments', SHA256.slice(0, 2), SHA256.slice(2))
+  mkdirSync(join(place, 'in the way'), { recursive: true })
+  expect(await put(node)).toMatchObject({ status: 503, json: { code: 'STORE_FAILED' } })
+  rmSync(place, { recursive: true })
+  expect((await put(node)).status).toBe(200)
+})
+
+it('refuses a download with 503 while the file cannot be opened', async () => {
+  const folder = temporaryFolder()
+  const log: string[] = []
+  const node = await nodeIn(folder, log)
+  await put(node)
+  // A file stands where its folder is.
+  const start = join(folder, 'attachments', SHA256.slice(0, 2))
+  renameSync(start, `${start}.kept`)
+  writeFileSync(start, '')
+  expect(await node.send('GET', PATH)).toMatchObject({
+    status: 503,
+    json: { code: 'STORE_FAILED' },
+  })
+  rmSync(start)
+  renameSync(`${start}.kept`, start)
+  expect((await fetch(node.url + PATH)).status).toBe(200)
+  expect(log.map((line) => JSON.parse(line)).filter(({ level }) => level >= 50)).toMatchObject([
+    { msg: 'STORE_FAILED', path: PATH },
+  ])
+})
+
+it('refuses a checkpoint with 503 while the signed head cannot be written, and signs afterwards', async () => {
+  const folder = temporaryFolder()
+  const node = await nodeIn(folder)
+  const checkpoint = `/api/ledgers/${node.service.serverId}/checkpoint`
+  mkdirSync(join(folder, 'signed-head.new'))
+  expect(await node.send('GET', checkpoint)).toMatchObject({
+    status: 503,
+    json: { code: 'LOG_STOPPED', message: expect.stringMatching(/^nothing was signed: EISDIR/) },
+  })
+  rmSync(join(folder, 'signed-head.new'), { recursive: true })
+  expect((await node.send('GET', checkpoint)).status).toBe(200)
+})

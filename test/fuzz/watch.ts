@@ -1,0 +1,67 @@
+// Measures a running program from outside: memory of its process tree, and the latency of one of its URLs.
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const MEMORY_INTERVAL_MS = 20
+const REQUEST_INTERVAL_MS = 10
+/** A request that takes longer counts as this long. */
+const REQUEST_TIMEOUT_MS = 10_000
+
+export interface Measurements {
+  /** Highest sum of resident memory of the process and its descendants (Linux only, else 0). */
+  readonly peakBytes: number
+  /** 99th percentile of the latency of `GET url`. */
+  readonly p99Ms: number
+  /** Requests that failed, or took longer than 10 s. */
+  readonly failures: number
+}
+
+/** Samples the process tree of `pid` and requests `url` again and again, until `stop` is called. */
+export function watch(pid: number, url: string): { stop(): Promise<Measurements> } {
+  let peakBytes = 0
+  const timer = setInterval(() => {
+    peakBytes = Math.max(peakBytes, treeBytes(pid))
+  }, MEMORY_INTERVAL_MS)
+  const stopped = new AbortController()
+  const latencies: number[] = []
+  let failures = 0
+  const requests = async () => {
+    while (!stopped.signal.aborted) {
+      const start = performance.now()
+      try {
+        const reply = await fetch(url, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })
+        await reply.arrayBuffer()
+        if (!reply.ok) failures += 1
+      } catch {
+        failures += 1
+      }
+      latencies.push(performance.now() - start)
+      await sleep(REQUEST_INTERVAL_MS)
+    }
+  }
+  const done = requests()
+  return {
+    async stop() {
+      clearInterval(timer)
+      stopped.abort()
+      await done
+      latencies.sort((left, right) => left - right)
+      const p99Ms = latencies[Math.floor(latencies.length * 0.99)] ?? 0
+      return { peakBytes, p99Ms, failures }
+    },
+  }
+}
+
+/** Resident memory of `pid` and its descendants; 0 once it has ended. */
+export function treeBytes(pid: number): number {
+  try {
+    const place = `/proc/${pid}`
+    const kib = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`${place}/status`, 'utf8'))?.[1] ?? 0
+    const children = readdirSync(`${place}/task`).flatMap((task) =>
+      readFileSync(`${place}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
+    )
+    return children.reduce((sum, child) => sum + treeBytes(child), Number(kib) * 1024)
+  } catch {
+    return 0
+  }
+}

@@ -1,0 +1,157 @@
+// Replies to changes that access rules deny, by the other operations they allow: as Composer 0.20.9
+// (registry.js of composer-runtime, businessnetworkconnector.js of loopback-connector-composer).
+import { expect, it } from 'vitest'
+import { gateway, networkOf } from '../support/gateway.ts'
+
+const SYSTEM = 'org.hyperledger.composer.system'
+const MODEL = `namespace org.test
+asset Thing identified by id { o String id o Integer size default=0 --> Person owner optional }
+participant Person identified by name { o String name }
+transaction Change { o String how o String id }`
+const LIB = `
+/** @param {org.test.Change} tx the transaction
+ *  @transaction */
+async function change(tx) {
+  const things = await getAssetRegistry('org.test.Thing')
+  const named = async () => {
+    if (tx.how.endsWith('Read')) return things.get(tx.id)
+    return getFactory().newResource('org.test', 'Thing', tx.id)
+  }
+  if (tx.how.startsWith('remove')) return things.remove(tx.how.endsWith('Read') ? await named() : tx.id)
+  const thing = await named()
+  thing.size = 5
+  if (tx.how === 'add') await things.add(thing)
+  else await things.update(thing)
+}`
+const rule = (
+  name: string,
+  participant: string,
+  operation: string,
+  resource: string,
+  end: string,
+) =>
+  `rule ${name} { description: "d" participant${participant} operation: ${operation} resource${resource} ${end} }\n`
+const allow = (name: string, participant: string, operation: string, resource: string) =>
+  rule(name, `: "${participant}"`, operation, `: "${resource}"`, 'action: ALLOW')
+const BASE =
+  allow('System', `${SYSTEM}.Participant`, 'ALL', `${SYSTEM}.**`) +
+  allow('Admin', `${SYSTEM}.NetworkAdmin`, 'ALL', '**') +
+  allow('Submit', 'org.test.Person', 'CREATE', 'org.test.Change') +
+  allow('People', 'org.test.Person', 'READ', 'org.test.Person')
+const PERSON = 'org.test.Person'
+const THING = 'org.test.Thing'
+
+/** A network under `rules`; answers requests of ann as status, code and message. */
+async function under(rules: string) {
+  const files = { 'permissions.acl': rules + BASE, 'lib/change.js': LIB }
+  const node = await gateway({ deploy: [networkOf(MODEL, files)] })
+  await node.send('POST', '/api/Person', { name: 'ann' })
+  const things = [1, 2, 3, 4, 5, 6, 7].map((n) => ({ id: `${n}`, owner: 'ann' }))
+  expect((await node.send('POST', '/api/Thing', things)).status).toBe(200)
+  const body = { participant: 'org.test.Person#ann', userID: 'ann' }
+  const { json } = await node.send('POST', '/api/system/identities/issue', body)
+  const headers = { authorization: `Bearer ${json.userSecret}` }
+  const ask = async (method: string, path: string, sent?: object) => {
+    const { status, json: reply } = await node.send(method, path, sent, headers)
+    const error = reply?.error
+    return error === undefined ? [status] : [status, error.code, error.message]
+  }
+  const submit = (how: string, id: string) => ask('POST', '/api/Change', { how, id })
+  return { node, ask, submit }
+}
+
+const refused = (operation: string, id: string) => [
+  403,
+  'ACCESS_DENIED',
+  `Participant 'org.test.Person#ann' does not have '${operation}' access to resource 'org.test.Thing#${id}'`,
+]
+const notThere = (id: string) =>
+  `Object with ID '${id}' in collection with ID 'Asset:org.test.Thing' does not exist`
+const missing = (id: string) => [404, 'RESOURCE_NOT_FOUND', notThere(id)]
+const failed = (message: string) => [422, 'TRANSACTION_FAILED', message]
+const taken = (id: string) =>
+  `Failed to add object with ID '${id}' in collection with ID 'Asset:org.test.Thing' as the object already exists`
+
+it.each([
+  ['READ alone', allow('R', PERSON, 'READ', THING)],
+  [
+    'READ under a condition',
+    rule(
+      'R',
+      '(p): "org.test.Person"',
+      'READ',
+      '(t): "org.test.Thing"',
+      'condition: (t.owner.getIdentifier() === p.getIdentifier()) action: ALLOW',
+    ),
+  ],
+  [
+    'all but a denied UPDATE and DELETE',
+    rule('D', `: "${PERSON}"`, 'CREATE, UPDATE, DELETE', `: "${THING}"`, 'action: DENY') +
+      allow('R', PERSON, 'ALL', THING),
+  ],
+])('answers with the text of denial and 403 with %s', async (_name, rules) => {
+  const { ask, submit } = await under(rules)
+  expect(await ask('GET', '/api/Thing/1')).toEqual([200])
+  expect(await ask('PUT', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
+  expect(await ask('PATCH', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))
+  expect(await ask('DELETE', '/api/Thing/1')).toEqual(refused('DELETE', '1'))
+  expect(await ask('POST', '/api/Thing', { id: '9' })).toEqual(refused('CREATE', '9'))
+  for (const how of ['update', 'updateRead']) {
+    expect(await submit(how, '1')).toEqual(refused('UPDATE', '1'))
+  }
+  for (const how of ['remove', 'removeRead']) {
+    expect(await submit(how, '1')).toEqual(refused('DELETE', '1'))
+  }
+  expect(await ask('PUT', '/api/Thing/none', {})).toEqual(missing('none'))
+  expect(await ask('DELETE', '/api/Thing/none')).toEqual(missing('none'))
+})
+
+it('says that nothing is there where neither READ nor the change is allowed', async () => {
+  const { ask, submit } = await under('')
+  for (const [method, body] of [
+    ['GET', undefined],
+    ['PUT', {}],
+    // The body is checked only if the resource is known to the caller.
+    ['PUT', { size: 'large' }],
+    ['PATCH', {}],
+    ['DELETE', undefined],
+  ] as const) {
+    expect(await ask(method, '/api/Thing/1', body)).toEqual(missing('1'))
+    expect(await ask(method, '/api/Thing/none', body)).toEqual(missing('none'))
+  }
+  for (const how of ['update', 'updateRead', 'remove', 'removeRead']) {
+    expect(await submit(how, '1')).toEqual(failed(notThere('1')))
+    expect(await submit(how, 'none')).toEqual(failed(notThere('none')))
+  }
+  expect(await ask('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
+})
+
+it('replaces with UPDATE and no READ; merging and REST removal read first', async () => {
+  const { node, ask, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
+  const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
+  expect(await ask('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
+  expect(await size('1')).toBe(3)
+  expect(await ask('PUT', '/api/Thing/1', { size: 'large' })).toEqual([
+    422,
+    'RESOURCE_INVALID',
+    expect.stringContaining('/size'),
+  ])
+  expect(await ask('PATCH', '/api/Thing/1', { size: 4 })).toEqual(missing('1'))
+  expect(await ask('DELETE', '/api/Thing/1')).toEqual(missing('1'))
+  expect(await submit('update', '2')).toEqual([200])
+  expect(await size('2')).toBe(5)
+  expect(await submit('updateRead', '3')).toEqual(failed(notThere('3')))
+  expect(await submit('remove', '4')).toEqual([200])
+  expect(await size('4')).toBeUndefined()
+  expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
+})
+
+it('adds with CREATE and no READ, and says so if the identifier is taken', async () => {
+  const { ask, submit } = await under(allow('C', PERSON, 'CREATE', THING))
+  expect(await ask('POST', '/api/Thing', { id: '8' })).toEqual([200])
+  expect(await ask('GET', '/api/Thing/8')).toEqual(missing('8'))
+  expect(await ask('POST', '/api/Thing', { id: '8' })).toEqual([409, 'RESOURCE_EXISTS', taken('8')])
+  expect(await submit('add', '9')).toEqual([200])
+  expect(await submit('add', '9')).toEqual(failed(taken('9')))
+  expect(await ask('PUT', '/api/Thing/8', {})).toEqual(missing('8'))
+})
