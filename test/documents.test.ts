@@ -226,7 +226,7 @@ it('every path of the ledger is in the manual', async () => {
 
 /** All commands, by what is typed. */
 async function commandsOf(): Promise<Map<string, Command>> {
-  const list = textOf(join(root, 'src/cli/commands.ts'))
+  const list = textOf(join(root, 'src/cli/command-list.ts'))
   const found = new Map<string, Command>()
   const add = (command: Command, before: string) => {
     const name = `${before}${command.name()}`
@@ -234,7 +234,7 @@ async function commandsOf(): Promise<Map<string, Command>> {
     for (const part of command.commands) add(part, `${name} `)
   }
   for (const [, file = '', maker = ''] of list.matchAll(
-    /import\('(\.\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
+    /import\('(\.\/commands\/[\w-]+\.ts)'\)\)\.(\w+)\(/g,
   )) {
     const made: Record<string, () => Command> = await import(join(root, 'src/cli', file))
     const command = made[maker]?.()

@@ -2,7 +2,11 @@
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
-import { COMPONENTS, type ComponentName, type Surroundings } from '../src/cli/components.ts'
+import {
+  COMPONENTS,
+  type ComponentName,
+  type Surroundings,
+} from '../src/cli/composition/components.ts'
 import { readSettings } from '../src/cli/settings.ts'
 import { buildApp } from '../src/http/index.ts'
 import { serializersOfFastify } from '../src/http/serializer.ts'

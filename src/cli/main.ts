@@ -3,7 +3,7 @@
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
-import { COMMANDS } from './commands.ts'
+import { COMMANDS } from './command-list.ts'
 import { EXIT, Exit, exitOfRefusal, exitOfSystem } from './exit.ts'
 import { VERSION } from './version.ts'
 

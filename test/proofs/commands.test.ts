@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { verifyCommand } from '../../src/cli/verify.ts'
+import { verifyCommand } from '../../src/cli/commands/verify.ts'
 import { issueApiToken, openTokens } from '../../src/tokens/index.ts'
 import { runHere } from '../support/command.ts'
 import {

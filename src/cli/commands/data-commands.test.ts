@@ -1,0 +1,51 @@
+// What commands about data say of a chain with nothing in it, and of one whose items came and went.
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { runHere } from '../../../test/support/command.ts'
+import { startLedgerNode, temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { backupCommand } from './backup.ts'
+import { exportCommand } from './export.ts'
+import { importCommand } from './import.ts'
+import { verifyCommand } from './verify.ts'
+
+it('a chain without a block is backed up, exported, verified and imported: its head is none', async () => {
+  const [folder, to, anew] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
+  await (await startLedgerNode({ folder })).close()
+  const file = join(to, 'export.jsonl')
+  const said = [
+    await runHere(verifyCommand(), [folder]),
+    await runHere(backupCommand(), [folder, to, '--no-verify']),
+    await runHere(exportCommand(), [folder, '--out', file]),
+    await runHere(verifyCommand(), [file]),
+  ]
+  copyFileSync(join(folder, 'node.key'), join(anew, 'node.key'))
+  said.push(await runHere(importCommand(), [file], { SYSTEM_FOLDER: anew }))
+  for (const { code, stdout } of said)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('\nhead       (none)\n')])
+  expect(said.map(({ stdout }) => stdout.split('\n')[0])).toEqual([
+    'Everything holds: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+    'Backed up: 0 blocks, not verified.',
+    'Exported: 0 blocks, 0 entries.',
+    'Everything holds: 0 blocks, 0 entries; 0 databases with 0 items follow from them.',
+    'Imported: 0 blocks, 0 entries; everything holds.',
+  ])
+})
+
+it('an export is of as many databases and items as its entries leave', async () => {
+  const folder = temporaryFolder()
+  const node = await startLedgerNode({ folder })
+  for (const db of ['fruit', 'gone']) {
+    await node.send('POST', `/api/${db}`)
+    await node.send('POST', `/api/${db}`, [{ id: 'fig' }, { id: 'plum' }, { id: 'pear' }])
+  }
+  await node.send('DELETE', '/api/fruit/plum')
+  await node.send('DELETE', '/api/gone')
+  await node.close()
+  const file = join(temporaryFolder(), 'export.jsonl')
+  await runHere(exportCommand(), [folder, '--out', file])
+  for (const what of [file, folder]) {
+    const { stdout } = await runHere(verifyCommand(), [what, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ status: true, entries: 10, databases: 1, items: 2 })
+  }
+})

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest'
+import { answering } from '../../../test/support/answering.ts'
+import { runHere } from '../../../test/support/command.ts'
+import { runDaicho, serveLedger } from '../../../test/support/daicho.ts'
+import { temporaryFolder } from '../../../test/support/ledger-node.ts'
+import { indexCommand } from './indexes.ts'
+
+async function withFruit(folder: string) {
+  const server = await serveLedger(folder)
+  const post = (path: string, body?: unknown) =>
+    fetch(server.url + path, {
+      method: 'POST',
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    })
+  await post('/api/fruit')
+  await post('/api/fruit', [{ n: 1 }, { n: 2 }])
+  return server
+}
+
+describe('daicho index', () => {
+  it('adds, lists and removes at a running node, and in the folder of a resting one', async () => {
+    const folder = temporaryFolder()
+    const server = await withFruit(folder)
+    const at = ['--url', server.url]
+    const added = await runDaicho(['index', 'add', 'fruit', 'n', ...at])
+    expect([added.code, added.stdout]).toEqual([0, 'index on n of fruit: ready\n'])
+    expect(added.stderr).toContain('indexing 100 %')
+    const twice = await runDaicho(['index', 'add', 'fruit', 'n', ...at])
+    expect([twice.code, twice.stdout]).toEqual([1, ''])
+    expect(twice.stderr).toBe('daicho: the node refused: n of fruit has an index already\n')
+    const ready = { db: 'fruit', path: 'n', state: 'ready', done: 2, total: 2 }
+    const beside = await runDaicho(['index', 'list', '--json'], { SYSTEM_FOLDER: folder })
+    expect(JSON.parse(beside.stdout)).toEqual({ status: true, indexes: [ready] })
+    const held = await runDaicho(['index', 'add', 'fruit', 'm'], { SYSTEM_FOLDER: folder })
+    expect([held.code, held.stderr]).toEqual([78, expect.stringContaining('--url')])
+
+    server.child.kill('SIGTERM')
+    expect((await server.ended).code).toBe(0)
+    const variables = { SYSTEM_FOLDER: folder }
+    const resting = await runDaicho(['index', 'add', 'fruit', 'm.x', '--json'], variables)
+    expect([resting.code, resting.stdout]).toEqual([
+      0,
+      '{"status":true,"db":"fruit","path":"m.x","index":"ready"}\n',
+    ])
+    expect((await runDaicho(['index', 'remove', 'fruit', 'n'], variables)).stdout).toBe(
+      'index on n of fruit: removed\n',
+    )
+    expect((await runDaicho(['index', 'list'], variables)).stdout).toBe('fruit  m.x  ready\n')
+    const gone = await runDaicho(['index', 'remove', 'fruit', 'n'], variables)
+    expect([gone.code, gone.stderr]).toEqual([1, 'daicho: there is no index on n of fruit\n'])
+  })
+
+  it('says how far a node is with building, and waits for it unless it is told not to', async () => {
+    const building = { db: 'fruit', path: 'n', state: 'building', done: 3, total: 9 }
+    const busy = await answering(200, JSON.stringify({ status: true, indexes: [building] }))
+    const run = (url: string, ...args: string[]) => runHere(indexCommand(), [...args, '--url', url])
+    expect((await run(busy.url, 'list')).stdout).toBe('fruit  n  building, 3 of 9 blocks\n')
+    expect(await run(busy.url, 'add', 'fruit', 'n', '--no-wait')).toEqual({
+      ...{ code: 0, stdout: 'index on n of fruit: declared\n', stderr: '' },
+    })
+    const idle = await answering(200, '{"status":true,"indexes":[]}')
+    expect((await run(idle.url, 'list')).stdout).toBe('there are no indexes\n')
+    expect(await run(idle.url, 'add', 'fruit', 'n')).toEqual({
+      ...{ code: 1, stdout: '', stderr: 'daicho: the index was removed meanwhile\n' },
+    })
+    const empty = { ...building, state: 'ready', done: 0, total: 0 }
+    const fresh = await answering(200, JSON.stringify({ status: true, indexes: [empty] }))
+    expect(await run(fresh.url, 'add', 'fruit', 'n', '--json')).toEqual({
+      code: 0,
+      stdout: '{"status":true,"db":"fruit","path":"n","index":"ready"}\n',
+      stderr: 'indexing 100 %  0 of 0 blocks\n',
+    })
+  })
+
+  it('mistakes end with the code of their kind, and one line', async () => {
+    const [nowhere, address, path, missing] = await Promise.all([
+      runDaicho(['index', 'list']),
+      runDaicho(['index', 'list', '--url', 'nothing']),
+      runDaicho(['index', 'add', 'fruit']),
+      runDaicho(['index', 'list', '--url', 'http://127.0.0.1:9']),
+    ])
+    expect([nowhere.code, nowhere.stderr.split('\n').length]).toEqual([78, 2])
+    expect([address.code, address.stderr]).toEqual([2, expect.stringContaining('is not a URL')])
+    expect([path.code, path.stderr]).toEqual([2, expect.stringContaining("'path'")])
+    expect([missing.code, missing.stderr]).toEqual([
+      1,
+      'daicho: no node answers at http://127.0.0.1:9\n',
+    ])
+  })
+})

@@ -1,0 +1,78 @@
+// Commands that ask a running node, when something else answers at the address: one line, no stack trace.
+import { expect, it } from 'vitest'
+import { answering } from '../../../test/support/answering.ts'
+import { runHere } from '../../../test/support/command.ts'
+import { indexCommand } from './indexes.ts'
+import { networkCommand } from './network.ts'
+
+const TRADE = 'test/networks/trade'
+const NO_GATEWAY = 'daicho: --url: what answers there is no gateway of daicho\n'
+const commands = {
+  list: ['list'],
+  deploy: ['deploy', TRADE],
+  upgrade: ['upgrade', TRADE, '--default', 'Trader.role=user'],
+  identities: ['identity', 'list', 'trade'],
+  issue: ['identity', 'issue', 'trade', 'org.example.Trader#ann', 'ann'],
+}
+const run = (args: readonly string[], url: string, variables = {}) =>
+  runHere(networkCommand(), [...args, '--url', url], variables)
+
+it.each(['<html>', '{}', '[5]', '"text"', 'null'])(
+  'the commands about networks say of the answer %s that it is no gateway’s',
+  async (body) => {
+    const { url } = await answering(200, body)
+    const empty = body === '[5]' ? [] : [commands.identities]
+    for (const command of [commands.list, commands.deploy, commands.issue, ...empty]) {
+      const ended = await run(command, url)
+      expect([command, ended]).toEqual([command, { code: 1, stdout: '', stderr: NO_GATEWAY }])
+    }
+  },
+)
+
+it('the commands about networks show what a gateway answers, and why it refuses', async () => {
+  const summary = { name: 'trade', version: '1.2.3', description: '', sha256: 'ab' }
+  const found = await answering(200, JSON.stringify([summary]))
+  expect(await run(commands.list, found.url)).toEqual({
+    ...{ code: 0, stderr: '', stdout: 'trade 1.2.3  sha256 ab\n' },
+  })
+  const done = await answering(200, JSON.stringify(summary))
+  const key = { GATEWAY_API_KEY: 'k'.repeat(40) }
+  const upgraded = await run(commands.upgrade, done.url, key)
+  expect([upgraded.code, upgraded.stdout]).toEqual([0, 'upgraded trade 1.2.3  sha256 ab\n'])
+  expect(done.asked).toEqual([
+    `PUT /networks/trade-network?default=Trader.role%3Duser ${'k'.repeat(40)}`,
+  ])
+  const inJson = await run([...commands.deploy, '--json'], done.url)
+  expect([inJson.code, JSON.parse(inJson.stdout)]).toEqual([0, { status: true, ...summary }])
+  const details = [{ path: 'a.cto:1:2', message: 'wrong' }, 5]
+  const error = { message: 'it is not right', details }
+  const refused = await answering(422, JSON.stringify({ error }))
+  expect(await run(commands.deploy, refused.url)).toEqual({
+    ...{ code: 1, stdout: '', stderr: 'daicho: it is not right\n  a.cto:1:2: wrong\n' },
+  })
+  const broken = await answering(502, '<html>')
+  expect(await run(commands.list, broken.url)).toEqual({
+    ...{ code: 1, stdout: '', stderr: `daicho: ${broken.url} answered with 502\n` },
+  })
+})
+
+it('the commands about networks say of an address that is none that it is none', async () => {
+  expect(await run(commands.list, 'gateway')).toEqual({
+    ...{ code: 2, stdout: '', stderr: 'daicho: --url: this is no address\n' },
+  })
+})
+
+it.each([
+  ['null', 'is no node of daicho'],
+  ['{}', 'is no node of daicho'],
+  ['[]', 'is no node of daicho'],
+  ['<html>', 'no node answers at'],
+  ['{"status":false,"code":"FORBIDDEN"}', 'the node refused: FORBIDDEN'],
+  ['{"status":false,"code":"X","message":"not you"}', 'the node refused: not you'],
+])('the commands about indexes say of the answer %s what it is', async (body, said) => {
+  const { url } = await answering(200, body)
+  const ended = await runHere(indexCommand(), ['list', '--url', url])
+  expect([ended.code, ended.stdout]).toEqual([1, ''])
+  expect(ended.stderr).toMatch(/^daicho: [^\n]+\n$/)
+  expect(ended.stderr).toContain(said)
+})

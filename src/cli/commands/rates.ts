@@ -1,0 +1,121 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { systemClock } from '../../base/clock.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import { OutboundError, outboundGet } from '../../http/outbound.ts'
+import {
+  createRateFeed,
+  type FeedLog,
+  parseRateDetail,
+  type RateDetail,
+  RateFeedError,
+  rateTable,
+  type Schedule,
+} from '../../rate-feed/index.ts'
+import { rateFeedDeps } from '../composition/rate-feed-deps.ts'
+import { EXIT, Exit } from '../exit.ts'
+import { readSettings } from '../settings.ts'
+import { VERSION } from '../version.ts'
+
+const REPLY_TIMEOUT_MS = 15_000
+const REPLY_BYTES_MAX = 1_048_576
+
+/** `daicho rates`. */
+export function ratesCommand(): Command {
+  return new Command('rates')
+    .addOption(
+      new Option(
+        '--url <address>',
+        'ask the feed that runs there instead of the sources',
+      ).argParser(parseAddress),
+    )
+    .option('--json', 'print them as one line of JSON')
+    .addHelpText(
+      'after',
+      '\nExit code 0: rates were printed, stale ones with a warning. 1: there are none to print.',
+    )
+    .action(rates)
+}
+
+interface RatesFlags {
+  readonly url?: URL
+  readonly json?: boolean
+}
+
+async function rates({ url, json }: RatesFlags): Promise<void> {
+  try {
+    const detail = url === undefined ? await fromSources() : await fromFeed(url)
+    if (json === true) {
+      process.stdout.write(`${JSON.stringify({ status: true, ...detail })}\n`)
+      return
+    }
+    process.stdout.write(rateTable(detail))
+    const { stale, asOf } = detail.meta
+    // A feed of our own has warned already.
+    if (stale && url !== undefined)
+      process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
+  } catch (error) {
+    if (!(error instanceof RateFeedError)) throw error
+    const { code, message } = error
+    if (json === true) process.stdout.write(`${JSON.stringify({ status: false, code, message })}\n`)
+    throw new Exit(EXIT.finding, message, { cause: error })
+  }
+}
+
+async function fromSources(): Promise<RateDetail> {
+  const settings = readSettings(process.env)
+  const log: FeedLog = {
+    info: () => {},
+    warn: (_fields, message) => process.stderr.write(`daicho: ${message}\n`),
+  }
+  try {
+    const deps = rateFeedDeps(settings, VERSION, systemClock)
+    const feed = createRateFeed({ ...deps, log, ledger: null, schedule: keptAlive })
+    await feed.open()
+    await feed.refresh()
+    await feed.close()
+    return await feed.detail()
+  } catch (error) {
+    if (!(error instanceof CodedError) || error instanceof RateFeedError) throw error
+    throw new Exit(EXIT.configuration, error.message, { cause: error })
+  }
+}
+
+/** Timers that keep the process alive: the command ends when the feed is closed, not before. */
+const keptAlive: Schedule = {
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** The operator names the address, so it may be anywhere, this machine included. */
+async function fromFeed(base: URL): Promise<RateDetail> {
+  const url = new URL(base)
+  url.search = '?detail=1'
+  try {
+    const reply = await outboundGet(
+      url,
+      { accept: 'application/json', 'user-agent': `daicho/${VERSION}` },
+      {
+        schemes: ['https:', 'http:'],
+        allowPrivate: true,
+        timeoutMs: REPLY_TIMEOUT_MS,
+        bodyBytesMax: REPLY_BYTES_MAX,
+      },
+    )
+    const detail = await parseRateDetail(reply.body.toString('utf8'))
+    if (detail !== null) return detail
+    throw new Exit(EXIT.finding, `${url.host} answered with status ${reply.status}, without rates`)
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error
+    throw new Exit(EXIT.finding, error.message, { cause: error })
+  }
+}
+
+function parseAddress(text: string): URL {
+  const url = URL.parse(text)
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new InvalidArgumentError('an address starts with http:// or https://.')
+  }
+  return url
+}
