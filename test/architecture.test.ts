@@ -145,7 +145,7 @@ it('what people store is read by parseJson, which gets names right that are writ
     if (isTest(path) || !holding.includes(wingOf(path))) return false
     return /^(?! *(\/\/|\*|\/\*)).*JSON\.parse\(/m.test(readFileSync(path, 'utf8'))
   })
-  expect(reading.map((path) => relative(src, path))).toEqual(['base/parse-json.ts'])
+  expect(reading.map((path) => relative(src, path))).toEqual(['base/json.ts'])
 })
 
 it('what runs in browsers needs nothing of Node', () => {

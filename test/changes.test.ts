@@ -1,7 +1,7 @@
 // The change feed over real sockets: every entry once and in order, whatever happens to connections.
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Schedule, systemSchedule } from '../src/base/schedule.ts'
+import { type Schedule, systemSchedule } from '../src/base/clock.ts'
 import { FeedClient } from './support/follower.ts'
 import {
   type LedgerNode,

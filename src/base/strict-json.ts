@@ -1,32 +1,207 @@
-import { isUtf8 } from 'node:buffer'
-import type { Json } from './json.ts'
-import { parseStrictText, StrictJsonError } from './strict-text.ts'
+import { CodedError } from './coded-error.ts'
+import { type Json, parseJson } from './json.ts'
 
-export {
-  JSON_DEPTH_MAX,
-  StrictJsonError,
-  type StrictJsonErrorCode,
-  statusOfStrictJson,
-} from './strict-text.ts'
+/** Why a text is refused. The first two are malformed; the others are JSON that cannot be stored exactly. */
+export type StrictJsonErrorCode =
+  | 'JSON_NOT_UTF8'
+  | 'JSON_MALFORMED'
+  | 'JSON_TOO_DEEP'
+  | 'JSON_DUPLICATE_MEMBER'
+  | 'JSON_FORBIDDEN_MEMBER' // `__proto__`
+  | 'JSON_NUMBER_INEXACT'
+  | 'JSON_LONE_SURROGATE'
+
+/** Thrown by the parsers of this file. */
+export class StrictJsonError extends CodedError<StrictJsonErrorCode> {
+  override readonly name = 'StrictJsonError'
+}
+
+/** The HTTP status of each error: 400 for malformed text, 422 for JSON that cannot be stored. */
+export const statusOfStrictJson: Record<StrictJsonErrorCode, number> = {
+  JSON_NOT_UTF8: 400,
+  JSON_MALFORMED: 400,
+  JSON_TOO_DEEP: 422,
+  JSON_DUPLICATE_MEMBER: 422,
+  JSON_FORBIDDEN_MEMBER: 422,
+  JSON_NUMBER_INEXACT: 422,
+  JSON_LONE_SURROGATE: 422,
+}
+
+/** Maximum nesting of arrays and objects; deeper documents would overflow recursive code. */
+export const JSON_DEPTH_MAX = 64
 
 /**
- * Parses UTF-8 JSON that will be hashed and kept, refusing what could not be given back as it came.
+ * Parses UTF-8 JSON that will be hashed and stored, refusing what could not be returned as it was sent.
  *
  * Stricter than `JSON.parse` where that silently changes data: duplicate members, numbers that no
  * binary64 holds, lone surrogates, bytes that are not UTF-8; and where data could do harm: nesting
- * beyond `JSON_DEPTH_MAX`, a member `__proto__`. Numbers are taken when the text is what a correct
- * printer makes of the double (shortest form, or 17 digits); so `1.0` and `0.10000000000000001`
- * pass, `9007199254740993` and `1E400` do not.
+ * beyond `JSON_DEPTH_MAX`, a member `__proto__`. A number is accepted if it is written as a correct
+ * printer writes the double (shortest form, or 17 digits); so `1.0` and `0.10000000000000001`
+ * are accepted, `9007199254740993` and `1E400` are not.
  *
  * Errors: StrictJsonError. Source: RFC 8259, RFC 7493 (I-JSON) sections 2.1 to 2.3;
  * docs/decisions/0003-strict-json.md.
  */
-export function parseStrictJson(bytes: Buffer): Json {
+export function parseStrictJson(bytes: Uint8Array): Json {
   return parseStrictText(utf8Text(bytes))
 }
 
-/** The text of `bytes`. Errors: JSON_NOT_UTF8. */
-export function utf8Text(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw new StrictJsonError('JSON_NOT_UTF8', 'the body is not UTF-8')
-  return bytes.toString('utf8')
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Decodes UTF-8. Errors: JSON_NOT_UTF8. */
+export function utf8Text(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes)
+  } catch (error) {
+    throw new StrictJsonError('JSON_NOT_UTF8', 'the body is not UTF-8', { cause: error })
+  }
+}
+
+/** Parses a text as `parseStrictJson` does. Errors: StrictJsonError. */
+export function parseStrictText(text: string): Json {
+  // Before JSON.parse: the scan bounds the depth without recursion.
+  const colons = scan(text)
+  const value = parse(text)
+  // There is one structural colon per member; duplicates leave fewer members in the value.
+  if (countMembers(value) !== colons) {
+    throw new StrictJsonError('JSON_DUPLICATE_MEMBER', 'an object names a member twice')
+  }
+  return value
+}
+
+function parse(text: string): Json {
+  try {
+    return parseJson(text)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new StrictJsonError('JSON_MALFORMED', `the body is not JSON: ${reason}`, { cause: error })
+  }
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** Returns the number of colons outside strings. On text that is not JSON the result means nothing. */
+function scan(text: string): number {
+  let colons = 0
+  let depth = 0
+  // The next backslash: searched for once per backslash, not once per string.
+  let backslash = indexOrEnd(text, '\\', 0)
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit === QUOTE) {
+      const close = indexOrEnd(text, '"', at + 1)
+      at = backslash > close ? close : endOfEscapedString(text, at)
+      if (backslash < at) backslash = indexOrEnd(text, '\\', at)
+    } else if (unit === 0x3a) {
+      colons += 1
+    } else if (unit === 0x7b || unit === 0x5b) {
+      depth += 1
+      if (depth > JSON_DEPTH_MAX) {
+        throw new StrictJsonError('JSON_TOO_DEEP', `nesting goes beyond ${JSON_DEPTH_MAX} levels`)
+      }
+    } else if (unit === 0x7d || unit === 0x5d) {
+      depth -= 1
+    } else if (unit === 0x2d || (unit >= 0x30 && unit <= 0x39)) {
+      at = endOfNumber(text, at)
+    }
+  }
+  return colons
+}
+
+function indexOrEnd(text: string, sought: string, from: number): number {
+  const index = text.indexOf(sought, from)
+  return index === -1 ? text.length : index
+}
+
+/** The index of the quote that closes the string which begins at `start`, or the end of the text. */
+function endOfEscapedString(text: string, start: number): number {
+  let escapedSurrogate = false
+  let at = start + 1
+  for (; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit === QUOTE) break
+    if (unit !== BACKSLASH) continue
+    at += 1
+    // \uD800 to \uDFFF: only escapes can bring a lone surrogate, since the bytes are UTF-8.
+    if (text.charAt(at) === 'u' && /[dD]/.test(text.charAt(at + 1))) escapedSurrogate = true
+  }
+  if (escapedSurrogate) refuseLoneSurrogate(text.slice(start, at + 1))
+  return at
+}
+
+function refuseLoneSurrogate(literal: string): void {
+  const value = parse(literal)
+  if (typeof value === 'string' && !value.isWellFormed()) {
+    throw new StrictJsonError('JSON_LONE_SURROGATE', 'a string holds half of a surrogate pair')
+  }
+}
+
+/** A decimal of at most this many significant digits always survives a binary64 round trip. */
+const DIGITS_ALWAYS_EXACT = 15
+/** Well inside the range where that holds. */
+const NORMAL_MIN = 1e-290
+const NORMAL_MAX = 1e290
+
+/** The index of the last character of the number that starts at `start`. */
+function endOfNumber(text: string, start: number): number {
+  let at = start
+  let digits = 0
+  let exponent = false
+  for (; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at)
+    if (unit >= 0x30 && unit <= 0x39) digits += 1
+    else if (unit === 0x65 || unit === 0x45) exponent = true
+    else if (unit !== 0x2e && unit !== 0x2d && unit !== 0x2b) break
+  }
+  if (exponent || digits > DIGITS_ALWAYS_EXACT) {
+    refuseInexactNumber(text.slice(start, at), digits <= DIGITS_ALWAYS_EXACT)
+  }
+  return at - 1
+}
+
+/** `hasFewDigits`: the number is exact if it is within the range of a binary64. */
+function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
+  const value = Number(literal)
+  if (Number.isNaN(value)) return // not a number: JSON.parse reports it with its position
+  // The usual cases first: a body full of numbers must not block the event loop for long.
+  if (hasFewDigits && Math.abs(value) > NORMAL_MIN && Math.abs(value) < NORMAL_MAX) return
+  if (`${value}` === literal || value.toPrecision(17) === literal) return
+  if (Number.isFinite(value)) {
+    const written = decimal(literal)
+    if (written === decimal(`${value}`) || written === decimal(value.toPrecision(17))) return
+  }
+  const shown = literal.length > 40 ? `${literal.slice(0, 40)}…` : literal
+  throw new StrictJsonError('JSON_NUMBER_INEXACT', `the number ${shown} cannot be kept exactly`)
+}
+
+/** Normalizes a number to digits and a power of ten, so that equal values have equal texts. */
+function decimal(literal: string): string {
+  const [mantissa = '', exponent = '0'] = literal.toLowerCase().split('e')
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
+  const digits = (whole + fraction).replace(/^0+/, '')
+  const significant = digits.replace(/0+$/, '')
+  if (significant === '') return '0'
+  const power = Number(exponent) - fraction.length + (digits.length - significant.length)
+  return `${literal.startsWith('-') ? '-' : ''}${significant}e${power}`
+}
+
+/** The number of members of all objects in `value`. Errors: a member named `__proto__`. */
+function countMembers(value: Json): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const element of value) count += countMembers(element)
+    return count
+  }
+  for (const name in value) {
+    // `parseJson` makes `__proto__` an own member.
+    if (name === '__proto__') {
+      throw new StrictJsonError('JSON_FORBIDDEN_MEMBER', 'a member may not be named __proto__')
+    }
+    count += 1
+    const member = value[name]
+    if (typeof member === 'object' && member !== null) count += countMembers(member)
+  }
+  return count
 }

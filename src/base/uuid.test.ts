@@ -1,13 +1,12 @@
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
+import { UuidGenerator } from './uuid.ts'
 
-it('makes UUIDs of version 7 that carry the time and sort as they were made', async () => {
-  // Of its own: another test may have made some that are later.
-  vi.resetModules()
-  const { uuidV7 } = await import('./uuid.ts')
+it('makes UUIDs of version 7 that carry the time and sort in the order of the calls', () => {
   const start = 1_800_000_000_000
-  // Ten thousand in one millisecond run the counter over; then the clock steps back.
+  // Ten thousand in one millisecond overflow the counter; then the clock goes back.
   const times = [...Array.from({ length: 10_000 }, () => start), start - 5_000, start + 10]
-  const ids = times.map(uuidV7)
+  const uuids = new UuidGenerator()
+  const ids = times.map((nowMs) => uuids.next(nowMs))
   for (const id of ids) {
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   }

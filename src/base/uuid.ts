@@ -1,51 +1,31 @@
-import { randomFillSync } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 
-/** Random digits taken at a time: making hexadecimal of many bytes at once costs far less. */
-const POOL_BYTES = 4_096
-/** Digits of one UUIDv7 after its counter, but for the variant's. */
-const RANDOM_DIGITS = 15
+/** Makes UUIDs of version 7 (RFC 9562), lower case. */
+export class UuidGenerator {
+  #lastMs = 0
+  #counter = 0
 
-const bytes = Buffer.allocUnsafe(POOL_BYTES)
-let pool = ''
-let used = 0
-let lastMs = 0
-/** The time as UUIDs show it, up to the counter. */
-let prefix = ''
-let sequence = 0
-
-/**
- * A fresh UUIDv7 for the moment `nowMs` (milliseconds since the Unix epoch), lower case.
- *
- * Ids of one process sort as they were made, also within a millisecond and when the clock steps
- * back: the 12 bits after the version are a counter (RFC 9562 section 6.2, method 1), seeded at
- * random each millisecond and carried into the next one when it runs over.
- */
-export function uuidV7(nowMs: number): string {
-  const digits = randomDigits()
-  if (nowMs > lastMs) {
-    start(nowMs)
-    sequence = Number.parseInt(digits.slice(0, 3), 16) & 0x7ff
-  } else {
-    sequence += 1
-    if (sequence > 0xfff) start(lastMs + 1)
+  /**
+   * A new UUID for the time `nowMs`, milliseconds since the Unix epoch.
+   *
+   * UUIDs of one generator sort in the order of the calls, also within a millisecond and when the clock
+   * goes back: the 12 bits after the version are a counter (RFC 9562 section 6.2, method 1), with a
+   * random start in each millisecond; when it overflows, the next millisecond is used.
+   */
+  next(nowMs: number): string {
+    // The variant and 62 random bits stand at the same place in versions 4 and 7.
+    const random = randomUUID().slice(19)
+    if (nowMs > this.#lastMs) {
+      this.#lastMs = nowMs
+      this.#counter = Number.parseInt(random.slice(1, 4), 16) & 0x7ff
+    } else if (this.#counter < 0xfff) {
+      this.#counter += 1
+    } else {
+      this.#lastMs += 1
+      this.#counter = 0
+    }
+    const time = this.#lastMs.toString(16).padStart(12, '0')
+    const counter = (0x7000 | this.#counter).toString(16)
+    return `${time.slice(0, 8)}-${time.slice(8)}-${counter}-${random}`
   }
-  const variant = '89ab'[digits.charCodeAt(0) & 3]
-  const counter = (0x7000 | sequence).toString(16)
-  return `${prefix}-${counter}-${variant}${digits.slice(0, 3)}-${digits.slice(3)}`
-}
-
-function start(ms: number): void {
-  lastMs = ms
-  sequence = 0
-  const time = ms.toString(16).padStart(12, '0')
-  prefix = `${time.slice(0, 8)}-${time.slice(8)}`
-}
-
-function randomDigits(): string {
-  if (used + RANDOM_DIGITS > pool.length) {
-    pool = randomFillSync(bytes).toString('hex')
-    used = 0
-  }
-  used += RANDOM_DIGITS
-  return pool.slice(used - RANDOM_DIGITS, used)
 }

@@ -1,7 +1,6 @@
 import { memberAt } from '../base/canonical-scan.ts'
-import type { Json } from '../base/json.ts'
+import { type Json, parseJson } from '../base/json.ts'
 import { CLOSE_ARRAY, CLOSE_OBJECT, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '../base/json-signs.ts'
-import { parseJson } from '../base/parse-json.ts'
 import type { Block } from './block.ts'
 import { HASH_BYTES } from './log/hashes.ts'
 

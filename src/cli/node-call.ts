@@ -1,4 +1,4 @@
-import { parseJson } from '../base/parse-json.ts'
+import { parseJson } from '../base/json.ts'
 import { EXIT, Exit } from './exit.ts'
 import { nodeReply } from './node-reply.ts'
 

@@ -1,4 +1,4 @@
-import type { Schedule } from '../base/schedule.ts'
+import type { Schedule } from '../base/clock.ts'
 
 /** Where progress is shown. */
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>

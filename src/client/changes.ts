@@ -1,4 +1,4 @@
-import { parseJson } from '../base/parse-json.ts'
+import { parseJson } from '../base/json.ts'
 import { backOffMs } from './back-off.ts'
 import { ClientError, isPassing } from './error.ts'
 import { eventsIn } from './event-stream.ts'

@@ -1,4 +1,4 @@
-import { parseJson } from '../base/parse-json.ts'
+import { parseJson } from '../base/json.ts'
 import { backOffMs, MACHINE_TIMING, type Timing } from './back-off.ts'
 import { ClientError, isPassing, unverifiable } from './error.ts'
 import type { VerifyOptions } from './verify-options.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
-import { parseStrictText } from '../base/strict-text.ts'
+import { parseStrictText } from '../base/strict-json.ts'
 import { bodyText, itemText, requireItem } from './item.ts'
 
 const name = fc.oneof(

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type MessagePort, Worker, type WorkerOptions } from 'node:worker_threads'
-import { type Clock, systemClock } from '../base/clock.ts'
-import { type Schedule, systemSchedule } from '../base/schedule.ts'
+import { type Clock, type Schedule, systemClock, systemSchedule } from '../base/clock.ts'
 import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 

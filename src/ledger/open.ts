@@ -1,5 +1,4 @@
-import type { Clock } from '../base/clock.ts'
-import type { Schedule } from '../base/schedule.ts'
+import type { Clock, Schedule } from '../base/clock.ts'
 import { packPosition } from '../chain/index.ts'
 import {
   Contents,

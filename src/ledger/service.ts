@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Json, JsonObject } from '../base/json.ts'
-import { uuidV7 } from '../base/uuid.ts'
+import { UuidGenerator } from '../base/uuid.ts'
 import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
 import type { StoredItem, StoreError, StoreReader } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
@@ -83,6 +83,7 @@ export class LedgerService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
   readonly #clock: Clock
+  readonly #uuids = new UuidGenerator()
   readonly #count: ChainCount
 
   constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, parts: LedgerParts) {
@@ -336,7 +337,7 @@ export class LedgerService {
     checkDatabaseName(db)
     const kind = 'create_item'
     if (item.id === undefined) {
-      const id = uuidV7(this.#clock.now())
+      const id = this.#uuids.next(this.#clock.now())
       return { kind, db, id, text: itemText(item, id), assigned: true }
     }
     const { id } = item

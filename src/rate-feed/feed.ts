@@ -1,5 +1,4 @@
-import type { Clock } from '../base/clock.ts'
-import { type Schedule, systemSchedule } from '../base/schedule.ts'
+import { type Clock, type Schedule, systemSchedule } from '../base/clock.ts'
 import { RateBoard } from './board.ts'
 import { buildSources, PUBLIC_ADDRESSES, type SourceAddresses } from './build-sources.ts'
 import { type RateLedger, Recorder } from './history.ts'

@@ -1,4 +1,4 @@
-export type { Schedule } from '../base/schedule.ts'
+export type { Schedule } from '../base/clock.ts'
 export { rateFeedComponent } from './component.ts'
 export { PAIRS } from './currencies.ts'
 export { RateFeedError } from './errors.ts'

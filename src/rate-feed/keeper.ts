@@ -1,5 +1,4 @@
-import type { Clock } from '../base/clock.ts'
-import type { Schedule } from '../base/schedule.ts'
+import type { Clock, Schedule } from '../base/clock.ts'
 import type { HourlyWarning } from './log.ts'
 import { SourceError, type SourceErrorCode } from './source-error.ts'
 import type { RateSource } from './sources/source.ts'

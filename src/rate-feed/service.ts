@@ -1,5 +1,4 @@
-import type { Clock } from '../base/clock.ts'
-import type { Schedule } from '../base/schedule.ts'
+import type { Clock, Schedule } from '../base/clock.ts'
 import { OFFLINE_RANK, type RateBoard, type Standing } from './board.ts'
 import type { Pair, PerEur, Rates } from './currencies.ts'
 import { RateFeedError } from './errors.ts'

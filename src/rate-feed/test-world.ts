@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Schedule } from '../base/schedule.ts'
+import type { Schedule } from '../base/clock.ts'
 import { outboundGet } from '../http/outbound.ts'
 import { createRateFeed, type RateFeedDeps, type RateFeedSettings } from './feed.ts'
 import type { RateFeedService } from './service.ts'

@@ -1,5 +1,4 @@
-import type { Json } from '../base/json.ts'
-import { parseJson } from '../base/parse-json.ts'
+import { type Json, parseJson } from '../base/json.ts'
 import {
   type Block,
   type Entry,

@@ -1,5 +1,5 @@
 import { canonicalString } from '../base/canonical-json.ts'
-import { parseJson } from '../base/parse-json.ts'
+import { parseJson } from '../base/json.ts'
 import { type Entry, entryOf, entryText } from '../chain/index.ts'
 
 /**

@@ -1,7 +1,6 @@
 import { canonicalJson } from '../base/canonical-json.ts'
 import { canonicalMember } from '../base/canonical-scan.ts'
-import { isJsonObject, type Json } from '../base/json.ts'
-import { parseJson } from '../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../base/json.ts'
 import { type Block, erasedIn } from '../chain/index.ts'
 import type { Creations, StoreReader } from './store.ts'
 

@@ -1,4 +1,4 @@
-import { parseJson } from '../base/parse-json.ts'
+import { parseJson } from '../base/json.ts'
 import { readError } from './errors.ts'
 
 /** The value of a text that a store gave. Errors: STORE_DAMAGED where it is not JSON. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Clock } from '../base/clock.ts'
 import type { JsonObject } from '../base/json.ts'
-import { uuidV7 } from '../base/uuid.ts'
+import { UuidGenerator } from '../base/uuid.ts'
 import { TokenError } from './errors.ts'
 import { type Kept, keptInFile, keptInMemory } from './kept.ts'
 import {
@@ -80,6 +80,7 @@ export interface TokenServiceOptions {
  */
 export class TokenService {
   readonly #clock: Clock
+  readonly #uuids = new UuidGenerator()
   readonly #keys: Kept<KeyRing>
   readonly #revocations: Kept<Revocations>
   readonly #keysFixed: boolean
@@ -107,7 +108,7 @@ export class TokenService {
     assert(key !== undefined, 'openTokens leaves no ring empty')
 
     const now = this.#clock.now()
-    const jti = uuidV7(now)
+    const jti = this.#uuids.next(now)
     const issuedAt = Math.floor(now / 1000)
     const expiresAt = issuedAt + lifeSeconds
     const { SignJWT } = await loadJose()

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Schedule } from '../../src/base/schedule.ts'
+import type { Schedule } from '../../src/base/clock.ts'
 
 /** When the world begins, milliseconds since the Unix epoch. */
 const START_MS = 1_800_000_000_000

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { type Header, headerText } from '../header.ts'
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'

@@ -1,7 +1,6 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { type Checkpoint, logOrigin, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
 import { HASH_BYTES, hmacSha256, leafHash, type Sha256 } from './hashes.ts'

@@ -1,6 +1,5 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
 import { ProofError } from './errors.ts'
 import { equalBytes } from './hashes.ts'

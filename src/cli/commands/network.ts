@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { Command, InvalidArgumentError } from 'commander'
-import { systemSchedule } from '../../base/schedule.ts'
+import { systemSchedule } from '../../base/clock.ts'
 import {
   checkNetwork,
   definitionOf,

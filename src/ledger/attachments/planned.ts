@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { type Json, parseJson } from '../../base/json.ts'
 import { type Attachment, attachmentOf } from '../../chain/index.ts'
 import type { Effect, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'

@@ -1,6 +1,6 @@
 // When the feed works and when it rests; what it sends is in test/changes.test.ts.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import type { Schedule } from '../../base/schedule.ts'
+import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import type { Slice } from './entry-page.ts'

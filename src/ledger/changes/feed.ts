@@ -1,4 +1,4 @@
-import type { Schedule } from '../../base/schedule.ts'
+import type { Schedule } from '../../base/clock.ts'
 import { heightOf, packPosition, positionText } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'

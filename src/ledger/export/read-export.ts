@@ -1,5 +1,4 @@
-import type { Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { type Json, parseJson } from '../../base/json.ts'
 import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
 import { ErasureTally } from '../../storage/index.ts'
 import { type PlayedBlock, playedBlock } from '../played-block.ts'

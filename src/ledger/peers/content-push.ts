@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import type { Outbound } from '../../http/outbound.ts'
 import type { StoreReader } from '../../storage/index.ts'

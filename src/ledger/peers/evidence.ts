@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { fileExists } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 

@@ -1,6 +1,5 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import { type CutBlock, cutBlocks, HASH_BYTES, tilePath } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
 import type { ContentSource } from './content-pull.ts'

@@ -1,8 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   closedStoreIn,
   fileExists,

@@ -1,6 +1,5 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   checkpointOf,
   equalBytes,

@@ -1,5 +1,4 @@
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import type { Machine } from '../machine.ts'
 import { PeerError } from './errors.ts'

@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseJson } from '../../base/parse-json.ts'
+import { parseJson } from '../../base/json.ts'
 import { readArchive } from './archive.ts'
 import {
   FileSet,

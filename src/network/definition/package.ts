@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts'
 import type { Findings, SourceFile } from '../language/source.ts'
 
 /** What `package.json` says of a network. */

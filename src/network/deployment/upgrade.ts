@@ -1,5 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
 import { storedJson } from '../../ledger/unserved.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'

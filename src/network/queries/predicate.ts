@@ -1,5 +1,4 @@
-import type { JsonObject } from '../../base/json.ts'
-import { isJsonObject } from '../../base/json.ts'
+import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { matches, reached, type Test, type Where } from '../../filter/index.ts'
 import type { Condition, Operand } from '../language/query-file.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
-import { uuidV7 } from '../../base/uuid.ts'
+import { UuidGenerator } from '../../base/uuid.ts'
 import type { Change, UnitOfWork, Written } from '../../ledger/index.ts'
 import type { Row, Submission } from './ahead.ts'
 import type { Caller } from './caller.ts'
@@ -69,6 +69,7 @@ interface Line {
 export class Recorder {
   readonly #database: ResourceDatabase
   readonly #clock: Clock
+  readonly #uuids = new UuidGenerator()
   readonly #events: EventFeed
   readonly #turns = new Turns<Submission>()
   /** What records the network itself in front of its first change; null once that is done. */
@@ -97,7 +98,7 @@ export class Recorder {
   /** A transaction of `type`, a qualified name, that happens now. */
   transaction(type: string, fields: JsonObject): TransactionRecord {
     const nowMs = this.#clock.now()
-    return transactionOf(type, uuidV7(nowMs), nowMs, fields)
+    return transactionOf(type, this.#uuids.next(nowMs), nowMs, fields)
   }
 
   /**

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { parseStrictText, StrictJsonError } from '../../base/strict-text.ts'
+import { parseStrictText, StrictJsonError } from '../../base/strict-json.ts'
 import { NetworkError } from '../errors.ts'
 
 // What guests say is nobody's word: it need not be JSON, and where a text is expected anything may stand.

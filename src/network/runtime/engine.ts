@@ -1,5 +1,5 @@
 import release from '@jitl/quickjs-wasmfile-release-sync'
-import { parseJson } from '../../base/parse-json.ts'
+import { parseJson } from '../../base/json.ts'
 
 /** The part of `WebAssembly.Memory` that is used here; Node has it, its types do not. */
 interface WasmMemory {

@@ -1,6 +1,5 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { isJsonObject, type Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import type { Foreseen, GuestCall, Known } from './messages.ts'
 
 /**

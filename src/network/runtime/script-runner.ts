@@ -1,5 +1,4 @@
-import type { JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { type JsonObject, parseJson } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { GuestAnswer } from './guest.ts'

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { parseJson } from '../../base/parse-json.ts'
+import { parseJson } from '../../base/json.ts'
 import { keysOf } from './index-keys.ts'
 import { markOf, READY } from './indexes.ts'
 import { integerOf } from './rows.ts'

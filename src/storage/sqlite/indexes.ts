@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
-import type { JsonObject } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { type JsonObject, parseJson } from '../../base/json.ts'
 import type { Path } from '../../filter/index.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
 import { keysOf } from './index-keys.ts'

@@ -1,6 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Json } from '../../base/json.ts'
-import { parseJson } from '../../base/parse-json.ts'
+import { type Json, parseJson } from '../../base/json.ts'
 import { type Block, entryOf, isErased, packPosition, unpackPosition } from '../../chain/index.ts'
 import { type Effect, effectOf } from '../effect.ts'
 import { StoreError } from '../errors.ts'

@@ -1,10 +1,9 @@
-import type { Json, JsonObject } from '../../../base/json.ts'
-import { isJsonObject } from '../../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../../base/json.ts'
 import {
   parseStrictText,
   StrictJsonError,
   type StrictJsonErrorCode,
-} from '../../../base/strict-text.ts'
+} from '../../../base/strict-json.ts'
 
 /** Whether a text can be saved as an item, and else why not. */
 export type Checked =

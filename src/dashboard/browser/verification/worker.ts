@@ -1,5 +1,4 @@
-import { isJsonObject, type Json } from '../../../base/json.ts'
-import { parseJson } from '../../../base/parse-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../../base/json.ts'
 import { Session } from '../node/session.ts'
 import { pageCrypto } from './hashing.ts'
 import type { Order, Report } from './messages.ts'

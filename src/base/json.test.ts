@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from './canonical-json.ts'
-import type { Json } from './json.ts'
-import { parseJson } from './parse-json.ts'
-import { parseStrictText } from './strict-text.ts'
+import { type Json, parseJson } from './json.ts'
+import { parseStrictText } from './strict-json.ts'
 
 /** Names of which V8 takes one for another, once it has seen an object with the first of them. */
 const names = fc.constantFrom(
