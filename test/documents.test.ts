@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 import { readSettings, shownSettings } from '../src/cli/settings.ts'
 import { statusOf as statusOfConverter } from '../src/converter/errors.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/errors.ts'
-import { statusOf as statusOfLedger } from '../src/ledger/errors.ts'
+import { statusOf as statusOfLedger } from '../src/ledger/api/statuses.ts'
 import { statusOf as statusOfRates } from '../src/rate-feed/errors.ts'
 import { startLedgerNode } from './support/ledger-node.ts'
 

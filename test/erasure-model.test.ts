@@ -222,7 +222,7 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
             contentType: 'text/plain',
             lengthSaid: null,
             digests: [],
-            terms: { precondition: null, keyed: null },
+            conditions: { precondition: null, keyed: null },
           },
           chunks: chunks(),
         })

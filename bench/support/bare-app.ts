@@ -9,7 +9,7 @@ import {
   ItemReply,
   TokenQuery,
   WrittenReply,
-} from '../../src/ledger/schemas.ts'
+} from '../../src/ledger/api/schemas.ts'
 import { sampleItem } from './sample-item.ts'
 
 const failures = { '4xx': Failure, '5xx': Failure }

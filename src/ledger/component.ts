@@ -9,23 +9,19 @@ import {
   takeStrictJson,
 } from '../http/index.ts'
 import { API_TOKEN_SCHEMES, registerGate, type TokenService } from '../tokens/index.ts'
-import { attachmentRoutes } from './attachments/routes.ts'
+import { attachmentRoutes } from './api/attachments.ts'
+import { changesRoutes } from './api/changes.ts'
+import { erasureRoutes, historyRoutes } from './api/history.ts'
+import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
+import { itemsRoutes } from './api/items.ts'
+import { ledgersRoutes } from './api/ledgers.ts'
+import { logRoutes } from './api/log.ts'
+import { healthRoutes, indexRoutes } from './api/operations.ts'
+import { contentRoutes, PeerSignatures, peerRoutes, pushRoute } from './api/peers.ts'
+import { statusOf } from './api/statuses.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
-import { changesRoutes } from './changes/routes.ts'
-import { erasureRoutes } from './erasure/routes.ts'
-import { statusOf } from './errors.ts'
 import { ledgerFigures } from './figures.ts'
-import { homePage } from './home-page.ts'
-import { keeperCheck } from './keeper.ts'
-import { logRoutes } from './log/routes.ts'
-import { contentRoutes } from './peers/content-routes.ts'
-import { PeerSignatures } from './peers/peer-signatures.ts'
-import { pushRoute } from './peers/push-route.ts'
-import { peerRoutes } from './peers/routes.ts'
-import { indexRoutes } from './queries/routes.ts'
-import { healthRoutes, ledgerRoutes } from './routes.ts'
 import type { LedgerService } from './service.ts'
-import { sessionRoutes } from './session/routes.ts'
 
 /** Longest request body, bytes. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
@@ -110,7 +106,9 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
       ledgerFigures(app, ledger)
-      ledgerRoutes(app, ledger)
+      itemsRoutes(app, ledger)
+      historyRoutes(app, ledger.history)
+      ledgersRoutes(app, ledger)
       changesRoutes(app, ledger)
       attachmentRoutes(app, ledger)
       indexRoutes(app, ledger.queries)
@@ -120,7 +118,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       contentRoutes(app, ledger.mirrors)
       pushRoute(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
-      const check = keeperCheck(deps.credentials, deps.monotonic)
+      const check = basicCheck(deps.credentials, deps.monotonic)
       homePage(app, check, deps.page ?? null)
       sessionRoutes(app, {
         check,

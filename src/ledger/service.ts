@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts'
 import type { Json, JsonObject } from '../base/json.ts'
 import { UuidGenerator } from '../base/uuid.ts'
-import { type Block, ENTRIES_MAX, packPosition } from '../chain/index.ts'
-import type { StoredItem, StoreError, StoreReader } from '../storage/index.ts'
+import { type Block, ENTRIES_MAX, entryOf, packPosition, unpackPosition } from '../chain/index.ts'
+import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import type { Change, OwnDatabase, Written } from './change.ts'
@@ -18,9 +18,8 @@ import { checkDatabaseName, checkItemId } from './names.ts'
 import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
-import { earlierAnswer } from './terms/earlier-answer.ts'
-import type { Terms } from './terms/terms.ts'
-import { checkUnit, type Operation, type UnitOfWork } from './unit-of-work.ts'
+import type { RequestConditions } from './request-conditions.ts'
+import { checkUnit, type Earlier, type Operation, type UnitOfWork } from './unit-of-work.ts'
 import type { CommitTally } from './writer/commit-tally.ts'
 import type { LedgerWriter } from './writer/writer.ts'
 
@@ -137,7 +136,7 @@ export class LedgerService {
   }
 
   /** Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_EXISTS. */
-  async createDatabase(db: string, terms?: Terms): Promise<Written> {
+  async createDatabase(db: string, terms?: RequestConditions): Promise<Written> {
     checkDatabaseName(db)
     return this.#record([{ kind: 'create_db', db }], terms)
   }
@@ -146,7 +145,7 @@ export class LedgerService {
    * Deletes the database with all its items; the ledger keeps every entry.
    * Errors: DATABASE_NOT_FOUND, DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
    */
-  async deleteDatabase(db: string, terms?: Terms): Promise<Written> {
+  async deleteDatabase(db: string, terms?: RequestConditions): Promise<Written> {
     checkDatabaseName(db)
     return this.#record([{ kind: 'delete_db', db }], terms)
   }
@@ -155,18 +154,22 @@ export class LedgerService {
    * Creates an item; `item` may be given an `id` here, which is returned.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  createItem(db: string, item: JsonObject, terms?: Terms): Promise<Recorded<string>> {
+  createItem(db: string, item: JsonObject, terms?: RequestConditions): Promise<Recorded<string>> {
     return this.#create([this.#creation(db, item)], terms)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
-  createItems(db: string, items: readonly Json[], terms?: Terms): Promise<Recorded<string>> {
+  createItems(
+    db: string,
+    items: readonly Json[],
+    terms?: RequestConditions,
+  ): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => this.#creation(db, item))
     return this.#create(operations, terms)
   }
 
-  #create(operations: UnitOfWork, terms?: Terms): Promise<Recorded<string>> {
+  #create(operations: UnitOfWork, terms?: RequestConditions): Promise<Recorded<string>> {
     // What creates items has no database among it, so each has an id.
     return this.#record(operations, terms) as Promise<Recorded<string>>
   }
@@ -175,7 +178,12 @@ export class LedgerService {
    * Replaces an item by `item`, whose `id` may be left out. On the term that there is none, creates it.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
-  async updateItem(db: string, id: string, item: JsonObject, terms?: Terms): Promise<Written> {
+  async updateItem(
+    db: string,
+    id: string,
+    item: JsonObject,
+    terms?: RequestConditions,
+  ): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, item)
     const text = itemText(item, id)
@@ -187,7 +195,12 @@ export class LedgerService {
   }
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
-  async patchItem(db: string, id: string, patch: JsonObject, terms?: Terms): Promise<Written> {
+  async patchItem(
+    db: string,
+    id: string,
+    patch: JsonObject,
+    terms?: RequestConditions,
+  ): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
     const text = itemText(patch)
@@ -195,13 +208,13 @@ export class LedgerService {
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
-  async deleteItem(db: string, id: string, terms?: Terms): Promise<Written> {
+  async deleteItem(db: string, id: string, terms?: RequestConditions): Promise<Written> {
     checkPath(db, id)
     return this.#record([{ kind: 'delete_item', db, id }], terms)
   }
 
   /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
-  recordChanges(changes: readonly Change[], terms?: Terms): Promise<Recorded> {
+  recordChanges(changes: readonly Change[], terms?: RequestConditions): Promise<Recorded> {
     refuseTooMany(changes)
     const unit = changes.map((change) => this.#operationOf(change))
     return this.#record(unit, terms)
@@ -211,7 +224,7 @@ export class LedgerService {
    * Records `unit`; `ids` has one for each operation, null for a database. An async function that waits
    * would hold `unit` with all of its texts.
    */
-  #record(unit: UnitOfWork, terms?: Terms): Promise<Recorded> {
+  #record(unit: UnitOfWork, terms?: RequestConditions): Promise<Recorded> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
     return this.#writer.record(unit, terms).then((recorded) => {
       if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
@@ -391,4 +404,28 @@ function refuseOtherId(id: string, item: JsonObject): void {
 function refuseTooMany(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
   throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
+}
+
+/**
+ * What was answered when `earlier` was recorded: its block, and the id that each entry names (null for
+ * a database). The chain holds it, so an answer that is given again is made of what was given first.
+ */
+async function earlierAnswer(
+  store: StoreReader,
+  { position, entries }: Earlier,
+): Promise<{ position: number; height: number; blockId: string; ids: (string | null)[] }> {
+  const { height, index } = unpackPosition(position)
+  const [block] = await store.blocks(store.serverId, height, 1)
+  if (block?.height !== height) {
+    throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
+  }
+  const ids = block.entries.slice(index, index + entries).map(idIn)
+  return { position, height, blockId: block.id, ids }
+}
+
+function idIn(text: string): string | null {
+  const entry = entryOf(storedJson(text))
+  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
+  if ('item' in entry) return entry.item.id
+  return 'id' in entry ? entry.id : null
 }

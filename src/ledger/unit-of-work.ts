@@ -1,6 +1,5 @@
 import { ENTRIES_MAX } from '../chain/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
-import type { Earlier } from './terms/kept-answers.ts'
 
 /**
  * One change that a client asks for. Names are checked, texts are canonical JSON.
@@ -56,6 +55,13 @@ const OPERATION_OVERHEAD_BYTES = 128
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 /** The most bytes of one item in canonical form. */
 export const ITEM_BYTES_MAX = 10 * 1024 * 1024
+
+/** Where what a request asked for was recorded before. */
+export interface Earlier {
+  /** Packed, of the first entry. */
+  readonly position: number
+  readonly entries: number
+}
 
 /** What became of a unit of work. */
 export type Outcome =

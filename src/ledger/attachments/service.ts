@@ -3,11 +3,9 @@ import { type Attachment, attachmentText } from '../../chain/index.ts'
 import type { Contents, StoredAttachment, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
-import type { UploadTerms } from '../terms/request-terms.ts'
-import type { Terms } from '../terms/terms.ts'
+import type { RequestConditions, UploadConditions } from '../request-conditions.ts'
+import { checkAttachment } from '../writer/attachments.ts'
 import { type LedgerWriter, positionOf } from '../writer/writer.ts'
-import { checkAttachment } from './conditions.ts'
-import type { Digest } from './digest.ts'
 import { checkMediaType } from './media-type.ts'
 
 /** The most bytes of one attachment, where nothing else is said. */
@@ -24,9 +22,9 @@ export interface Upload {
   readonly contentType: string
   /** Bytes that it says will come; null when it does not say. */
   readonly lengthSaid: number | null
-  /** Digests that it says the bytes have. */
-  readonly digests: readonly Digest[]
-  readonly terms: UploadTerms
+  /** SHA-256 digests that the client states, in hex. */
+  readonly digests: readonly string[]
+  readonly conditions: UploadConditions
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
@@ -65,8 +63,8 @@ export class AttachmentService {
   ): Promise<Placed & { attachment: Attachment }> {
     checkPath(db, id, name)
     checkMediaType(upload.contentType)
-    const { precondition, keyed } = upload.terms
-    await this.#refuseEarly(db, id, name, upload.terms)
+    const { precondition, keyed } = upload.conditions
+    await this.#refuseEarly(db, id, name, upload.conditions)
     if (upload.lengthSaid !== null) this.#checkLength(upload.lengthSaid)
     if (this.#uploads >= UPLOADS_MAX) {
       throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
@@ -76,7 +74,7 @@ export class AttachmentService {
       return await this.#contents.take(
         this.#bounded(upload.chunks),
         async ({ sha256, length }) => {
-          for (const digest of upload.digests) digest.check(sha256)
+          checkDigests(upload.digests, sha256)
           const attachment = { content_type: upload.contentType, length, name, sha256 }
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
@@ -122,10 +120,15 @@ export class AttachmentService {
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
-  async delete(db: string, id: string, name: string, terms: Terms | undefined): Promise<Placed> {
+  async delete(
+    db: string,
+    id: string,
+    name: string,
+    conditions: RequestConditions | undefined,
+  ): Promise<Placed> {
     checkPath(db, id, name)
     const operation = { kind: 'delete_attachment', db, id, name } as const
-    return { position: positionOf(await this.#writer.record([operation], terms)) }
+    return { position: positionOf(await this.#writer.record([operation], conditions)) }
   }
 
   /**
@@ -187,8 +190,13 @@ export class AttachmentService {
    * Refuses before a gigabyte arrives for nothing; the writer decides again when it has. What was
    * done before under the same key is refused by nothing that has happened since.
    */
-  async #refuseEarly(db: string, id: string, name: string, terms: UploadTerms): Promise<void> {
-    const { precondition, keyed } = terms
+  async #refuseEarly(
+    db: string,
+    id: string,
+    name: string,
+    conditions: UploadConditions,
+  ): Promise<void> {
+    const { precondition, keyed } = conditions
     try {
       if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
       if (precondition === null) return
@@ -210,6 +218,13 @@ function checkPath(db: string, id: string, name: string): void {
   checkDatabaseName(db)
   checkItemId(id)
   checkAttachmentName(name)
+}
+
+/** Errors: DIGEST_MISMATCH. */
+function checkDigests(digests: readonly string[], sha256: string): void {
+  const other = digests.find((digest) => digest !== sha256)
+  if (other === undefined) return
+  throw new LedgerError('DIGEST_MISMATCH', `what arrived has the SHA-256 ${sha256}, not ${other}`)
 }
 
 /** Of an error of the writer: whether nobody knows what became of the entry. */

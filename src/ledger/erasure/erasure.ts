@@ -4,7 +4,7 @@ import type { AttachmentService } from '../attachments/service.ts'
 import type { ChangeFeed } from '../changes/feed.ts'
 import { LedgerError } from '../errors.ts'
 import { checkDatabaseName, checkItemId } from '../names.ts'
-import type { Terms } from '../terms/terms.ts'
+import type { RequestConditions } from '../request-conditions.ts'
 import { type LedgerWriter, positionOf } from '../writer/writer.ts'
 
 /** What was erased, and where that is recorded. */
@@ -56,7 +56,7 @@ export class Erasure {
     db: string,
     id: string,
     positions: readonly string[] | null,
-    terms?: Terms,
+    terms?: RequestConditions,
   ): Promise<Erased> {
     checkDatabaseName(db)
     checkItemId(id)

@@ -1,6 +1,6 @@
 import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
-import type { Terms } from '../terms/terms.ts'
+import type { RequestConditions } from '../request-conditions.ts'
 import type { Outcome } from '../unit-of-work.ts'
 import type { EncodedUnit } from './batch-text.ts'
 
@@ -18,7 +18,7 @@ export type ToWriter =
       readonly units: readonly EncodedUnit[]
       readonly nowMs: number
       /** Of the units that have any, by their place among the units. */
-      readonly terms?: ReadonlyMap<number, Terms>
+      readonly terms?: ReadonlyMap<number, RequestConditions>
     }
   | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
   | { readonly close: true }

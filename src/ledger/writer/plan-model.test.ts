@@ -3,8 +3,7 @@ import { expect, it } from 'vitest'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { packPosition, positionText } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { holds } from '../terms/precondition.ts'
-import type { Terms } from '../terms/terms.ts'
+import { holds, type RequestConditions } from '../request-conditions.ts'
 import type { Operation, UnitOfWork } from '../unit-of-work.ts'
 import { planBatch } from './plan.ts'
 
@@ -74,7 +73,7 @@ function done(databases: Databases, operation: Operation, revision: number): Mem
 }
 
 /** What the first operation says that does not find what `precondition` asks for, or null. */
-function unexpected(databases: Databases, unit: UnitOfWork, terms: Terms | undefined) {
+function unexpected(databases: Databases, unit: UnitOfWork, terms: RequestConditions | undefined) {
   for (const operation of unit) {
     if (!terms?.precondition || !('id' in operation)) continue
     const items = databases.get(operation.db)
@@ -160,7 +159,7 @@ it('a batch comes to what its changes do one after the other; of a refused one n
       entries.push(...made)
     }
 
-    const asked = new Map<number, Terms>()
+    const asked = new Map<number, RequestConditions>()
     for (const [at, one] of units.entries()) {
       const once = { key: `key ${at}`, fingerprint: 'f' }
       if (one.terms !== undefined) asked.set(at, { ...one.terms, once })

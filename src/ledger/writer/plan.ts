@@ -8,14 +8,9 @@ import {
   type StoreReader,
   storedJson,
 } from '../../storage/index.ts'
-import { checkAttachment } from '../attachments/conditions.ts'
-import { attachmentBefore, attachmentMeant } from '../attachments/planned.ts'
-import { plannedErasure } from '../erasure/plan.ts'
 import { LedgerError } from '../errors.ts'
 import { mergePatch } from '../merge-patch.ts'
-import { KeptAnswers } from '../terms/kept-answers.ts'
-import { holds } from '../terms/precondition.ts'
-import type { Precondition, Terms } from '../terms/terms.ts'
+import { holds, type Precondition, type RequestConditions } from '../request-conditions.ts'
 import {
   ITEM_BYTES_MAX,
   type Operation,
@@ -23,6 +18,9 @@ import {
   UNIT_BYTES_MAX,
   type UnitOfWork,
 } from '../unit-of-work.ts'
+import { attachmentBefore, attachmentMeant, checkAttachment } from './attachments.ts'
+import { plannedErasure } from './erasure.ts'
+import { KeptAnswers } from './idempotency.ts'
 
 /**
  * The most text that one block's entries may come to; any unit of work fits, since it is bounded
@@ -48,7 +46,7 @@ interface BatchTerms {
   /** The time by which answers are kept, milliseconds since the Unix epoch. */
   readonly nowMs: number
   /** Of the units that have any, by their place. */
-  readonly terms: ReadonlyMap<number, Terms> | undefined
+  readonly terms: ReadonlyMap<number, RequestConditions> | undefined
 }
 
 /** A database as the batch sees it: the store, and over it what the batch has changed so far. */
@@ -105,7 +103,7 @@ class Planner {
     this.#answers = answers
   }
 
-  async unit(unit: UnitOfWork, terms?: Terms): Promise<Outcome> {
+  async unit(unit: UnitOfWork, terms?: RequestConditions): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []

@@ -4,9 +4,8 @@ import { packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Machine, Thread } from '../machine.ts'
-import type { Earlier } from '../terms/kept-answers.ts'
-import type { Terms } from '../terms/terms.ts'
-import { bytesOf, checkUnit, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
+import type { RequestConditions } from '../request-conditions.ts'
+import { bytesOf, checkUnit, type Earlier, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import { type EncodedUnit, encodeUnit } from './batch-text.ts'
 import { CommitTally } from './commit-tally.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
@@ -50,7 +49,7 @@ interface Waiting {
   /** The unit of work; empty when it was sent. */
   encoded: EncodedUnit
   readonly entries: number
-  readonly terms: Terms | undefined
+  readonly terms: RequestConditions | undefined
   readonly bytes: number
   readonly resolve: (recorded: Recorded | Earlier) => void
   readonly reject: (error: Error) => void
@@ -176,8 +175,12 @@ export class LedgerWriter {
    */
   record(unit: UnitOfWork): Promise<Recorded>
   record(unit: UnitOfWork, terms: undefined, byOwner: true): Promise<Recorded>
-  record(unit: UnitOfWork, terms: Terms | undefined): Promise<Recorded | Earlier>
-  record(unit: UnitOfWork, terms?: Terms, byOwner = false): Promise<Recorded | Earlier> {
+  record(unit: UnitOfWork, terms: RequestConditions | undefined): Promise<Recorded | Earlier>
+  record(
+    unit: UnitOfWork,
+    terms?: RequestConditions,
+    byOwner = false,
+  ): Promise<Recorded | Earlier> {
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped
       if (this.#heldBack !== null) throw this.#heldBack
@@ -345,8 +348,8 @@ export class LedgerWriter {
 }
 
 /** The terms of what is written, by place, or null when nothing has any. */
-function termsIn(units: readonly Waiting[]): Map<number, Terms> | null {
-  let found: Map<number, Terms> | null = null
+function termsIn(units: readonly Waiting[]): Map<number, RequestConditions> | null {
+  let found: Map<number, RequestConditions> | null = null
   for (const [at, { terms }] of units.entries()) {
     if (terms !== undefined) found = (found ?? new Map()).set(at, terms)
   }

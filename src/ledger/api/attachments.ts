@@ -1,0 +1,220 @@
+import type { FastifyReply } from 'fastify'
+import { Type } from '../../base/shape.ts'
+import { attachmentText, positionText } from '../../chain/index.ts'
+import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { LedgerError } from '../errors.ts'
+import type { LedgerService } from '../service.ts'
+import { itemConditionsOf, uploadConditionsOf } from './conditions.ts'
+import { AnyBytes, answerOf, askedIn, refuseToRun, sendAttachment, tagOf } from './content-reply.ts'
+import { attachmentListReply, rangeOf, sendText } from './replies.ts'
+import {
+  ConditionalHeaders,
+  ConditionHeaders,
+  DoneReply,
+  failures,
+  ItemParams,
+  LedgersQuery,
+  TokenQuery,
+} from './schemas.ts'
+
+/** Path of an attachment. */
+const AttachmentParams = Type.Object({
+  ...ItemParams.properties,
+  name: Type.String({ description: 'Name of the attachment' }),
+})
+
+/** Query of the list. */
+const AttachmentListQuery = Type.Pick(LedgersQuery, ['token', 'limit', 'offset'])
+
+const Attachment = Type.Object({
+  content_type: Type.String(),
+  length: Type.Integer({ description: 'Bytes' }),
+  name: Type.String(),
+  sha256: Type.String({ description: 'Of the bytes, 64 hexadecimal digits' }),
+})
+
+/** What was attached. */
+const AttachmentReply = Type.Object({ status: Type.Literal(true), attachment: Attachment })
+
+/** What is attached to an item, by name. */
+const AttachmentListReply = Type.Object({
+  status: Type.Literal(true),
+  attachments: Type.Array(Attachment),
+  limit: Type.Integer(),
+  offset: Type.Integer(),
+})
+
+const PATH = '/api/:db/:id/attachments/:name'
+const tags = ['attachments']
+/** In each time limit of a whole request (30 s), a longer upload must bring this much. */
+const BYTES_PER_WINDOW_MIN = 32 * 1024
+
+/** Mounts the paths of attachments on `app`. */
+export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
+  // Routes of this one read the body themselves: in a scope of its own, without a parser.
+  app.register(async (scope: HttpApp) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    uploadRoute(scope, ledger)
+  })
+  downloadRoutes(app, ledger)
+  listRoute(app, ledger)
+  app.delete(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Delete one attachment; its bytes stay as long as the ledger names them',
+        params: AttachmentParams,
+        querystring: TokenQuery,
+        response: { 200: DoneReply, ...failures },
+      },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+    },
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      const { position } = await ledger.attachments.delete(db, id, name, itemConditionsOf(request))
+      return at(reply, ledger, position).send({ status: true as const })
+    },
+  )
+}
+
+function uploadRoute(app: HttpApp, ledger: LedgerService): void {
+  const { requestTimeout } = app.server
+  app.put(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Attach the bytes of the body to an item, in place of what has that name',
+        description:
+          'The body is stored as it arrives, of any length up to the limit, with its `Content-Type`. ' +
+          'A `Content-Digest` or `Repr-Digest` with `sha-256` is compared.',
+        params: AttachmentParams,
+        querystring: TokenQuery,
+        body: AnyBytes('The content of the attachment'),
+        response: { 200: AttachmentReply, ...failures },
+      },
+      config: { scope: 'db:{db}:write', streamsBody: true, shownHeaders: ConditionalHeaders },
+    },
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      const { headers, raw } = request
+      if (headers['content-range'] !== undefined) {
+        throw new HttpRefusal(400, 'CONTENT_RANGE_REFUSED', 'an attachment is sent whole')
+      }
+      const said = headers['content-length']
+      const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }
+      const { position, attachment } = await ledger.attachments.put(db, id, name, {
+        contentType: headers['content-type'] ?? 'application/octet-stream',
+        lengthSaid: said === undefined ? null : Number(said),
+        digests: digestsIn(headers),
+        conditions: uploadConditionsOf(request),
+        chunks: arrivingBody(raw, pace),
+      })
+      at(reply, ledger, position).header('etag', tagOf(attachment))
+      return sendText(reply, `{"status":true,"attachment":${attachmentText(attachment)}}`)
+    },
+  )
+}
+
+function digestsIn(headers: Readonly<Record<string, string | string[] | undefined>>): string[] {
+  const digests = [digestOf(headers['content-digest']), digestOf(headers['repr-digest'])]
+  return digests.filter((digest) => digest !== null)
+}
+
+function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
+  const schema = {
+    tags,
+    params: AttachmentParams,
+    querystring: TokenQuery,
+    response: {
+      200: AnyBytes('The bytes, with the `Content-Type` that they came with'),
+      206: AnyBytes('The parts that `Range` asks for'),
+      ...failures,
+    },
+  }
+  // Before GET, in whose place Fastify would put one that reads the file to its end.
+  app.head(
+    PATH,
+    {
+      schema: { ...schema, summary: 'What GET would say of an attachment' },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+    },
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      // A Range is for GET only: RFC 9110 section 14.2.
+      const asked = { ...askedIn(request), range: undefined }
+      const attachment = await ledger.attachments.read(db, id, name)
+      const { status, headers: own } = answerOf(asked, attachment)
+      return at(reply.code(status).headers(own), ledger, attachment.position).send()
+    },
+  )
+  app.get(
+    PATH,
+    {
+      schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+    },
+    async (request, reply) => {
+      const { db, id, name } = request.params
+      refuseToRun(request.headers)
+      const asked = askedIn(request)
+      const opened = await ledger.attachments.open(db, id, name)
+      at(reply, ledger, opened.attachment.position)
+      return sendAttachment(request, reply, { ...opened, asked })
+    },
+  )
+}
+
+function listRoute(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/:db/:id/attachments',
+    {
+      schema: {
+        tags,
+        summary: 'List what is attached to an item, by name',
+        params: ItemParams,
+        querystring: AttachmentListQuery,
+        response: { 200: AttachmentListReply, ...failures },
+      },
+      config: { scope: 'db:{db}:read' },
+    },
+    async ({ params: { db, id }, query }, reply) => {
+      const range = rangeOf(query)
+      const pages = await ledger.attachments.list(db, id, range)
+      return sendText(reply, attachmentListReply(pages, range))
+    },
+  )
+}
+
+/** Says where the entry is. */
+function at(reply: FastifyReply, ledger: LedgerService, position: number): FastifyReply {
+  return reply.header('ledger-position', `${ledger.serverId}/${positionText(position)}`)
+}
+
+const MEMBER = /^([a-z*][a-z0-9_.*-]*)=(.*)$/
+const SHA_256 = /^:([A-Za-z0-9+/]{43}=):(?:;.*)?$/
+
+/**
+ * The SHA-256 in a `Content-Digest` or `Repr-Digest` header, in hex: the two are the same where nothing
+ * is encoded. Other algorithms are ignored, as the standard requires. Null when there is none.
+ * Errors: DIGEST_INVALID. Source: RFC 9530 sections 2 and 3; RFC 9651 section 3.2 for the syntax.
+ */
+function digestOf(header: string | readonly string[] | undefined): string | null {
+  let digest: string | null = null
+  // Neither names nor base64 can hold a comma. The last of equal names counts.
+  for (const member of header === undefined ? [] : String(header).split(',')) {
+    const [, name, value = ''] = MEMBER.exec(member.trim()) ?? []
+    if (name === undefined) throw invalid()
+    if (name !== 'sha-256') continue
+    const [, base64] = SHA_256.exec(value) ?? []
+    if (base64 === undefined) throw invalid()
+    digest = Buffer.from(base64, 'base64').toString('hex')
+  }
+  return digest
+}
+
+function invalid(): LedgerError {
+  return new LedgerError('DIGEST_INVALID', 'a digest is written like sha-256=:…base64…:')
+}

@@ -1,0 +1,168 @@
+import { hash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { LedgerError } from '../errors.ts'
+import { bodyText } from '../item.ts'
+import {
+  type EntityTags,
+  holds,
+  type KeyedRequest,
+  type Precondition,
+  type RequestConditions,
+  type UploadConditions,
+} from '../request-conditions.ts'
+
+type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
+
+/**
+ * The conditions of a request that changes one item or attachment, or undefined when it has none, as most.
+ * Idempotency keys are those of the subject of its token.
+ * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
+ */
+export function itemConditionsOf(request: Request): RequestConditions | undefined {
+  return conditionsWith(preconditionOf(request), request)
+}
+
+/** The same for other changes: they have no one state that a precondition could name. */
+export function conditionsOf(request: Request): RequestConditions | undefined {
+  return conditionsWith(null, request)
+}
+
+/** The same for an upload, before its body arrives. */
+export function uploadConditionsOf(request: Request): UploadConditions {
+  return { precondition: preconditionOf(request), keyed: keyedRequest(request) }
+}
+
+/** The precondition of a request, or null when it has none. Errors: PRECONDITION_INVALID. */
+export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Precondition | null {
+  if (!hasConditions(request.raw.rawHeaders)) return null
+  const { headers } = request
+  return parsePrecondition(headers['if-match'], headers['if-none-match'])
+}
+
+/**
+ * Whether a header is called `If-…`. The headers are looked at as they came, because Node makes its
+ * object of them when it is first asked for one, which costs more than reading an item.
+ */
+function hasConditions(rawHeaders: readonly string[]): boolean {
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]
+    if (name?.charAt(2) === '-' && name.slice(0, 2).toLowerCase() === 'if') return true
+  }
+  return false
+}
+
+function conditionsWith(
+  precondition: Precondition | null,
+  request: Request,
+): RequestConditions | undefined {
+  const keyed = keyedRequest(request)
+  if (precondition === null && keyed === null) return undefined
+  return { precondition, once: keyed?.with(bodyText(request.body)) ?? null }
+}
+
+function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {
+  const header = headers['idempotency-key']
+  if (header === undefined) return null
+  return parseKey(String(header), caller?.subject ?? '', { method, url })
+}
+
+/** RFC 9110 section 8.8.3, from where the last one ended; empty elements of a list may be there too. */
+const ENTITY_TAG = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
+
+/**
+ * What the headers `If-Match` and `If-None-Match` ask for, or null when there is neither.
+ *
+ * Errors: PRECONDITION_INVALID for what is neither `*` nor a list of entity tags.
+ * Source: RFC 9110 sections 13.1.1 and 13.1.2. If-Match compares strongly, so weak tags never match;
+ * If-None-Match compares weakly, so they match like others.
+ */
+export function parsePrecondition(
+  match: string | undefined,
+  noneMatch: string | undefined,
+): Precondition | null {
+  if (match === undefined && noneMatch === undefined) return null
+  return {
+    match: match === undefined ? null : entityTags(match, 'If-Match', false),
+    noneMatch: noneMatch === undefined ? null : entityTags(noneMatch, 'If-None-Match', true),
+  }
+}
+
+function entityTags(text: string, name: string, weak: boolean): EntityTags {
+  if (text.trim() === '*') return '*'
+  const tags: string[] = []
+  let named = 0
+  ENTITY_TAG.lastIndex = 0
+  while (ENTITY_TAG.lastIndex < text.length) {
+    const found = ENTITY_TAG.exec(text)
+    if (found === null) throw invalid(name)
+    const [, isWeak, tag] = found
+    if (tag === undefined) continue
+    named += 1
+    if (weak || isWeak === undefined) tags.push(tag)
+  }
+  if (named === 0) throw invalid(name)
+  return tags
+}
+
+function invalid(name: string): LedgerError {
+  return new LedgerError(
+    'PRECONDITION_INVALID',
+    `${name} is * or a list of entity tags, each in double quotes`,
+  )
+}
+
+/**
+ * The status of a read with `precondition` of what has the entity tag `tag`: 304 when the client has
+ * it already, 412 when it is another than If-Match names. Source: RFC 9110 section 13.2.2.
+ */
+export function readStatus({ match, noneMatch }: Precondition, tag: string): 200 | 304 | 412 {
+  if (!holds({ match, noneMatch: null }, tag)) return 412
+  return holds({ match: null, noneMatch }, tag) ? 200 : 304
+}
+
+/** Longest key, characters. */
+const KEY_LENGTH_MAX = 255
+/** A string of RFC 8941 section 3.3.3: printable ASCII in double quotes, `\"` and `\\` escaped. */
+const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
+/** The same without its quotes, for keys that need none. */
+const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
+
+/** A request as far as it matters whether two are the same, but for its body. */
+export interface AskedFor {
+  readonly method: string
+  /** Path and query as they were sent. */
+  readonly url: string
+}
+
+/**
+ * What the header `Idempotency-Key` names. Keys of different subjects (whom a token belongs to) are
+ * different keys, however they are spelled.
+ *
+ * Errors: IDEMPOTENCY_KEY_INVALID.
+ * Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
+ */
+export function parseKey(header: string, subject: string, asked: AskedFor): KeyedRequest {
+  const text = header.trim()
+  const quoted = QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1')
+  const chosen = quoted ?? (BARE.test(text) ? text : '')
+  if (chosen === '' || chosen.length > KEY_LENGTH_MAX) {
+    throw new LedgerError(
+      'IDEMPOTENCY_KEY_INVALID',
+      `Idempotency-Key is a text of 1 to ${KEY_LENGTH_MAX} printable ASCII characters in double quotes`,
+    )
+  }
+  const key = digest(subject, chosen)
+  return { key, with: (body) => ({ key, fingerprint: fingerprintOf(asked, body) }) }
+}
+
+/** The same for requests that ask for the same; a token is not part of what is asked for. */
+function fingerprintOf({ method, url }: AskedFor, body: string | null): string {
+  const [path = '', query = ''] = url.split(/\?(.*)/s)
+  const parameters = new URLSearchParams(query)
+  parameters.delete('token')
+  return digest(method, path, parameters.toString(), ...(body === null ? [] : [body]))
+}
+
+function digest(...parts: string[]): string {
+  return hash('sha256', JSON.stringify(parts), 'hex')
+}

@@ -1,0 +1,333 @@
+import type { FileHandle } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from '../../base/shape.ts'
+import type { Attachment } from '../../chain/index.ts'
+import { HttpRefusal } from '../../http/index.ts'
+import { onDisk } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import type { Precondition } from '../request-conditions.ts'
+import { preconditionOf, readStatus } from './conditions.ts'
+
+/** A reply of which the client takes nothing in so many time limits of a request is given up. */
+const WINDOWS_UNTAKEN_MAX = 2
+/** Where a browser would run what it fetches, or let it style or script a page. */
+const RUNS = new Set([
+  ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
+  ...['sharedworker', 'style', 'worker', 'xslt'],
+])
+
+const UNMATCHED = new HttpRefusal(412, 'PRECONDITION_FAILED', 'the attachment is another by now')
+const NO_SUCH_RANGE = new HttpRefusal(
+  416,
+  'RANGE_UNSATISFIABLE',
+  'the attachment has no byte in this range',
+)
+
+/** What a request for an attachment says in its headers. Errors: PRECONDITION_INVALID. */
+export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
+  const { 'if-range': ifRange, range } = request.headers
+  const precondition = preconditionOf(request)
+  return {
+    precondition,
+    'if-range': typeof ifRange === 'string' ? ifRange : undefined,
+    range,
+  }
+}
+
+/** Errors: HttpRefusal (403) where a browser asks for `headers` to run what comes. */
+export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
+  const destination = headers['sec-fetch-dest']
+  if (typeof destination !== 'string' || !RUNS.has(destination)) return
+  throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
+}
+
+/**
+ * Sends what is `asked` of `attachment`, whose bytes are in `file`, which is closed in any case.
+ * Errors: HttpRefusal (412, 416).
+ */
+export async function sendAttachment(
+  request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
+  reply: FastifyReply,
+  { asked, attachment, file }: { asked: Asked; attachment: Attachment; file: FileHandle },
+): Promise<FastifyReply> {
+  const { status, headers: own, pieces } = answerOf(asked, attachment)
+  reply.code(status).headers(own)
+  if (pieces.length > 0) {
+    reply.hijack()
+    reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * request.server.server.requestTimeout)
+    reply.raw.statusCode = status
+    for (const [header, value] of Object.entries(reply.getHeaders())) {
+      if (value !== undefined) reply.raw.setHeader(header, value)
+    }
+    await sendPieces(reply.raw, file, pieces).catch((error) => request.reportFailure(error))
+    return reply
+  }
+  await file.close()
+  if (status === 412) throw UNMATCHED
+  if (status === 416) throw NO_SUCH_RANGE
+  return reply.send()
+}
+
+/** What a request for an attachment says beside its path. */
+interface Asked {
+  readonly precondition: Precondition | null
+  readonly 'if-range'?: string | undefined
+  readonly range?: string | undefined
+}
+
+/** What is sent for it. */
+interface Answer {
+  readonly status: 200 | 206 | 304 | 412 | 416
+  readonly headers: Readonly<Record<string, string>>
+  /** Of the content; empty where nothing of it is sent. */
+  readonly pieces: readonly Piece[]
+}
+
+/**
+ * What was uploaded is never run or shown as a page of this address: it is saved, taken for the type
+ * it was declared as, and where a browser shows it all the same, it may do nothing.
+ */
+const HARMLESS = {
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+  'cross-origin-resource-policy': 'same-origin',
+  'x-content-type-options': 'nosniff',
+} as const
+
+/**
+ * The answer to a GET (or, without its pieces and ranges, to a HEAD) for `attachment`.
+ * Source: RFC 9110 sections 13.2.2 (the order of conditions), 13.1.5 (If-Range) and 14.
+ */
+export function answerOf(asked: Asked, attachment: Attachment): Answer {
+  const tag = tagOf(attachment)
+  const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
+  const { precondition } = asked
+  const status = precondition === null ? 200 : readStatus(precondition, attachment.sha256)
+  if (status !== 200) return { status, headers, pieces: [] }
+
+  const { length, name, content_type: type } = attachment
+  const own = {
+    ...headers,
+    ...HARMLESS,
+    'content-disposition': dispositionOf(name),
+    'repr-digest': digestHeader(attachment.sha256),
+  }
+  // A tag that is not the present one, or a date, asks for the whole.
+  const inTime = asked['if-range'] === undefined || asked['if-range'].trim() === tag
+  const ranges = inTime && asked.range !== undefined ? rangesOf(asked.range, length) : null
+  const [first, ...more] = ranges ?? []
+  if (ranges === null) {
+    const pieces = length === 0 ? [] : [{ start: 0, end: length - 1 }]
+    const whole = { ...own, 'content-type': type, 'content-length': String(length) }
+    return { status: 200, headers: whole, pieces }
+  }
+  if (first === undefined) {
+    return { status: 416, headers: { 'content-range': `bytes */${length}` }, pieces: [] }
+  }
+  if (more.length > 0) return several(own, attachment, ranges)
+  const part = {
+    ...own,
+    'content-type': type,
+    'content-length': String(first.end - first.start + 1),
+    'content-range': rangeText(first, length),
+  }
+  return { status: 206, headers: part, pieces: [first] }
+}
+
+function several(
+  headers: Readonly<Record<string, string>>,
+  { sha256, length, content_type: type }: Attachment,
+  ranges: readonly ByteRange[],
+): Answer {
+  // No content can hold its own SHA-256, so this ends no part before its end.
+  const boundary = `part-${sha256.slice(0, 48)}`
+  const pieces = ranges.flatMap((range): Piece[] => [
+    `\r\n--${boundary}\r\nContent-Type: ${type}\r\nContent-Range: ${rangeText(range, length)}\r\n\r\n`,
+    range,
+  ])
+  pieces.push(`\r\n--${boundary}--\r\n`)
+  const bytes = pieces.reduce(
+    (sum, piece) => sum + (typeof piece === 'string' ? piece.length : piece.end - piece.start + 1),
+    0,
+  )
+  return {
+    status: 206,
+    headers: {
+      ...headers,
+      'content-type': `multipart/byteranges; boundary=${boundary}`,
+      'content-length': String(bytes),
+    },
+    pieces,
+  }
+}
+
+function rangeText({ start, end }: ByteRange, length: number): string {
+  return `bytes ${start}-${end}/${length}`
+}
+
+/**
+ * `Content-Disposition` for a file called `name`: to be saved under it, never shown in place.
+ * Source: RFC 6266 section 4; RFC 8187 section 3.2 for names that are not plain ASCII, with a
+ * plain one before it for programs that do not know that form.
+ */
+function dispositionOf(name: string): string {
+  const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
+  const first = `attachment; filename="${plain}"`
+  if (plain === name) return first
+  const encoded = encodeURIComponent(name).replace(
+    /[*'()]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `${first}; filename*=UTF-8''${encoded}`
+}
+
+/** Bytes `start` to `end`, both of them in it. */
+interface ByteRange {
+  readonly start: number
+  readonly end: number
+}
+
+/** Parts of one reply; whoever asks for more is sent the whole. */
+const RANGES_MAX = 16
+
+/**
+ * The parts of `length` bytes that a `Range` header asks for, in its order; null for the whole, an
+ * empty list when none of them can be given.
+ *
+ * The whole is sent where the header is not understood, asks for more than RANGES_MAX parts, or for
+ * parts that together are longer than the whole: overlaps would let a small request cost a large
+ * reply. Source: RFC 9110 sections 14.1.2, 14.2 and 17.15.
+ */
+function rangesOf(header: string, length: number): ByteRange[] | null {
+  const [, list] = /^bytes=(.*)$/i.exec(header) ?? []
+  if (list === undefined) return null
+  const ranges: ByteRange[] = []
+  let count = 0
+  for (const text of list.split(',')) {
+    const part = text.trim()
+    if (part === '') continue
+    const [, first = '', last = ''] = /^(\d*)-(\d*)$/.exec(part) ?? []
+    if (first === '' && last === '') return null
+    count += 1
+    if (first === '') {
+      const suffix = Math.min(Number(last), length)
+      if (suffix > 0) ranges.push({ start: length - suffix, end: length - 1 })
+      continue
+    }
+    if (last !== '' && Number(last) < Number(first)) return null
+    const start = Number(first)
+    const end = last === '' ? length - 1 : Math.min(Number(last), length - 1)
+    if (start < length) ranges.push({ start, end })
+  }
+  if (count === 0 || count > RANGES_MAX) return null
+  const asked = ranges.reduce((sum, { start, end }) => sum + end - start + 1, 0)
+  return asked > length ? null : ranges
+}
+
+/** Read from the file at a time. */
+const BLOCK_BYTES = 256 * 1024
+
+/** A text between parts, or a part of the file. */
+type Piece = string | ByteRange
+
+/**
+ * Sends pieces of `file` and the texts between them as fast as the client takes them, and ends the
+ * response; closes the file in any case. One block is read while the other is sent, and both are used
+ * again and again: with a stream, the garbage of a gigabyte took some 80 MB more.
+ * Errors: of the file; then, and when the client went away, the connection is closed.
+ */
+async function sendPieces(
+  response: ServerResponse,
+  file: FileHandle,
+  pieces: readonly Piece[],
+): Promise<void> {
+  const client = new Client(response)
+  try {
+    let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+    let other = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+    for (const piece of pieces) {
+      if (typeof piece === 'string') {
+        await client.send(piece)
+        continue
+      }
+      for (let at = piece.start; at <= piece.end; ) {
+        const count = Math.min(BLOCK_BYTES, piece.end - at + 1)
+        const { bytesRead } = await onDisk(() => file.read(block, 0, count, at))
+        if (bytesRead === 0) {
+          throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
+        }
+        at += bytesRead
+        // Returns when what was given before has gone, so the other block is free.
+        await client.send(block.subarray(0, bytesRead))
+        ;[block, other] = [other, block]
+      }
+    }
+    await client.end()
+  } catch (error) {
+    response.destroy()
+    if (!client.isGone) throw error
+  } finally {
+    client.leave()
+    await file.close()
+  }
+}
+
+/** The receiving end of a response. */
+class Client {
+  isGone = false
+  readonly #response: ServerResponse
+  /** Settles when the last bytes were taken by the system. */
+  #sent: Promise<void> = Promise.resolve()
+  #fail: (() => void) | null = null
+
+  constructor(response: ServerResponse) {
+    this.#response = response
+    if (response.req.socket.destroyed) this.isGone = true
+    // A response that waits behind others on its connection hears nothing of its end otherwise.
+    response.req.socket.once('close', this.#close)
+  }
+
+  /** Gives `bytes` to the system when it has taken what came before. Errors: when the client is gone. */
+  async send(bytes: string | Uint8Array): Promise<void> {
+    await this.#sent
+    if (this.isGone) throw new Error('the client has gone')
+    this.#sent = new Promise((resolve, reject) => {
+      this.#fail = () => reject(new Error('the client has gone'))
+      this.#response.write(bytes, (error) => {
+        if (error) this.#close()
+        else resolve()
+      })
+    })
+    this.#sent.catch(() => {})
+  }
+
+  async end(): Promise<void> {
+    await this.#sent
+    this.#response.end()
+  }
+
+  leave(): void {
+    this.#response.req.socket.off('close', this.#close)
+  }
+
+  readonly #close = (): void => {
+    this.isGone = true
+    this.#fail?.()
+  }
+}
+
+/** The entity tag of an attachment as a header spells it, strong: equal tags are equal bytes. */
+export function tagOf({ sha256 }: Pick<Attachment, 'sha256'>): string {
+  return `"${sha256}"`
+}
+
+/** The bytes themselves, up or down, of whatever type. */
+export const AnyBytes = (description: string) => ({
+  description,
+  content: { '*/*': { schema: Type.Unsafe<unknown>({ description: 'Any bytes' }) } },
+})
+
+/** The value of a `Repr-Digest` header for bytes with this SHA-256 in hex. */
+function digestHeader(sha256: string): string {
+  return `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`
+}

@@ -1,0 +1,171 @@
+import { Readable } from 'node:stream'
+import { Type } from '../../base/shape.ts'
+import { parsePosition, positionText } from '../../chain/index.ts'
+import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import type { StoredRevision } from '../../storage/index.ts'
+import { type HistoryRange, type ItemHistory, revisionJson } from '../history/item-history.ts'
+import type { LedgerService } from '../service.ts'
+import { conditionsOf } from './conditions.ts'
+import { sendText } from './replies.ts'
+import { failures, ItemParams, OnceHeaders, TokenQuery } from './schemas.ts'
+
+const position = Type.String({
+  pattern: '^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$',
+  description: '`<height>.<index>` of an entry',
+})
+
+/** `GET /api/{db}/{id}/history`. */
+const HistoryQuery = Type.Object({
+  ...TokenQuery.properties,
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'At most this many',
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      description: 'The `cursor` of the page before: what comes behind it',
+    }),
+  ),
+  order: Type.Optional(
+    Type.Enum(['oldest', 'newest'], { description: 'Which comes first; `oldest` when left out' }),
+  ),
+})
+
+/** What became of an item, revision by revision. */
+const HistoryReply = Type.Object({
+  status: Type.Literal(true),
+  history: Type.Array(
+    Type.Object({
+      position,
+      timestamp: Type.Integer({ description: 'Milliseconds since the Unix epoch' }),
+      method: Type.String(),
+      item: Type.Optional(
+        Type.Object(
+          {},
+          {
+            additionalProperties: true,
+            description: 'As it was then; absent where it was deleted, and where it was erased',
+          },
+        ),
+      ),
+      erased: Type.Optional(
+        Type.Literal(true, { description: 'Where the content of the revision was erased' }),
+      ),
+    }),
+  ),
+  limit: Type.Integer(),
+  cursor: Type.Union([position, Type.Null()], {
+    description: 'For the next page; null when this was the last one',
+  }),
+})
+
+/** Mounts `GET /api/{db}/{id}/history` on `app`. */
+export function historyRoutes(app: HttpApp, history: ItemHistory): void {
+  app.get(
+    '/api/:db/:id/history',
+    {
+      schema: {
+        tags: ['items'],
+        summary: 'List all that became of one item, also of a deleted one',
+        params: ItemParams,
+        querystring: HistoryQuery,
+        response: { 200: HistoryReply, ...failures },
+      },
+      config: { scope: 'db:{db}:read' },
+    },
+    async ({ params: { db, id }, query: { limit = 0, cursor, order } }, reply) => {
+      const range = { limit, newestFirst: order === 'newest', after: positionFrom(cursor) }
+      if (!Number.isSafeInteger(limit)) {
+        throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit is an integer')
+      }
+      const pages = await history.list(db, id, range)
+      return sendText(reply, historyReply(pages, range))
+    },
+  )
+}
+
+function positionFrom(cursor: string | undefined): number | null {
+  if (cursor === undefined) return null
+  const position = parsePosition(cursor)
+  if (position !== null) return position
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor is a position, <height>.<index>')
+}
+
+/** Sent as it is read: one page is in memory at a time, and a slow client slows the reading down. */
+function historyReply(pages: AsyncIterable<StoredRevision[]>, { limit }: HistoryRange): Readable {
+  async function* parts(): AsyncGenerator<string> {
+    let opening = '{"status":true,"history":['
+    let sent = 0
+    let last: StoredRevision | undefined
+    let more = false
+    for await (const page of pages) {
+      for (const revision of page) {
+        if (sent === limit && limit > 0) {
+          more = true
+          break
+        }
+        yield opening + revisionJson(revision)
+        opening = ','
+        last = revision
+        sent += 1
+      }
+    }
+    const cursor = more && last !== undefined ? `"${positionText(last.position)}"` : 'null'
+    yield `${opening === ',' ? '' : opening}],"limit":${limit},"cursor":${cursor}}`
+  }
+  return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
+}
+
+const erasedPosition = Type.String({
+  pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+  description: '`<height>.<index>`',
+})
+
+/** Which revisions go: those that are named, or all that are no longer current. */
+const EraseBody = Type.Union([
+  Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
+  Type.Null(),
+])
+
+/** What was erased. */
+const ErasedReply = Type.Object({
+  status: Type.Literal(true),
+  positions: Type.Array(erasedPosition),
+})
+
+/** Mounts the erasing of former revisions on `app`. */
+export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.post(
+    '/api/:db/:id/erase',
+    {
+      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
+      schema: {
+        tags: ['items'],
+        summary: 'Erase what an item and its attachments were and are no longer',
+        description:
+          'Their commitments stay: every proof of every other entry holds as before, and of these ' +
+          'that they were there. An attachment goes with the entry that deleted it, and not before ' +
+          'what it replaced.',
+        params: ItemParams,
+        querystring: TokenQuery,
+        body: EraseBody,
+        response: { 200: ErasedReply, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const { db, id } = request.params
+      const { position: at, positions } = await ledger.erasure.erase(
+        db,
+        id,
+        request.body?.positions ?? null,
+        conditionsOf(request),
+      )
+      reply.header('ledger-position', `${ledger.serverId}/${positionText(at)}`)
+      return { status: true as const, positions: [...positions] }
+    },
+  )
+}

@@ -1,0 +1,131 @@
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../base/clock.ts'
+import { Type } from '../../base/shape.ts'
+import {
+  addressOf,
+  type Credentials,
+  equalCredentials,
+  FailureThrottle,
+  type HttpApp,
+  HttpRefusal,
+  type PageFile,
+  pageFile,
+  parseBasic,
+  servePageFiles,
+} from '../../http/index.ts'
+import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
+import { failures } from './schemas.ts'
+
+/** Wrong credentials that one address may send before it is held off. */
+const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
+
+/** Refuses a request that does not carry the node's own credentials. Errors: HttpRefusal (401, 429). */
+export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
+
+/** The check of the node's own Basic credentials; all that use it count failures together. */
+export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
+  const throttle = new FailureThrottle(monotonic, FAILURES)
+  return (request, reply) => {
+    const address = addressOf(request)
+    const wait = throttle.waitMs(address)
+    if (wait > 0) {
+      reply.header('retry-after', Math.ceil(wait / 1000))
+      throw new HttpRefusal(429, 'TOO_MANY_FAILURES', 'too many wrong passwords; try again later')
+    }
+    const given = parseBasic(request.headers.authorization)
+    if (given === null || !equalCredentials(given, credentials)) {
+      if (given !== null) throttle.fail(address)
+      reply.header('www-authenticate', 'Basic realm="daicho", charset="UTF-8"')
+      throw new HttpRefusal(401, 'CREDENTIALS_NEEDED', 'a name and a password are needed')
+    }
+    throttle.clear(address)
+  }
+}
+
+/** What is served where the dashboard has not been built: the ways on, as links. */
+const LINKS = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>daicho</title>
+</head>
+<body>
+<main>
+<h1>daicho</h1>
+<p>The dashboard has not been built: <code>npm run build</code> does it.</p>
+<ul>
+<li><a href="/doc">API documentation</a>, with every operation to try</li>
+<li><a href="/api/dbs">Databases</a> as JSON</li>
+<li><a href="/api/serverid">Server id</a> of this node, to list its blocks by</li>
+</ul>
+</main>
+</body>
+</html>
+`
+/**
+ * Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1): the dashboard of
+ * `files`, or a page of links when it is null.
+ */
+export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
+  servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
+    check(request, reply)
+    // Nor may a page of another site show any of it.
+    reply.header('cross-origin-resource-policy', 'same-origin')
+  })
+}
+
+/** A token for the API, or null where none is needed. */
+const SessionReply = Type.Object({
+  status: Type.Literal(true),
+  token: Type.Union([Type.String(), Type.Null()], {
+    description: 'Send it as x-access-token; null where no tokens are required',
+  }),
+  expires_at: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Milliseconds since the Unix epoch',
+  }),
+})
+
+/** Seconds for which the token of a session is valid. */
+const SESSION_SECONDS = 15 * 60
+
+/** What the exchange stands on. */
+export interface SessionDeps {
+  readonly check: BasicCheck
+  /** Null: no tokens are required. */
+  readonly tokens: TokenService | null
+  /** The `sub` of the tokens. */
+  readonly subject: string
+  /** Told of each token by its id, never by itself. */
+  readonly logger: Pick<FastifyBaseLogger, 'info'>
+}
+
+/**
+ * Mounts `POST /session`, where the page at `/` exchanges the node's own credentials for a token of
+ * every scope. A page of another site cannot: the guard of the listener refuses it before this.
+ */
+export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: SessionDeps): void {
+  app.post(
+    '/session',
+    {
+      // Not of the API: it belongs to the page at `/`.
+      schema: {
+        hide: true,
+        response: { 200: SessionReply, ...failures },
+      },
+      config: { scope: 'public' },
+    },
+    async (request, reply) => {
+      check(request, reply)
+      reply.header('cache-control', 'no-store')
+      if (tokens === null) return { status: true as const, token: null, expires_at: null }
+      const { token, jti, expiresAt } = await issueApiToken(tokens, {
+        subject,
+        scopes: EVERY_SCOPE,
+        lifeSeconds: SESSION_SECONDS,
+      })
+      logger.info({ jti }, 'session token issued')
+      return { status: true as const, token, expires_at: expiresAt * 1000 }
+    },
+  )
+}

@@ -1,0 +1,292 @@
+import type { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { canonicalString } from '../../base/canonical-json.ts'
+import { positionText } from '../../chain/index.ts'
+import { type Filter, filterOf } from '../../filter/index.ts'
+import { type HttpApp, HttpRefusal } from '../../http/index.ts'
+import { demand, may } from '../../tokens/index.ts'
+import type { Written } from '../change.ts'
+import { LedgerError } from '../errors.ts'
+import { requireItem } from '../item.ts'
+import type { Found } from '../queries/queries.ts'
+import type { RequestConditions } from '../request-conditions.ts'
+import type { ItemListRange, LedgerService } from '../service.ts'
+import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
+import { idListReply, itemListReply, placed, rangeOf, sendText, takenBody } from './replies.ts'
+import {
+  ConditionalHeaders,
+  ConditionHeaders,
+  CreateBody,
+  DatabaseParams,
+  DatabasesReply,
+  DoneReply,
+  failures,
+  ItemBody,
+  ItemListQuery,
+  ItemListReply,
+  ItemParams,
+  ItemQuery,
+  ItemReply,
+  isOn,
+  OnceHeaders,
+  TokenQuery,
+  WrittenReply,
+} from './schemas.ts'
+
+/** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
+const NO_ITEM = '{"status":false}'
+
+/** Mounts the ledger's `/api` paths on `app`. */
+export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
+  databaseRoutes(app, ledger)
+  itemRoutes(app, ledger)
+}
+
+function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/dbs',
+    {
+      schema: {
+        tags: ['databases'],
+        summary: 'List the databases; where tokens are required, those that the token can read',
+        querystring: TokenQuery,
+        response: { 200: DatabasesReply, ...failures },
+      },
+      config: { scope: 'token' },
+    },
+    async ({ caller }) => {
+      const names = await ledger.databases()
+      const dbs = names.filter((db) => may(caller, { db, level: 'read' }))
+      return { status: true as const, dbs }
+    },
+  )
+
+  app.post(
+    '/api/:db',
+    {
+      schema: {
+        tags: ['databases', 'items'],
+        summary: 'Create a database (no body), an item (an object), or items (an array)',
+        description:
+          'Whether there is a body is decided by its bytes: `{}` is an item. Creating a database ' +
+          'needs the scope `db:{db}:admin`.',
+        params: DatabaseParams,
+        querystring: TokenQuery,
+        body: CreateBody,
+        response: { 200: WrittenReply, ...failures },
+      },
+      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders },
+    },
+    async (request, reply) => {
+      const { params, caller } = request
+      if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
+      const conditions = conditionsOf(request)
+      const { written, text } = await create(ledger, params.db, takenBody(request), conditions)
+      return placed(reply, ledger, written).send(text)
+    },
+  )
+
+  app.delete(
+    '/api/:db',
+    {
+      schema: {
+        tags: ['databases'],
+        summary: 'Delete a database with all its items; the ledger keeps every entry',
+        params: DatabaseParams,
+        querystring: TokenQuery,
+        response: { 200: DoneReply, ...failures },
+      },
+      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
+    },
+    async (request, reply) => {
+      const conditions = conditionsOf(request)
+      const written = await ledger.deleteDatabase(request.params.db, conditions)
+      return placed(reply, ledger, written).send('{"status":true}')
+    },
+  )
+}
+
+function itemRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/:db',
+    {
+      schema: {
+        tags: ['items'],
+        summary: 'List the ids of a database, in the order of creation',
+        params: DatabaseParams,
+        querystring: ItemListQuery,
+        response: { 200: ItemListReply, ...failures },
+      },
+      config: { scope: 'db:{db}:read' },
+    },
+    async ({ params: { db }, query }, reply) => {
+      const range = { ...rangeOf(query), after: query.after ?? null }
+      const filter = filterOf(query)
+      if (filter !== null) {
+        const asked = { ...range, docs: isOn(query.docs) }
+        return sendText(reply, await filteredReply(reply, ledger, db, filter, asked))
+      }
+      const stream = isOn(query.docs)
+        ? itemListReply(await ledger.listItems(db, range), range)
+        : idListReply(await ledger.listIds(db, range), range)
+      return sendText(reply, stream)
+    },
+  )
+
+  app.get(
+    '/api/:db/:id',
+    {
+      schema: {
+        tags: ['items'],
+        summary: 'Read one item, as it is or as it was',
+        params: ItemParams,
+        querystring: ItemQuery,
+        response: { 200: ItemReply, ...failures },
+      },
+      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+    },
+    async (request, reply) => {
+      const { params, query } = request
+      const { db, id } = params
+      const precondition = preconditionOf(request)
+      const item =
+        query.at === undefined
+          ? await ledger.readItem(db, id)
+          : await ledger.history.itemAt(db, id, heightFrom(query.at))
+      if (item === null) return sendText(reply.code(404), NO_ITEM)
+      const { revision: position, text } = item
+      const at = positionText(position)
+      const status = precondition === null ? 200 : readStatus(precondition, at)
+      if (status === 412) throw new LedgerError('PRECONDITION_FAILED', `the item is at ${at}`)
+      const answer = placed(reply, ledger, { position })
+      if (status === 304) return answer.code(304).removeHeader('content-type').send()
+      return answer.send(`{"status":true,"item":${text}}`)
+    },
+  )
+
+  const change = {
+    params: ItemParams,
+    querystring: TokenQuery,
+    body: ItemBody,
+    response: { 200: WrittenReply, ...failures },
+  }
+  app.post(
+    '/api/:db/:id',
+    {
+      schema: { tags: ['items'], summary: 'Replace one item', ...change },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+    },
+    async (request, reply) => {
+      const { db, id } = request.params
+      const conditions = itemConditionsOf(request)
+      const written = await ledger.updateItem(db, id, requireItem(takenBody(request)), conditions)
+      return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
+    },
+  )
+
+  app.patch(
+    '/api/:db/:id',
+    {
+      schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+    },
+    async (request, reply) => {
+      const { db, id } = request.params
+      const conditions = itemConditionsOf(request)
+      const written = await ledger.patchItem(db, id, requireItem(takenBody(request)), conditions)
+      return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
+    },
+  )
+
+  app.delete(
+    '/api/:db/:id',
+    {
+      schema: {
+        tags: ['items'],
+        summary: 'Delete one item; the ledger keeps its entries',
+        params: ItemParams,
+        querystring: TokenQuery,
+        response: { 200: DoneReply, ...failures },
+      },
+      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+    },
+    async (request, reply) => {
+      const { db, id } = request.params
+      const conditions = itemConditionsOf(request)
+      const written = await ledger.deleteItem(db, id, conditions)
+      return placed(reply, ledger, written).send('{"status":true}')
+    },
+  )
+}
+
+/** The schema's coercion lets `1e400` through. */
+function heightFrom(at: number): number {
+  if (Number.isSafeInteger(at)) return at
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'at is the height of a block')
+}
+
+/**
+ * The reply of `GET /api/{db}` with a filter, in the shape that it has without one. What the filter says
+ * of limit and offset goes before the parameters of that name; `fields` asks for the items too.
+ */
+async function filteredReply(
+  reply: FastifyReply,
+  ledger: LedgerService,
+  db: string,
+  filter: Filter,
+  asked: ItemListRange & { readonly docs: boolean },
+): Promise<Readable> {
+  const docs = asked.docs || filter.fields !== null
+  const limit = filter.limit ?? asked.limit
+  const offset = filter.offset ?? asked.offset
+  const found = await ledger.findItems(db, {
+    filter: { ...filter, limit: limit === 0 ? null : limit, offset },
+    after: asked.after,
+    docs,
+  })
+  if (filter.where !== null || filter.order.length > 0) reply.header('query-plan', planOf(found))
+  const range = { limit, offset }
+  return docs ? itemListReply(withText(found), range) : idListReply(ids(found), range)
+}
+
+/** A path can hold what a header cannot. */
+function planOf({ index }: Found): string {
+  return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
+}
+
+async function* ids({ pages }: Found): AsyncGenerator<string[]> {
+  for await (const page of pages) yield page.map(({ id }) => id)
+}
+
+async function* withText({ pages }: Found) {
+  for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
+}
+
+/** Where a body is optional, its absence is shown as null; the bytes `null` were refused. */
+function isAbsent(body: unknown): body is undefined | null {
+  return body === undefined || body === null
+}
+
+/** The three meanings of `POST /api/{db}`, with the text of the reply. */
+function create(
+  ledger: LedgerService,
+  db: string,
+  body: unknown,
+  conditions: RequestConditions | undefined,
+): Promise<{ written: Written; text: string }> {
+  if (isAbsent(body)) {
+    return ledger
+      .createDatabase(db, conditions)
+      .then((written) => ({ written, text: '{"status":true}' }))
+  }
+  if (Array.isArray(body)) {
+    return ledger.createItems(db, body, conditions).then((written) => ({
+      written,
+      text: `{"status":true,"ids":[${written.ids.map(canonicalString).join(',')}]}`,
+    }))
+  }
+  return ledger.createItem(db, requireItem(body), conditions).then((written) => ({
+    written,
+    text: `{"status":true,"id":${written.ids.map(canonicalString).join()}}`,
+  }))
+}

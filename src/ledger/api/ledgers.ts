@@ -1,0 +1,82 @@
+import type { HttpApp } from '../../http/index.ts'
+import { demand } from '../../tokens/index.ts'
+import type { LedgerService } from '../service.ts'
+import { conditionsOf } from './conditions.ts'
+import { blockListReply, placed, rangeOf, sendText, serverIdFrom, takenBody } from './replies.ts'
+import {
+  ChangesBody,
+  ChangesReply,
+  failures,
+  isOn,
+  LedgersQuery,
+  LedgersReply,
+  OnceHeaders,
+  ServerIdReply,
+  TokenQuery,
+} from './schemas.ts'
+
+/** Mounts the paths of the chain. */
+export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
+  app.get(
+    '/api/serverid',
+    {
+      schema: {
+        tags: ['ledger'],
+        summary: 'The server id of this node',
+        querystring: TokenQuery,
+        response: { 200: ServerIdReply, ...failures },
+      },
+      config: { scope: 'token' },
+    },
+    async () => ({ status: true as const, serverid: ledger.serverId }),
+  )
+
+  app.get(
+    '/api/ledgers',
+    {
+      schema: {
+        tags: ['ledger'],
+        summary: 'List the blocks of a chain; `offset` is a height',
+        querystring: LedgersQuery,
+        response: { 200: LedgersReply, ...failures },
+      },
+      config: { scope: 'ledger:read', signed: true },
+    },
+    async ({ query }, reply) => {
+      const range = rangeOf(query)
+      const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
+      return sendText(reply, blockListReply(blocks, range, isOn(query.proof)))
+    },
+  )
+
+  app.post(
+    '/api/ledgers',
+    {
+      schema: {
+        tags: ['ledger'],
+        summary: 'Record several changes of any databases in one block, or none of them',
+        description:
+          'Each entry needs what it would need by itself: `db:<its db>:write`, or `:admin` where it ' +
+          'creates or deletes a database.',
+        querystring: TokenQuery,
+        body: ChangesBody,
+        response: { 200: ChangesReply, ...failures },
+      },
+      config: { scope: 'token', shownHeaders: OnceHeaders },
+    },
+    async (request, reply) => {
+      for (const { method, db } of request.body.entries) {
+        demand(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
+      }
+      const conditions = conditionsOf(request)
+      const recorded = await ledger.recordChanges(takenBody(request).entries, conditions)
+      const { height, blockId, position, ids } = recorded
+      placed(reply, ledger, { position })
+      return {
+        status: true as const,
+        block: { serverid: ledger.serverId, height, id: blockId },
+        results: ids.map((id) => ({ id })),
+      }
+    },
+  )
+}

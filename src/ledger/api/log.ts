@@ -1,0 +1,207 @@
+import { toBase64 } from '../../base/base64.ts'
+import { Type } from '../../base/shape.ts'
+import type { HttpApp } from '../../http/index.ts'
+import type { EntryPlace, LedgerLog } from '../log/service.ts'
+import { failures, ItemParams, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
+
+const serverid = Type.String({
+  shownPattern: SERVERID_PATTERN,
+  description: 'Whose log; the own id is at /api/serverid',
+})
+
+/** Path of a log. */
+const LogParams = Type.Object({ serverid })
+
+/** Path of a tile: what stands behind `tile/`. */
+const TileParams = Type.Object({
+  serverid,
+  '*': Type.String({
+    description:
+      '`<level>/<index>[.p/<width>]` or `entries/<index>[.p/<width>]`, as C2SP tlog-tiles',
+  }),
+})
+
+const size = (description: string) =>
+  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
+
+/** Between which sizes consistency is proven. */
+const ConsistencyQuery = Type.Object({
+  ...TokenQuery.properties,
+  from: size('The smaller size'),
+  to: Type.Optional(size('The larger size; the newest that is signed when absent')),
+})
+
+/** The hashes of a consistency proof, in base64. */
+const ConsistencyReply = Type.Object({
+  status: Type.Literal(true),
+  from: Type.Integer(),
+  to: Type.Integer(),
+  proof: Type.Array(Type.String({ description: 'In the order of RFC 6962' })),
+})
+
+/** Which entry of an item is proven. */
+const ProofQuery = Type.Object({
+  ...TokenQuery.properties,
+  position: Type.Optional(
+    Type.String({
+      pattern: '^(0|[1-9][0-9]{0,14})[.](0|[1-9][0-9]{0,4})$',
+      description: '`<height>.<index>` of an older entry of the item',
+    }),
+  ),
+})
+
+/** A reply that is text. */
+const TextReply = {
+  description: 'Text',
+  content: { 'text/plain': { schema: Type.String() } },
+}
+
+/** A reply that is bytes. */
+const BytesReply = {
+  description: 'Bytes',
+  content: {
+    'application/octet-stream': {
+      schema: Type.Unsafe<Uint8Array>(Type.String({ format: 'binary' })),
+    },
+  },
+}
+
+/** The logs that are kept here. */
+export interface Logs {
+  /** The node's own. */
+  readonly log: LedgerLog
+  /** That of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
+  logOf(serverId: string): LedgerLog
+}
+
+const TEXT_TYPE = 'text/plain; charset=utf-8'
+const BYTES_TYPE = 'application/octet-stream'
+/** What may be seen depends on the token, where one is needed. */
+const VARY = 'authorization, x-access-token'
+/** A newer one may be signed at any time. */
+const SHORTLY = 'max-age=1'
+/** A tile never changes. */
+const FOR_EVER = 'max-age=31536000, immutable'
+/** What a mirror is made of: a peer that signs its request needs no token. */
+const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
+const tags = ['log']
+
+/** Mounts what proves the ledger to others on `app`. */
+export function logRoutes(app: HttpApp, logs: Logs): void {
+  headRoutes(app, logs)
+  tileRoute(app, logs)
+  proofRoutes(app, logs)
+}
+
+function headRoutes(app: HttpApp, logs: Logs): void {
+  const text = { params: LogParams, querystring: TokenQuery }
+  app.get(
+    '/api/ledgers/:serverid/checkpoint',
+    {
+      config: READ_BY_PEERS,
+      schema: {
+        tags,
+        summary: 'The signed size and root of the log (C2SP tlog-checkpoint)',
+        ...text,
+        response: { 200: TextReply, ...failures },
+      },
+    },
+    async ({ params }, reply) => {
+      const log = logs.logOf(params.serverid)
+      const note = await log.checkpoint()
+      return reply.header('cache-control', SHORTLY).header('vary', VARY).type(TEXT_TYPE).send(note)
+    },
+  )
+
+  app.get(
+    '/api/ledgers/:serverid/vkey',
+    {
+      config: { scope: 'ledger:read' },
+      schema: {
+        tags,
+        summary: 'The key that verifies checkpoints (C2SP signed-note); pin it once',
+        ...text,
+        response: { 200: TextReply, ...failures },
+      },
+    },
+    async ({ params }, reply) => {
+      const log = logs.logOf(params.serverid)
+      return reply.type(TEXT_TYPE).send(`${log.verifierKey}\n`)
+    },
+  )
+}
+
+function tileRoute(app: HttpApp, logs: Logs): void {
+  app.get(
+    '/api/ledgers/:serverid/tile/*',
+    {
+      config: READ_BY_PEERS,
+      schema: {
+        tags,
+        summary: 'Hashes of the log, or its entries, 256 at a time (C2SP tlog-tiles)',
+        params: TileParams,
+        querystring: TokenQuery,
+        response: { 200: BytesReply, ...failures },
+      },
+    },
+    async ({ params }, reply) => {
+      const log = logs.logOf(params.serverid)
+      const tile = await log.tile(params['*'])
+      return reply
+        .header('cache-control', FOR_EVER)
+        .header('vary', VARY)
+        .type(BYTES_TYPE)
+        .send(tile)
+    },
+  )
+}
+
+function proofRoutes(app: HttpApp, logs: Logs): void {
+  app.get(
+    '/api/ledgers/:serverid/consistency',
+    {
+      config: READ_BY_PEERS,
+      schema: {
+        tags,
+        summary: 'Proves that the log of one size continues the log of a smaller one (RFC 6962)',
+        params: LogParams,
+        querystring: ConsistencyQuery,
+        response: { 200: ConsistencyReply, ...failures },
+      },
+    },
+    async ({ params, query }) => {
+      const log = logs.logOf(params.serverid)
+      const { from, to, proof } = await log.consistency(query.from, query.to ?? null)
+      return { status: true as const, from, to, proof: proof.map(toBase64) }
+    },
+  )
+
+  app.get(
+    '/api/:db/:id/proof',
+    {
+      config: { scope: 'db:{db}:read' },
+      schema: {
+        tags,
+        summary:
+          'A file that proves an entry of an item with nothing but the key (C2SP tlog-proof)',
+        params: ItemParams,
+        querystring: ProofQuery,
+        response: { 200: TextReply, ...failures },
+      },
+    },
+    async ({ params: { db, id }, query: { position } }, reply) => {
+      const file = await logs.log.proof(db, id, position === undefined ? null : placeIn(position))
+      return reply
+        .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
+        .header('cache-control', 'no-cache')
+        .type(TEXT_TYPE)
+        .send(file)
+    },
+  )
+}
+
+/** The schema has seen to the form. */
+function placeIn(position: string): EntryPlace {
+  const [height = 0, index = 0] = position.split('.').map(Number)
+  return { height, index }
+}

@@ -1,0 +1,412 @@
+import type { IncomingMessage } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../../base/clock.ts'
+import { Type } from '../../base/shape.ts'
+import { logOrigin, parsePosition, positionText } from '../../chain/index.ts'
+import { type HttpApp, readBody } from '../../http/index.ts'
+import { PART_BYTES_MAX } from '../peers/chain-contents.ts'
+import { PeerError, statusOfPeers } from '../peers/errors.ts'
+import type { Mirrors, ShownPeer } from '../peers/mirrors.ts'
+import { PUSH_BYTES_MAX } from '../peers/push.ts'
+import { isDigestOf, SignedRequests } from '../peers/signed-request.ts'
+import { AnyBytes, askedIn, refuseToRun, sendAttachment } from './content-reply.ts'
+import { sendText, serverIdFrom } from './replies.ts'
+import { DoneReply, failures, SERVERID_PATTERN } from './schemas.ts'
+
+const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
+const vkey = Type.String({
+  maxLength: 200,
+  description: 'Verifier key of the node whose chain is mirrored; its `…/vkey` shows it',
+})
+const url = Type.String({
+  maxLength: 2_000,
+  description: 'Root of the listener of a node that has the chain: its own, or another mirror',
+})
+
+/** `GET` and `POST /api/config/peers`. */
+const PeersQuery = Type.Object({ token })
+/** `POST /api/config/peers`. */
+const PeerBody = Type.Object(
+  {
+    vkey,
+    url: Type.Optional(url),
+    push: Type.Optional(
+      Type.Boolean({ description: "Whether the node's own chain is pushed to `url`" }),
+    ),
+  },
+  { additionalProperties: false },
+)
+/** `DELETE /api/config/peers/{serverid}`. */
+const PeerParams = Type.Object({
+  serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Whose chain' }),
+})
+
+const Evidence = Type.Union([
+  Type.Object({
+    what: Type.String(),
+    notes: Type.Array(Type.String(), { description: 'Signed, and not both true' }),
+  }),
+  Type.Null(),
+])
+
+/** The peers of the node, and how it stands with each. */
+const PeersReply = Type.Object({
+  status: Type.Literal(true),
+  peers: Type.Array(
+    Type.Object({
+      serverid: Type.Integer(),
+      vkey,
+      url: Type.Union([url, Type.Null()]),
+      push: Type.Boolean(),
+      fixed: Type.Boolean({ description: 'Whether the settings name it' }),
+      state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
+      blocks: Type.Integer({ description: 'Stored here' }),
+      lag: Type.Integer({ description: 'Blocks that are signed and not stored here yet' }),
+      absent: Type.Integer({
+        description: 'Contents of its attachments that `url` does not have, as far as was looked',
+      }),
+      current: Type.Union([Type.Integer(), Type.Null()], {
+        description: 'When the last round ended well, milliseconds since the Unix epoch',
+      }),
+      error: Type.Union([
+        Type.Object({ code: Type.String(), message: Type.String() }),
+        Type.Null(),
+      ]),
+      evidence: Evidence,
+    }),
+  ),
+  evidence: Evidence,
+})
+
+/** `POST /api/ledgers/{serverid}`: how far the chain of the caller is mirrored. */
+const PushReply = Type.Object({
+  status: Type.Literal(true),
+  size: Type.Integer({ description: 'Blocks that are stored' }),
+  seen: Type.Integer({ description: 'Blocks of the newest head that was believed' }),
+})
+
+const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the content' })
+
+/** A content of the attachments of a chain. */
+const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
+
+/** Which contents that are not here are listed. */
+const AbsentQuery = Type.Object({
+  token,
+  after: Type.Optional(
+    Type.String({
+      pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
+      description: '`<height>.<index>`: only what entries behind it name',
+    }),
+  ),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
+})
+
+/** Contents that entries name and that are not here. */
+const AbsentReply = Type.Object({
+  status: Type.Literal(true),
+  absent: Type.Array(
+    Type.Object({
+      sha256,
+      length: Type.Integer({ description: 'Bytes' }),
+      size: Type.Integer({ description: 'Bytes of it that have come' }),
+    }),
+  ),
+  after: Type.Union([Type.String(), Type.Null()], {
+    description: 'The last entry that was looked at; go on with it while there is `more`',
+  }),
+  more: Type.Boolean(),
+})
+
+/** Where a part of a content begins. */
+const PartQuery = Type.Object({
+  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+})
+
+/** How much of a content is here. */
+const PartReply = Type.Object({
+  status: Type.Literal(true),
+  size: Type.Integer({ description: 'Bytes that are here: where the next part begins' }),
+})
+
+const PEERS_PATH = '/api/config/peers'
+
+/** Mounts the paths of the peers on `app`. */
+export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
+  app.get(
+    PEERS_PATH,
+    {
+      schema: {
+        tags: ['operations'],
+        summary: 'List the peers whose chains are mirrored here, and how it stands with each',
+        querystring: PeersQuery,
+        response: { 200: PeersReply, ...failures },
+      },
+      config: { scope: 'node:admin' },
+    },
+    async () => ({
+      status: true as const,
+      peers: mirrors.peers().map(shown),
+      evidence: withList(mirrors.ownEvidence),
+    }),
+  )
+
+  app.post(
+    PEERS_PATH,
+    {
+      schema: {
+        tags: ['operations'],
+        summary: 'Mirror the chain of a node; again changes nothing',
+        querystring: PeersQuery,
+        body: PeerBody,
+        response: { 200: DoneReply, ...failures },
+      },
+      config: { scope: 'node:admin' },
+    },
+    async ({ body }) => {
+      mirrors.add({ ...body, url: body.url ?? null })
+      return { status: true as const }
+    },
+  )
+
+  app.delete(
+    `${PEERS_PATH}/:serverid`,
+    {
+      schema: {
+        tags: ['operations'],
+        summary: 'Stop mirroring a chain; what was mirrored stays and is served',
+        params: PeerParams,
+        querystring: PeersQuery,
+        response: { 200: DoneReply, ...failures },
+      },
+      config: { scope: 'node:admin' },
+    },
+    async ({ params }) => {
+      mirrors.remove(serverIdFrom(params.serverid))
+      return { status: true as const }
+    },
+  )
+}
+
+function shown(peer: ShownPeer) {
+  const { serverId: serverid, vkey, url, push, fixed, blocks, ofBlocks, currentMs, error } = peer
+  const lag = ofBlocks - blocks
+  const evidence = withList(peer.evidence)
+  const state = stateOf(peer)
+  return {
+    serverid,
+    vkey,
+    url,
+    push,
+    fixed,
+    state,
+    blocks,
+    lag,
+    absent: peer.absent,
+    current: currentMs,
+    error,
+    evidence,
+  }
+}
+
+/** In words for people and programs. */
+function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: ShownPeer) {
+  if (evidence !== null) return 'frozen' as const
+  if (error !== null) return 'failing' as const
+  return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
+}
+
+function withList(evidence: ShownPeer['evidence']) {
+  return evidence === null ? null : { what: evidence.what, notes: [...evidence.notes] }
+}
+
+/** Contents named at a time where a request does not say how many. */
+const LIMIT = 100
+/** What may be seen depends on the token, where one is needed. */
+const VARY = 'authorization, x-access-token'
+/** A peer that signs its request needs no token. */
+const READ_BY_PEERS = { scope: 'node:sync', signed: true } as const
+
+/** Mounts the paths by which nodes read the contents of attachments that a chain names. */
+export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
+  app.get(
+    '/api/ledgers/:serverid/attachments',
+    {
+      schema: {
+        tags: ['attachments'],
+        summary: 'List contents of attachments that entries of a chain name and that are not here',
+        params: PeerParams,
+        querystring: AbsentQuery,
+        response: { 200: AbsentReply, ...failures },
+      },
+      config: READ_BY_PEERS,
+    },
+    async ({ params, query: { after, limit = LIMIT } }) => {
+      const contents = mirrors.contentsOf(serverIdFrom(params.serverid))
+      const from = after === undefined ? -1 : (parsePosition(after) ?? -1)
+      const { contents: absent, upTo, more } = await contents.absent(from, limit)
+      return {
+        status: true as const,
+        absent: absent.map(({ sha256, length, bytes }) => ({ sha256, length, size: bytes })),
+        after: upTo === -1 ? null : positionText(upTo),
+        more,
+      }
+    },
+  )
+
+  app.get(
+    '/api/ledgers/:serverid/attachments/:sha256',
+    {
+      // Fastify's own would read the file to its end.
+      exposeHeadRoute: false,
+      schema: {
+        tags: ['attachments'],
+        summary: 'Read a content of attachments by its SHA-256, or the parts that `Range` asks for',
+        params: ContentParams,
+        querystring: PeersQuery,
+        response: {
+          200: AnyBytes('The bytes'),
+          206: AnyBytes('The parts that `Range` asks for'),
+          ...failures,
+        },
+      },
+      config: READ_BY_PEERS,
+    },
+    async (request, reply) => {
+      const { serverid, sha256 } = request.params
+      refuseToRun(request.headers)
+      const asked = askedIn(request)
+      const opened = await mirrors.contentsOf(serverIdFrom(serverid)).open(sha256)
+      return sendAttachment(request, reply.header('vary', VARY), { ...opened, asked })
+    },
+  )
+}
+
+const CHAIN_PATH = '/api/ledgers/:serverid'
+const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
+
+/** Mounts the paths that nodes push to; the signature of a peer opens them, no token. */
+export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignatures): void {
+  const digests = new WeakMap<object, string>()
+
+  /** Before the body is read: only a peer's is, and only for its own chain. */
+  const expectSigned = async (request: FastifyRequest) => {
+    const { keyId, digest } = await signatures.signerOf(request.raw)
+    if (keyId !== keyIdIn(request)) {
+      throw new PeerError('SIGNATURE_REFUSED', 'a node pushes its own chain only')
+    }
+    digests.set(request, digest)
+  }
+
+  /** Once the body is here: it is the one that was signed, and the peer is still one. */
+  const pushed = (request: FastifyRequest) => {
+    const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
+    if (!isDigestOf(digests.get(request) ?? '', body)) {
+      throw new PeerError('SIGNATURE_REFUSED', 'the body is not the one that was signed')
+    }
+    const peer = mirrors.peerOfKey(keyIdIn(request))
+    if (peer !== null) return { peer, body }
+    throw new PeerError('PEER_UNKNOWN', 'the peer was taken out')
+  }
+
+  // The digest is of the bytes: in a scope of its own, where nothing parses them.
+  app.register(async (scope: HttpApp) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
+    scope.post(
+      CHAIN_PATH,
+      {
+        bodyLimit: PUSH_BYTES_MAX,
+        onRequest: expectSigned,
+        schema: {
+          tags: ['ledger'],
+          summary: 'Bring blocks of the own chain to a node that mirrors it; signed (RFC 9421)',
+          params: PeerParams,
+          response: { 200: PushReply, ...failures },
+        },
+        config: { scope: 'public' },
+      },
+      async (request, reply) => {
+        const { peer, body } = pushed(request)
+        const { to, error } = await mirrors.push(peer.vkey, body)
+        if (error === null) return { status: true as const, ...to }
+        return refusal(reply, error, to)
+      },
+    )
+
+    scope.post(
+      PART_PATH,
+      {
+        bodyLimit: PART_BYTES_MAX,
+        onRequest: expectSigned,
+        schema: {
+          tags: ['attachments'],
+          summary: 'Bring a part of a content of the own attachments to a node; signed (RFC 9421)',
+          params: ContentParams,
+          querystring: PartQuery,
+          body: AnyBytes('The part'),
+          response: { 200: PartReply, ...failures },
+        },
+        config: { scope: 'public' },
+      },
+      async (request, reply) => {
+        const { peer, body } = pushed(request)
+        const { params, query } = request
+        const part = { sha256: params.sha256, from: query.offset }
+        const { arrived, error } = await mirrors.push(peer.vkey, body, part)
+        if (error === null) return { status: true as const, size: arrived }
+        return refusal(reply, error, {})
+      },
+    )
+  })
+}
+
+function refusal(reply: FastifyReply, error: { code: string; message: string }, more: object) {
+  const status = Object.entries(statusOfPeers).find(([code]) => code === error.code)?.[1]
+  return sendText(reply.code(status ?? 422), JSON.stringify({ status: false, ...error, ...more }))
+}
+
+/** The id of the key of the chain that a request is about. */
+function keyIdIn({ params }: FastifyRequest): string {
+  // Both routes have this parameter, and the router gives texts.
+  return logOrigin(Number((params as { serverid: string }).serverid))
+}
+
+const NO_BODY = new Uint8Array()
+
+/** Tells which peer has signed a request; each request is taken once, whatever it is for. */
+export class PeerSignatures {
+  readonly #signed = new SignedRequests()
+  readonly #mirrors: Pick<Mirrors, 'peerOfKey'>
+  readonly #clock: Clock
+
+  constructor(mirrors: Pick<Mirrors, 'peerOfKey'>, clock: Clock) {
+    this.#mirrors = mirrors
+    this.#clock = clock
+  }
+
+  /**
+   * The id of the key that has signed `request`, and the digest that its body must have: to be called
+   * before the body is read. Errors: SIGNATURE_REFUSED.
+   */
+  signerOf({ method = '', url = '', headers }: IncomingMessage) {
+    const mark = url.indexOf('?')
+    const path = mark === -1 ? url : url.slice(0, mark)
+    // All of it: a second question mark is part of the query.
+    const query = mark === -1 ? '?' : url.slice(mark)
+    const authority = (headers.host ?? '').toLowerCase()
+    return this.#signed.verify(
+      { method, authority, path, query },
+      headers,
+      (id) => this.#mirrors.peerOfKey(id)?.key.publicKey ?? null,
+      this.#clock.now(),
+    )
+  }
+
+  /** Expects that a peer has signed `request`, which has no body. Errors: SIGNATURE_REFUSED. */
+  async expectReader(request: IncomingMessage): Promise<void> {
+    const { digest } = await this.signerOf(request)
+    if (isDigestOf(digest, NO_BODY)) return
+    throw new PeerError('SIGNATURE_REFUSED', 'who reads signs for no body')
+  }
+}

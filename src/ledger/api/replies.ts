@@ -1,0 +1,130 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { canonicalString } from '../../base/canonical-json.ts'
+import {
+  type Attachment,
+  attachmentText,
+  type Block,
+  blockJson,
+  positionText,
+  provenBlockJson,
+} from '../../chain/index.ts'
+import { HttpRefusal } from '../../http/index.ts'
+import type { StoredItem } from '../../storage/index.ts'
+import { LedgerError } from '../errors.ts'
+import type { ListRange } from '../pages.ts'
+import type { LedgerService } from '../service.ts'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/**
+ * Streams `{"status":true,<opening><elements><closing>,"limit":…,"offset":…}`. One page of elements is
+ * in memory at a time, however long the list, and a slow client slows the reading down.
+ */
+function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
+  async function* parts(): AsyncGenerator<string> {
+    // With the first text: what cannot be read before it is still refused with a status.
+    let opening = '{"status":true,'
+    for await (const text of texts) {
+      yield opening + text
+      opening = ''
+    }
+    yield `,"limit":${range.limit},"offset":${range.offset}}`
+  }
+  return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
+}
+
+/** `"<name>":[…]` of all pages. */
+async function* listText<Row>(
+  name: string,
+  pages: AsyncIterable<readonly Row[]>,
+  textOf: (row: Row) => string,
+): AsyncGenerator<string> {
+  let opening = `"${name}":[`
+  for await (const page of pages) {
+    yield opening + page.map(textOf).join(',')
+    opening = ','
+  }
+  yield opening === ',' ? ']' : `${opening}]`
+}
+
+/** The reply of `GET /api/{db}`. */
+export function idListReply(pages: AsyncIterable<string[]>, range: ListRange): Readable {
+  return listStream(listText('items', pages, canonicalString), range)
+}
+
+/** The reply of `GET /api/{db}?docs=true`: the items go out first, their ids after them. */
+export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRange): Readable {
+  async function* texts(): AsyncGenerator<string> {
+    let ids = ''
+    async function* noted(): AsyncGenerator<StoredItem[]> {
+      for await (const page of pages) {
+        for (const { id } of page) ids += `${ids === '' ? '' : ','}${canonicalString(id)}`
+        yield page
+      }
+    }
+    yield* listText('docs', noted(), ({ text }) => text)
+    yield `,"items":[${ids}]`
+  }
+  return listStream(texts(), range)
+}
+
+/** The reply of `GET /api/{db}/{id}/attachments`. */
+export function attachmentListReply(
+  pages: AsyncIterable<Attachment[]>,
+  range: ListRange,
+): Readable {
+  return listStream(listText('attachments', pages, attachmentText), range)
+}
+
+/** The reply of `GET /api/ledgers`. */
+export function blockListReply(
+  pages: AsyncIterable<Block[]>,
+  range: ListRange,
+  proof: boolean,
+): Readable {
+  return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
+}
+
+/** Says where the change was recorded, beside the documented body. */
+export function placed(
+  reply: FastifyReply,
+  ledger: LedgerService,
+  { position }: { position: number },
+) {
+  const at = positionText(position)
+  return reply
+    .header('etag', `"${at}"`)
+    .header('ledger-position', `${ledger.serverId}/${at}`)
+    .type(JSON_TYPE)
+}
+
+/** Sends JSON that is text already, at once or as it is made. */
+export function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
+  return reply.type(JSON_TYPE).send(text)
+}
+
+/** The part of a list that a query asks for; the schema's coercion lets `1e400` through. */
+export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
+  if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
+}
+
+/** The server id that `text` stands for. Errors: SERVERID_INVALID. */
+export function serverIdFrom(text: string): number {
+  if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
+  throw new LedgerError(
+    'SERVERID_INVALID',
+    'serverid is an integer; the own one is at /api/serverid',
+  )
+}
+
+/**
+ * The body of `request`, which the request holds no more. What was parsed takes up to twenty times the
+ * memory of its text and is needed until a change is made of it: nothing that waits may hold it.
+ */
+export function takenBody<Body>(request: { body: Body }): Body {
+  const { body } = request
+  request.body = undefined as Body
+  return body
+}

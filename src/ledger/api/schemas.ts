@@ -1,0 +1,220 @@
+import type { TProperties } from 'typebox'
+import type { JsonObject } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { FILTER_PARAMETERS } from '../../filter/index.ts'
+
+/** A member that may hold any JSON. */
+/** A server id as `serverIdFrom` reads it. */
+export const SERVERID_PATTERN = '^[1-9][0-9]{0,15}$'
+
+const AnyItem = Type.Unsafe<JsonObject>(
+  Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
+)
+
+/** Needed only when the service runs with tokens (specification, “Endpoints”, L). */
+const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
+
+/** The query of a path that takes nothing but a token. */
+export const TokenQuery = Type.Object({ token })
+
+/** A switch in a query. */
+const flag = (description: string) =>
+  Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
+
+/** Whether a switch is on. */
+export function isOn(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
+  return value === 'true' || value === '1'
+}
+
+const limit = Type.Optional(
+  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'At most this many' }),
+)
+const offset = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Pass over this many',
+  }),
+)
+
+/** `GET /api/{db}`. */
+export const ItemListQuery = Type.Object({
+  token,
+  limit,
+  offset,
+  after: Type.Optional(
+    Type.String({ description: 'Only items created after the one with this id' }),
+  ),
+  docs: flag('With the items in `docs`'),
+  filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
+})
+
+/** `GET /api/ledgers`. */
+export const LedgersQuery = Type.Object({
+  token,
+  serverid: Type.String({
+    shownPattern: SERVERID_PATTERN,
+    description: 'Whose chain; the own id is at /api/serverid',
+  }),
+  limit,
+  offset,
+  proof: flag('With the blinds and commitments that verify the entries'),
+})
+
+const db = Type.String({ description: 'Name of the database' })
+const id = Type.String({ description: 'Id of the item' })
+
+/** Path of a database. */
+export const DatabaseParams = Type.Object({ db })
+/** Path of an item. */
+export const ItemParams = Type.Object({ db, id })
+
+/** `POST /api/{db}`: nothing, one item, or a list of items. */
+export const CreateBody = Type.Union([
+  AnyItem,
+  Type.Array(AnyItem, { description: 'All of them in one block, or none' }),
+  Type.Null(),
+])
+/** A whole item, or a merge patch. */
+export const ItemBody = AnyItem
+
+/** `POST /api/ledgers`. */
+export const ChangesBody = Type.Object({
+  entries: Type.Array(
+    Type.Union([
+      Type.Object({
+        method: Type.Union([Type.Literal('create_db'), Type.Literal('delete_db')]),
+        db,
+      }),
+      Type.Object({
+        method: Type.Union([Type.Literal('create_item'), Type.Literal('update_item')]),
+        db,
+        item: AnyItem,
+      }),
+      Type.Object({ method: Type.Literal('delete_item'), db, id }),
+    ]),
+  ),
+})
+
+const ok = Type.Literal(true)
+const reply = <Properties extends TProperties>(properties: Properties) =>
+  Type.Object({ status: ok, ...properties })
+
+/** A change was made. */
+export const DoneReply = reply({})
+/** An item was created or changed; a database created: no id. */
+export const WrittenReply = Type.Union([
+  reply({ id }),
+  reply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
+  DoneReply,
+])
+/** The names of all databases. */
+export const DatabasesReply = reply({ dbs: Type.Array(db) })
+/** An item with its id. */
+export const ItemReply = reply({
+  item: Type.Object({ id }, { additionalProperties: true, description: 'As stored, with its id' }),
+})
+/** Ids in the order of creation. */
+export const ItemListReply = reply({
+  items: Type.Array(id),
+  docs: Type.Optional(Type.Array(AnyItem)),
+  limit: Type.Integer(),
+  offset: Type.Integer(),
+})
+/** The id of the node. */
+export const ServerIdReply = reply({ serverid: Type.Integer() })
+
+const hex = Type.String({ pattern: '^[0-9a-f]+$' })
+
+/** A block: specification, “Ledger block”. */
+const LedgerBlock = Type.Object({
+  prev_id: Type.Union([hex, Type.Null()]),
+  body: Type.Array(
+    Type.Object(
+      { serverid: Type.Integer(), method: Type.String(), db },
+      { additionalProperties: true },
+    ),
+  ),
+  timestamps: Type.Array(Type.Integer({ description: 'Milliseconds since the Unix epoch' })),
+  nonce: Type.Integer(),
+  id: hex,
+  proof: Type.Optional(
+    Type.Object({
+      height: Type.Integer(),
+      root: hex,
+      blinds: Type.Array(hex),
+      commitments: Type.Array(hex),
+    }),
+  ),
+})
+
+/** Blocks in the order they were created. */
+export const LedgersReply = reply({
+  ledgers: Type.Array(LedgerBlock),
+  limit: Type.Integer(),
+  offset: Type.Integer(),
+})
+/** The block that holds all changes, and the id of each item in it (null for databases). */
+export const ChangesReply = reply({
+  block: Type.Object({ serverid: Type.Integer(), height: Type.Integer(), id: hex }),
+  results: Type.Array(Type.Object({ id: Type.Union([id, Type.Null()]) })),
+})
+
+/** What every failure looks like: specification, “Errors”, row L. */
+export const Failure = Type.Object({
+  status: Type.Literal(false),
+  code: Type.Optional(Type.String({ description: 'For programs' })),
+  message: Type.Optional(Type.String({ description: 'For people' })),
+})
+
+/** RFC 9110, section 8.8.3: `*`, or a list of entity tags. */
+const TAGS = '^([*]|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
+/** Printable ASCII in double quotes. */
+const KEY = '^"[ !#-~]{1,255}"$'
+
+const once = {
+  'idempotency-key': Type.Optional(
+    Type.String({
+      shownPattern: KEY,
+      description:
+        'Names this request: sent again within 24 hours, it is done once and answered alike',
+    }),
+  ),
+}
+
+/** Headers of a request that `conditionsOf` reads. */
+export const OnceHeaders = Type.Object(once)
+
+/** Headers of a read that `preconditionOf` reads. */
+export const ConditionHeaders = Type.Object({
+  'if-match': Type.Optional(
+    Type.String({
+      shownPattern: TAGS,
+      description: 'Only while one of these entity tags is current; `*`: any',
+    }),
+  ),
+  'if-none-match': Type.Optional(
+    Type.String({
+      shownPattern: TAGS,
+      description: 'Only while none of these is; `*`: only when there is none',
+    }),
+  ),
+})
+
+/** Headers of a request that `itemConditionsOf` or `uploadConditionsOf` reads. */
+export const ConditionalHeaders = Type.Object({ ...once, ...ConditionHeaders.properties })
+
+/** How every route fails. */
+export const failures = { '4xx': Failure, '5xx': Failure }
+
+/** `GET /api/{db}/{id}`. */
+export const ItemQuery = Type.Object({
+  ...TokenQuery.properties,
+  at: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'The item as it was when the block of this height was the last one',
+    }),
+  ),
+})
