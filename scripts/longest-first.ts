@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Beginnings of paths of tests: what takes longest first, what takes least last. */
-export const LONGEST_FIRST: readonly string[] = [
+const LONGEST_FIRST: readonly string[] = [
   'test/simulation/',
   'test/crash/',
   'test/pages/',

@@ -1,10 +1,9 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { LONGEST_FIRST } from '../scripts/longest-first.ts'
 
-/** The wings of the house, lowest floor first, and what each may import (ARCHITECTURE.md). */
+/** The modules, lowest layer first, and the modules that each may import (ARCHITECTURE.md). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   base: [],
   chain: ['base'],
@@ -26,16 +25,20 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['tokens', 'storage', 'http', 'filter', 'chain', 'base', 'dashboard'],
   ],
 }
-/** Wings with further faces: what of them runs without Node, without a listener, or where no network is served. */
-const FACES: Record<string, readonly string[]> = {
+/** Modules with a second public API, for programs that run without Node, a listener or a network. */
+const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts', 'histogram.ts'],
   ledger: ['index.ts', 'unserved.ts'],
   network: ['index.ts', 'ownership.ts'],
 }
-/** Pure: nothing that touches the machine. */
+/** Modules without I/O. */
 const NO_IO = ['base', 'chain', 'filter']
 const IO = /^node:(fs|net|http|https|child_process|worker_threads|sqlite|os|process|timers)(\/|$)/
+/** Modules that read stored JSON. */
+const READS_STORED_JSON = [
+  ...['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'network', 'gateway'],
+]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const src = join(root, 'src')
@@ -48,70 +51,109 @@ function filesBelow(folder: string): string[] {
 }
 
 const files = filesBelow(src).filter((path) => /\.tsx?$/.test(path))
-const wingOf = (path: string) => relative(src, path).split('/')[0] ?? ''
+const moduleOf = (path: string) => relative(src, path).split(sep)[0] ?? ''
 const isTest = (path: string) => /\.test\.tsx?$|-contract\.ts$/.test(path)
 
-interface Arrow {
+interface Import {
   from: string
   to: string
 }
 
-/** Every relative import of `path`, also dynamic ones and worker programs. */
-function importsOf(path: string): string[] {
+/** The specifiers of every import of `path`, including dynamic ones. */
+function specifiersOf(path: string): string[] {
   const text = readFileSync(path, 'utf8')
-  const found = text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)
-  return [...found].map(([, specifier]) => specifier ?? '')
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, name]) => name ?? '')
 }
-const arrows: Arrow[] = files.flatMap((from) =>
-  importsOf(from)
+/** Every relative import. */
+const imports: Import[] = files.flatMap((from) =>
+  specifiersOf(from)
     .filter((specifier) => specifier.startsWith('.'))
     .map((specifier) => ({ from, to: resolve(dirname(from), specifier) })),
 )
-const shown = ({ from, to }: Arrow) => `${relative(src, from)} -> ${relative(src, to)}`
+const shown = ({ from, to }: Import) => `${relative(src, from)} -> ${relative(src, to)}`
 
-it('has folders only in src, each of them a wing of the plan', () => {
+/** The first cycle that leads back to each node, as a text. */
+function cyclesIn(next: ReadonlyMap<string, Iterable<string>>): string[] {
+  const done = new Set<string>()
+  const walk = (node: string, above: readonly string[]): string[] => {
+    if (above.includes(node)) return [[...above.slice(above.indexOf(node)), node].join(' -> ')]
+    if (done.has(node)) return []
+    const cycles = [...(next.get(node) ?? [])].flatMap((to) => walk(to, [...above, node]))
+    done.add(node)
+    return cycles
+  }
+  return [...next.keys()].flatMap((node) => walk(node, []))
+}
+
+it('src contains only folders, each a listed module', () => {
   for (const name of readdirSync(src)) {
-    expect(statSync(join(src, name)).isDirectory(), `${name} lies loose in src`).toBe(true)
+    expect(statSync(join(src, name)).isDirectory(), `${name} is not a folder`).toBe(true)
     expect(Object.keys(MAY_IMPORT)).toContain(name)
   }
 })
 
-it('reads the imports it judges', () => {
-  expect(arrows.length).toBeGreaterThan(files.length)
+it('finds the imports that the other tests check', () => {
+  expect(imports.length).toBeGreaterThan(files.length)
 })
 
-it('imports go down the plan only', () => {
-  const wrong = arrows.filter(({ from, to }) => {
-    const wing = wingOf(from)
-    return wing !== wingOf(to) && !(MAY_IMPORT[wing] ?? []).includes(wingOf(to)) && !isTest(from)
+it('modules import only the modules listed for them', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const name = moduleOf(from)
+    return (
+      name !== moduleOf(to) && !(MAY_IMPORT[name] ?? []).includes(moduleOf(to)) && !isTest(from)
+    )
   })
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('another wing is entered by its index.ts, and base by the names of its files', () => {
-  const wrong = arrows.filter(({ from, to }) => {
-    const wing = wingOf(to)
-    if (wing === wingOf(from) || wing === 'base' || !to.startsWith(src)) return false
-    return !(FACES[wing] ?? ['index.ts']).some((face) => to === join(src, wing, face))
+it('modules are entered through their public API, and base by file', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const name = moduleOf(to)
+    if (name === moduleOf(from) || name === 'base' || !to.startsWith(src)) return false
+    return !(PUBLIC_API[name] ?? ['index.ts']).some((file) => to === join(src, name, file))
   })
   expect(wrong.map(shown)).toEqual([])
 })
 
-it('no file imports itself, however long the way round', () => {
+it('files import each other without a cycle', () => {
   const next = new Map<string, string[]>()
-  for (const { from, to } of arrows) next.set(from, [...(next.get(from) ?? []), to])
-  const done = new Set<string>()
-  const walk = (path: string, above: readonly string[]): string[] => {
-    if (above.includes(path)) return [[...above.slice(above.indexOf(path)), path].join(' -> ')]
-    if (done.has(path)) return []
-    const cycles = (next.get(path) ?? []).flatMap((to) => walk(to, [...above, path]))
-    done.add(path)
-    return cycles
-  }
-  expect(files.flatMap((path) => walk(path, []))).toEqual([])
+  for (const { from, to } of imports) next.set(from, [...(next.get(from) ?? []), to])
+  expect(cyclesIn(next)).toEqual([])
 })
 
-it('threads, and commands that serve nothing, load nothing of a listener', () => {
+it('the direct children of every folder of a module import each other without a cycle', () => {
+  const folders = new Map<string, Map<string, Set<string>>>()
+  for (const { from, to } of imports) {
+    if (isTest(from)) continue
+    const [one, other] = [relative(src, from).split(sep), relative(src, to).split(sep)]
+    const depth = one.findIndex((part, at) => part !== other[at])
+    const [child, imported] = [one[depth], other[depth]]
+    if (depth < 1 || child === undefined || imported === undefined) continue
+    const folder = one.slice(0, depth).join('/')
+    const children = folders.get(folder) ?? new Map<string, Set<string>>()
+    folders.set(folder, children.set(child, (children.get(child) ?? new Set()).add(imported)))
+  }
+  const cycles = [...folders].flatMap(([folder, children]) =>
+    cyclesIn(children).map((cycle) => `${folder}/: ${cycle}`),
+  )
+  expect(folders.size).toBeGreaterThan(10)
+  const known = [
+    'chain/: hashing.ts -> log -> hashing.ts',
+    'cli/: commands -> composition -> commands',
+  ]
+  expect(cycles.filter((cycle) => !known.includes(cycle))).toEqual([])
+})
+
+it('only component.ts and index.ts import from an api/ folder', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const folder = dirname(to)
+    if (basename(folder) !== 'api' || dirname(from) === folder || isTest(from)) return false
+    return !['component.ts', 'index.ts'].includes(basename(from))
+  })
+  expect(wrong.map(shown)).toEqual([])
+})
+
+it('threads and commands without a listener do not load the listener', () => {
   const loadedBy = (from: string): string[] => {
     const text = readFileSync(from, 'utf8').replaceAll(/(?:import|export) type [^']*/g, '')
     const found = text.matchAll(/^(?:import|export|\}) (?:[^']* )?from '(\.[^']+)'/gm)
@@ -126,31 +168,30 @@ it('threads, and commands that serve nothing, load nothing of a listener', () =>
   }
 })
 
-it('the pure wings touch nothing of the machine, and only cli reads the environment', () => {
+it('modules without I/O import none, and only cli reads the environment', () => {
   const impure = files.filter((path) => {
-    if (isTest(path) || !NO_IO.includes(wingOf(path))) return false
-    return importsOf(path).some((specifier) => IO.test(specifier))
+    if (isTest(path) || !NO_IO.includes(moduleOf(path))) return false
+    return specifiersOf(path).some((specifier) => IO.test(specifier))
   })
   expect(impure).toEqual([])
   const reading = files.filter(
     (path) =>
-      wingOf(path) !== 'cli' && !isTest(path) && /process\.env/.test(readFileSync(path, 'utf8')),
+      moduleOf(path) !== 'cli' && !isTest(path) && /process\.env/.test(readFileSync(path, 'utf8')),
   )
   expect(reading).toEqual([])
 })
 
-it('what people store is read by parseJson, which gets names right that are written with escapes', () => {
-  const holding = ['base', 'chain', 'filter', 'client', 'storage', 'ledger', 'network', 'gateway']
+it('stored JSON is parsed by parseJson, which keeps escaped member names intact', () => {
   const reading = files.filter((path) => {
-    if (isTest(path) || !holding.includes(wingOf(path))) return false
+    if (isTest(path) || !READS_STORED_JSON.includes(moduleOf(path))) return false
     return /^(?! *(\/\/|\*|\/\*)).*JSON\.parse\(/m.test(readFileSync(path, 'utf8'))
   })
   expect(reading.map((path) => relative(src, path))).toEqual(['base/json.ts'])
 })
 
-it('what runs in browsers needs nothing of Node', () => {
+it('code that runs in browsers imports nothing of Node', () => {
   const next = new Map<string, string[]>()
-  for (const path of files) next.set(path, importsOf(path))
+  for (const path of files) next.set(path, specifiersOf(path))
   const seen = new Set<string>()
   const walk = (path: string): string[] => {
     if (seen.has(path)) return []
@@ -164,31 +205,4 @@ it('what runs in browsers needs nothing of Node', () => {
   const own = files.filter((path) => starts.some((start) => path.startsWith(start)))
   expect(own.flatMap(walk)).toEqual([])
   expect(seen.has(join(src, 'chain', 'portable.ts'))).toBe(true)
-})
-
-it('every test has its place in the order, and every place has tests', () => {
-  const tests = [src, join(root, 'test')]
-    .flatMap(filesBelow)
-    .map((path) => relative(root, path))
-    .filter((path) => path.endsWith('.test.ts'))
-  const places = tests.map((path) => LONGEST_FIRST.find((start) => path.startsWith(start)))
-  expect(new Set(places)).toEqual(new Set(LONGEST_FIRST))
-})
-
-it('tests that look at what their process has say so in their name, and have one each', () => {
-  const looking = /process\.memoryUsage|\/proc\/self\/|\/children\.ts'/
-  const tests = [src, join(root, 'test')].flatMap(filesBelow).filter(isTest)
-  const unsaid = tests.filter(
-    (path) => !path.endsWith('.alone.test.ts') && looking.test(readFileSync(path, 'utf8')),
-  )
-  expect(unsaid.map((path) => relative(root, path))).toEqual([])
-})
-
-it('what is done before or after the tests of a file stands in it: a module that several share runs once', () => {
-  const shared = filesBelow(join(root, 'test')).filter((path) => !isTest(path))
-  const hooked = shared.filter((path) =>
-    /^(?:before|after)(?:All|Each)\(/m.test(readFileSync(path, 'utf8')),
-  )
-  // Runs with every file: vitest.config.ts names it.
-  expect(hooked.map((path) => relative(root, path))).toEqual(['test/support/leftovers.ts'])
 })
