@@ -70,13 +70,13 @@ function storeFigures(figures: Figures, ledger: LedgerService): void {
     return (await ledger.chainSize()).entries
   })
   single(figures, 'daicho_store_file_bytes', 'Size of the file of the store', async () => {
-    return (await ledger.room()).fileBytes
+    return (await ledger.diskUsage()).fileBytes
   })
   single(
     figures,
     'daicho_store_log_bytes',
     'Size of the log beside it, of what is durable but not yet in the file',
-    async () => (await ledger.room()).logBytes,
+    async () => (await ledger.diskUsage()).walBytes,
   )
 }
 

@@ -126,8 +126,8 @@ export class LedgerService {
   }
 
   /** The room that the store takes, bytes. */
-  room(): Promise<{ readonly fileBytes: number; readonly logBytes: number }> {
-    return this.#store.room()
+  diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }> {
+    return this.#store.diskUsage()
   }
 
   /** The names of all databases, in the order they were created. */

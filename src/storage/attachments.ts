@@ -17,7 +17,7 @@ export interface PlacedAttachment extends StoredAttachment {
 }
 
 /** Bytes that entries name: each content is kept once, under its SHA-256. */
-export interface StoredContent {
+export interface StoredBlob {
   readonly sha256: string
   readonly length: number
 }
@@ -47,9 +47,9 @@ export interface AttachmentReader {
   /** The newest row before `position` of this name of this item, alive or not. */
   before(place: PlacedName, position: number): Promise<PlacedAttachment | null>
   /** A page of the contents that rows name, each once, those after `sha256` in order. */
-  contents(after: string, limit: number): Promise<StoredContent[]>
+  blobs(after: string, limit: number): Promise<StoredBlob[]>
   /** How many contents rows name, and how many bytes they are together. */
-  countContents(): Promise<{ contents: number; bytes: number }>
+  countBlobs(): Promise<{ blobs: number; bytes: number }>
   /** The packed position of the first entry that names this content, or null when none does. */
   namedAt(sha256: string): Promise<number | null>
   /** The row of the entry at the packed `position`, or null. */

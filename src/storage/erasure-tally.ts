@@ -1,6 +1,6 @@
 import { type Block, erasedIn, packPosition } from '../chain/index.ts'
 import type { Effect } from './effect.ts'
-import { erasedEntryText } from './erased-entry.ts'
+import { erasedEntryText } from './erasure.ts'
 
 /**
  * Follows the erased entries of a chain that is read from its beginning, without a store: each must be

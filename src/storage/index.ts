@@ -1,4 +1,4 @@
-export type { AttachmentReader, StoredAttachment, StoredContent } from './attachments.ts'
+export type { AttachmentReader, StoredAttachment, StoredBlob } from './attachments.ts'
 export {
   type Backup,
   type BackupOptions,
@@ -6,12 +6,10 @@ export {
   backupFolder,
   dropOldBackups,
 } from './backup/backup.ts'
-export { ChainWalk } from './chain-walk.ts'
-export type { Finding } from './comparison.ts'
-export { onDisk } from './content-files.ts'
-export { Contents } from './contents.ts'
+export { withDiskErrors } from './blobs/blob-files.ts'
+export { BlobStore } from './blobs/blob-store.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
-export { erasedEntryText } from './erased-entry.ts'
+export { erasedEntryText } from './erasure.ts'
 export { ErasureTally } from './erasure-tally.ts'
 export { DamageError, EffectError, isDamage, StoreError, type StoreErrorCode } from './errors.ts'
 export {
@@ -24,11 +22,11 @@ export {
   storePathIn,
 } from './folder.ts'
 export {
-  ANSWERS_KEPT_MS,
   ERASED_FINGERPRINT,
-  type KeptAnswer,
-  type NewAnswer,
-} from './kept-answer.ts'
+  IDEMPOTENCY_RECORDS_KEPT_MS,
+  type IdempotencyRecord,
+  type NewIdempotencyRecord,
+} from './idempotency-record.ts'
 export { openStore, openStoreReader, type StoreOptions } from './open.ts'
 export type {
   FoundItem,
@@ -45,5 +43,7 @@ export type {
   StoreReader,
 } from './store.ts'
 export { storedJson } from './stored-json.ts'
-export { type Verification, verifyStore } from './verify.ts'
-export { type ContentVerification, verifyContents } from './verify-contents.ts'
+export { ChainWalk } from './verify/chain-walk.ts'
+export type { Finding } from './verify/comparison.ts'
+export { type Verification, verifyStore } from './verify/verify.ts'
+export { type BlobVerification, verifyBlobs } from './verify/verify-blobs.ts'

@@ -49,7 +49,7 @@ it('a search through items of megabytes, piece by piece, gives all that fit, in 
   }
   await expectAll()
   await store.addIndex('d', 'k')
-  while (await store.tidy());
+  while (await store.maintain());
   await expectAll()
   expect(plans.slice(0, 6)).not.toContain('k')
   expect(plans.slice(6, 11)).toEqual(['k', 'k', 'k', 'k', 'k'])

@@ -18,7 +18,7 @@ import {
   StoreStage,
   type StoreUnderTest,
 } from './test-store.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStore } from './verify/verify.ts'
 
 const serverid = CONTRACT_SERVER_ID
 const everything = { where: null, order: [], after: null, offset: 0, limit: null, text: false }
@@ -61,7 +61,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       return { index, items, ids: items.map(({ id }) => id) }
     }
     const built = async () => {
-      while (await stage.store.tidy());
+      while (await stage.store.maintain());
     }
     const create = (db: string, given: JsonObject) =>
       ({ serverid, method: 'create_item', db, item: { ...given, id: String(given.id) } }) as const
@@ -266,9 +266,9 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 0, total: 4 },
       ])
-      expect(await stage.store.tidy()).toBe(true)
+      expect(await stage.store.maintain()).toBe(true)
       expect((await found('fruit', { where })).index).toBeNull()
-      await stage.store.tidy()
+      await stage.store.maintain()
       await stage.reopen()
       expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },

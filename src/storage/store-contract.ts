@@ -187,7 +187,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.droppedDatabases()).toEqual([0])
       await stage.reopen()
       let pieces = 0
-      while (await stage.store.tidy()) pieces += 1
+      while (await stage.store.maintain()) pieces += 1
       expect(pieces).toBeGreaterThan(1)
       expect(await stage.store.countItems(0)).toBe(0)
       expect(await stage.store.droppedDatabases()).toEqual([])
@@ -197,13 +197,13 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
     it('blocks appended together become durable together, or none of them', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('fruit')])
-      await stage.store.together(async () => {
+      await stage.store.transaction(async () => {
         await appendEntries(stage.store, [entry.create('fruit', 'a')])
         await appendEntries(stage.store, [entry.create('fruit', 'b'), entry.update('fruit', 'a')])
       })
       const before = await stage.store.head(serverid)
       expect(before?.height).toBe(2)
-      const refused = stage.store.together(async () => {
+      const refused = stage.store.transaction(async () => {
         await appendEntries(stage.store, [entry.createDb('veg'), entry.create('fruit', 'c')])
         await appendEntries(stage.store, [entry.create('fruit', 'd'), entry.create('fruit', 'a')])
       })
@@ -212,7 +212,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         position: packPosition(4, 1),
         message: 'create_item does not fit item a of fruit',
       })
-      const left = stage.store.together(async () => {
+      const left = stage.store.transaction(async () => {
         await appendEntries(stage.store, [entry.create('fruit', 'e')])
         throw new Error('changed my mind')
       })
@@ -237,8 +237,8 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await reader.countEntries(serverid, 1, 2)).toBe(2)
       expect(await reader.countEntries(serverid, 2, 9)).toBe(0)
       expect(await reader.countEntries(serverid + 1, 0, 9)).toBe(0)
-      const { fileBytes, logBytes } = await reader.room()
-      expect(fileBytes + logBytes).toBeGreaterThan(0)
+      const { fileBytes, walBytes } = await reader.diskUsage()
+      expect(fileBytes + walBytes).toBeGreaterThan(0)
       await reader.close()
     })
 

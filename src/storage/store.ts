@@ -3,7 +3,7 @@ import type { OrderTerm, Where } from '../filter/index.ts'
 import type { AttachmentReader } from './attachments.ts'
 import type { Effect } from './effect.ts'
 import type { StoreError } from './errors.ts'
-import type { KeptAnswer, NewAnswer } from './kept-answer.ts'
+import type { IdempotencyRecord, NewIdempotencyRecord } from './idempotency-record.ts'
 
 /** An item as a store keeps it. Positions are packed: they sort as the chain does. */
 export interface StoredItem {
@@ -157,10 +157,10 @@ export interface StoreReader {
   isSuperseded(database: number, id: string, position: number): Promise<boolean>
   /** How many revisions of the database created at `database` are no longer current. */
   countSuperseded(database: number): Promise<number>
-  /** The answer kept under `key`, also one that is older than ANSWERS_KEPT_MS, or null. */
-  keptAnswer(key: string): Promise<KeptAnswer | null>
+  /** The answer kept under `key`, also one that is older than IDEMPOTENCY_RECORDS_KEPT_MS, or null. */
+  idempotencyRecord(key: string): Promise<IdempotencyRecord | null>
   /** A page of the answers to what was recorded after `after`, in that order. */
-  keptAnswers(after: number, limit: number): Promise<KeptAnswer[]>
+  idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]>
   /** How many items the database created at `database` holds. */
   countItems(database: number): Promise<number>
   /** How many of them have ids from `from` on, up to but without `to`, by code points. */
@@ -176,7 +176,7 @@ export interface StoreReader {
   /** How many entries the blocks of height `from` up to, but not with, `to` hold together. */
   countEntries(serverId: number, from: number, to: number): Promise<number>
   /** Room that the store takes now, bytes: of its data, and of what is durable but not yet there. */
-  room(): Promise<{ readonly fileBytes: number; readonly logBytes: number }>
+  diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }>
   /** The headers of blocks from height `from` upwards, at most `limit`. */
   headers(serverId: number, from: number, limit: number): Promise<Header[]>
   /** The hashes of `nodes` of the chain's log, all of them complete. Errors: STORE_DAMAGED. */
@@ -207,23 +207,27 @@ export interface StoreReader {
  */
 export interface Store extends StoreReader {
   /**
-   * Adds `block` at the end of the node's own chain and of its log, applies `effects` and keeps
-   * `answers`: all, or nothing.
+   * Adds `block` to the end of the node's own chain and its Merkle log, applies `effects` and stores
+   * `records`: all of it, or nothing.
    *
    * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
    * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
-   * effect does not fit (creating what is there, changing what is not), with STORE_FULL when there
-   * is no room, with DamageError when it needs a part of the store that cannot be read.
-   * STORE_FAILED means that the engine cannot tell: open the store anew.
+   * effect does not apply (creating an existing item, changing a missing one), with STORE_FULL when
+   * the disk is full, with DamageError when it needs a part of the store that cannot be read.
+   * STORE_FAILED means that the outcome is unknown: reopen the store.
    */
-  append(block: Block, effects: readonly Effect[], answers?: readonly NewAnswer[]): Promise<void>
+  append(
+    block: Block,
+    effects: readonly Effect[],
+    records?: readonly NewIdempotencyRecord[],
+  ): Promise<void>
 
   /**
    * Runs `appends`, which calls `append` as often as it likes: all those blocks become durable
    * together when it has ended, or none of them when it rejects. Nothing else is asked of the store
    * meanwhile. For chains that are read in, thousands of blocks at a time.
    */
-  together(appends: () => Promise<void>): Promise<void>
+  transaction(appends: () => Promise<void>): Promise<void>
 
   /**
    * Declares an index on the member at `path` of the items of `db`. `tidy` builds it; from then on it
@@ -237,5 +241,5 @@ export interface Store extends StoreReader {
    * any more, the engine's own log; after an erasure it writes the files anew, and only then no byte of
    * what was erased is in them) and tells whether more is waiting. Bounded, but for the last.
    */
-  tidy(): Promise<boolean>
+  maintain(): Promise<boolean>
 }

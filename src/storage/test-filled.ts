@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Entry } from '../chain/index.ts'
-import type { Finding } from './comparison.ts'
 import { openStore, openStoreReader } from './open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
-import { verifyStore } from './verify.ts'
+import type { Finding } from './verify/comparison.ts'
+import { verifyStore } from './verify/verify.ts'
 
 /** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
 export async function filledFolder(also: readonly Entry[] = []): Promise<string> {
@@ -31,7 +31,7 @@ export async function filledFolder(also: readonly Entry[] = []): Promise<string>
     [{ key: 'aa'.repeat(32), fingerprint: 'bb'.repeat(32), index: 1, entries: 1 }],
   )
   await store.addIndex('fruit', 'n')
-  while (await store.tidy());
+  while (await store.maintain());
   await appendEntries(
     store,
     [entry.remove('fruit', 'b'), entry.deleteDb('gone'), entry.createDb('veg')],

@@ -11,7 +11,7 @@ import {
   sealBlock,
 } from '../chain/index.ts'
 import { type Effect, effectOf } from './effect.ts'
-import type { NewAnswer } from './kept-answer.ts'
+import type { NewIdempotencyRecord } from './idempotency-record.ts'
 import type { Store, StoreReader } from './store.ts'
 
 /** The server id of the node whose store is under test. */
@@ -32,7 +32,7 @@ export async function appendEntries(
   store: Store,
   entries: readonly Entry[],
   timestamp = 1,
-  answers: readonly NewAnswer[] = [],
+  answers: readonly NewIdempotencyRecord[] = [],
 ): Promise<Block> {
   const head = await store.head(store.serverId)
   const block = sealBlock(head, {

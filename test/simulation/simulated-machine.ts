@@ -1,5 +1,5 @@
 import type { WorkerOptions } from 'node:worker_threads'
-import type { Platform, Thread } from '../../src/ledger/platform.ts'
+import type { Machine, Thread } from '../../src/ledger/machine.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
 import { placedThread } from './placed-thread.ts'
@@ -21,10 +21,10 @@ export interface Owner {
 }
 
 /** The machine of one run of a node: it is there until the run is cut off. */
-export class SimulatedMachine implements Platform {
-  readonly clock: Platform['clock']
-  readonly schedule: Platform['schedule']
-  readonly outbound: Platform['outbound']
+export class SimulatedMachine implements Machine {
+  readonly clock: Machine['clock']
+  readonly schedule: Machine['schedule']
+  readonly outbound: Machine['outbound']
   readonly #world: World
   readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()
@@ -72,7 +72,7 @@ export class SimulatedMachine implements Platform {
   /** A store whose commits take their time, before and after the moment from which on they hold. */
   openStore(options: StoreOptions): Store {
     const store = openStore({ ...options, durable: false })
-    let isTogether = false
+    let isTransaction = false
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()
       if (!this.#hasEnded && this.#world.happens(this.#owner.fullness())) {
@@ -80,9 +80,9 @@ export class SimulatedMachine implements Platform {
       }
       await work()
     }
-    const slow: Pick<Store, 'append' | 'together'> = {
+    const slow: Pick<Store, 'append' | 'transaction'> = {
       append: async (block, effects, answers) => {
-        if (isTogether) return store.append(block, effects, answers)
+        if (isTransaction) return store.append(block, effects, answers)
         const stored = commit(() => store.append(block, effects, answers)).then(() =>
           this.#owner.stored(block.height, block.id),
         )
@@ -94,11 +94,11 @@ export class SimulatedMachine implements Platform {
         await stored
         await this.#disk()
       },
-      together: async (appends) => {
+      transaction: async (appends) => {
         await commit(async () => {
-          isTogether = true
-          await store.together(appends).finally(() => {
-            isTogether = false
+          isTransaction = true
+          await store.transaction(appends).finally(() => {
+            isTransaction = false
           })
         })
         await this.#disk()
@@ -106,7 +106,7 @@ export class SimulatedMachine implements Platform {
     }
     return new Proxy(store, {
       get(target, name) {
-        if (name === 'append' || name === 'together') return slow[name]
+        if (name === 'append' || name === 'transaction') return slow[name]
         const value: unknown = Reflect.get(target, name)
         return typeof value === 'function' ? value.bind(target) : value
       },

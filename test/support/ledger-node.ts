@@ -6,12 +6,12 @@ import { expect, onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { dashboardFolder } from '../../src/dashboard/index.ts'
 import { type HttpLimits, readPageFiles, startListener } from '../../src/http/index.ts'
-import { type OpenLedgerOptions, openLedger } from '../../src/ledger/core.ts'
 import { type LedgerService, ledgerComponent } from '../../src/ledger/index.ts'
+import { type OpenLedgerOptions, openLedger } from '../../src/ledger/unserved.ts'
 import {
   openStoreReader,
   type Verification,
-  verifyContents,
+  verifyBlobs,
   verifyStore,
 } from '../../src/storage/index.ts'
 import type { TokenService } from '../../src/tokens/index.ts'
@@ -87,7 +87,7 @@ export async function verifyFolder(folder: string): Promise<Verification> {
   try {
     const verification = await verifyStore(store)
     if (verification.finding !== null) return verification
-    const { finding } = await verifyContents(store, folder)
+    const { finding } = await verifyBlobs(store, folder)
     return { ...verification, finding }
   } finally {
     await store.close()

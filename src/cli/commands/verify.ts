@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
-  type ContentVerification,
+  type BlobVerification,
   type Finding,
   fileExists,
   openStoreReader,
@@ -13,7 +13,7 @@ import {
   type StoreReader,
   storePathIn,
   type Verification,
-  verifyContents,
+  verifyBlobs,
   verifyStore,
 } from '../../storage/index.ts'
 import { count } from '../count.ts'
@@ -84,7 +84,7 @@ async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
 
 const NO_CONTENTS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
-type FolderVerification = Verification & ContentVerification
+type FolderVerification = Verification & BlobVerification
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
@@ -102,7 +102,7 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
       })
       const finding = verification.finding ?? (await findingOfHead(store, signed))
       if (finding !== null) return { ...verification, finding, ...NO_CONTENTS }
-      const contents = await verifyContents(store, folder, {
+      const contents = await verifyBlobs(store, folder, {
         isMirror: await isMirror(folder),
         progress: (share, done) =>
           line.update(share, `${count(done.contents, 'attached content')}`, systemClock.now()),
@@ -141,14 +141,14 @@ function signedHeadIn(folder: string): string | null {
 /** What a chain that holds has otherwise than it was signed: a whole other one may hold, too. */
 async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
   if (signed === null) return null
-  const what = await (await import('../../ledger/core.ts')).contradictionOf(store, signed)
+  const what = await (await import('../../ledger/unserved.ts')).contradictionOf(store, signed)
   return what === null ? null : { height: null, index: null, what }
 }
 
 /** A node's own folder has its key in it: nothing that is put there beside it makes a mirror of it. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
-  return (await import('../../ledger/core.ts')).isMirrorFolder(folder)
+  return (await import('../../ledger/unserved.ts')).isMirrorFolder(folder)
 }
 
 function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {
@@ -182,6 +182,6 @@ function inWords(verification: FolderVerification | ExportVerification, seconds:
   return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
 }
 
-function attached({ contents, contentBytes }: ContentVerification): string {
+function attached({ contents, contentBytes }: BlobVerification): string {
   return `${count(contents, 'content')} of ${count(contentBytes, 'byte')}`
 }

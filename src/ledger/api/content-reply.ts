@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from '../../base/shape.ts'
 import type { Attachment } from '../../chain/index.ts'
 import { HttpRefusal } from '../../http/index.ts'
-import { onDisk } from '../../storage/index.ts'
+import { withDiskErrors } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
@@ -252,7 +252,7 @@ async function sendPieces(
       }
       for (let at = piece.start; at <= piece.end; ) {
         const count = Math.min(BLOCK_BYTES, piece.end - at + 1)
-        const { bytesRead } = await onDisk(() => file.read(block, 0, count, at))
+        const { bytesRead } = await withDiskErrors(() => file.read(block, 0, count, at))
         if (bytesRead === 0) {
           throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
         }

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import { type Attachment, attachmentText } from '../../chain/index.ts'
-import type { Contents, StoredAttachment, StoreReader } from '../../storage/index.ts'
+import type { BlobStore, StoredAttachment, StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
 import type { RequestConditions, UploadConditions } from '../request-conditions.ts'
@@ -37,12 +37,12 @@ export interface Placed {
 export class AttachmentService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
-  readonly #contents: Contents
+  readonly #contents: BlobStore
   readonly #bytesMax: number
   #uploads = 0
 
   /** `bytesMax`: of one attachment. */
-  constructor(store: StoreReader, writer: LedgerWriter, contents: Contents, bytesMax: number) {
+  constructor(store: StoreReader, writer: LedgerWriter, contents: BlobStore, bytesMax: number) {
     this.#store = store
     this.#writer = writer
     this.#contents = contents
@@ -203,7 +203,7 @@ export class AttachmentService {
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
       // Looked for last: answers are kept in the commit of what may have been in the way just now.
-      if (keyed === null || (await this.#store.keptAnswer(keyed.key)) === null) throw error
+      if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }
 

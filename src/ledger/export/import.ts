@@ -143,7 +143,7 @@ async function closed(store: Store | null): Promise<void> {
 }
 
 async function appendAll(store: Store, blocks: readonly ReadBlock[]): Promise<void> {
-  await store.together(async () => {
+  await store.transaction(async () => {
     for (const { block, effects, line } of blocks) {
       try {
         await store.append(block, effects)
@@ -154,7 +154,7 @@ async function appendAll(store: Store, blocks: readonly ReadBlock[]): Promise<vo
       }
     }
   })
-  await store.tidy()
+  await store.maintain()
 }
 
 function checkKey(folder: string, serverId: number): void {

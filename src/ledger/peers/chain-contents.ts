@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Attachment } from '../../chain/index.ts'
-import type { AttachmentReader, Contents, StoredContent } from '../../storage/index.ts'
+import type { AttachmentReader, BlobStore, StoredBlob } from '../../storage/index.ts'
 import { PeerError } from './errors.ts'
 
 /** Bytes of a content that nodes send each other at a time; a request each. */
@@ -11,7 +11,7 @@ const ROWS_PER_PAGE = 100
 const ROWS_MAX = 1_000
 
 /** A content that is named by a chain and is not here. */
-export interface AbsentContent extends StoredContent {
+export interface AbsentContent extends StoredBlob {
   /** How many bytes of it have come. */
   readonly bytes: number
 }
@@ -28,11 +28,11 @@ export interface Absent {
 /** The contents of attachments that the entries of one chain name, whether they are here or not. */
 export class ChainContents {
   readonly #rows: AttachmentReader
-  readonly #contents: Contents
+  readonly #contents: BlobStore
   readonly #bytesMax: number
 
   /** `bytesMax`: of one content; a longer one is not taken from other nodes. */
-  constructor(rows: AttachmentReader, contents: Contents, bytesMax: number) {
+  constructor(rows: AttachmentReader, contents: BlobStore, bytesMax: number) {
     this.#rows = rows
     this.#contents = contents
     this.#bytesMax = bytesMax
@@ -84,7 +84,7 @@ export class ChainContents {
   }
 
   /** Errors: CONTENT_UNKNOWN. */
-  async #named(sha256: string): Promise<StoredContent> {
+  async #named(sha256: string): Promise<StoredBlob> {
     const position = await this.#rows.namedAt(sha256)
     const [row] = position === null ? [] : await this.#rows.byPosition(position - 1, 1)
     if (row?.sha256 === sha256) return row

@@ -12,7 +12,7 @@ import {
 import { PEERS } from '../../../test/support/peers.ts'
 import { systemClock } from '../../base/clock.ts'
 import { systemOutbound } from '../../http/outbound.ts'
-import { Contents, openStoreReader } from '../../storage/index.ts'
+import { BlobStore, openStoreReader } from '../../storage/index.ts'
 import { nodeKeyIn } from '../node-key.ts'
 import { ChainContents } from './chain-contents.ts'
 import { ContentPull } from './content-pull.ts'
@@ -55,7 +55,7 @@ it.each(LOSSES)(
   async (_, lose) => {
     const { store } = await origin()
     const folder = temporaryFolder()
-    const files = new Contents(folder, store.attachments, false)
+    const files = new BlobStore(folder, store.attachments, false)
     const contents = new ChainContents(store.attachments, files, BYTES.length)
     const clock = new HandClock()
     const asked: string[] = []
@@ -84,7 +84,7 @@ it.each(LOSSES)(
 it('what is lost and not at the source is counted once, and comes when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
-  const files = new Contents(folder, store.attachments, false)
+  const files = new BlobStore(folder, store.attachments, false)
   const contents = new ChainContents(store.attachments, files, BYTES.length)
   const clock = new HandClock()
   let has = true
@@ -131,7 +131,7 @@ it.each(LOSSES)(
       store,
       contents: new ChainContents(
         store.attachments,
-        new Contents(folder, store.attachments, false),
+        new BlobStore(folder, store.attachments, false),
         99,
       ),
       signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),

@@ -19,10 +19,10 @@ import {
   verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
-import { Contents, EffectError, fileExists, type Store } from '../../storage/index.ts'
-import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
+import { BlobStore, EffectError, fileExists, type Store } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
-import { type Platform, systemPlatform } from '../platform.ts'
+import { type Machine, systemMachine } from '../machine.ts'
+import { type PlayedBlock, playedBlock } from '../played-block.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
@@ -52,7 +52,7 @@ export interface MirrorOptions {
   /** The most bytes of one of them; no bound of its own when absent. */
   readonly contentBytesMax?: number
   /** Absent: as it is. */
-  readonly platform?: Pick<Platform, 'openStore'>
+  readonly machine?: Pick<Machine, 'openStore'>
 }
 
 /**
@@ -68,7 +68,7 @@ export class Mirror {
   readonly contents: ChainContents
   readonly #options: MirrorOptions
   readonly #store: Store
-  readonly #files: Contents
+  readonly #files: BlobStore
   #head: Head | null
   #frontier: Frontier
   #seen: SignedHead | null
@@ -77,7 +77,7 @@ export class Mirror {
 
   private constructor(
     options: MirrorOptions,
-    { store, files }: { store: Store; files: Contents },
+    { store, files }: { store: Store; files: BlobStore },
     state: { head: Head | null; frontier: Frontier; seen: SignedHead | null },
   ) {
     this.#options = options
@@ -92,16 +92,16 @@ export class Mirror {
 
   /** Errors: StoreError; ProofError when a file of it was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
-    const { folder, serverId, durable, platform = systemPlatform } = options
+    const { folder, serverId, durable, machine = systemMachine } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = platform.openStore({ folder, serverId, durable })
+    const store = machine.openStore({ folder, serverId, durable })
     try {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
       const frontier = await frontierAt(size, (nodes) => store.treeNodes(serverId, nodes))
       const seen = await keptHead(folder, SEEN_FILE, options.key)
       const { contentsFolder = folder } = options
-      const files = new Contents(contentsFolder, store.attachments, durable)
+      const files = new BlobStore(contentsFolder, store.attachments, durable)
       if (contentsFolder === folder) await files.recover()
       return new Mirror(options, { store, files }, { head, frontier, seen })
     } catch (error) {
@@ -221,7 +221,7 @@ export class Mirror {
   /** What waits for longer, such as erased bytes for a reader that looks at them, is done by and by. */
   async #tidy(): Promise<void> {
     for (let piece = 0; piece < TIDY_PIECES_MAX; piece += 1) {
-      if (!(await this.#store.tidy())) return
+      if (!(await this.#store.maintain())) return
     }
   }
 
@@ -240,12 +240,12 @@ export class Mirror {
 
   #recomputed(values: readonly (Json | CutBlock)[]) {
     const { serverId } = this.#options
-    const played: DecodedBlock[] = []
+    const played: PlayedBlock[] = []
     let last = this.#head
     let frontier = this.#frontier
     for (const value of values) {
       const height = frontier.size
-      const one = decodeBlock(value, serverId, height)
+      const one = playedBlock(value, serverId, height)
       if ('what' in one) throw refused(height, one)
       const { block } = one
       const fault = verifyBlock(block, last, erasedIn(block))
@@ -259,7 +259,7 @@ export class Mirror {
   }
 
   /** Runs `append`; contents that no entry names any more because of erasures go with it. */
-  async #erasing(played: readonly DecodedBlock[], append: () => Promise<void>): Promise<void> {
+  async #erasing(played: readonly PlayedBlock[], append: () => Promise<void>): Promise<void> {
     const freed: string[] = []
     for (const effect of played.flatMap(({ effects }) => effects)) {
       if (effect.kind !== 'erase_item') continue
@@ -276,8 +276,8 @@ export class Mirror {
     }
   }
 
-  async #append(played: readonly DecodedBlock[]): Promise<void> {
-    await this.#store.together(async () => {
+  async #append(played: readonly PlayedBlock[]): Promise<void> {
+    await this.#store.transaction(async () => {
       for (const { block, effects } of played) {
         try {
           await this.#store.append(block, effects)

@@ -2,13 +2,13 @@ import type { FileHandle } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
 import { attachmentText } from '../../chain/index.ts'
 import {
-  Contents,
+  BlobStore,
   openStoreReader,
   type StoredDatabase,
   type StoredItem,
   type StoreReader,
 } from '../../storage/index.ts'
-import { systemPlatform } from '../platform.ts'
+import { systemMachine } from '../machine.ts'
 import type { Operation, UnitOfWork } from '../unit-of-work.ts'
 import { LedgerWriter } from '../writer/writer.ts'
 import { ChainContents } from './chain-contents.ts'
@@ -50,16 +50,16 @@ export async function rebuildDatabases(
   const writer = await LedgerWriter.start(
     { folder: side, serverId, durable: false, difficulty },
     clock,
-    systemPlatform,
+    systemMachine,
   )
   const rows = openStoreReader(side, { frozen: false })
   writer.onCommit = () => rows.refresh()
   const source = new ChainContents(
     store.attachments,
-    new Contents(from, store.attachments, true),
+    new BlobStore(from, store.attachments, true),
     0,
   )
-  const contents = new Contents(folder, rows.attachments, true)
+  const contents = new BlobStore(folder, rows.attachments, true)
   const rebuild = new Rebuild(store, source, contents)
   let blocks = 0
   let entries = 0
@@ -85,9 +85,9 @@ class Rebuild {
   absent = 0
   readonly #store: StoreReader
   readonly #source: ChainContents
-  readonly #contents: Contents
+  readonly #contents: BlobStore
 
-  constructor(store: StoreReader, source: ChainContents, contents: Contents) {
+  constructor(store: StoreReader, source: ChainContents, contents: BlobStore) {
     this.#store = store
     this.#source = source
     this.#contents = contents
@@ -110,7 +110,7 @@ class Rebuild {
 
   async *#operations(): AsyncGenerator<Operation> {
     // Most chains have none, and then nobody needs to look at each item.
-    const attached = (await this.#store.attachments.countContents()).contents > 0
+    const attached = (await this.#store.attachments.countBlobs()).blobs > 0
     for (const database of await this.#store.databases()) {
       const { name: db } = database
       yield { kind: 'create_db', db }

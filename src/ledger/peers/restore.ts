@@ -13,7 +13,7 @@ import {
   verifierKeyText,
 } from '../../chain/index.ts'
 import {
-  Contents,
+  BlobStore,
   closedStoreIn,
   fileExists,
   holdFolder,
@@ -171,7 +171,7 @@ async function fetchContents(
   source: RestoreSource,
 ): Promise<number> {
   const store = openStoreReader(folder, { frozen: true })
-  const files = new Contents(folder, store.attachments, true)
+  const files = new BlobStore(folder, store.attachments, true)
   try {
     const contents = new ContentPull(source, clock)
     await contents.run(new ChainContents(store.attachments, files, Number.POSITIVE_INFINITY))

@@ -1,8 +1,8 @@
 import { packPosition } from '../../chain/index.ts'
 import {
-  ANSWERS_KEPT_MS,
   ERASED_FINGERPRINT,
-  type NewAnswer,
+  IDEMPOTENCY_RECORDS_KEPT_MS,
+  type NewIdempotencyRecord,
   type StoreReader,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
@@ -19,11 +19,11 @@ import type { Earlier } from '../unit-of-work.ts'
  */
 export class KeptAnswers {
   /** To be stored with the block. */
-  readonly added: NewAnswer[] = []
+  readonly added: NewIdempotencyRecord[] = []
   readonly #store: StoreReader
   readonly #height: number
   readonly #nowMs: number
-  readonly #byKey = new Map<string, NewAnswer>()
+  readonly #byKey = new Map<string, NewIdempotencyRecord>()
 
   constructor(store: StoreReader, height: number, nowMs: number) {
     this.#store = store
@@ -67,8 +67,9 @@ export class KeptAnswers {
   }
 
   async #stored(key: string): Promise<(Earlier & { fingerprint: string }) | null> {
-    const answer = await this.#store.keptAnswer(key)
-    if (answer === null || this.#nowMs - answer.timestamp >= ANSWERS_KEPT_MS) return null
+    const answer = await this.#store.idempotencyRecord(key)
+    if (answer === null || this.#nowMs - answer.timestamp >= IDEMPOTENCY_RECORDS_KEPT_MS)
+      return null
     return answer
   }
 }

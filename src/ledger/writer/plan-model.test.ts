@@ -29,7 +29,7 @@ function stored(): Databases {
 function storeOf(databases: Databases): StoreReader {
   const store = {
     serverId: SERVER_ID,
-    keptAnswer: async () => null,
+    idempotencyRecord: async () => null,
     database: async (name: string) => (databases.has(name) ? { name, created: 0 } : null),
     item: async (db: string, id: string) => {
       const held = databases.get(db)?.get(id)

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { entryText, packPosition, positionText } from '../../chain/index.ts'
 import {
   type Effect,
-  type NewAnswer,
+  type NewIdempotencyRecord,
   StoreError,
   type StoreReader,
   storedJson,
@@ -36,7 +36,7 @@ export interface Plan {
   /** `effects[i]` is what `entries[i]` does. */
   readonly effects: Effect[]
   /** To be kept for requests that are sent again. */
-  readonly answers: readonly NewAnswer[]
+  readonly answers: readonly NewIdempotencyRecord[]
   /** One per unit, in order. */
   readonly outcomes: Outcome[]
 }

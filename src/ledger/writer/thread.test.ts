@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { openStore, type Store, StoreError } from '../../storage/index.ts'
-import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import { encodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
 import { serveWriter } from './thread.ts'
@@ -27,8 +27,8 @@ async function started(overrides: Partial<Store>) {
   }
   const due: (() => void)[] = []
   let isClosed = false
-  const platform: Platform = {
-    ...systemPlatform,
+  const machine: Machine = {
+    ...systemMachine,
     openStore(options) {
       const store = openStore(options)
       const close = async () => {
@@ -51,7 +51,7 @@ async function started(overrides: Partial<Store>) {
   }
   const start = { folder, serverId: 7, durable: true, difficulty: 0 }
   // The members of a port that the thread uses.
-  await serveWriter(start, port as unknown as ThreadPort, platform)
+  await serveWriter(start, port as unknown as ThreadPort, machine)
   return {
     sent,
     /** Scheduled maintenance, which the test runs. */
@@ -72,7 +72,7 @@ const failing = (code: 'STORE_FULL' | 'STORE_FAILED') => async () => {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 it('reports failed maintenance at once, closes the store and writes nothing more', async () => {
-  const { sent, due, ask, isClosed } = await started({ tidy: failing('STORE_FAILED') })
+  const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FAILED') })
   due.shift()?.()
   await turn()
   expect(sent.at(-1)).toEqual({ maintenanceFailed: 'the store failed: disk I/O error' })
@@ -81,7 +81,7 @@ it('reports failed maintenance at once, closes the store and writes nothing more
 })
 
 it('tries maintenance again that found no room, and writes meanwhile', async () => {
-  const { sent, due, ask, isClosed } = await started({ tidy: failing('STORE_FULL') })
+  const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FULL') })
   due.shift()?.()
   await turn()
   expect([sent, due.length, isClosed()]).toEqual([[{ ready: true }], 1, false])

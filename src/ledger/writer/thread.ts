@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, packPosition, sealBlock } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError } from '../../storage/index.ts'
-import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
+import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
 import type { Outcome } from '../unit-of-work.ts'
 import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
@@ -33,7 +33,7 @@ class WriterThread {
   readonly #store: Store
   readonly #difficulty: number
   readonly #port: ThreadPort
-  readonly #platform: Platform
+  readonly #machine: Machine
   #head: Head | null
   #stopped = false
   /** Forgets the piece of upkeep that is due; null when none is. */
@@ -45,13 +45,13 @@ class WriterThread {
     store: Store,
     { head, difficulty }: { head: Head | null; difficulty: number },
     port: ThreadPort,
-    platform: Platform,
+    machine: Machine,
   ) {
     this.#store = store
     this.#head = head
     this.#difficulty = difficulty
     this.#port = port
-    this.#platform = platform
+    this.#machine = machine
   }
 
   /**
@@ -128,7 +128,7 @@ class WriterThread {
       serverId: this.#store.serverId,
       entries,
       timestamps: new Array<number>(entries.length).fill(timestamp),
-      blinds: this.#platform.random(entries.length * HASH_BYTES),
+      blinds: this.#machine.random(entries.length * HASH_BYTES),
     }
   }
 
@@ -154,7 +154,7 @@ class WriterThread {
 
   /** Does what upkeep waits, in pieces, between blocks. */
   tidySoon(): void {
-    this.#forgetTidying ??= this.#platform.schedule.after(
+    this.#forgetTidying ??= this.#machine.schedule.after(
       Math.max(TIDY_PAUSE_MS, this.#restMs),
       () => void this.#tidy(),
     )
@@ -163,10 +163,10 @@ class WriterThread {
   async #tidy(): Promise<void> {
     this.#forgetTidying = null
     if (this.#stopped) return
-    const { clock } = this.#platform
+    const { clock } = this.#machine
     const startedMs = clock.now()
     try {
-      const isMoreDue = await this.#store.tidy()
+      const isMoreDue = await this.#store.maintain()
       this.#restMs = restAfter(clock.now() - startedMs)
       if (isMoreDue) this.tidySoon()
     } catch (error) {
@@ -211,16 +211,16 @@ function isOneEach(outcomes: readonly Outcome[]): boolean {
 export async function serveWriter(
   start: WriterStart,
   port: ThreadPort,
-  platform: Platform,
+  machine: Machine,
 ): Promise<void> {
   const send = (message: FromWriter) => port.postMessage(message)
   try {
-    const store = platform.openStore(start)
+    const store = machine.openStore(start)
     const head = await store.head(start.serverId)
     if (head === null && (await store.databases()).length > 0) {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
-    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, platform)
+    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, machine)
     // Blocks follow each other: the next is begun when the one before it is durable or refused.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
@@ -239,4 +239,4 @@ export async function serveWriter(
   }
 }
 
-if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemPlatform)
+if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemMachine)

@@ -21,7 +21,7 @@ import { holdFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import type { Store } from '../store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { verifyStore } from '../verify.ts'
+import { verifyStore } from '../verify/verify.ts'
 import { type BackupOptions, backupFolder, dropOldBackups } from './backup.ts'
 
 const NOW = Date.UTC(2026, 10, 20, 19, 30, 5, 123)
@@ -107,7 +107,7 @@ it('a backup while the node writes holds the chain up to one block, and the data
         entry.create('fruit', `while ${n}`),
         entry.update('fruit', '1', n),
       ])
-      if (n % 50 === 0) await store.tidy()
+      if (n % 50 === 0) await store.maintain()
       await new Promise((resolve) => setImmediate(resolve))
     }
   })()

@@ -5,7 +5,7 @@ import { StoreError } from '../errors.ts'
 import { fileExists, holdFolder, LOCK_FILES, requireStoreFile, storePathIn } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
-import { type Verification, verifyStore } from '../verify.ts'
+import { type Verification, verifyStore } from '../verify/verify.ts'
 import {
   type ContentFolders,
   copyDurably,

@@ -1,12 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Addition } from './addition.ts'
-import { ANSWERS } from './answers.ts'
 import { ATTACHMENT_TABLES } from './attachments.ts'
 import { ERASURES } from './erasures.ts'
+import { SUPERSEDED } from './history.ts'
+import { ANSWERS } from './idempotency.ts'
 import { INDEX_TABLES } from './indexes.ts'
 import { blockOf } from './rows.ts'
 import { Query } from './statements.ts'
-import { SUPERSEDED } from './superseded.ts'
 import { TREE } from './tree-rows.ts'
 
 /** What format 2 has beside the tables of format 1. */

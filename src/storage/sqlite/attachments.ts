@@ -5,7 +5,7 @@ import type {
   PlacedAttachment,
   PlacedName,
   StoredAttachment,
-  StoredContent,
+  StoredBlob,
 } from '../attachments.ts'
 import type { AttachmentEffect } from '../effect.ts'
 import type { Reads } from './reads.ts'
@@ -50,7 +50,7 @@ const SELECT = {
     WHERE db = ? AND id = ? AND name = ? AND position < ? ORDER BY position DESC LIMIT 1`,
   contents: `SELECT DISTINCT sha256, length FROM attachments
     WHERE sha256 > ? ORDER BY sha256, length ${LIMIT}`,
-  countContents: `SELECT count(*), coalesce(sum(length), 0)
+  countBlobs: `SELECT count(*), coalesce(sum(length), 0)
     FROM (SELECT DISTINCT sha256, length FROM attachments)`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = ? ORDER BY position LIMIT 1',
   at: `SELECT ${PLACED} FROM attachments WHERE position = ?`,
@@ -103,7 +103,7 @@ export class SqliteAttachments implements AttachmentReader {
     })
   }
 
-  async contents(after: string, limit: number): Promise<StoredContent[]> {
+  async blobs(after: string, limit: number): Promise<StoredBlob[]> {
     return this.#reads.run(() => {
       const rows = this.#query('contents').all(after, limit)
       return rows.map(([sha256, length]) => ({
@@ -113,10 +113,10 @@ export class SqliteAttachments implements AttachmentReader {
     })
   }
 
-  async countContents(): Promise<{ contents: number; bytes: number }> {
+  async countBlobs(): Promise<{ blobs: number; bytes: number }> {
     return this.#reads.run(() => {
-      const [contents, bytes] = this.#query('countContents').get() ?? []
-      return { contents: integer(contents, 'contents'), bytes: integer(bytes, 'bytes') }
+      const [blobs, bytes] = this.#query('countBlobs').get() ?? []
+      return { blobs: integer(blobs, 'blobs'), bytes: integer(bytes, 'bytes') }
     })
   }
 

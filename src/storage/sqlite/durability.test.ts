@@ -84,7 +84,7 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('durable')])
-  const onDisk = readFileSync(join(first, 'ledger.db-wal'))
+  const withDiskErrors = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
   // The kernel has these frames and takes them for clean, but the disk does not have them.
   const folder = killed(first)
@@ -102,7 +102,7 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   for (let at = 0; at < log.length; at += PAGE_BYTES) {
     const page = [at, at + PAGE_BYTES] as const
     const isAsBefore = log.subarray(...page).equals(inMemory.subarray(...page))
-    if (isAsBefore && !synced.has(at / PAGE_BYTES)) onDisk.copy(log, at, ...page)
+    if (isAsBefore && !synced.has(at / PAGE_BYTES)) withDiskErrors.copy(log, at, ...page)
   }
   writeFileSync(join(cut, 'ledger.db-wal'), log)
   expect(await databasesIn(cut)).toEqual(['durable', 'failed', 'acknowledged'])
@@ -169,7 +169,7 @@ it.each(['COMMIT', 'BEGIN'])(
     await expect(appendEntries(store, [entry.createDb('torn')])).rejects.toMatchObject(failed)
     await expect(appendEntries(store, [entry.createDb('after')])).rejects.toMatchObject(failed)
     await expect(store.addIndex('before', 'n')).rejects.toMatchObject(failed)
-    await expect(store.tidy()).rejects.toMatchObject(failed)
+    await expect(store.maintain()).rejects.toMatchObject(failed)
     expect(await store.databases()).toMatchObject([{ name: 'before' }])
     await store.close()
     expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)
@@ -191,7 +191,7 @@ it('goes on after folding the log found no room', async () => {
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_FULL)
   const tidied = () =>
-    store.tidy().then(
+    store.maintain().then(
       () => 'tidied',
       (error: unknown) => error,
     )
@@ -214,7 +214,7 @@ it('writes nothing more after folding the log failed on the disk', async () => {
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_IOERR_FSYNC)
   const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
-  const tidied = () => store.tidy().catch((error: unknown) => error)
+  const tidied = () => store.maintain().catch((error: unknown) => error)
   await expect.poll(tidied).toMatchObject(failed)
   await expect(appendEntries(store, [entry.createDb('veg')])).rejects.toMatchObject(failed)
   await store.close()

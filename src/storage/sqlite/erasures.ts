@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { erasedEntryText } from '../erased-entry.ts'
+import { erasedEntryText } from '../erasure.ts'
 import { attachmentEraser } from './attachments.ts'
 import { bytesOf, integerOf } from './rows.ts'
 import { Query } from './statements.ts'

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { parseJson } from '../../base/json.ts'
-import { keysOf } from './index-keys.ts'
+import { keysOf } from '../search/index-keys.ts'
 import { markOf, READY } from './indexes.ts'
 import { integerOf } from './rows.ts'
 import { Query } from './statements.ts'

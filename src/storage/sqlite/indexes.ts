@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { type JsonObject, parseJson } from '../../base/json.ts'
 import type { Path } from '../../filter/index.ts'
+import { keysOf } from '../search/index-keys.ts'
 import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
-import { keysOf } from './index-keys.ts'
 import { LIMIT, Query } from './statements.ts'
 
 /**

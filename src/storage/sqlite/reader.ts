@@ -11,7 +11,7 @@ import {
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
-import type { KeptAnswer } from '../kept-answer.ts'
+import type { IdempotencyRecord } from '../idempotency-record.ts'
 import type {
   Creations,
   FoundItems,
@@ -25,10 +25,11 @@ import type {
   StoredRevision,
   StoreReader,
 } from '../store.ts'
-import { AnswerReader } from './answers.ts'
 import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
+import { Revisions } from './history.ts'
 import { countIds } from './id-source.ts'
+import { AnswerReader } from './idempotency.ts'
 import { indexDamage } from './index-damage.ts'
 import { indexesOf } from './index-list.ts'
 import { NO_VIEW, Reads, type View, viewPerTurn } from './reads.ts'
@@ -47,7 +48,6 @@ import {
 import { checkReadable, ownerOf } from './schema.ts'
 import { Search } from './search.ts'
 import { LIMIT, Query, StatementCache } from './statements.ts'
-import { Revisions } from './superseded.ts'
 
 /** Page cache of a reading connection, KiB. */
 const CACHE_KIB = 8_192
@@ -166,11 +166,11 @@ export class SqliteReader implements StoreReader {
     return this.#reads.run(() => this.#revisions.count(database))
   }
 
-  async keptAnswer(key: string): Promise<KeptAnswer | null> {
+  async idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
     return this.#reads.run(() => this.#answers.byKey(key))
   }
 
-  async keptAnswers(after: number, limit: number): Promise<KeptAnswer[]> {
+  async idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]> {
     return this.#reads.run(() => this.#answers.page(after, limit))
   }
 
@@ -234,10 +234,10 @@ export class SqliteReader implements StoreReader {
     })
   }
 
-  async room(): Promise<{ fileBytes: number; logBytes: number }> {
+  async diskUsage(): Promise<{ fileBytes: number; walBytes: number }> {
     const path = this.connection.location() ?? ''
     const bytes = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
-    return { fileBytes: bytes(path), logBytes: bytes(`${path}-wal`) }
+    return { fileBytes: bytes(path), walBytes: bytes(`${path}-wal`) }
   }
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {

@@ -1,6 +1,6 @@
 import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
-import type { KeptAnswer } from '../kept-answer.ts'
+import type { IdempotencyRecord } from '../idempotency-record.ts'
 import { PAGE_CHARACTERS, type PlacedItem, type StoredDatabase, type StoredItem } from '../store.ts'
 
 /** A row as the driver gives it: values in the order of the statement's columns. */
@@ -120,7 +120,7 @@ export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps
 }
 
 /** Of the columns position, key, fingerprint, entries, timestamp, digest. */
-export function keptAnswerOf(row: Row): KeptAnswer {
+export function keptAnswerOf(row: Row): IdempotencyRecord {
   const [position, key, fingerprint, entries, timestamp, digest] = row
   return {
     position: integer(position, 'position'),

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
 import { additionTables, fillAdditions } from './additions.ts'
-import { settleEarlyLayout } from './early-layout.ts'
+import { settleEarlyLayout } from './legacy-schema.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963

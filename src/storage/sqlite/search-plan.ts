@@ -1,7 +1,7 @@
 import type { Bound, Condition, Where } from '../../filter/index.ts'
+import { isWhole, type KeyRange, keyOf, keyRange } from '../search/index-keys.ts'
 import type { ItemSearch } from '../store.ts'
 import { IdSource, idRangeOf } from './id-source.ts'
-import { isWhole, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 import { READY } from './indexes.ts'
 import {
   CreationSource,

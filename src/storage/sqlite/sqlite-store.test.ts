@@ -8,12 +8,12 @@ import { tamper } from '../../../test/support/tampered.ts'
 import { entryOf, packPosition } from '../../chain/index.ts'
 import { effectOf } from '../effect.ts'
 import { holdFolder } from '../folder.ts'
-import { describeKept } from '../kept-contract.ts'
 import { openStore, openStoreReader } from '../open.ts'
+import { describeRecords } from '../records-contract.ts'
 import { describeSearch } from '../search-contract.ts'
 import { describeStore } from '../store-contract.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { verifyStore } from '../verify.ts'
+import { verifyStore } from '../verify/verify.ts'
 
 const serverId = CONTRACT_SERVER_ID
 const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
@@ -27,7 +27,7 @@ const makeStore = () => {
   }
 }
 describeStore('SQLite', makeStore)
-describeKept('SQLite', makeStore)
+describeRecords('SQLite', makeStore)
 describeSearch('SQLite', makeStore)
 
 function testFolder(): string {
@@ -106,7 +106,7 @@ it('a frozen reader sees the store as it was, while the writer goes on and tidie
   const frozen = openStoreReader(folder, { frozen: true })
   expect(await frozen.databases()).toHaveLength(1)
   await appendEntries(store, [entry.createDb('veg')])
-  await store.tidy()
+  await store.maintain()
   frozen.refresh()
   expect(await frozen.databases()).toHaveLength(1)
   expect((await frozen.head(serverId))?.height).toBe(0)
@@ -172,7 +172,7 @@ it.each([
     })
     await replayed.append(block, effects)
   }
-  while (await replayed.tidy());
+  while (await replayed.maintain());
   await replayed.close()
   const noted = [folder, again].map((path) => {
     const database = new DatabaseSync(join(path, 'ledger.db'))

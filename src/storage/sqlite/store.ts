@@ -10,22 +10,22 @@ import {
   isReadDamage,
   StoreError,
 } from '../errors.ts'
-import type { NewAnswer } from '../kept-answer.ts'
+import type { NewIdempotencyRecord } from '../idempotency-record.ts'
 import type { IndexOutcome, Store } from '../store.ts'
-import { AnswerRows } from './answers.ts'
 import { attachmentApplier } from './attachments.ts'
 import { ErasureRows } from './erasures.ts'
+import { SupersededRows } from './history.ts'
+import { AnswerRows } from './idempotency.ts'
 import { Indexes } from './indexes.ts'
-import { lengthenLog, rewriteLog } from './log-file.ts'
-import { LogFolder } from './log-folder.ts'
 import { LogIndex, PAGES_OF_UPKEEP, PAGES_TOGETHER, pagesOf } from './log-index.ts'
 import { connect, SqliteReader } from './reader.ts'
 import { NO_VIEW } from './reads.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
 import { LIMIT, Query } from './statements.ts'
-import { SupersededRows } from './superseded.ts'
 import { TreeRows } from './tree-rows.ts'
+import { lengthenLog, rewriteWal } from './wal.ts'
+import { WalCheckpointer } from './wal-checkpointer.ts'
 
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 16_384
@@ -51,7 +51,7 @@ class SqliteStore extends SqliteReader implements Store {
   readonly #databases = new Map<string, number>()
   readonly #superseded: SupersededRows
   readonly #answers: AnswerRows
-  readonly #fold: LogFolder
+  readonly #fold: WalCheckpointer
   readonly #logIndex: LogIndex
   readonly #indexes: Indexes
   /** Of a log that is lengthened; null where nothing waits for the disk. */
@@ -81,7 +81,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#logIndex = new LogIndex(path)
     this.#logPath = logPath
     this.#path = path
-    this.#fold = new LogFolder(path)
+    this.#fold = new WalCheckpointer(path)
     this.#tree = new TreeRows(database)
     this.#erasures = new ErasureRows(database)
     this.#statements = prepare(database)
@@ -96,7 +96,7 @@ class SqliteStore extends SqliteReader implements Store {
   async append(
     block: Block,
     effects: readonly Effect[],
-    answers: readonly NewAnswer[] = [],
+    answers: readonly NewIdempotencyRecord[] = [],
   ): Promise<void> {
     this.#refuseUnlessNext(block)
     this.#begin(pagesOf(block))
@@ -120,7 +120,7 @@ class SqliteStore extends SqliteReader implements Store {
     this.#appended = true
   }
 
-  async together(appends: () => Promise<void>): Promise<void> {
+  async transaction(appends: () => Promise<void>): Promise<void> {
     this.#begin(PAGES_TOGETHER)
     this.#together = true
     try {
@@ -136,7 +136,7 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  async tidy(): Promise<boolean> {
+  async maintain(): Promise<boolean> {
     this.#refuseAfterFailure()
     try {
       return this.#tidy()
@@ -424,7 +424,7 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
  * recovered from the log is in the file and on the disk, and the log is empty.
  *
  * What a power cut leaves of that, at each point:
- * - while `rewriteLog` writes: each page of the log as it was on the disk, or as it is in memory. All
+ * - while `rewriteWal` writes: each page of the log as it was on the disk, or as it is in memory. All
  *   acknowledged frames are there; of the others the next recovery takes those before the first gap.
  * - after it: the whole log, whatever the disk has of the file. Folding it again gives the same pages.
  * - while the log is folded: the same; it is only truncated when the file was synced.
@@ -442,7 +442,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   try {
     // The log and its index get the mode of the file: what is in there opens every commitment.
     closeSync(openSync(path, 'a', 0o600))
-    if (logPath !== null) rewriteLog(logPath)
+    if (logPath !== null) rewriteWal(logPath)
     database = new DatabaseSync(path)
     database.exec('PRAGMA journal_mode = WAL')
     database.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'OFF'}`)
@@ -485,7 +485,7 @@ function closeUnfolded(database: DatabaseSync | null, path: string): void {
 /**
  * Folds the whole log into the file, syncs that, and truncates the log. A reader that looks at the old
  * frames keeps the log from being truncated, and a full disk keeps it from being folded: then it stays,
- * all of it durable since `rewriteLog`, and is folded later. Errors: the driver's.
+ * all of it durable since `rewriteWal`, and is folded later. Errors: the driver's.
  */
 function foldAll(database: DatabaseSync): void {
   try {

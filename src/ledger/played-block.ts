@@ -1,0 +1,77 @@
+import type { Json } from '../base/json.ts'
+import {
+  type Block,
+  type CutBlock,
+  CutEntry,
+  entryOf,
+  isErased,
+  packPosition,
+  provenBlockParts,
+} from '../chain/index.ts'
+import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
+import { LedgerError } from './errors.ts'
+import { checkDatabaseName, checkItemId } from './names.ts'
+
+/** A block that came from elsewhere, with what its entries do. */
+export interface PlayedBlock {
+  readonly block: Block
+  readonly effects: readonly Effect[]
+}
+
+/** Why a value is no block of the chain that is read; `index` is the entry's. */
+export interface UnplayedBlock {
+  readonly index: number | null
+  readonly what: string
+}
+
+/**
+ * The block of node `serverId` that `value`, the value or the cut of what `provenBlockJson` writes, stands for:
+ * each entry has a known form and names that a request could have made. Whether the block holds and
+ * follows the one before it is for `verifyBlock` to say.
+ */
+export function playedBlock(
+  value: Json | CutBlock,
+  serverId: number,
+  height: number,
+): PlayedBlock | UnplayedBlock {
+  const parts = provenBlockParts(value)
+  if (typeof parts === 'string') return { index: null, what: parts }
+  const { body, ...sealed } = parts
+  const effects: Effect[] = []
+  const entries: string[] = []
+  for (const [index, entry] of body.entries()) {
+    const effect = effectIn(entry, serverId, packPosition(height, index))
+    if (typeof effect === 'string') return { index, what: effect }
+    if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
+      return { index, what: 'it names no attachment' }
+    }
+    effects.push(effect)
+    entries.push(entry instanceof CutEntry ? entry.text : entryTextOf(effect, serverId))
+  }
+  return { block: { ...sealed, serverId, entries }, effects }
+}
+
+/** What the entry does, or a sentence about what is wrong with it. */
+function effectIn(value: Json | CutEntry, serverId: number, position: number): Effect | string {
+  const entry = value instanceof CutEntry ? value : entryOf(value)
+  if (entry === null) return 'it is not an entry'
+  if (!(entry instanceof CutEntry) && entry.serverid !== serverId) {
+    return 'the entry names another server id'
+  }
+  try {
+    const effect =
+      entry instanceof CutEntry ? cutEffect(entry, position) : effectOf(entry, position)
+    checkDatabaseName(effect.db)
+    if ('id' in effect) checkItemId(effect.id)
+    if ('of' in effect) checkItemId(effect.of)
+    return effect
+  } catch (error) {
+    // A name that no request could have made, or a value that canonical JSON cannot hold.
+    return error instanceof LedgerError ? error.message : 'it has no canonical form'
+  }
+}
+
+/** As `effectOf`, of an entry that the node of the chain is named in. */
+function cutEffect({ method: kind, db, id, itemText: text }: CutEntry, position: number): Effect {
+  return { kind, position, db, id, text }
+}

@@ -1,0 +1,140 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { attachmentEraser } from '../sqlite/attachments.ts'
+import { BlobStage, shaOf } from '../test-blobs.ts'
+
+let stage: BlobStage
+beforeEach(async () => {
+  stage = await BlobStage.open()
+})
+
+describe('a content that comes in parts', () => {
+  const text = 'from elsewhere'
+  const content = { sha256: shaOf(text), length: text.length }
+  const add = (from: number, part: string, of = content) =>
+    stage.contents.addPart(of, from, Buffer.from(part))
+
+  beforeEach(() => stage.record('n', text))
+
+  it('is in its place when the last part has come, and not before', async () => {
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, text.slice(0, 4))).toBe(4)
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    expect(existsSync(stage.pathOf(text))).toBe(false)
+    expect(await add(4, text.slice(4))).toBe(text.length)
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: true, bytes: text.length })
+    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
+    expect(stage.incoming()).toEqual([])
+    // The same again changes nothing.
+    expect(await add(0, 'x')).toBe(text.length)
+    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
+    expect(await stage.finding()).toBeNull()
+  })
+
+  it('is on the disk before it is in its place', async () => {
+    await add(0, text.slice(0, 4))
+    expect(await stage.synced(text, () => add(4, text.slice(4)))).toEqual([
+      `${text.length} bytes, not named`,
+      'a folder, named',
+      'a folder, named',
+    ])
+  })
+
+  it('takes a part that does not begin where the parts end as no part, and says where they end', async () => {
+    expect(await add(2, text.slice(2))).toBe(0)
+    expect(await add(0, text.slice(0, 4))).toBe(4)
+    expect(await add(0, text.slice(0, 6))).toBe(4)
+    expect(await add(5, text.slice(5))).toBe(4)
+    expect(await Promise.all([add(4, text.slice(4, 9)), add(4, text.slice(4, 9))])).toEqual([9, 9])
+    expect(await add(9, text.slice(9))).toBe(text.length)
+    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
+  })
+
+  it('goes on where it was after a crash, unless no entry names it any more', async () => {
+    await add(0, text.slice(0, 4))
+    const other = { sha256: shaOf('nobody'), length: 6 }
+    await add(0, 'nob', other)
+    expect(stage.incoming().sort()).toEqual([content.sha256, other.sha256].sort())
+    stage.contents = stage.again()
+    await stage.contents.recover()
+    expect(stage.incoming()).toEqual([content.sha256])
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    // Closed in between, too.
+    await stage.contents.close()
+    stage.contents = stage.again()
+    await stage.contents.recover()
+    expect(await add(4, text.slice(4))).toBe(text.length)
+    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
+  })
+
+  it('is refused when it has other bytes or more of them, and then begins anew', async () => {
+    for (const parts of [
+      ['from elsewherE'],
+      ['from', ' elsewherE'],
+      [`${text}!`],
+      ['', 'x'.repeat(14)],
+    ]) {
+      const all = async () => {
+        let here = 0
+        for (const part of parts) here = await add(here, part)
+        return here
+      }
+      const outcome = await all().catch(({ code }) => code)
+      expect([parts, outcome]).toEqual([parts, parts[0] === `${text}!` ? 0 : 'CONTENT_DIFFERS'])
+      expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    }
+    expect(await add(0, text)).toBe(text.length)
+  })
+
+  it('of no bytes is there with its first part', async () => {
+    const empty = { sha256: shaOf(''), length: 0 }
+    await stage.record('n', '')
+    expect(await stage.contents.arrived(empty)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, '', empty)).toBe(0)
+    expect(await stage.contents.arrived(empty)).toEqual({ isWhole: true, bytes: 0 })
+  })
+
+  it('begins anew when its sync failed: a second sync would report success', async () => {
+    const file = await open(join(stage.folder, 'ledger.db'))
+    const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
+    await file.close()
+    sync.mockRejectedValueOnce(new Error('EIO: played'))
+    await expect(add(0, text)).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(stage.incoming()).toEqual([])
+    sync.mockRestore()
+    expect(await add(0, text)).toBe(text.length)
+  })
+
+  it('does not come back when its entry was erased meanwhile', async () => {
+    const forget = () =>
+      stage.contents.erasing(
+        async () => {
+          const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
+          const [row] = await stage.reader.attachments.byPosition(-1, 1)
+          attachmentEraser(database)(row?.position ?? -1)
+          database.close()
+          stage.reader.refresh()
+          return { result: undefined, freed: [content.sha256] }
+        },
+        () => false,
+      )
+    await add(0, text.slice(0, 4))
+    await forget()
+    expect(stage.incoming()).toEqual([])
+    expect(await add(0, text)).toBe(text.length)
+    expect(existsSync(stage.pathOf(text))).toBe(false)
+    expect(await stage.finding()).toBeNull()
+  })
+
+  it('of the wrong length is exchanged for the right bytes', async () => {
+    mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
+    writeFileSync(stage.pathOf(text), 'cut')
+    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await add(0, text)).toBe(text.length)
+    expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
+  })
+})

@@ -1,0 +1,276 @@
+import { hash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import fc from 'fast-check'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { until } from '../../../test/support/until.ts'
+import { attachmentEraser } from '../sqlite/attachments.ts'
+import { BlobStage, chunksOf, shaOf, sure } from '../test-blobs.ts'
+import { BlobStore } from './blob-store.ts'
+
+let stage: BlobStage
+beforeEach(async () => {
+  stage = await BlobStage.open()
+})
+
+it('a content is whole and in its place before its entry is recorded, and kept once', async () => {
+  await Promise.all([
+    stage.put('one', 'the same'),
+    stage.put('two', 'the same'),
+    stage.put('three', 'another'),
+  ])
+  expect(stage.incoming()).toEqual([])
+  await stage.contents.close()
+  expect(readdirSync(join(stage.folder, 'attachments')).toSorted()).toEqual(
+    [shaOf('the same').slice(0, 2), shaOf('another').slice(0, 2)].toSorted(),
+  )
+  expect(await stage.finding()).toBeNull()
+})
+
+it('content of any length, in pieces of any length, is kept byte for byte', async () => {
+  for (const length of [0, 1, 262_143, 262_144, 262_145, 900_000]) {
+    const bytes = Buffer.from(Array.from({ length }, (_, at) => (at * 7 + length) & 255))
+    const pieces = async function* () {
+      for (let at = 0; at < length; at += 77_777) yield bytes.subarray(at, at + 77_777)
+    }
+    const sha256 = await stage.contents.take(pieces(), async (content) => content.sha256, sure)
+    expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
+    const file = await stage.contents.read({ sha256, length })
+    expect((await file?.readFile())?.equals(bytes)).toBe(true)
+    await file?.close()
+  }
+})
+
+it('the bytes of a content are on the disk before it has its name, and the name before its entry', async () => {
+  await stage.put('first', 'what makes the folders')
+  expect(await stage.synced('seven b', () => stage.put('n', 'seven b'))).toEqual([
+    '7 bytes, not named',
+    'a folder, named',
+    'a folder, named',
+  ])
+})
+
+it('a damaged file is whole again when its content is sent again', async () => {
+  await stage.put('one', 'precious')
+  writeFileSync(stage.pathOf('precious'), 'precioux')
+  expect(await stage.finding()).toContain('has other bytes')
+  await stage.put('two', 'precious')
+  expect(await stage.finding()).toBeNull()
+})
+
+describe('nothing is left', () => {
+  it('of bytes that break off, and of entries that are refused', async () => {
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield Buffer.alloc(600_000)
+      throw new Error('broken off')
+    }
+    await expect(stage.contents.take(broken(), async () => {}, sure)).rejects.toThrow('broken off')
+    const refused = stage.contents.take(
+      chunksOf('refused'),
+      () => Promise.reject(new Error('no')),
+      sure,
+    )
+    await expect(refused).rejects.toThrow('no')
+    expect(stage.incoming()).toEqual([])
+    expect(existsSync(stage.pathOf('refused'))).toBe(false)
+  })
+
+  it('of an upload for which the disk has no room: STORE_FULL', async () => {
+    const probe = await open(join(stage.folder, 'node.key'), 'w')
+    const kind = Object.getPrototypeOf(probe)
+    await probe.close()
+    const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+    for (const method of ['write', 'sync']) {
+      const spy = vi.spyOn(kind, method).mockRejectedValueOnce(full)
+      await expect(stage.put('x', `without room to ${method}`)).rejects.toMatchObject({
+        code: 'STORE_FULL',
+      })
+      spy.mockRestore()
+      expect(stage.incoming()).toEqual([])
+    }
+    await stage.put('x', 'with room')
+    expect(await stage.finding()).toBeNull()
+  })
+})
+
+it('a refused upload does not take away what another one has recorded or is about to', async () => {
+  const steps: string[] = []
+  let goOn = () => {}
+  const halted = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  // The first has placed the content and waits; the second is refused meanwhile.
+  const first = stage.contents.take(
+    chunksOf('shared'),
+    async () => {
+      steps.push('placed')
+      await halted
+      await stage.record('n', 'shared')
+    },
+    sure,
+  )
+  await until('the content is placed', () => steps.length === 1)
+  const refuse = () =>
+    stage.contents.take(chunksOf('shared'), () => Promise.reject(new Error('no')), sure)
+  await expect(refuse()).rejects.toThrow('no')
+  expect(existsSync(stage.pathOf('shared'))).toBe(true)
+  goOn()
+  await first
+  await expect(refuse()).rejects.toThrow('no')
+  expect(readFileSync(stage.pathOf('shared'), 'utf8')).toBe('shared')
+})
+
+it('a content for which nothing was recorded goes again, unless others name it', async () => {
+  await stage.put('one', 'named')
+  const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
+  for (const text of ['named', 'named by nobody']) {
+    expect(await stage.contents.take(chunksOf(text), async () => 'answered before', nothing)).toBe(
+      'answered before',
+    )
+  }
+  expect(existsSync(stage.pathOf('named'))).toBe(true)
+  expect(existsSync(stage.pathOf('named by nobody'))).toBe(false)
+  await stage.contents.close()
+  expect(await stage.finding()).toBeNull()
+})
+
+it('where nobody knows whether the entry was recorded, the content stays for the next start to judge', async () => {
+  const unknown = stage.contents.take(
+    chunksOf('who knows'),
+    () => Promise.reject(new Error('unknown')),
+    {
+      isRecorded: () => true,
+      mayBeRecorded: () => true,
+    },
+  )
+  await expect(unknown).rejects.toThrow('unknown')
+  await stage.contents.close()
+  expect(existsSync(stage.pathOf('who knows'))).toBe(true)
+  expect(await stage.finding()).toBeNull()
+  const next = stage.again()
+  await next.recover()
+  expect(existsSync(stage.pathOf('who knows'))).toBe(false)
+})
+
+it('after a crash, recovery removes what arrived in part and what no entry names, and nothing else', async () => {
+  await stage.put('kept', 'kept')
+  mkdirSync(join(stage.folder, 'attachments', 'aa'), { recursive: true })
+  const stray = join(stage.folder, 'attachments', 'aa', 'b'.repeat(62))
+  writeFileSync(stray, 'no entry')
+  writeFileSync(join(stage.folder, 'attachments', 'incoming', '7'), 'half')
+  const notes = join(stage.folder, 'attachments', 'notes.txt')
+  // While a process may be at work, or was killed, this is no difference.
+  expect(await stage.finding()).toBeNull()
+  const next = stage.again()
+  await next.recover()
+  expect(existsSync(stray)).toBe(false)
+  expect(existsSync(join(stage.folder, 'attachments', 'incoming'))).toBe(false)
+  expect(readFileSync(stage.pathOf('kept'), 'utf8')).toBe('kept')
+  writeFileSync(notes, 'not ours')
+  expect(await stage.finding()).toContain('notes.txt')
+})
+
+it('verification finds what is missing, too short, changed, or without an entry', async () => {
+  await stage.put('n', 'content')
+  await stage.contents.close()
+  const path = stage.pathOf('content')
+  const whole = readFileSync(path)
+  rmSync(path)
+  expect(await stage.finding()).toBe(`content ${shaOf('content')} is missing`)
+  writeFileSync(path, whole.subarray(1))
+  expect(await stage.finding()).toBe(`content ${shaOf('content')} has 6 bytes, not 7`)
+  for (let bit = 0; bit < whole.length * 8; bit += 5) {
+    const changed = Buffer.from(whole)
+    changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+    writeFileSync(path, changed)
+    expect(await stage.finding()).toContain('has other bytes')
+  }
+  writeFileSync(path, whole)
+  expect(await stage.finding()).toBeNull()
+  const stray = join(stage.folder, 'attachments', 'ab')
+  mkdirSync(stray, { recursive: true })
+  writeFileSync(join(stray, 'c'.repeat(62)), '')
+  expect(await stage.finding()).toBe(`content ab${'c'.repeat(62)} is stored, but no entry names it`)
+})
+
+it('an erased entry takes its content along, unless another one names it', async () => {
+  await stage.put('one', 'mine')
+  await stage.put('two', 'shared')
+  await stage.put('three', 'shared')
+  const erase = (...names: string[]) =>
+    stage.contents.erasing(async () => {
+      const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
+      const forget = attachmentEraser(database)
+      const rows = await stage.reader.attachments.byPosition(-1, 10)
+      for (const { name, position } of rows) if (names.includes(name)) forget(position)
+      database.close()
+      stage.reader.refresh()
+      return { result: null, freed: [shaOf('mine'), shaOf('shared')] }
+    }, sure.mayBeRecorded)
+  await erase('one', 'two')
+  expect([existsSync(stage.pathOf('mine')), existsSync(stage.pathOf('shared'))]).toEqual([
+    false,
+    true,
+  ])
+  await erase('three')
+  expect(existsSync(stage.pathOf('shared'))).toBe(false)
+  expect(await stage.finding()).toBeNull()
+})
+
+it('uploads, refusals and erasures of few contents at once: what is named is there, the rest is not', async () => {
+  const text = fc.constantFrom('a', 'b')
+  const kind = fc.constantFrom('recorded', 'refused', 'erased')
+  const crowd = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), { maxLength: 24 })
+  await fc.assert(
+    fc.asyncProperty(crowd, async (list) => {
+      const own = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+      const rows: string[] = []
+      const namedAt = async (sha256: string) => (rows.includes(sha256) ? 0 : null)
+      const together = new BlobStore(own, { namedAt }, false)
+      const pause = async (turns: number) => {
+        for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+      }
+      const run = async ({ kind: what, text: of, turns }: (typeof list)[number]) => {
+        await pause(turns)
+        const sha = shaOf(of)
+        if (what === 'erased') {
+          return together.erasing(async () => {
+            await pause(turns)
+            for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
+            return { result: null, freed: [sha] }
+          }, sure.mayBeRecorded)
+        }
+        return together.take(
+          chunksOf(of),
+          async () => {
+            await pause(turns)
+            if (what === 'refused') throw new Error('no')
+            rows.push(sha)
+          },
+          sure,
+        )
+      }
+      await Promise.allSettled(list.map(run))
+      await together.close()
+      for (const of of ['a', 'b']) {
+        const file = await together.read({ sha256: shaOf(of), length: 1 })
+        const content = (await file?.readFile('utf8')) ?? null
+        await file?.close()
+        expect(content).toBe(rows.includes(shaOf(of)) ? of : null)
+      }
+      rmSync(own, { recursive: true, force: true })
+    }),
+    { numRuns: 60, endOnFailure: true, interruptAfterTimeLimit: 5_000 },
+  )
+})

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest'
+import { markOf } from '../sqlite/indexes.ts'
+import { keysOf } from './index-keys.ts'
+
+/** Keys as hex, the one that places the item in the order first. */
+const keys = (value: unknown) =>
+  keysOf({ v: value } as never, ['v']).map(({ key, sorts }) => [
+    Buffer.from(key).toString('hex'),
+    sorts,
+  ])
+
+it.each([
+  [null, '00'],
+  [false, '10'],
+  [true, '11'],
+  [-1.5, '204007ffffffffffff'],
+  [0, '208000000000000000'],
+  [1.5, '20bff8000000000000'],
+  ['', '30'],
+  ['é', '30c3a9'],
+])(
+  'the key of %j in a store is frozen: an index of an earlier version goes on being read',
+  (value, key) => {
+    expect(keys(value)).toEqual([[key, true]])
+  },
+)
+
+it('so are the keys of what has several values or none, and the mark of a declaration', () => {
+  expect(keys({ w: 1 })).toEqual([['40', true]])
+  expect(keys(undefined)).toEqual([['00', true]])
+  expect(keys([2, 1, 2])).toEqual([
+    ['40', true],
+    ['20c000000000000000', false],
+    ['20bff0000000000000', false],
+  ])
+  expect(markOf(1, 16_384, 'a.b')).toBe('e02782bb941d7f1b')
+})

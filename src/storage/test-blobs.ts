@@ -1,0 +1,114 @@
+// What the tests of contents share: a store, and its contents. Not part of the program.
+import { hash } from 'node:crypto'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, vi } from 'vitest'
+import { BlobStore } from './blobs/blob-store.ts'
+import { openStore, openStoreReader } from './open.ts'
+import type { Store, StoreReader } from './store.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
+import { verifyBlobs } from './verify/verify-blobs.ts'
+
+/** For entries of which it is known whether they are recorded. */
+export const sure = { isRecorded: () => true, mayBeRecorded: () => false }
+
+/** The name of a content. */
+export const shaOf = (text: string): string => hash('sha256', text, 'hex')
+
+/** A content as it arrives. */
+export async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text)
+}
+
+/** A store with the item `a` of `fruit`, and the contents beside it. */
+export class BlobStage {
+  readonly folder: string
+  readonly store: Store
+  readonly reader: StoreReader
+  contents: BlobStore
+
+  private constructor(folder: string, store: Store) {
+    this.folder = folder
+    this.store = store
+    this.reader = openStoreReader(folder, { frozen: false })
+    this.contents = this.again()
+  }
+
+  /** Opens one; it goes when the test has ended. */
+  static async open(): Promise<BlobStage> {
+    const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+    const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
+    await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
+    const stage = new BlobStage(folder, store)
+    onTestFinished(async () => {
+      await stage.contents.close()
+      await stage.reader.close()
+      await store.close()
+      rmSync(folder, { recursive: true, force: true })
+    })
+    return stage
+  }
+
+  /** The contents as the next process has them. */
+  again(): BlobStore {
+    return new BlobStore(this.folder, this.reader.attachments, true)
+  }
+
+  pathOf(text: string): string {
+    return join(this.folder, 'attachments', shaOf(text).slice(0, 2), shaOf(text).slice(2))
+  }
+
+  /** What `work` brings to the disk, in its order, and whether the content `text` had its name then. */
+  async synced(text: string, work: () => Promise<unknown>): Promise<string[]> {
+    const probe = await open(this.folder)
+    const kind: FileHandle = Object.getPrototypeOf(probe)
+    await probe.close()
+    const { sync } = kind
+    const seen: string[] = []
+    const spy = vi.spyOn(kind, 'sync').mockImplementation(async function (this: FileHandle) {
+      const stat = await this.stat()
+      const what = stat.isDirectory() ? 'a folder' : `${stat.size} bytes`
+      seen.push(`${what}, ${existsSync(path) ? 'named' : 'not named'}`)
+      await sync.call(this)
+    })
+    const path = this.pathOf(text)
+    await work()
+    spy.mockRestore()
+    return seen
+  }
+
+  incoming(): string[] {
+    return readdirSync(join(this.folder, 'attachments', 'incoming'))
+  }
+
+  /** Records that an attachment `name` of the item has `text`. */
+  async record(name: string, text: string): Promise<void> {
+    await appendEntries(this.store, [entry.attach('fruit', 'a', name, text)])
+    this.reader.refresh()
+  }
+
+  /** Takes `text` and records it. */
+  put(name: string, text: string): Promise<void> {
+    return this.contents.take(
+      chunksOf(text.slice(0, 3), text.slice(3)),
+      async ({ sha256, length }) => {
+        expect([sha256, length]).toEqual([shaOf(text), Buffer.byteLength(text)])
+        expect(readFileSync(this.pathOf(text), 'utf8')).toBe(text)
+        await this.record(name, text)
+      },
+      sure,
+    )
+  }
+
+  /** What verification says of the contents. */
+  async finding(): Promise<string | null> {
+    const frozen = openStoreReader(this.folder, { frozen: true })
+    try {
+      return (await verifyBlobs(frozen, this.folder)).finding?.what ?? null
+    } finally {
+      await frozen.close()
+    }
+  }
+}

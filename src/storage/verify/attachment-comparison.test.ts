@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, it, onTestFinished } from 'vitest'
+import { packPosition } from '../../chain/index.ts'
+import { effectOf } from '../effect.ts'
+import { openStore, openStoreReader } from '../open.ts'
+import { attachmentEraser } from '../sqlite/attachments.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { AttachmentComparison } from './attachment-comparison.ts'
+
+const ENTRIES = [
+  entry.createDb('fruit'),
+  entry.create('fruit', 'a'),
+  entry.attach('fruit', 'a', 'n', 'one'),
+  entry.attach('fruit', 'a', 'n', 'two'),
+  entry.detach('fruit', 'a', 'n', 'two'),
+  entry.attach('fruit', 'a', 'n', 'three'),
+]
+
+it('an attachment is erased after what it replaced and with its deletion: anything else is a difference', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  await appendEntries(store, ENTRIES)
+  await store.close()
+  const findings = async (gone: readonly number[], erased: readonly number[]) => {
+    const database = new DatabaseSync(join(folder, 'ledger.db'))
+    const erase = attachmentEraser(database)
+    for (const index of gone) erase(packPosition(0, index))
+    database.close()
+    const reader = openStoreReader(folder, { frozen: true })
+    const comparison = new AttachmentComparison(reader.attachments)
+    const found: string[] = []
+    for (const [index, one] of ENTRIES.entries()) {
+      const effect = effectOf(one, packPosition(0, index))
+      if (!('attachment' in effect)) continue
+      if (erased.includes(index)) continue
+      found.push((await comparison.differs(effect, packPosition(0, 0))) ?? '')
+    }
+    found.push((await comparison.end()) ?? '')
+    await reader.close()
+    return found.filter((what) => what !== '')
+  }
+  expect(await findings([], [])).toEqual([])
+  // What deletes says of what is stored that it ended, and nothing else does.
+  expect(await findings([], [4])).toEqual(['2 attachments are stored as ended; the chain ends 1'])
+  // First the one that was replaced, then also the one that was deleted.
+  expect(await findings([2], [2])).toEqual([])
+  expect(await findings([2], [])).toEqual(['attachment n of item a of fruit is missing'])
+  expect(await findings([2, 3], [2, 3])).toEqual([
+    'attachment n of item a of fruit is deleted here, where it is not stored',
+  ])
+  expect(await findings([2, 3], [2, 3, 4])).toEqual([])
+  expect(await findings([2, 3], [2, 3, 4, 5])).toEqual([
+    'attachment n of item a is stored as of 0.5, where the chain has none',
+  ])
+})

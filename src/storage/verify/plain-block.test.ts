@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { type Entry, packPosition } from '../../chain/index.ts'
+import { openStore } from '../open.ts'
+import type { Store } from '../store.ts'
+import { inCopy } from '../test-copy.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { type PlainBlock, plainBlock } from './plain-block.ts'
+
+const FRUIT = { db: 'fruit', database: packPosition(0, 0) }
+const VEG = { db: 'veg', database: packPosition(0, 1) }
+
+let folder: string
+let store: Store
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
+  store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  onTestFinished(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  await appendEntries(store, [entry.createDb('fruit'), entry.createDb('veg')])
+})
+
+/** The last block, as a plain one, once `entries` were appended. */
+async function met(...entries: Entry[]): Promise<PlainBlock | null> {
+  return plainBlock(await appendEntries(store, entries, 1), store)
+}
+
+it('a block that only created items is plain, whatever they say', async () => {
+  const block = await appendEntries(store, [
+    entry.create('fruit', 'a', 7),
+    entry.create('fruit', 'ü🍎', 'line\nfeed, "quote" and \u0001'),
+    entry.create('fruit', '\u0001"\\', 1e21),
+  ])
+  expect(await plainBlock(block, store)).toEqual({
+    height: 1,
+    id: block.id,
+    count: 3,
+    creations: [{ ...FRUIT, count: 3 }],
+  })
+})
+
+it('a plain block of several databases tells how many items each of them got', async () => {
+  const some = ['a', 'b', 'c'].map((id) => entry.create('veg', id))
+  const plain = await met(entry.create('fruit', 'a'), ...some, entry.create('fruit', 'b'))
+  expect(plain?.creations).toEqual([
+    { ...FRUIT, count: 2 },
+    { ...VEG, count: 3 },
+  ])
+})
+
+it('a block that did anything else is not plain', async () => {
+  await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
+  expect(await met(entry.createDb('nuts'))).toBeNull()
+  expect(await met(entry.create('fruit', 'c'), entry.update('fruit', 'a', 1))).toBeNull()
+  expect(await met(entry.remove('fruit', 'b'), entry.create('fruit', 'b'))).toBeNull()
+  expect(await met(entry.create('fruit', 'd'), entry.remove('fruit', 'd'))).toBeNull()
+  expect(await met(entry.create('fruit', 'e'))).not.toBeNull()
+})
+
+it('a block is plain no more when one of its items was changed, deleted or erased, or is of a deleted database', async () => {
+  const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('veg', 'a')])
+  const other = await appendEntries(store, [entry.create('fruit', 'b'), entry.create('fruit', 'c')])
+  expect(await plainBlock(block, store)).not.toBeNull()
+  expect(await plainBlock(other, store)).not.toBeNull()
+  await appendEntries(store, [entry.remove('fruit', 'b')])
+  expect(await plainBlock(other, store)).toBeNull()
+  await appendEntries(store, [entry.update('fruit', 'a', 1)])
+  expect(await plainBlock(block, store)).toBeNull()
+})
+
+it('rows that are not those of the entries make a block not plain, also where their texts in a row are', async () => {
+  const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
+  await store.close()
+  const at = (index: number) => packPosition(1, index)
+  const both = "(SELECT replace(group_concat(item, '|'), '|', '') FROM items)"
+  const seam = `,"method":"create_item","serverid":${CONTRACT_SERVER_ID}}\n{"db":"fruit","item":`
+  const tampering = [
+    `UPDATE items SET item = '{"id":"a","n":1}' WHERE created = ${at(0)}`,
+    `UPDATE items SET id = 'c' WHERE created = ${at(1)}`,
+    `UPDATE items SET id = iif(id = 'a', 'x', 'a'); UPDATE items SET id = 'b' WHERE id = 'x'`,
+    `UPDATE items SET revision = 0 WHERE created = ${at(0)}`,
+    `UPDATE items SET db = ${VEG.database} WHERE created = ${at(1)}`,
+    `UPDATE items SET db = 77 WHERE created = ${at(1)}`,
+    `UPDATE items SET created = ${at(2)}, revision = ${at(2)} WHERE created = ${at(1)}`,
+    `INSERT INTO items VALUES (${at(2)}, 0, 'c', ${at(2)}, '{"id":"c"}')`,
+    `DELETE FROM items WHERE created = ${at(0)}`,
+    `DELETE FROM items WHERE created = ${at(1)}`,
+    `UPDATE items SET item = ${both} WHERE created = ${at(0)}; DELETE FROM items WHERE created = ${at(1)}`,
+    `UPDATE items SET item = (SELECT group_concat(item, '${seam}') FROM items) WHERE created = ${at(0)};
+      UPDATE items SET id = 'a' || char(10) || 'b' WHERE created = ${at(0)};
+      DELETE FROM items WHERE created = ${at(1)}`,
+    `UPDATE items SET item = printf('%.*c', 1000000, 'x') WHERE created = ${at(0)}`,
+    `UPDATE databases SET name = 'root' WHERE name = 'fruit'`,
+  ]
+  for (const sql of tampering) {
+    const { path } = inCopy(folder, (copy) => copy.exec(sql))
+    const copy = openStore({ folder: path, serverId: CONTRACT_SERVER_ID, durable: false })
+    expect([sql, await plainBlock(block, copy)]).toEqual([sql, null])
+    await copy.close()
+  }
+  const { path } = inCopy(folder, () => {})
+  store = openStore({ folder: path, serverId: CONTRACT_SERVER_ID, durable: false })
+  expect(await plainBlock(block, store)).not.toBeNull()
+})
+
+it('a block whose entries are not in canonical form, or that name an id of two lines, is left to the comparison', async () => {
+  const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
+  const [first = '', second = ''] = block.entries
+  for (const entries of [
+    [first.replace(':', ': '), second],
+    ['{"item":{"id":"a"}', second],
+    [first.replace('"id":"a"', '"id":1'), second],
+    [first.replace('"id":"a"', '"id":"a\\nb"'), second],
+  ]) {
+    expect([entries, await plainBlock({ ...block, entries }, store)]).toEqual([entries, null])
+  }
+})

@@ -1,0 +1,244 @@
+import { randomBytes } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import { sealBlock } from '../../chain/index.ts'
+import { openStore, openStoreReader } from '../open.ts'
+import { inCopy } from '../test-copy.ts'
+import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
+import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
+import { verifyStore } from './verify.ts'
+
+it('finds nothing in a store that nobody touched, and counts what it saw', async () => {
+  const folder = await filledFolder(ERASING)
+  const store = openStoreReader(folder, { frozen: true })
+  const seen: number[] = []
+  const verification = await verifyStore(store, { progress: ({ blocks }) => seen.push(blocks) })
+  await store.close()
+  expect(verification).toEqual({
+    serverId: CONTRACT_SERVER_ID,
+    blocks: 6,
+    entries: 20,
+    erased: 1,
+    databases: 2,
+    items: 4,
+    headId: expect.stringMatching(/^[0-9a-f]{128}$/),
+    finding: null,
+  })
+  expect(seen).toEqual([6])
+})
+
+it('finds nothing when the chain ends with items that came and went', async () => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  for (const id of ['e', 'f', 'g']) {
+    await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
+  }
+  await store.close()
+  // Once it read the rows from the first one again, after the last one.
+  expect(await findingIn(folder)).toBeNull()
+})
+
+it.each([
+  [
+    'a row taken away',
+    "DELETE FROM items WHERE id = 'a'",
+    'neither item a of fruit nor its history',
+  ],
+  [
+    'a row invented',
+    `INSERT INTO items SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
+    'where the chain creates no such item',
+  ],
+  [
+    'one row exchanged for an invented one',
+    `DELETE FROM items WHERE id = 'c'; INSERT INTO items
+      SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
+    'where the chain creates no such item',
+  ],
+  [
+    'a row as it was before its last change',
+    `UPDATE items SET item = '{"id":"a","n":0}', revision = created WHERE id = 'a'`,
+    'but is changed here',
+  ],
+  [
+    'a deleted row come back',
+    `INSERT INTO items SELECT 16386, db, 'zz', 16386, '{"id":"zz"}' FROM items WHERE id = 'a'`,
+    'is stored as created here',
+  ],
+  [
+    'the last block taken away',
+    'DELETE FROM blocks WHERE height = 5',
+    'the log has leaves behind the last block',
+  ],
+  [
+    'the last block taken away, and its leaf',
+    'DELETE FROM blocks WHERE height = 5; DELETE FROM tree WHERE height = 5',
+    'where the chain has none',
+  ],
+  ['a leaf of the log taken away', 'DELETE FROM tree WHERE height = 3', 'the nodes of the log'],
+  [
+    'a block in the middle taken away',
+    'DELETE FROM blocks WHERE height = 2',
+    'height 2 must stand here',
+  ],
+  [
+    'a revision taken out of a history',
+    "DELETE FROM superseded WHERE id = 'a'",
+    'neither item a of fruit nor its history',
+  ],
+  [
+    'a revision invented',
+    "INSERT INTO superseded SELECT db, id, revision FROM items WHERE id = 'c'",
+    'revisions that are not in the chain',
+  ],
+  [
+    'an answer to what was never recorded',
+    `INSERT INTO answers SELECT 99999, 'other', fingerprint, entries, timestamp, digest
+      FROM answers LIMIT 1`,
+    'which the chain does not have',
+  ],
+  ['a database taken away', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
+  [
+    'a database renamed',
+    "UPDATE databases SET name = 'vex' WHERE name = 'veg'",
+    'the chain does not say so',
+  ],
+  [
+    'an attachment taken away',
+    "DELETE FROM attachments WHERE name = 'kept'",
+    'attachment kept of item a of fruit is missing',
+  ],
+  [
+    'an attachment invented',
+    "INSERT INTO attachments SELECT 99999, 'x', '', 0, 'y', db, id, NULL FROM attachments WHERE name = 'kept'".replace(
+      'attachments SELECT',
+      'attachments (position, name, content_type, length, sha256, db, id, ended) SELECT',
+    ),
+    'where the chain has none',
+  ],
+  [
+    'a replaced attachment come back in place of the other',
+    `UPDATE attachments SET sha256 = (SELECT sha256 FROM attachments WHERE name = 'kept')
+      WHERE name = 'replaced' AND ended IS NULL`,
+    'is stored otherwise than the chain says',
+  ],
+  [
+    'an attachment noted as deleted that is not',
+    "UPDATE attachments SET ended = 90000 WHERE name = 'kept'",
+    'attachments are stored as ended; the chain ends',
+  ],
+  ['an index that lost a row', 'INDEX', 'holds 2 items; the chain gives 3'],
+])('finds %s', async (_, sql, what) => {
+  const folder = await filledFolder()
+  const { path } = inCopy(folder, (copy) => {
+    if (sql !== 'INDEX') return copy.exec(sql)
+    // Take the row out of the index only, as a damaged page would.
+    copy.enableDefensive(false)
+    copy.exec(
+      "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' WHERE id <> ''c''' WHERE name = 'items_in_order'",
+    )
+    copy.exec('PRAGMA writable_schema = RESET')
+    copy.exec('REINDEX items_in_order')
+    copy.exec(
+      "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ' WHERE id <> ''c''', '') WHERE name = 'items_in_order'",
+    )
+  })
+  const finding = await findingIn(path)
+  expect(finding?.what).toContain(what)
+})
+
+const ID = CONTRACT_SERVER_ID
+it.each<[string, string, string]>([
+  ['no entry', '{}', 'it is not an entry'],
+  ['no JSON', 'entry', 'it is not an entry'],
+  [
+    'an entry of another node',
+    '{"db":"new","method":"create_db","serverid":5}',
+    'the entry names another server id',
+  ],
+  [
+    'members out of order',
+    `{"method":"create_db","db":"new","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'half a character',
+    `{"db":"fruit","item":{"id":"z","n":"\\ud800"},"method":"create_item","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'a number beyond all',
+    `{"db":"fruit","item":{"id":"z","n":1e999},"method":"create_item","serverid":${ID}}`,
+    'it is not in canonical form',
+  ],
+  [
+    'an attachment that was never erased, without members',
+    `{"attachment":{},"db":"fruit","id":"a","method":"create_attachment","serverid":${ID}}`,
+    'it names no attachment',
+  ],
+  ['a database twice', canonicalJson(entry.createDb('fruit')), 'database fruit exists already'],
+  [
+    'the deletion of a database that is not there',
+    canonicalJson(entry.deleteDb('gone')),
+    'there is no database gone at this height',
+  ],
+  [
+    'an item of a database that is not there',
+    canonicalJson(entry.create('gone', 'z')),
+    'there is no database gone at this height',
+  ],
+  [
+    'the change of an item of a database that is not there',
+    canonicalJson(entry.update('gone', 'z')),
+    'there is no database gone at this height',
+  ],
+  [
+    'an item that is not stored',
+    canonicalJson(entry.create('fruit', 'z')),
+    'neither item z of fruit nor its history has this revision',
+  ],
+])('finds in a block that is sealed right: %s', async (_, text, what) => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: ID, durable: false })
+  const block = sealBlock(await store.head(ID), {
+    serverId: ID,
+    entries: [canonicalJson(entry.createDb('before')), text],
+    timestamps: [9_000, 9_000],
+    blinds: randomBytes(64),
+  })
+  const position = 6 * 16_384
+  // Nothing of the second entry is done: whoever forges a chain does not ask whether it can be.
+  await store.append(block, [{ kind: 'create_db', position, db: 'before' }])
+  await store.close()
+  expect(await findingIn(folder)).toEqual({ height: 6, index: 1, what })
+})
+
+it('finds a note of a deleted database where the chain deletes none', async () => {
+  const folder = await filledFolder()
+  const { path } = inCopy(folder, (copy) => copy.exec('INSERT INTO dropped SELECT 77 FROM node'))
+  expect((await findingIn(path))?.what).toBe(
+    '0.77 is noted as a deleted database; the chain deletes none there',
+  )
+})
+
+it('finds content that was put in the place of what was erased', async () => {
+  const folder = await filledFolder(ERASING)
+  const { path } = inCopy(folder, (copy) =>
+    copy.exec(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
+      WHERE height = 1`),
+  )
+  expect((await findingIn(path))?.what).toBe('1.1 is not what is left of item a of fruit')
+})
+
+it('an index tells its progress in blocks since its database was made', async () => {
+  const folder = await filledFolder()
+  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  onTestFinished(() => store.close())
+  const progress = async (db: string) =>
+    (await store.indexes()).filter((one) => one.db === db).map(({ done, total }) => [done, total])
+  // Made in the blocks of heights 1 and 3, of 6.
+  expect(await progress('fruit')).toEqual([[5, 5]])
+  expect(await progress('veg')).toEqual([[0, 3]])
+  while (await store.maintain());
+  expect(await progress('veg')).toEqual([[3, 3]])
+})
