@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or says what does not hold.
-Needs Python 3.9 and the package `cryptography`, nothing of daicho: see docs/reference/proofs.md."""
+Needs Python 3.9 and the package `cryptography`, nothing of daicho: see docs/reference/ledger/proofs.md."""
 import base64, hashlib, hmac, json, sys
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -29,7 +29,7 @@ function programOf(examples: readonly Example[]): string {
   return code.replaceAll("'daicho/client'", JSON.stringify(CLIENT))
 }
 
-describe.each(['docs/reference/client.md', 'README.md'])('%s', (page) => {
+describe.each(['docs/reference/client.md'])('%s', (page) => {
   const examples = examplesOf(page)
   it.skipIf(examples.length === 0)('prints what it says', async () => {
     const node = await startLedgerNode()

@@ -5,7 +5,7 @@
 // pipelined: one connection sends 200 requests for a list of 20 items of 10 MB, and reads nothing.
 // chunks:    one body of 3,000,000 one-byte chunks, then one of 8,000,000.
 // bodies:    60 bodies of 10 MiB, one after the other; afterwards the node must keep less than 600 MB
-//            (docs/operations.md, “Memory after long bodies”).
+//            (docs/reference/operation.md, “Memory after long bodies”).
 // idle:      3,000 idle connections from one address, then 60 requests from another.
 //
 // Prints a line for each attack and exits with 1 when the process tree takes 600 MB, when the 99th percentile

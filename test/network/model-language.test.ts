@@ -211,7 +211,7 @@ const ONLY_OURS: readonly [string, string][] = [
   ['either order', ofField('o Double a range=[0.0,1.0] default=0.5')],
 ]
 
-/** With what we say. docs/reference/networks.md has the reasons. */
+/** With what we say. docs/reference/gateway/networks.md has the reasons. */
 const ONLY_COMPOSERS: readonly [string, string][] = [
   ['asset X identified by v { o String[] v }', 'v identifies X, so it is a String'],
   ['concept Asset { o String a }', 'the name Asset is taken by the language'],

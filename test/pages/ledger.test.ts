@@ -1,13 +1,13 @@
 import { itPrintsWhatPagesSay } from './printed.ts'
 
 itPrintsWhatPagesSay([
-  ['docs/reference/attachments.md', 10],
-  ['docs/reference/chain-format.md', 8],
-  ['docs/reference/changes.md', 2],
-  ['docs/reference/export.md', 8],
-  ['docs/reference/history.md', 10],
-  ['docs/reference/ledger.md', 40],
-  ['docs/reference/proofs.md', 15],
-  ['docs/reference/queries.md', 10],
-  ['docs/reference/transactions.md', 5],
+  ['docs/reference/ledger/attachments.md', 10],
+  ['docs/reference/ledger/chain-format.md', 8],
+  ['docs/reference/ledger/changes.md', 2],
+  ['docs/reference/ledger/export.md', 8],
+  ['docs/reference/ledger/history.md', 10],
+  ['docs/reference/ledger/items.md', 40],
+  ['docs/reference/ledger/proofs.md', 15],
+  ['docs/reference/ledger/queries.md', 10],
+  ['docs/reference/gateway/transactions.md', 5],
 ])

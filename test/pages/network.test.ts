@@ -1,10 +1,10 @@
 import { itPrintsWhatPagesSay } from './printed.ts'
 
 itPrintsWhatPagesSay([
-  ['docs/reference/gateway.md', 5],
-  ['docs/reference/network-life.md', 30],
-  ['docs/reference/networks.md', 5],
-  ['docs/reference/peers.md', 10],
+  ['docs/reference/gateway/api.md', 5],
+  ['docs/reference/gateway/network-life.md', 30],
+  ['docs/reference/gateway/networks.md', 5],
+  ['docs/reference/ledger/peers.md', 10],
   ['docs/reference/rates.md', 2],
   ['docs/reference/samples.md', 6],
 ])
