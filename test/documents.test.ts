@@ -98,15 +98,6 @@ it('files of the project that documents name are there', () => {
   expect(missing(named, isThere)).toEqual([])
 })
 
-it('code that STYLE.md quotes stands in the file that it is from', () => {
-  const quotes = [
-    ...textOf(join(root, 'STYLE.md')).matchAll(/^```ts\n\/\/ (src\/\S+)\n([\s\S]*?)\n```$/gm),
-  ].map(([, path = '', quoted = '']) => [path, quoted] as const)
-  expect(quotes.length).toBeGreaterThan(8)
-  const wrong = quotes.filter(([path, quoted]) => !textOf(join(root, path)).includes(quoted))
-  expect(wrong.map(([path]) => path)).toEqual([])
-})
-
 it('sources that decisions name by the end of their path are there', () => {
   const all = ['src', 'test'].flatMap((name) => filesBelow(join(root, name), /\.tsx?$/))
   const named = pages
