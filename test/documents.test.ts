@@ -8,7 +8,7 @@ import { readSettings, shownSettings } from '../src/cli/settings.ts'
 import { statusOf as statusOfConverter } from '../src/converter/errors.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/errors.ts'
 import { statusOf as statusOfLedger } from '../src/ledger/api/statuses.ts'
-import { statusOf as statusOfRates } from '../src/rate-feed/errors.ts'
+import { statusOf as statusOfRates } from '../src/rate-feed/api/routes.ts'
 import { startLedgerNode } from './support/ledger-node.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -132,7 +132,7 @@ const INSIDE = new Set(
   USERS_FILE_UNUSABLE USERS_FULL USERS_NOT_CONFIGURED USER_EXISTS USER_NAME_UNUSABLE USER_UNKNOWN
   KEYS_FIXED KEY_RING_FULL PASSWORD_HASH_UNUSABLE PASSWORD_UNUSABLE REVOCATIONS_FULL SCOPES_TOO_LONG
   SCOPE_UNKNOWN ERR_STREAM_PREMATURE_CLOSE SECRET_TOO_SHORT TOKEN_ID_MALFORMED SOURCES_INVALID HASHING_BUSY
-  GIVEN_UP ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW EUR_JPY`.split(/\s+/),
+  GIVEN_UP ERR_HTTP_REQUEST_TIMEOUT HPE_HEADER_OVERFLOW`.split(/\s+/),
 )
 const CODE = /'([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'/g
 const codes = [...sourceText.matchAll(CODE)]

@@ -1,21 +1,12 @@
 import {
   type HttpApp,
   type HttpComponent,
-  registerMetrics,
   registerOpenApiPage,
   serveComponentPage,
   statusFalseReply,
 } from '../http/index.ts'
-import { statusOf } from './errors.ts'
-import { createRateFeed, type RateFeedDeps } from './feed.ts'
-import { rateFeedRoutes } from './routes.ts'
-import type { RateFeedService } from './service.ts'
-
-/** The port of the feed when none is chosen. */
-const DEFAULT_PORT = 4128
-/** No path takes a body. */
-const BODY_BYTES_MAX = 1
-const REQUEST_TIMEOUT_MS = 30_000
+import { rateFeedMetrics, rateFeedRoutes, statusOf } from './api/routes.ts'
+import { RateFeed, type RateFeedDeps } from './service.ts'
 
 /** The pages of the listener. */
 const LINKS = [
@@ -23,22 +14,19 @@ const LINKS = [
   { href: '/doc', text: 'API' },
 ]
 
-/** What the component needs beside the feed's own. */
-export interface RateFeedComponentDeps extends RateFeedDeps {
-  /** Of daicho, for the documentation page. */
-  readonly version: string
-}
-
 /**
- * The exchange-rate feed as an HTTP program. Any site may read it: it gives the same public figures
- * to everyone and takes no orders. Errors: SourceListError when a source lacks its key.
+ * The exchange-rate feed as an HTTP program. Any site may read it: the rates are public, and nothing can
+ * be changed. Errors: SourceListError if a source lacks its key.
  */
-export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
-  const feed = createRateFeed(deps)
+export function rateFeedComponent(
+  deps: RateFeedDeps & { readonly version: string },
+): HttpComponent {
+  const feed = new RateFeed(deps)
   return {
     name: 'rates',
-    defaultPort: DEFAULT_PORT,
-    limits: { bodyBytesMax: BODY_BYTES_MAX, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+    defaultPort: 4128,
+    // No route takes a body.
+    limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     statusOf,
     refusalReply: statusFalseReply,
@@ -56,7 +44,7 @@ export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
           { name: 'operations', description: 'For whoever runs the feed' },
         ],
       })
-      addFigures(app, feed, deps)
+      rateFeedMetrics(app, feed, () => deps.clock.now())
       rateFeedRoutes(app, feed)
       serveComponentPage(app, {
         path: '/page',
@@ -69,43 +57,4 @@ export function rateFeedComponent(deps: RateFeedComponentDeps): HttpComponent {
     },
     close: () => feed.close(),
   }
-}
-
-function addFigures(app: HttpApp, feed: RateFeedService, { clock }: RateFeedDeps): void {
-  const figures = registerMetrics(app)
-  figures.add({
-    name: 'daicho_rates_stale',
-    help: 'Whether the rates served are stale (1), or there are none (1)',
-    labelNames: [],
-    collect() {
-      this.set(feed.health().health === 'ok' ? 0 : 1)
-    },
-  })
-  figures.add({
-    name: 'daicho_rates_age_seconds',
-    help: 'Time since the date of the rates served',
-    labelNames: [],
-    collect() {
-      this.set(feed.health().vector?.ageSeconds ?? Number.NaN)
-    },
-  })
-  figures.add({
-    name: 'daicho_rates_source_failures',
-    help: 'Failures of each source since its last success',
-    labelNames: ['source'],
-    collect() {
-      for (const { name, failures } of feed.health().sources) this.set({ source: name }, failures)
-    },
-  })
-  figures.add({
-    name: 'daicho_rates_source_answer_age_seconds',
-    help: 'Time since each source last answered well; absent when it never did',
-    labelNames: ['source'],
-    collect() {
-      for (const { name, lastSuccessAt } of feed.health().sources) {
-        if (lastSuccessAt === null) continue
-        this.set({ source: name }, (clock.now() - lastSuccessAt) / 1_000)
-      }
-    },
-  })
 }

@@ -1,30 +1,94 @@
+import type { Clock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
+import type { OutboundErrorCode } from '../http/outbound.ts'
 
-/** Every way the feed refuses a request. */
+/** Every reason to refuse a request. */
 export type RateFeedErrorCode =
-  | 'RATES_NONE_YET' // no source has answered since the start, and none is kept
-  | 'RATES_STALE' // the operator forbids rates this old or unconfirmed
-  | 'HISTORY_OFF' // vectors are not recorded here
-  | 'HISTORY_RANGE_INVALID' // a date that is none, or `from` after `to`
+  | 'RATES_NONE_YET' // no source has answered since the start, and no rates were kept
+  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates this old
+  | 'HISTORY_OFF' // rates are not recorded
+  | 'HISTORY_RANGE_INVALID' // `from` or `to` is not a date, or `from` is after `to`
 
-/** Thrown by `RateFeedService`. */
+/** Thrown by `RateFeed`. */
 export class RateFeedError extends CodedError<RateFeedErrorCode> {
   override readonly name = 'RateFeedError'
 }
 
-/** The HTTP status of each refusal. */
-export const statusOf: Record<RateFeedErrorCode, number> = {
-  RATES_NONE_YET: 503,
-  RATES_STALE: 503,
-  HISTORY_OFF: 404,
-  HISTORY_RANGE_INVALID: 400,
-}
-
-/** Why `RATES_SOURCES` is not taken: the message names the entry that is wrong. */
+/** An invalid `RATES_SOURCES`; the message names the entry. */
 export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   override readonly name = 'SourceListError'
 
   constructor(message: string) {
     super('SOURCES_INVALID', `RATES_SOURCES: ${message}`)
+  }
+}
+
+/** Why a source gave no rates. */
+export type SourceErrorCode =
+  | OutboundErrorCode
+  | 'FILE_UNREADABLE'
+  | 'HTTP_STATUS'
+  | 'MALFORMED' // not the documented body: HTML, a DTD, broken JSON
+  | 'REFUSED' // a status of 200 with a failure in the body, e.g. `success: false`
+  | 'DATE_INVALID'
+  | 'DATE_FUTURE'
+  | 'DATE_OLD' // before the built-in rates
+  | 'VALUE_INVALID' // zero, negative, not a number, or out of range
+  | 'INCOMPLETE' // a currency is missing
+  | 'MARKET_CLOSED'
+  | 'CHECKSUM_WRONG'
+  | 'OUT_OF_BAND' // differs too much from the last good rates
+
+/** Thrown by sources. The message is logged, so it never holds an address, which may hold a key. */
+export class SourceError extends CodedError<SourceErrorCode> {
+  override readonly name = 'SourceError'
+  /** The delay that the source asks for, milliseconds; null if it asks for none. */
+  readonly retryAfterMs: number | null
+  /** Whether an immediate retry may help. */
+  readonly isTransient: boolean
+
+  constructor(
+    code: SourceErrorCode,
+    message: string,
+    options: ErrorOptions & { retryAfterMs?: number | null; isTransient?: boolean } = {},
+  ) {
+    super(code, message, options)
+    this.retryAfterMs = options.retryAfterMs ?? null
+    this.isTransient = options.isTransient ?? false
+  }
+}
+
+/** The log of the feed; a pino logger is one. */
+export interface FeedLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+const HOUR_MS = 3_600_000
+
+/** Logs each warning at most once an hour, so that a lasting failure does not fill the log. */
+export class HourlyWarning {
+  readonly #log: FeedLog
+  readonly #clock: Clock
+  /** When each subject was last logged; subjects are source names and a few constants. */
+  readonly #loggedAt = new Map<string, number>()
+
+  constructor(log: FeedLog, clock: Clock) {
+    this.#log = log
+    this.#clock = clock
+  }
+
+  /** Logs a warning about `subject`, unless one was logged within the last hour. */
+  warn(subject: string, fields: object, message: string): void {
+    const now = this.#clock.now()
+    const loggedAt = this.#loggedAt.get(subject)
+    if (loggedAt !== undefined && now - loggedAt < HOUR_MS && now >= loggedAt) return
+    this.#loggedAt.set(subject, now)
+    this.#log.warn(fields, message)
+  }
+
+  /** Logs once that `subject` works again, if there was a warning. */
+  recovered(subject: string, fields: object, message: string): void {
+    if (this.#loggedAt.delete(subject)) this.#log.info(fields, message)
   }
 }

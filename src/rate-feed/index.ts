@@ -1,8 +1,8 @@
 export type { Schedule } from '../base/clock.ts'
+export { parseRateDetail, rateTable } from './api/detail.ts'
 export { rateFeedComponent } from './component.ts'
-export { PAIRS } from './currencies.ts'
-export { RateFeedError } from './errors.ts'
-export { createRateFeed, type RateFeedDeps } from './feed.ts'
+export { type FeedLog, RateFeedError } from './errors.ts'
+export { PAIRS } from './rates.ts'
 export {
   type HistoryQuery,
   RATES_DATABASE,
@@ -10,8 +10,6 @@ export {
   type RecordedVector,
   type VectorRecord,
   vectorRecordOf,
-} from './history.ts'
-export type { FeedLog } from './log.ts'
-export type { RateDetail } from './service.ts'
-export { parseSourceList } from './source-list.ts'
-export { parseRateDetail, rateTable } from './table.ts'
+} from './recorder.ts'
+export { type RateDetail, RateFeed, type RateFeedDeps } from './service.ts'
+export { parseSourceList } from './sources.ts'

@@ -1,314 +1,289 @@
-import type { Clock, Schedule } from '../base/clock.ts'
-import { OFFLINE_RANK, type RateBoard, type Standing } from './board.ts'
-import type { Pair, PerEur, Rates } from './currencies.ts'
-import { RateFeedError } from './errors.ts'
-import type { HistoryQuery, RateLedger, RecordedVector, Recorder } from './history.ts'
-import type { SourceKeeper, SourceRecord } from './keeper.ts'
-import type { LastGood } from './last-good.ts'
-import type { HourlyWarning } from './log.ts'
-import type { Rounds } from './rounds.ts'
-import { SourceError } from './source-error.ts'
-import { SNAPSHOT } from './sources/snapshot.ts'
-import { momentOf, NO_HELPERS, type Quote, vectorOf } from './vector.ts'
+import { join } from 'node:path'
+import { type Clock, type Schedule, systemSchedule } from '../base/clock.ts'
+import { CurrentRates, type ServedRates } from './current-rates.ts'
+import { type FeedLog, HourlyWarning, RateFeedError, SourceError } from './errors.ts'
+import { instantOf, requirePast, SourcePoller } from './poller.ts'
+import { documentOf, type Pair, parseInstant, type RateVector, SNAPSHOT } from './rates.ts'
+import { type HistoryQuery, type RateLedger, Recorder } from './recorder.ts'
+import {
+  type Get,
+  openSources,
+  publicSource,
+  readVectorFile,
+  type SourceEntry,
+  writeVectorFile,
+} from './sources.ts'
 
-/** Longest wait of a request while no vector exists at all. */
-const COLD_WAIT_MS = 10_000
-/** How far a kept vector's date may be ahead of our clock. */
-const CLOCK_SKEW_MS = 3_600_000
+/** Maximum wait of a request while there are no rates. */
+const FIRST_RATES_MS = 10_000
 
-/** When rates are too old to be given. */
-interface StalePolicy {
-  /** Replies say so when the date of their rates is further back than this, milliseconds. */
-  readonly staleAfterMs: number
-  /** Refuse all stale rates. */
+/** The operator's settings. */
+export interface RateFeedSettings {
+  /** In order of preference. */
+  readonly sources: readonly SourceEntry[]
+  /** Refuse stale rates. */
   readonly strict: boolean
-  /** Refuse stale rates whose date is further back than this, milliseconds; null never does. */
+  /** Rates with an older date are stale, and the reply says so, milliseconds. */
+  readonly staleAfterMs: number
+  /** Refuse stale rates with an older date, milliseconds; null never does. */
   readonly maxStaleMs: number | null
+  /** Where `lastgood` is stored; null stores it nowhere. */
+  readonly folder: string | null
+  readonly openExchangeRatesAppId: string | null
+  /** False accepts rates however much they have changed. */
+  readonly banded: boolean
 }
 
-/** The reply of `GET /`. */
-export interface RateAnswer {
-  /** `{"status":true,"result":{"datetime":…,"rate":{…}}}`; of old rates `stale` and `as_of` follow. */
-  readonly body: string
-  readonly headers: Readonly<Record<string, string>>
-  /** The same and `content-length`, as names and values in turn: the form that Node sends fastest. */
-  readonly rawHeaders: string[]
-}
-
-/** What is known about the rates beside the rates. */
-export interface RateMeta {
-  /** The source served; several joined by `+` when parts come from others. */
-  source: string
-  /** Where a kept vector once came from. */
-  origin: string | null
-  asOf: string
-  ageSeconds: number
-  stale: boolean
-  confirmedBy: string | null
-  confirmedAt: string | null
-  /** Pairs computed from a stand-in, as `CNHJPY=CNYJPY`. */
-  proxies: string[]
-  perEur: PerEur
-  nextRefresh: string | null
-}
-
-/** The reply of `GET /?detail=1`, but for `status`. */
-export interface RateDetail {
-  /** `stale` and `as_of` are there when the rates are older than RATES_STALE_AFTER. */
-  result: { datetime: string; rate: Rates; stale?: true; as_of?: string }
-  meta: RateMeta
-}
-
-/** The state of the feed, for `/healthz`. */
-export interface RateHealth {
-  /** Whether `GET /` answers. */
-  serving: boolean
-  /** `degraded`: it answers, with stale rates. */
-  health: 'ok' | 'degraded' | 'down'
-  vector: Omit<RateMeta, 'perEur'> | null
-  sources: SourceRecord[]
-  /** Vectors that wait to be recorded; null when none are. */
-  recordsPending: number | null
-}
-
-/** What a service is made of; `openRateFeed` puts it together. */
-export interface RateFeedParts {
-  readonly board: RateBoard
-  readonly rounds: Rounds
-  /** In the operator's order. */
-  readonly keepers: readonly SourceKeeper[]
-  readonly local: readonly SourceKeeper[]
-  /** `lastgood` and `snapshot` as listed. */
-  readonly offline: readonly ('lastgood' | 'snapshot')[]
-  readonly lastGood: LastGood | null
-  readonly recorder: Recorder | null
-  readonly ledger: RateLedger | null
-  readonly policy: StalePolicy
+/** What a feed depends on. */
+export interface RateFeedDeps {
+  readonly settings: RateFeedSettings
   readonly clock: Clock
-  readonly schedule: Schedule
-  readonly warning: HourlyWarning
+  /** A number in [0, 1), to spread refreshes. */
+  readonly random: () => number
+  readonly log: FeedLog
+  /** Decides which addresses may be reached. */
+  readonly get: Get
+  /** Where accepted vectors are recorded, or null. */
+  readonly ledger: RateLedger | null
+  /** The timers of the process by default. */
+  readonly schedule?: Schedule
 }
 
-/** Answers with the rates of the moment; it never waits for a source once any vector exists. */
-export class RateFeedService {
-  readonly #parts: RateFeedParts
-  /** The answer of one second, made once. */
-  #made: { standing: Standing; second: number; answer: RateAnswer } | null = null
+/** The rates and where they come from, as in `GET /?detail=1`. */
+export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-  constructor(parts: RateFeedParts) {
-    this.#parts = parts
+/** The feed: `open` it, ask it, `close` it. A request never waits for a source once there are rates. */
+export class RateFeed {
+  readonly #settings: RateFeedSettings
+  readonly #clock: Clock
+  readonly #schedule: Schedule
+  readonly #warning: HourlyWarning
+  readonly #pollers: readonly SourcePoller[]
+  readonly #current: CurrentRates
+  readonly #ledger: RateLedger | null
+  readonly #recorder: Recorder | null
+  /** The file of `lastgood`, or null. */
+  readonly #lastGoodPath: string | null
+  /** Writes of that file, one after the other. */
+  #writing: Promise<void> = Promise.resolve()
+  /** The reply of the current second. */
+  #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
+
+  /** Errors: SourceListError if a source lacks its key. */
+  constructor({ settings, clock, random, log, get, ledger, schedule }: RateFeedDeps) {
+    const { sources, folder, openExchangeRatesAppId } = settings
+    this.#settings = settings
+    this.#clock = clock
+    this.#schedule = schedule ?? systemSchedule
+    this.#warning = new HourlyWarning(log, clock)
+    this.#ledger = ledger
+    this.#recorder =
+      ledger === null ? null : new Recorder(ledger, clock, this.#schedule, this.#warning)
+    const isKept = folder !== null && sources.some(({ kind }) => kind === 'lastgood')
+    this.#lastGoodPath = isKept ? join(folder, 'rates.json') : null
+
+    const pollers = { clock, schedule: this.#schedule, random, warning: this.#warning }
+    const context = { get, now: () => clock.now(), openExchangeRatesAppId }
+    this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
+    const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
+    // Live prices lack some currencies: the reference rates complete them, listed or not.
+    const bridge = () =>
+      named('ecb') ??
+      named('frankfurter') ??
+      new SourcePoller(publicSource('ecb', context), pollers)
+    this.#current = new CurrentRates(this.#pollers, {
+      clock,
+      schedule: this.#schedule,
+      staleAfterMs: settings.staleAfterMs,
+      banded: settings.banded,
+      overlay: named('exchange-api') ?? null,
+      bridge: named('gmo') === undefined ? null : bridge(),
+      onAccepted: (vector) => this.#keep(vector),
+    })
   }
 
-  /** Reads what is on this machine, so that there is an answer at once, and starts the rounds. */
+  /** Reads the local sources, so that there are rates at once, and starts the refreshes. */
   async open(): Promise<void> {
-    for (const kind of this.#parts.offline) {
-      if (await this.#readKept(kind)) break
+    for (const { kind } of this.#settings.sources) {
+      if ((kind === 'lastgood' || kind === 'snapshot') && (await this.#serveStored(kind))) break
     }
-    // A round with nothing but files takes no time worth mentioning; others run behind.
-    const { keepers, local, rounds } = this.#parts
-    const round = rounds.run().then(() => this.#warnWhenStale())
-    if (local.length === keepers.length) await round
-    else await Promise.all(local.map((keeper) => keeper.ask()))
+    const refreshed = this.#current.refresh().then(() => this.#warnIfStale())
+    const local = this.#pollers.filter(({ source }) => source.isLocal)
+    // Only files are waited for.
+    if (local.length === this.#pollers.length) await refreshed
+    else await Promise.all(local.map((poller) => poller.ask()))
   }
 
   /** Asks the sources that are due, and waits for all of them. */
   refresh(): Promise<void> {
-    return this.#parts.rounds.runWithOverlay()
+    return this.#current.refreshWithOverlay()
   }
 
-  /** Stops asking; resolves when nothing is being written. */
+  /** Stops the refreshes; resolves when all writes have ended. */
   async close(): Promise<void> {
-    this.#parts.rounds.stop()
-    this.#parts.recorder?.stop()
-    await this.#parts.lastGood?.settled()
-    await this.#parts.recorder?.flush()
-    this.#parts.recorder?.stop()
-  }
-
-  /** The reply of `GET /`. Errors: RateFeedError RATES_NONE_YET, RATES_STALE. */
-  answer(): RateAnswer | Promise<RateAnswer> {
-    const standing = this.#parts.board.standing
-    if (standing === null) return this.#waitForFirst().then((first) => this.#answerOf(first))
-    return this.#answerOf(standing)
-  }
-
-  /** The reply of `GET /?detail=1`. Errors: as `answer`. */
-  async detail(): Promise<RateDetail> {
-    const standing = this.#parts.board.standing ?? (await this.#waitForFirst())
-    const now = this.#parts.clock.now()
-    this.#refuseTooStale(standing, now)
-    return {
-      result: this.#resultOf(standing, now),
-      meta: { ...this.#metaOf(standing, now), perEur: standing.vector.perEur },
-    }
-  }
-
-  /** The state of the feed. */
-  health(): RateHealth {
-    const { board, keepers, clock, recorder } = this.#parts
-    const now = clock.now()
-    const standing = board.standing
-    const stale = standing === null || now >= standing.staleFrom
-    const serving = standing !== null && !this.#isTooStale(standing, now)
-    return {
-      serving,
-      health: serving ? (stale ? 'degraded' : 'ok') : 'down',
-      vector: standing === null ? null : this.#metaOf(standing, now),
-      sources: keepers.map((keeper) => keeper.record()),
-      recordsPending: recorder?.pending ?? null,
-    }
-  }
-
-  /** Seconds after which a refused client may find rates, 1..3600. */
-  retryAfterSeconds(): number {
-    const ms = this.#parts.rounds.nextAt - this.#parts.clock.now()
-    return Math.min(Math.max(Math.ceil(ms / 1_000), 1), 3_600)
+    this.#current.stop()
+    this.#recorder?.stop()
+    await this.#writing
+    await this.#recorder?.flush()
+    this.#recorder?.stop()
   }
 
   /**
-   * The recorded rates of `pair`, oldest first.
-   * Errors: RateFeedError HISTORY_OFF, HISTORY_RANGE_INVALID.
+   * The rates, at once if there are any. Within one second it returns the same object.
+   * Errors: RateFeedError RATES_NONE_YET, RATES_STALE.
    */
-  async history(
-    pair: Pair,
-    query: HistoryQuery,
-  ): Promise<readonly (RecordedVector & { rate: number })[]> {
-    const { ledger } = this.#parts
-    if (ledger === null) {
+  current(): RateDetail | Promise<RateDetail> {
+    const { served } = this.#current
+    if (served === null) return this.#firstRates().then(() => this.current())
+    const second = Math.floor(this.#clock.now() / 1_000)
+    const cached = this.#cached
+    if (cached?.second === second && cached.served === served) return cached.detail
+    this.#warnIfStale()
+    const detail = this.#detailOf(served)
+    this.#cached = { served, second, detail }
+    return detail
+  }
+
+  /** The rates as of now. Errors: as `current`. */
+  async detail() {
+    return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
+  }
+
+  /** The state of the feed, for `/healthz`. */
+  health() {
+    const now = this.#clock.now()
+    const { served } = this.#current
+    const isServing = served !== null && !this.#isRefused(served, now)
+    const isLive = isServing && now < served.staleFrom
+    return {
+      /** Whether `GET /` answers. */
+      status: isServing,
+      health: isLive ? ('ok' as const) : isServing ? ('degraded' as const) : ('down' as const),
+      vector: served === null ? null : this.#metaOf(served, now),
+      recordsPending: this.#recorder?.pending ?? null,
+      sources: this.#pollers.map((poller) => poller.state()),
+    }
+  }
+
+  /** When a refused client may try again, 1 to 3,600 seconds. */
+  retryAfterSeconds(): number {
+    const ms = this.#current.nextAt - this.#clock.now()
+    return Math.min(Math.max(Math.ceil(ms / 1_000), 1), 3_600)
+  }
+
+  /** The recorded rates of `pair`, oldest first. Errors: RateFeedError HISTORY_OFF, HISTORY_RANGE_INVALID. */
+  async history(pair: Pair, query: HistoryQuery) {
+    if (this.#ledger === null) {
       throw new RateFeedError('HISTORY_OFF', 'rates are not recorded here; see RATES_RECORD')
     }
     const { from, to } = query
-    for (const date of [from, to]) {
-      if (date !== null && (date.length !== 10 || momentOf(date) === null)) {
-        throw new RateFeedError('HISTORY_RANGE_INVALID', 'from and to are dates: YYYY-MM-DD')
-      }
+    const dates = [from, to].filter((date) => date !== null)
+    if (dates.some((date) => date.length !== 10 || parseInstant(date) === null)) {
+      throw new RateFeedError('HISTORY_RANGE_INVALID', 'from and to are dates: YYYY-MM-DD')
     }
     if (from !== null && to !== null && from > to) {
       throw new RateFeedError('HISTORY_RANGE_INVALID', 'from is after to')
     }
-    const rows = await ledger.history(query)
+    const rows = await this.#ledger.history(query)
     return rows.flatMap((row) => {
       const rate = row.record.rate[pair]
       return rate === undefined ? [] : [{ ...row, rate }]
     })
   }
 
-  async #readKept(kind: 'lastgood' | 'snapshot'): Promise<boolean> {
-    const { board, clock, lastGood, warning } = this.#parts
-    if (kind === 'lastgood' && lastGood === null) return false
+  async #serveStored(kind: 'lastgood' | 'snapshot'): Promise<boolean> {
+    if (kind === 'lastgood' && this.#lastGoodPath === null) return false
     try {
-      const quote: Quote =
-        kind === 'snapshot' || lastGood === null ? SNAPSHOT : await lastGood.read()
-      if (kind === 'lastgood' && quote.asOfMs > clock.now() + CLOCK_SKEW_MS) {
-        throw new SourceError('DATE_FUTURE', `it is dated ${quote.asOf}, which is to come`)
-      }
-      board.replace(vectorOf(kind, quote, NO_HELPERS), OFFLINE_RANK)
+      const quote =
+        kind === 'lastgood' && this.#lastGoodPath !== null
+          ? await readVectorFile(this.#lastGoodPath)
+          : SNAPSHOT
+      if (kind === 'lastgood') requirePast(quote, this.#clock)
+      this.#current.serveStored(kind, quote)
       return true
     } catch (error) {
       if (!(error instanceof SourceError)) throw error
-      // No file is what a first start looks like.
-      const absent =
-        error.cause instanceof Error && 'code' in error.cause && error.cause.code === 'ENOENT'
-      if (!absent) {
-        warning.warn(
-          'lastgood',
-          { code: error.code },
-          `the kept rates are no use: ${error.message}`,
-        )
-      }
+      const { cause, code, message } = error
+      // Before the first rates there is no file.
+      const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+      const text = `the kept rates are no use: ${message}`
+      if (!isAbsent) this.#warning.warn('lastgood', { code }, text)
       return false
     }
   }
 
-  async #waitForFirst(): Promise<Standing> {
-    const { board, rounds, schedule } = this.#parts
-    let forget = () => {}
-    const waited = new Promise<void>((resolve) => {
-      forget = schedule.after(COLD_WAIT_MS, resolve)
+  #keep(vector: RateVector): void {
+    this.#recorder?.add(vector)
+    const path = this.#lastGoodPath
+    if (path === null) return
+    const write = () => writeVectorFile(path, documentOf(vector))
+    this.#writing = this.#writing.then(write).catch((error: unknown) => {
+      const text = 'the rates cannot be kept for the next start'
+      this.#warning.warn('keeping', { err: error }, text)
     })
-    await Promise.race([rounds.run(), waited])
-    forget()
-    if (board.standing === null) {
-      throw new RateFeedError('RATES_NONE_YET', 'no source has given rates yet')
-    }
-    return board.standing
   }
 
-  #answerOf(standing: Standing): RateAnswer {
-    const now = this.#parts.clock.now()
-    const second = Math.floor(now / 1_000)
-    const made = this.#made
-    if (made !== null && made.second === second && made.standing === standing) return made.answer
-    this.#warnWhenStale()
-    this.#refuseTooStale(standing, now)
-    const { source, asOf, stale, proxies } = this.#metaOf(standing, now)
-    const result = this.#resultOf(standing, now)
-    const body = JSON.stringify({ status: true, result })
-    const headers = {
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-rates-source': source,
-      'x-rates-as-of': asOf,
-      'x-rates-stale': String(stale),
-      ...(proxies.length > 0 ? { 'x-rates-proxy': proxies.join(', ') } : {}),
-    }
-    const rawHeaders = [
-      ...Object.entries(headers).flat(),
-      'content-length',
-      String(Buffer.byteLength(body)),
-    ]
-    const answer = { body, headers, rawHeaders }
-    this.#made = { standing, second, answer }
-    return answer
+  async #firstRates(): Promise<ServedRates> {
+    const { promise: timeout, resolve } = Promise.withResolvers<void>()
+    const cancel = this.#schedule.after(FIRST_RATES_MS, resolve)
+    await Promise.race([this.#current.refresh(), timeout])
+    cancel()
+    const { served } = this.#current
+    if (served !== null) return served
+    throw new RateFeedError('RATES_NONE_YET', 'no source has given rates yet')
   }
 
-  #metaOf(standing: Standing, now: number): Omit<RateMeta, 'perEur'> {
-    const { vector, confirmed, staleFrom } = standing
-    const { nextAt } = this.#parts.rounds
+  #detailOf(served: ServedRates) {
+    const now = this.#clock.now()
+    const { vector, rates } = served
+    const { asOf, asOfMs, source, perEur } = vector
+    if (this.#isRefused(served, now)) {
+      throw new RateFeedError(
+        'RATES_STALE',
+        `the latest rates are of ${asOf} from ${source}, and no live source gives newer ones`,
+      )
+    }
+    const isOld = now - asOfMs > this.#settings.staleAfterMs
+    const age = isOld ? { stale: true as const, as_of: asOf } : {}
+    return {
+      result: { datetime: datetimeOf(now), rate: rates, ...age },
+      meta: { ...this.#metaOf(served, now), perEur },
+    }
+  }
+
+  #metaOf({ vector, confirmed, staleFrom }: ServedRates, now: number) {
+    const { nextAt } = this.#current
     return {
       source: vector.source,
+      /** The original source of stored rates. */
       origin: vector.origin,
       asOf: vector.asOf,
       ageSeconds: Math.max(0, Math.floor((now - vector.asOfMs) / 1_000)),
       stale: now >= staleFrom,
       confirmedBy: confirmed?.by ?? null,
-      confirmedAt: confirmed === null ? null : new Date(confirmed.at).toISOString(),
+      confirmedAt: instantOf(confirmed?.at ?? null),
+      /** Pairs computed from a substitute. */
       proxies: vector.cnhIsCny ? ['CNHJPY=CNYJPY'] : [],
-      nextRefresh: nextAt === 0 ? null : new Date(nextAt).toISOString(),
+      nextRefresh: nextAt === 0 ? null : instantOf(nextAt),
     }
   }
 
-  #resultOf({ vector, rates }: Standing, now: number): RateDetail['result'] {
-    const old = now - vector.asOfMs > this.#parts.policy.staleAfterMs
-    const age = old ? { stale: true as const, as_of: vector.asOf } : {}
-    return { datetime: datetimeOf(now), rate: rates, ...age }
+  /** Whether the operator forbids rates this old. */
+  #isRefused({ vector, staleFrom }: ServedRates, now: number): boolean {
+    const { strict, maxStaleMs } = this.#settings
+    if (now < staleFrom) return false
+    return strict || (maxStaleMs !== null && now - vector.asOfMs > maxStaleMs)
   }
 
-  #isTooStale(standing: Standing, now: number): boolean {
-    const { strict, maxStaleMs } = this.#parts.policy
-    if (now < standing.staleFrom) return false
-    return strict || (maxStaleMs !== null && now - standing.vector.asOfMs > maxStaleMs)
-  }
-
-  #refuseTooStale(standing: Standing, now: number): void {
-    if (!this.#isTooStale(standing, now)) return
-    const { asOf, source } = standing.vector
-    throw new RateFeedError(
-      'RATES_STALE',
-      `the latest rates are of ${asOf} from ${source}, and no live source gives newer ones`,
-    )
-  }
-
-  #warnWhenStale(): void {
-    const { board, clock, warning } = this.#parts
-    const standing = board.standing
-    if (standing !== null && clock.now() < standing.staleFrom) {
-      warning.recovered('stale', { source: standing.vector.source }, 'the rates are live again')
+  #warnIfStale(): void {
+    const { served } = this.#current
+    const { source = null, asOf = null } = served?.vector ?? {}
+    if (served !== null && this.#clock.now() < served.staleFrom) {
+      this.#warning.recovered('stale', { source }, 'the rates are live again')
       return
     }
-    const { source, asOf } = standing?.vector ?? { source: null, asOf: null }
     const text = 'the rates are stale: no live source gives newer ones'
-    warning.warn('stale', { source, asOf }, text)
+    this.#warning.warn('stale', { source, asOf }, text)
   }
 }
 

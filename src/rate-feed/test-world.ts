@@ -5,10 +5,9 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Schedule } from '../base/clock.ts'
 import { outboundGet } from '../http/outbound.ts'
-import { createRateFeed, type RateFeedDeps, type RateFeedSettings } from './feed.ts'
-import type { RateFeedService } from './service.ts'
-import { parseSourceList } from './source-list.ts'
-import type { Get } from './sources/http-source.ts'
+import { type CurrentReply, currentReply } from './api/routes.ts'
+import { RateFeed, type RateFeedDeps, type RateFeedSettings } from './service.ts'
+import { type Get, parseSourceList } from './sources.ts'
 
 /** Two days after the date of the bundled vector. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
@@ -48,6 +47,16 @@ export class Hands implements Schedule {
   }
 }
 
+/** Where the stage plays each public source. */
+const PATHS: Readonly<Record<string, string>> = {
+  'www.ecb.europa.eu': '/ecb',
+  'api.frankfurter.dev': '/frankfurter',
+  'cdn.jsdelivr.net': '/exchange-api',
+  'latest.currency-api.pages.dev': '/exchange-api-fallback',
+  'openexchangerates.org': '/openexchangerates',
+  'forex-api.coin.z.com': '/gmo',
+}
+
 /** A local server on a free port that answers as it is told, and counts. */
 export class Stage {
   answer: RequestListener = (_request, response) => response.writeHead(503).end()
@@ -65,6 +74,13 @@ export class Stage {
   close(): void {
     this.#server.closeAllConnections()
     this.#server.close()
+  }
+
+  /** Sends requests for public sources to this server instead. */
+  get(timeoutMs?: number): Get {
+    const get = loopbackGet(timeoutMs)
+    return ({ hostname, search }, headers) =>
+      get(new URL(this.at(`${PATHS[hostname]}${search}`)), headers)
   }
 
   /** The address of `path` on this server. */
@@ -102,22 +118,22 @@ export function feedOn(
   sources: string,
   settings: Partial<RateFeedSettings> = {},
   deps: Partial<RateFeedDeps> = {},
-): RateFeedService {
-  return createRateFeed(depsOn(stage, hands, sources, settings, deps))
+): RateFeed {
+  return new RateFeed(depsOn(stage, hands, sources, settings, deps))
 }
 
 /** A stage with its hands, and the feeds that were opened on it. */
 export class Theatre {
   readonly stage = new Stage()
   readonly hands = new Hands()
-  readonly #feeds: RateFeedService[] = []
+  readonly #feeds: RateFeed[] = []
 
   /** Opens a feed as `feedOn` makes it; `close` closes it. */
   openFeed = async (
     sources: string,
     settings: Partial<RateFeedSettings> = {},
     deps: Partial<RateFeedDeps> = {},
-  ): Promise<RateFeedService> => {
+  ): Promise<RateFeed> => {
     const feed = feedOn(this.stage, this.hands, sources, settings, deps)
     this.#feeds.push(feed)
     await feed.open()
@@ -159,17 +175,16 @@ export function depsOn(
     schedule: hands,
     random: () => 0.5,
     log: new Diary(),
-    get: loopbackGet(),
+    get: stage.get(),
     ledger: null,
-    addresses: {
-      ecb: stage.at('/ecb'),
-      frankfurter: stage.at('/frankfurter'),
-      exchangeApi: [stage.at('/exchange-api'), stage.at('/exchange-api-fallback')],
-      openExchangeRates: stage.at('/openexchangerates'),
-      gmo: stage.at('/gmo'),
-    },
     ...deps,
   }
+}
+
+/** The reply of `GET /`. */
+export function answerOf(feed: RateFeed): CurrentReply | Promise<CurrentReply> {
+  const detail = feed.current()
+  return detail instanceof Promise ? detail.then(currentReply) : currentReply(detail)
 }
 
 /** Units per euro, near the bundled ones. */

@@ -7,7 +7,7 @@ import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, rateFeedComponent } from '../../src/rate-feed/index.ts'
-import { depsOn, ecbFile, Hands, loopbackGet, Stage } from '../../src/rate-feed/test-world.ts'
+import { depsOn, ecbFile, Hands, Stage } from '../../src/rate-feed/test-world.ts'
 import { startConverter } from '../converter/service.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -111,7 +111,7 @@ describe('the page of the rates', () => {
     await stage.open()
     open.push(stage)
     const hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
-    const deps = depsOn(stage, hands, sources, {}, { get: loopbackGet(1_000) })
+    const deps = depsOn(stage, hands, sources, {}, { get: stage.get(1_000) })
     const component = rateFeedComponent({ ...deps, version: '0.0.0' })
     const logger = pino({ level: 'silent' })
     const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }

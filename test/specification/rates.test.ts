@@ -33,7 +33,7 @@ async function listen(
   deps: Partial<RateFeedDeps> = {},
 ): Promise<string> {
   const component = rateFeedComponent({
-    ...depsOn(stage, hands, sources, settings, { get: loopbackGet(100), ...deps }),
+    ...depsOn(stage, hands, sources, settings, { get: stage.get(100), ...deps }),
     version: '0.0.0',
   })
   const logger = pino({ level: 'silent' })
@@ -184,7 +184,7 @@ describe('beyond the specification: where the rates come from is always said', (
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     stage.answer = (_request, response) =>
       void released.then(() => response.end(ecbFile('2026-10-08')))
-    const url = await listen('ecb', {}, { get: loopbackGet() })
+    const url = await listen('ecb', {}, { get: stage.get() })
     const replies = Array.from({ length: 500 }, () => get(`${url}/`))
     // The last one has arrived when the listener answers a later one on another path.
     await get(`${url}/healthz`)

@@ -3,10 +3,10 @@ import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { OutboundError, outboundGet } from '../../http/outbound.ts'
 import {
-  createRateFeed,
   type FeedLog,
   parseRateDetail,
   type RateDetail,
+  RateFeed,
   RateFeedError,
   rateTable,
   type Schedule,
@@ -69,7 +69,7 @@ async function fromSources(): Promise<RateDetail> {
   }
   try {
     const deps = rateFeedDeps(settings, VERSION, systemClock)
-    const feed = createRateFeed({ ...deps, log, ledger: null, schedule: keptAlive })
+    const feed = new RateFeed({ ...deps, log, ledger: null, schedule: keptAlive })
     await feed.open()
     await feed.refresh()
     await feed.close()

@@ -1,30 +1,27 @@
-import { createHash } from 'node:crypto'
-import { canonicalJson } from '../base/canonical-json.ts'
 import type { Clock, Schedule } from '../base/clock.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
-import { PAIRS, ratesOf } from './currencies.ts'
-import type { HourlyWarning } from './log.ts'
-import { documentOf, type RateVector } from './vector.ts'
+import type { HourlyWarning } from './errors.ts'
+import { sha256Of } from './parsers.ts'
+import { documentOf, PAIRS, type RateVector, ratesOf } from './rates.ts'
 
-/** The database of the ledger that vectors are recorded in. */
+/** The ledger database of recorded vectors. */
 export const RATES_DATABASE = 'rates'
+/** Maximum number of rows of one call. */
+export const HISTORY_ROWS_MAX = 1_000
 
-/** An accepted vector, as it stands in the ledger: an item of the database `rates`. */
+/** An accepted vector as an item of the database `rates`. */
 export interface VectorRecord {
-  /** `<asOf>.<source>.<12 hex digits of the SHA-256 of what it says>`: equal vectors, equal ids. */
+  /** `<asOf>.<source>.<12 hex digits of the SHA-256 of its values>`: equal vectors have equal ids. */
   readonly id: string
   readonly source: string
   readonly asOf: string
   /** When it was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
   readonly acceptedAt: string
-  /** Units per euro; `CNY` where the offshore rate is not known. */
+  /** Units per euro; `CNY` if the offshore rate is not known. */
   readonly perEur: Readonly<Record<string, number>>
   /** The twenty rates. */
   readonly rate: Readonly<Record<string, number>>
 }
-
-/** Where in the ledger an entry stands, `<serverid>/<height>.<index>`. */
-type LedgerPosition = string
 
 /** Which records to read. */
 export interface HistoryQuery {
@@ -36,25 +33,15 @@ export interface HistoryQuery {
   readonly offset: number
 }
 
-/** A record and where anyone can check it. */
+/** A record and its position in the ledger, `<serverid>/<height>.<index>`. */
 export interface RecordedVector {
   readonly record: VectorRecord
-  readonly position: LedgerPosition
+  readonly position: string
 }
 
-/** Most records one call reads. */
-export const HISTORY_ROWS_MAX = 1_000
-
-/**
- * What the feed needs of a ledger, and nothing more; whoever composes the program brings it.
- *
- * All methods may be called at any time. Errors rise as they are: the feed serves on without it.
- */
+/** The part of a ledger that the feed needs. Errors of its methods do not stop the feed. */
 export interface RateLedger {
-  /**
-   * Records `record` in the database `rates`, making that when it is missing. A record whose id is
-   * there already is not written again. When the promise resolves, the record is durable.
-   */
+  /** Writes `record` durably to the database `rates`, which it creates; an existing id is not written again. */
   record(record: VectorRecord): Promise<void>
   /** Records in the order they were written. */
   history(query: HistoryQuery): Promise<readonly RecordedVector[]>
@@ -62,50 +49,34 @@ export interface RateLedger {
 
 /** The record of `vector`, accepted at `now`. */
 export function recordOf(vector: RateVector, now: number): VectorRecord {
+  const { source } = vector
   const { asOf, perEur } = documentOf(vector)
-  const said = canonicalJson({ asOf, perEur: { ...perEur }, source: vector.source })
-  const digest = createHash('sha256').update(said).digest('hex').slice(0, 12)
-  return {
-    id: `${asOf}.${vector.source}.${digest}`,
-    source: vector.source,
-    asOf,
-    acceptedAt: new Date(now).toISOString(),
-    perEur,
-    rate: ratesOf(vector.perEur),
-  }
+  const digest = sha256Of({ asOf, perEur: { ...perEur }, source }).slice(0, 12)
+  const acceptedAt = new Date(now).toISOString()
+  const rate = ratesOf(vector.perEur)
+  return { id: `${asOf}.${source}.${digest}`, source, asOf, acceptedAt, perEur, rate }
 }
 
-/**
- * The record that a stored item holds, or null when it holds none: the database is an ordinary one,
- * so anyone who may write to the ledger may have put other items there.
- */
+/** The record in a stored item, or null: anyone who may write to the ledger may put other items there. */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
   const { id, source, asOf, acceptedAt, perEur, rate } = item
   if (typeof id !== 'string' || typeof source !== 'string') return null
   if (typeof asOf !== 'string' || typeof acceptedAt !== 'string') return null
-  const values = numbersOf(perEur)
-  const rates = numbersOf(rate)
-  if (values === null || rates === null) return null
-  if (PAIRS.some((pair) => rates[pair] === undefined)) return null
-  return { id, source, asOf, acceptedAt, perEur: values, rate: rates }
+  if (!isNumbers(perEur) || !isNumbers(rate)) return null
+  if (PAIRS.some((pair) => rate[pair] === undefined)) return null
+  return { id, source, asOf, acceptedAt, perEur, rate }
 }
 
-function numbersOf(value: Json | undefined): Record<string, number> | null {
-  if (value === undefined || !isJsonObject(value)) return null
-  const numbers: Record<string, number> = {}
-  for (const [name, number] of Object.entries(value)) {
-    if (typeof number !== 'number') return null
-    numbers[name] = number
-  }
-  return numbers
+function isNumbers(value: Json | undefined): value is Record<string, number> {
+  return isJsonObject(value) && Object.values(value).every((number) => typeof number === 'number')
 }
 
-/** Records that wait while the ledger does not take them; beyond this the oldest are lost. */
+/** Records in memory while the ledger refuses them; beyond this the oldest are dropped. */
 const PENDING_MAX = 1_000
 const RETRY_MS = 60_000
 
-/** Hands accepted vectors to the ledger, in order, without anybody waiting for it. */
+/** Writes accepted vectors to the ledger, in order and in the background. */
 export class Recorder {
   readonly #ledger: RateLedger
   readonly #clock: Clock
@@ -113,7 +84,7 @@ export class Recorder {
   readonly #warning: HourlyWarning
   readonly #pending: VectorRecord[] = []
   #flushing: Promise<void> | null = null
-  #forget: () => void = () => {}
+  #cancelRetry = () => {}
 
   constructor(ledger: RateLedger, clock: Clock, schedule: Schedule, warning: HourlyWarning) {
     this.#ledger = ledger
@@ -127,14 +98,14 @@ export class Recorder {
     return this.#pending.length
   }
 
-  /** Will record `vector`. */
+  /** Adds `vector` to the pending records. */
   add(vector: RateVector): void {
     this.#pending.push(recordOf(vector, this.#clock.now()))
     if (this.#pending.length > PENDING_MAX) this.#pending.shift()
     void this.flush()
   }
 
-  /** Records what waits; resolves when nothing does or the ledger refused. Never rejects. */
+  /** Writes the pending records, or as many as the ledger takes. Never rejects. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flushNow().finally(() => {
       this.#flushing = null
@@ -142,9 +113,9 @@ export class Recorder {
     return this.#flushing
   }
 
-  /** Tries no more. */
+  /** Cancels the retry. */
   stop(): void {
-    this.#forget()
+    this.#cancelRetry()
   }
 
   async #flushNow(): Promise<void> {
@@ -156,8 +127,8 @@ export class Recorder {
       this.#warning.recovered('ledger', {}, 'rates are recorded again')
     } catch (error) {
       this.#warning.warn('ledger', { err: error }, 'the ledger did not take the rates')
-      this.#forget()
-      this.#forget = this.#schedule.after(RETRY_MS, () => void this.flush())
+      this.#cancelRetry()
+      this.#cancelRetry = this.#schedule.after(RETRY_MS, () => void this.flush())
     }
   }
 }

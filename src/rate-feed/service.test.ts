@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import {
+  answerOf,
   Diary,
   ecbFile,
   exchangeApiBody,
@@ -9,7 +10,6 @@ import {
   frankfurterBody,
   gmoBody,
   type Hands,
-  loopbackGet,
   openExchangeRatesBody,
   PER_EUR,
   type Stage,
@@ -86,7 +86,7 @@ describe('each source, played by a local server', () => {
   it.each(cases)(
     '$name: after $what the old good vector is kept',
     async ({ name, answer, code }) => {
-      const feed = await opened(name, {}, { get: loopbackGet(code === 'TIMEOUT' ? 400 : 5_000) })
+      const feed = await opened(name, {}, { get: stage.get(code === 'TIMEOUT' ? 400 : 5_000) })
       stage.answer = send(PLAYED[name] ?? '')
       await feed.refresh()
       const before = await feed.detail()
@@ -258,10 +258,10 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     hands.advance(asOfMs + 5 * DAY - hands.now())
-    const { body } = await feed.answer()
+    const { body } = await answerOf(feed)
     expect(Object.keys(JSON.parse(body).result)).toEqual(['datetime', 'rate'])
     hands.advance(1_000)
-    const old = JSON.parse((await feed.answer()).body)
+    const old = JSON.parse((await answerOf(feed)).body)
     const { rate, ...rest } = old.result
     expect(rest).toEqual({ datetime: '2026-10-11 00:00:01+0', stale: true, as_of: '2026-10-06' })
     expect(Object.keys(rate).length).toBe(20)
@@ -272,15 +272,15 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
     stage.answer = send(ecbFile('2026-10-07'))
     const feed = await opened('ecb', { strict: true })
     await feed.refresh()
-    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
+    expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
     hands.advance(5 * DAY)
     await feed.refresh()
-    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+    expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
   it('may be older or younger than five days, as the operator says', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
-    expect(JSON.parse((await feed.answer()).body).result.stale).toBe(true)
+    expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
 })
 
@@ -289,7 +289,7 @@ describe('500 cold requests', () => {
     const feed = feedOn(stage, hands, 'ecb')
     onTestFinished(() => feed.close())
     stage.answer = send(PLAYED.ecb ?? '')
-    const answers = await Promise.all(Array.from({ length: 500 }, async () => feed.answer()))
+    const answers = await Promise.all(Array.from({ length: 500 }, async () => answerOf(feed)))
     expect(stage.requests.length).toBe(1)
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1)
     expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
@@ -297,7 +297,7 @@ describe('500 cold requests', () => {
 
   it('are refused after ten seconds when nobody answers', async () => {
     const feed = feedOn(stage, hands, 'ecb', {}, { get: () => new Promise(() => {}) })
-    const waiting = feed.answer()
+    const waiting = answerOf(feed)
     hands.advance(10_000)
     await expect(waiting).rejects.toMatchObject({ code: 'RATES_NONE_YET' })
   })
@@ -307,40 +307,40 @@ describe('with every source hanging', () => {
   it('an answer comes without waiting, in the same turn, once any vector exists', async () => {
     stage.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
-    const answer = feed.answer()
+    const answer = answerOf(feed)
     expect(answer).not.toBeInstanceOf(Promise)
     expect(answer).toMatchObject({ headers: { 'x-rates-source': 'snapshot' } })
   })
 })
 
 describe('without a network', () => {
-  const offline = { get: loopbackGet(60) }
+  const offline = () => ({ get: stage.get(60) })
 
   it('strict mode refuses what nobody confirms', async () => {
     stage.answer = (request) => request.socket.destroy()
-    const feed = await opened('ecb,snapshot', { strict: true }, offline)
-    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
-    expect(feed.health()).toMatchObject({ serving: false, health: 'down' })
+    const feed = await opened('ecb,snapshot', { strict: true }, offline())
+    expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+    expect(feed.health()).toMatchObject({ status: false, health: 'down' })
     stage.answer = send(PLAYED.ecb ?? '')
     hands.advance(MINUTE)
     await feed.refresh()
-    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
+    expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
   })
 
   it('RATES_MAX_STALE lets stale rates be given up to that age', async () => {
     const feed = await opened('snapshot', { maxStaleMs: 4 * DAY })
-    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
+    expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
     hands.advance(Date.parse('2026-10-10T00:00:00Z') - hands.now())
-    expect(feed.answer()).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
+    expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
     hands.advance(1_000)
-    expect(() => feed.answer()).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
+    expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
   it('warns once an hour, also when nobody asks, and says when it is over', async () => {
     const diary = new Diary()
     const feed = await opened('snapshot', {}, { log: diary })
     for (let minute = 0; minute < 121; minute += 1) {
-      await feed.answer()
+      await answerOf(feed)
       hands.advance(MINUTE)
     }
     const warnings = diary.lines.filter((line) => line.startsWith('warn the rates are stale'))

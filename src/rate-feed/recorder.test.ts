@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest'
+import { HourlyWarning } from './errors.ts'
+import { quoteOf, vectorOf } from './rates.ts'
 import {
   type RateLedger,
   Recorder,
   recordOf,
   type VectorRecord,
   vectorRecordOf,
-} from './history.ts'
-import { HourlyWarning } from './log.ts'
+} from './recorder.ts'
 import { Diary, Hands, PER_EUR } from './test-world.ts'
-import { NO_HELPERS, quoteOf, vectorOf } from './vector.ts'
 
 const vector = (changes: Record<string, number> = {}) =>
-  vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })), NO_HELPERS)
+  vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })))
 
 /** A ledger that takes records, or refuses them all. */
 class FakeLedger implements RateLedger {

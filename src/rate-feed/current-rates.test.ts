@@ -1,13 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { OFFLINE_RANK, RateBoard } from './board.ts'
-import { SourceKeeper } from './keeper.ts'
-import { HourlyWarning } from './log.ts'
-import { Rounds } from './rounds.ts'
-import { SourceError } from './source-error.ts'
-import { SNAPSHOT } from './sources/snapshot.ts'
-import type { RateSource } from './sources/source.ts'
+import { CurrentRates } from './current-rates.ts'
+import { HourlyWarning, SourceError } from './errors.ts'
+import { SourcePoller } from './poller.ts'
+import { type Quote, quoteOf, type RateVector, SNAPSHOT } from './rates.ts'
+import type { RateSource } from './sources.ts'
 import { Diary, Hands, PER_EUR } from './test-world.ts'
-import { NO_HELPERS, type Quote, quoteOf, type RateVector, vectorOf } from './vector.ts'
 
 const MINUTE = 60_000
 
@@ -16,7 +13,8 @@ class Puppet implements RateSource {
   readonly name: string
   readonly family: string
   readonly refreshMs = 30 * MINUTE
-  readonly partial: boolean
+  readonly isPartial: boolean
+  readonly isLocal = false
   says: Quote | 'unchanged' | SourceError
   asked = 0
 
@@ -24,7 +22,7 @@ class Puppet implements RateSource {
     this.name = name
     this.says = says
     this.family = family
-    this.partial = partial
+    this.isPartial = partial
   }
 
   async read(): Promise<Quote | 'unchanged'> {
@@ -36,33 +34,28 @@ class Puppet implements RateSource {
 
 const quote = (asOf: string, changes: Record<string, number> = {}) =>
   quoteOf(asOf, Object.entries({ ...PER_EUR, ...changes }))
-const down = () => new SourceError('UNREACHABLE', 'no', { passing: true })
+const down = () => new SourceError('UNREACHABLE', 'no', { isTransient: true })
 
 function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boolean } = {}) {
   const hands = new Hands()
   const diary = new Diary()
   const warning = new HourlyWarning(diary, hands)
   const tools = { clock: hands, schedule: hands, random: () => 0.5, warning }
-  const keepers = puppets.map((puppet) => new SourceKeeper(puppet, tools))
-  const board = new RateBoard(hands, 7 * 24 * 60 * MINUTE)
-  if (options.kept !== undefined) {
-    board.replace(vectorOf('lastgood', options.kept, NO_HELPERS), OFFLINE_RANK)
-  }
+  const pollers = puppets.map((puppet) => new SourcePoller(puppet, tools))
   const accepted: RateVector[] = []
-  const keeperOf = (name: string) => keepers.find(({ source }) => source.name === name) ?? null
-  const rounds = new Rounds(
-    keepers,
-    { overlay: keeperOf('exchange-api'), bridge: keeperOf('ecb') },
-    {
-      board,
-      clock: hands,
-      schedule: hands,
-      banded: options.banded ?? true,
-      accepted: (vector) => accepted.push(vector),
-    },
-  )
-  const served = () => board.standing?.vector
-  return { hands, diary, keepers, board, rounds, accepted, served }
+  const pollerOf = (name: string) => pollers.find(({ source }) => source.name === name) ?? null
+  const rates = new CurrentRates(pollers, {
+    clock: hands,
+    schedule: hands,
+    staleAfterMs: 7 * 24 * 60 * MINUTE,
+    banded: options.banded ?? true,
+    overlay: pollerOf('exchange-api'),
+    bridge: pollerOf('ecb'),
+    onAccepted: (vector) => accepted.push(vector),
+  })
+  if (options.kept !== undefined) rates.serveStored('lastgood', options.kept)
+  const served = () => rates.served?.vector
+  return { hands, diary, pollers, rates, accepted, served }
 }
 
 describe('the order of sources', () => {
@@ -71,34 +64,34 @@ describe('the order of sources', () => {
       new Puppet('ecb', quote('2026-10-07')),
       new Puppet('other', quote('2026-10-07')),
     ]
-    const { rounds, served } = world([first, second])
-    await rounds.run()
+    const { rates, served } = world([first, second])
+    await rates.refresh()
     expect(served()?.source).toBe('ecb')
     expect([first.asked, second.asked]).toEqual([1, 0])
   })
 
   it('asks the next when one fails, after one more try', async () => {
     const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
-    const { rounds, served } = world([first, second])
-    await rounds.run()
+    const { rates, served } = world([first, second])
+    await rates.refresh()
     expect(served()?.source).toBe('other')
     expect([first.asked, second.asked]).toEqual([2, 1])
   })
 
   it('backs a failing source off, longer each time, and returns to it', async () => {
     const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
-    const { rounds, served, hands, keepers } = world([first, second])
+    const { rates, served, hands, pollers } = world([first, second])
     const waits: number[] = []
     for (let failure = 1; failure <= 8; failure += 1) {
-      await rounds.run()
-      waits.push((keepers[0]?.dueAt ?? 0) - hands.now())
+      await rates.refresh()
+      waits.push((pollers[0]?.dueAt ?? 0) - hands.now())
       if (failure === 8) first.says = quote('2026-10-07')
       hands.advance(waits.at(-1) ?? 0)
     }
     expect(waits.map((ms) => ms / 1_000)).toEqual([30, 60, 120, 240, 480, 960, 1800, 1800])
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.source).toBe('ecb')
-    expect(keepers[0]?.record()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
+    expect(pollers[0]?.state()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
   })
 
   it('leaves a source alone as long as it asks to be', async () => {
@@ -106,33 +99,33 @@ describe('the order of sources', () => {
       'ecb',
       new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
     )
-    const { rounds, hands, keepers } = world([first])
-    await rounds.run()
+    const { rates, hands, pollers } = world([first])
+    await rates.refresh()
     expect(first.asked).toBe(1)
-    expect(keepers[0]?.dueAt).toBe(hands.now() + 7_200_000)
+    expect(pollers[0]?.dueAt).toBe(hands.now() + 7_200_000)
     hands.advance(7_199_000)
-    await rounds.run()
+    await rates.refresh()
     expect(first.asked).toBe(1)
   })
 
   it('starts the next round by itself when a source is due', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds, hands, served } = world([first])
-    await rounds.run()
+    const { rates, hands, served } = world([first])
+    await rates.refresh()
     first.says = quote('2026-10-08', { JPY: 180 })
     hands.advance(29 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
     hands.advance(MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-08')
     expect(first.asked).toBe(2)
   })
 
   it('runs one round at a time, however many want one', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds } = world([first])
-    await Promise.all(Array.from({ length: 500 }, () => rounds.run()))
+    const { rates } = world([first])
+    await Promise.all(Array.from({ length: 500 }, () => rates.refresh()))
     expect(first.asked).toBe(1)
   })
 })
@@ -140,11 +133,11 @@ describe('the order of sources', () => {
 describe('what is served', () => {
   it('never becomes older', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds, hands, served } = world([first])
-    await rounds.run()
+    const { rates, hands, served } = world([first])
+    await rates.refresh()
     first.says = quote('2026-10-06', { JPY: 177 })
     hands.advance(30 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
     expect(served()?.perEur.JPY).toBe(178.9)
   })
@@ -154,56 +147,56 @@ describe('what is served', () => {
       new Puppet('ecb', quote('2026-10-07')),
       new Puppet('other', quote('2026-10-07', { JPY: 179.5 })),
     ]
-    const { rounds, hands, served, accepted, board } = world([first, second])
-    await rounds.run()
+    const { rates, hands, served, accepted } = world([first, second])
+    await rates.refresh()
     first.says = quote('2026-10-07', { JPY: 178.8 })
     hands.advance(30 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
     first.says = down()
     hands.advance(30 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
-    expect(board.standing?.confirmed?.by).toBe('other')
+    expect(rates.served?.confirmed?.by).toBe('other')
     expect(accepted.length).toBe(2)
   })
 
   it('is stale from the moment that nobody has confirmed it for two hours', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds, hands, board } = world([first])
-    await rounds.run()
-    expect(board.standing?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+    const { rates, hands } = world([first])
+    await rates.refresh()
+    expect(rates.served?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
     first.says = 'unchanged'
     hands.advance(30 * MINUTE)
-    await rounds.run()
-    expect(board.standing?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+    await rates.refresh()
+    expect(rates.served?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
   })
 
   it('is stale when its date is a week back, however well confirmed', async () => {
     const first = new Puppet('ecb', quote('2026-10-01'))
-    const { rounds, board } = world([first], { kept: quote('2026-09-30') })
-    await rounds.run()
-    expect(board.standing?.staleFrom).toBe(Date.parse('2026-10-08'))
+    const { rates } = world([first], { kept: quote('2026-09-30') })
+    await rates.refresh()
+    expect(rates.served?.staleFrom).toBe(Date.parse('2026-10-08'))
   })
 
   it('stays live over a weekend on which the better source is closed', async () => {
     const live = new Puppet('live', quote('2026-10-08T09:00:00Z'))
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds, hands, board, served } = world([live, first])
-    await rounds.run()
+    const { rates, hands, served } = world([live, first])
+    await rates.refresh()
     live.says = new SourceError('MARKET_CLOSED', 'closed', { retryAfterMs: 600_000 })
     hands.advance(3 * 60 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.source).toBe('live')
-    expect(board.standing?.confirmed).toEqual({ by: 'ecb', at: hands.now() })
+    expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: hands.now() })
   })
 
   it('is what was kept while a live source says less, and it is confirmed by it', async () => {
     const first = new Puppet('ecb', quote('2026-10-06'))
-    const { rounds, board, served } = world([first], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served } = world([first], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe('lastgood')
-    expect(board.standing?.confirmed?.by).toBe('ecb')
+    expect(rates.served?.confirmed?.by).toBe('ecb')
   })
 })
 
@@ -220,16 +213,16 @@ describe('the sanity band', () => {
     ['CNY', 75.6, false],
   ])('one day later, %s at %d is believed: %s', async (currency, value, believed) => {
     const first = new Puppet('ecb', quote('2026-10-08', { [currency]: value }))
-    const { rounds, served, keepers } = world([first], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served, pollers } = world([first], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
-    expect(keepers[0]?.record().lastError).toBe(believed ? null : 'OUT_OF_BAND')
+    expect(pollers[0]?.state().lastError).toBe(believed ? null : 'OUT_OF_BAND')
   })
 
   it('widens by one percent for each day between the vectors', async () => {
     const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * 1.19 }))
-    const { rounds, served } = world([first], { kept: quote('2026-09-27') })
-    await rounds.run()
+    const { rates, served } = world([first], { kept: quote('2026-09-27') })
+    await rates.refresh()
     expect(served()?.source).toBe('ecb')
   })
 
@@ -241,8 +234,8 @@ describe('the sanity band', () => {
     'stops widening at 20 %%: a year later, a factor of %d is believed: %s',
     async (factor, believed) => {
       const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
-      const { rounds, served, diary } = world([first], { kept: quote('2025-10-07') })
-      await rounds.run()
+      const { rates, served, diary } = world([first], { kept: quote('2025-10-07') })
+      await rates.refresh()
       expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
       const warning =
         /^warn no rates from ecb: USD is .* a second source must agree, or RATES_BAND=off/
@@ -252,8 +245,8 @@ describe('the sanity band', () => {
 
   it('is held against the bundled vector when nothing is kept', async () => {
     const first = new Puppet('ecb', quote('2026-10-07', { JPY: 1.789 }))
-    const { rounds, served } = world([first])
-    await rounds.run()
+    const { rates, served } = world([first])
+    await rates.refresh()
     expect(served()).toBeUndefined()
   })
 
@@ -261,16 +254,16 @@ describe('the sanity band', () => {
     const crash = { CHF: 0.7 }
     const first = new Puppet('ecb', quote('2026-10-08', crash))
     const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.706 }))
-    const { rounds, served } = world([first, second], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served } = world([first, second], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb', perEur: { CHF: 0.7 } })
   })
 
   it('does not give way when they differ by more', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.708 }))
-    const { rounds, served } = world([first, second], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served } = world([first, second], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
@@ -278,8 +271,8 @@ describe('the sanity band', () => {
     const poison = { CHF: 0.7 }
     const first = new Puppet('ecb', quote('2026-10-08', poison), 'ecb')
     const mirror = new Puppet('frankfurter', quote('2026-10-08', poison), 'ecb')
-    const { rounds, served } = world([first, mirror], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served } = world([first, mirror], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
@@ -293,27 +286,27 @@ describe('the sanity band', () => {
       'gmo',
       true,
     )
-    const { rounds, served } = world([first, partial], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served } = world([first, partial], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe('lastgood')
   })
 
   it('keeps what was doubted at hand: a witness that comes later confirms it', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new Puppet('openexchangerates', down())
-    const { rounds, served, hands } = world([first, second], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served, hands } = world([first, second], { kept: quote('2026-10-07') })
+    await rates.refresh()
     second.says = quote('2026-10-08T09:00:00Z', { CHF: 0.702 })
     hands.advance(MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(served()?.source).toBe('ecb')
     expect(first.asked).toBe(1)
   })
 
   it('can be switched off', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { JPY: 1.789 }))
-    const { rounds, served } = world([first], { kept: quote('2026-10-07'), banded: false })
-    await rounds.run()
+    const { rates, served } = world([first], { kept: quote('2026-10-07'), banded: false })
+    await rates.refresh()
     expect(served()?.perEur.JPY).toBe(1.789)
   })
 })
@@ -321,39 +314,39 @@ describe('the sanity band', () => {
 describe('a source that cannot be right', () => {
   it('is refused a date to come, and “unchanged” does not bring it in later by the back door', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rounds, served, hands, keepers } = world([first])
-    await rounds.run()
+    const { rates, served, hands, pollers } = world([first])
+    await rates.refresh()
     first.says = quote('2026-10-20', { JPY: 180 })
     hands.advance(30 * MINUTE)
-    await rounds.run()
-    expect(keepers[0]?.record().lastError).toBe('DATE_FUTURE')
+    await rates.refresh()
+    expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
     first.says = 'unchanged'
     hands.advance(30 * MINUTE)
-    await rounds.run()
-    expect(keepers[0]?.record().lastError).toBe('DATE_FUTURE')
+    await rates.refresh()
+    expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
     expect(served()?.asOf).toBe('2026-10-07')
   })
 
   it('is refused without a currency; nothing is ever served in part', async () => {
     const { NOK: _, ...rest } = PER_EUR
     const first = new Puppet('ecb', quoteOf('2026-10-08', Object.entries(rest)))
-    const { rounds, served, keepers } = world([first], { kept: quote('2026-10-07') })
-    await rounds.run()
+    const { rates, served, pollers } = world([first], { kept: quote('2026-10-07') })
+    await rates.refresh()
     expect(served()?.source).toBe('lastgood')
-    expect(keepers[0]?.record().lastError).toBe('INCOMPLETE')
+    expect(pollers[0]?.state().lastError).toBe('INCOMPLETE')
   })
 
   it('is warned of once an hour, and once when it is well again', async () => {
     const first = new Puppet('ecb', down())
-    const { rounds, hands, diary } = world([first])
+    const { rates, hands, diary } = world([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
-      await rounds.run()
+      await rates.refresh()
       hands.advance(MINUTE)
     }
     expect(diary.lines.length).toBe(1)
     first.says = quote('2026-10-07')
     hands.advance(30 * MINUTE)
-    await rounds.run()
+    await rates.refresh()
     expect(diary.lines.at(-1)).toBe('info the source answers again')
     expect(diary.lines.length).toBe(2)
   })
@@ -369,13 +362,13 @@ describe('the CNH overlay', () => {
     })
     const read = overlay.read.bind(overlay)
     overlay.read = () => held.then(read)
-    const { rounds, served } = world([first, overlay])
-    await rounds.run()
+    const { rates, served } = world([first, overlay])
+    await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb', cnhIsCny: true })
     release()
     await held
     await new Promise(setImmediate)
-    await rounds.run()
+    await rates.refresh()
     expect(served()).toMatchObject({ source: 'ecb+exchange-api', cnhIsCny: false })
     expect(served()?.perEur.CNH).toBeCloseTo(7.56 * 1.01, 12)
     expect(first.asked).toBe(1)
@@ -389,13 +382,13 @@ describe('the bundled vector', () => {
       ['2026-10-06', 'ecb'],
       ['2026-10-07', 'ecb'],
     ] as const) {
-      const { rounds, board, served, diary, keepers } = world([new Puppet('ecb', quote(date))])
-      board.replace(vectorOf('snapshot', SNAPSHOT, NO_HELPERS), OFFLINE_RANK)
-      await rounds.run()
+      const { rates, served, diary, pollers } = world([new Puppet('ecb', quote(date))])
+      rates.serveStored('snapshot', SNAPSHOT)
+      await rates.refresh()
       expect(served()?.source).toBe(source)
-      expect(board.standing?.confirmed === null).toBe(source === 'snapshot')
+      expect(rates.served?.confirmed === null).toBe(source === 'snapshot')
       const old = source === 'snapshot'
-      expect(keepers[0]?.record().lastError).toBe(old ? 'DATE_OLD' : null)
+      expect(pollers[0]?.state().lastError).toBe(old ? 'DATE_OLD' : null)
       const warning =
         /^warn no rates from ecb: its rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
       expect(diary.lines).toEqual(old ? [expect.stringMatching(warning)] : [])

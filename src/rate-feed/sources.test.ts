@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SourceListError } from './errors.ts'
-import { parseSourceList } from './source-list.ts'
+import { parseSourceList } from './sources.ts'
 import {
   Diary,
   ecbFile,

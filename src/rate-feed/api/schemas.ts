@@ -1,8 +1,6 @@
-import { Type } from '../base/shape.ts'
-import { CURRENCIES, PAIRS, type Pair, type PerEur, type Rates } from './currencies.ts'
-import { HISTORY_ROWS_MAX } from './history.ts'
-
-const HISTORY_ROWS_DEFAULT = 100
+import { Type } from '../../base/shape.ts'
+import { CURRENCIES, PAIRS, type Pair, type PerEur, type Rates } from '../rates.ts'
+import { HISTORY_ROWS_MAX } from '../recorder.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
@@ -95,7 +93,7 @@ export const HistoryParams = Type.Object({
   to: Type.Optional(
     Type.String({ description: 'Last date, YYYY-MM-DD', maxLength: 32, shownPattern: DATE }),
   ),
-  limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: HISTORY_ROWS_DEFAULT }),
+  limit: Type.Integer({ minimum: 1, maximum: HISTORY_ROWS_MAX, default: 100 }),
   offset: Type.Integer({ minimum: 0, maximum: 1e9, default: 0 }),
 })
 
@@ -120,7 +118,8 @@ export const HistoryReply = Type.Object({
   offset: Type.Integer(),
 })
 
-const Health = Type.Object({
+/** `GET /healthz`, with 200 and 503. */
+export const HealthReply = Type.Object({
   status: Type.Boolean({ description: 'Whether GET / answers with rates' }),
   health: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),
   vector: Type.Union([Type.Object(metaFields), Type.Null()]),
@@ -137,6 +136,3 @@ const Health = Type.Object({
   ),
   recordsPending: Type.Union([Type.Integer(), Type.Null()]),
 })
-
-/** `GET /healthz`, the same with 200 and 503. */
-export const HealthReply = Health

@@ -1,6 +1,17 @@
 import { assert as fcAssert, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { SourceError } from '../source-error.ts'
+import { SourceError } from './errors.ts'
+import {
+  formatVectorDocument,
+  parseEcb,
+  parseExchangeApi,
+  parseFrankfurter,
+  parseGmo,
+  parseOpenExchangeRates,
+  parseVectorDocument,
+} from './parsers.ts'
+import { type Quote, vectorOf } from './rates.ts'
+import { retryAfterMs } from './sources.ts'
 import {
   ecbFile,
   exchangeApiBody,
@@ -8,15 +19,7 @@ import {
   gmoBody,
   openExchangeRatesBody,
   PER_EUR,
-} from '../test-world.ts'
-import { NO_HELPERS, type Quote, vectorOf } from '../vector.ts'
-import { parseEcb } from './ecb.ts'
-import { parseExchangeApi } from './exchange-api.ts'
-import { parseFrankfurter } from './frankfurter.ts'
-import { parseGmo } from './gmo.ts'
-import { retryAfterMs } from './http-source.ts'
-import { parseOpenExchangeRates } from './open-exchange-rates.ts'
-import { parseVectorDocument, textOfVectorDocument } from './vector-document.ts'
+} from './test-world.ts'
 
 const DATE = '2026-10-07'
 const INSTANT = '2026-10-07T11:00:00Z'
@@ -165,9 +168,9 @@ describe('the live ticker', () => {
   it('is bridged: by the dollar for what follows it, by the euro for the rest', () => {
     const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
     const quote = parseGmo(gmoBody(INSTANT))
-    const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, {
-      overlay: null,
-      bridge: { name: 'ecb', quote: bridge },
+    const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, null, {
+      name: 'ecb',
+      quote: bridge,
     })
     expect(source).toBe('gmo+ecb')
     expect(perEur.HKD).toBeCloseTo(8.85 * 1.13, 6)
@@ -211,7 +214,7 @@ describe('CNH', () => {
     ['a basis beyond 2 % is not', overlayOf(8.17), 7.56, true, 'ecb'],
     ['nor one of another month', overlayOf(8.08, '2026-09-20'), 7.56, true, 'ecb'],
   ] as const)('%s', (_promise, overlay, cnh, proxied, source) => {
-    const vector = vectorOf('ecb', quote, { overlay, bridge: null })
+    const vector = vectorOf('ecb', quote, overlay)
     expect(vector.perEur.CNH).toBeCloseTo(cnh, 12)
     expect(vector.cnhIsCny).toBe(proxied)
     expect(vector.source).toBe(source)
@@ -220,7 +223,7 @@ describe('CNH', () => {
 
 describe('a vector document', () => {
   it('has a checksum that a changed value does not fit', () => {
-    const text = textOfVectorDocument(document)
+    const text = formatVectorDocument(document)
     expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)
     const flipped = text.replace('1.13', '1.73')
     expect(() => parseVectorDocument(flipped)).toThrow(
@@ -238,7 +241,7 @@ describe('a vector document', () => {
   it('that lacks a currency makes no vector, and the message says which', () => {
     const { NOK: _, SEK: __, ...perEur } = document.perEur
     const quote = parseVectorDocument(JSON.stringify({ ...document, perEur }))
-    expect(() => vectorOf('file', quote, NO_HELPERS)).toThrow('it lacks NOK, SEK')
+    expect(() => vectorOf('file', quote)).toThrow('it lacks NOK, SEK')
   })
 })
 
@@ -258,7 +261,7 @@ describe('Retry-After', () => {
 /** The code with which `make` is refused, as far as a whole vector. */
 function vectorError(make: () => Quote): string {
   try {
-    vectorOf('x', make(), NO_HELPERS)
+    vectorOf('x', make())
     return 'none'
   } catch (error) {
     return error instanceof SourceError ? error.code : 'not a SourceError'

@@ -1,12 +1,12 @@
-import { PAIRS } from './currencies.ts'
+import { PAIRS } from '../rates.ts'
+import type { RateDetail } from '../service.ts'
 import { RatesReply } from './schemas.ts'
-import type { RateDetail } from './service.ts'
 
-const WHOLE_DIGITS = 5
+const INTEGER_DIGITS = 5
 
-/** The detail in the body of `GET /?detail=1`, or null when it is something else. */
+/** The detail in the body of `GET /?detail=1`, or null if it is something else. */
 export async function parseRateDetail(text: string): Promise<RateDetail | null> {
-  // Loaded for the one command that needs it: it is larger than the rest of the wing.
+  // Loaded only for the one command that needs it: it takes longer than the rest of the module.
   const { Value } = await import('typebox/value')
   try {
     const body: unknown = JSON.parse(text)
@@ -17,15 +17,15 @@ export async function parseRateDetail(text: string): Promise<RateDetail | null> 
   }
 }
 
-/** `detail` for a terminal: one line per pair with the decimal points below each other. */
+/** `detail` for a terminal: one line per pair, with aligned decimal points. */
 export function rateTable({ result, meta }: RateDetail): string {
   const { source, origin, asOf, stale, proxies } = meta
   const from = origin === null || origin === source ? source : `${source} (${origin})`
   const head = `Rates of ${asOf} from ${from}${stale ? ', stale' : ''}; asked ${result.datetime}`
   const lines = PAIRS.map((pair) => {
     const text = String(result.rate[pair])
-    const [whole = ''] = text.split('.')
-    return `${pair}  ${' '.repeat(Math.max(0, WHOLE_DIGITS - whole.length))}${text}`
+    const [integer = ''] = text.split('.')
+    return `${pair}  ${' '.repeat(Math.max(0, INTEGER_DIGITS - integer.length))}${text}`
   })
   const notes = proxies.map((proxy) => `Stand-in: ${proxy.replace('=', ' is computed as ')}`)
   return `${[head, '', ...lines, ...(notes.length > 0 ? ['', ...notes] : [])].join('\n')}\n`

@@ -1,0 +1,182 @@
+import { type HttpApp, registerMetrics } from '../../http/index.ts'
+import { RateFeedError, type RateFeedErrorCode } from '../errors.ts'
+import type { RateDetail, RateFeed } from '../service.ts'
+import {
+  Failure,
+  HealthReply,
+  HistoryParams,
+  HistoryReply,
+  RatesQuery,
+  RatesReply,
+} from './schemas.ts'
+
+/** The HTTP status of each error. */
+export const statusOf: Record<RateFeedErrorCode, number> = {
+  RATES_NONE_YET: 503,
+  RATES_STALE: 503,
+  HISTORY_OFF: 404,
+  HISTORY_RANGE_INVALID: 400,
+}
+
+const failures = { '4xx': Failure, '5xx': Failure }
+
+/** Adds the routes of the feed to `app`. */
+export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
+  currentRoute(app, feed)
+
+  app.get(
+    '/history',
+    {
+      schema: {
+        tags: ['rates'],
+        summary: 'Recorded rates of one pair, oldest first',
+        description:
+          'Only where rates are recorded in the ledger. Each row tells its position there, and ' +
+          'the path on the ledger of its block, with what verifies it.',
+        querystring: HistoryParams,
+        response: { 200: HistoryReply, ...failures },
+      },
+    },
+    async ({ query }) => {
+      const { pair, from = null, to = null, limit, offset } = query
+      const rows = await feed.history(pair, { from, to, limit, offset })
+      const shown = rows.map(({ record, position, rate }) => {
+        const { asOf, source, acceptedAt, id } = record
+        return { asOf, rate, source, acceptedAt, id, position, proof: proofPath(position) }
+      })
+      return { status: true as const, pair, rows: shown, limit, offset }
+    },
+  )
+
+  app.get(
+    '/healthz',
+    {
+      schema: {
+        tags: ['operations'],
+        summary: 'Whether rates are served, and the record of each source',
+        response: { 200: HealthReply, 503: HealthReply, ...failures },
+      },
+    },
+    async (_request, reply) => {
+      const health = feed.health()
+      reply.code(health.status ? 200 : 503).header('cache-control', 'no-store')
+      return reply.send(health)
+    },
+  )
+}
+
+function currentRoute(app: HttpApp, feed: RateFeed): void {
+  let sent: { detail: RateDetail; reply: CurrentReply } | null = null
+  // Untyped, because the handler sends JSON text.
+  const replies: Readonly<Record<string, unknown>> = { 200: RatesReply, ...failures }
+  app.get(
+    '/',
+    {
+      schema: {
+        tags: ['rates'],
+        summary: 'The current rates of the twenty pairs',
+        description:
+          'Headers tell where the rates come from: `X-Rates-Source`, `X-Rates-As-Of`, ' +
+          '`X-Rates-Stale` and, where a stand-in is used, `X-Rates-Proxy`.',
+        querystring: RatesQuery,
+        response: replies,
+      },
+    },
+    async ({ query }, reply) => {
+      try {
+        if (query.detail === '1') {
+          const detail = await feed.detail()
+          return reply.header('cache-control', 'no-store').send({ status: true, ...detail })
+        }
+        const current = feed.current()
+        const detail = current instanceof Promise ? await current : current
+        if (sent?.detail !== detail) sent = { detail, reply: currentReply(detail) }
+        const { headers, rawHeaders, body } = sent.reply
+        // The header of a listener that is closing must be sent, too.
+        if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
+        // The text and its headers are the same for a second, so they bypass Fastify's reply: decision 0012.
+        reply.hijack()
+        reply.raw.writeHead(200, rawHeaders).end(body)
+        return reply
+      } catch (error) {
+        if (error instanceof RateFeedError && statusOf[error.code] === 503) {
+          reply.header('retry-after', String(feed.retryAfterSeconds()))
+        }
+        throw error
+      }
+    },
+  )
+}
+
+/** The reply of `GET /`. */
+export interface CurrentReply {
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+  /** `headers` and `content-length`, as alternating names and values: the fastest form for Node. */
+  readonly rawHeaders: string[]
+}
+
+/** The reply of `GET /` for `detail`. */
+export function currentReply({ result, meta }: RateDetail): CurrentReply {
+  const body = JSON.stringify({ status: true, result })
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-rates-source': meta.source,
+    'x-rates-as-of': meta.asOf,
+    'x-rates-stale': String(meta.stale),
+    ...(meta.proxies.length > 0 ? { 'x-rates-proxy': meta.proxies.join(', ') } : {}),
+  }
+  const length = String(Buffer.byteLength(body))
+  return {
+    body,
+    headers,
+    rawHeaders: [...Object.entries(headers).flat(), 'content-length', length],
+  }
+}
+
+/** The path on the ledger of the block at `position`, with its proof. */
+function proofPath(position: string): string {
+  const [, serverId = '', height = ''] = /^(\d+)\/(\d+)\./.exec(position) ?? []
+  return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`
+}
+
+/** Adds the metrics of the feed to `/metrics`. */
+export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number): void {
+  const metrics = registerMetrics(app)
+  metrics.add({
+    name: 'daicho_rates_stale',
+    help: 'Whether the rates served are stale (1), or there are none (1)',
+    labelNames: [],
+    collect() {
+      this.set(feed.health().health === 'ok' ? 0 : 1)
+    },
+  })
+  metrics.add({
+    name: 'daicho_rates_age_seconds',
+    help: 'Time since the date of the rates served',
+    labelNames: [],
+    collect() {
+      this.set(feed.health().vector?.ageSeconds ?? Number.NaN)
+    },
+  })
+  metrics.add({
+    name: 'daicho_rates_source_failures',
+    help: 'Failures of each source since its last success',
+    labelNames: ['source'],
+    collect() {
+      for (const { name, failures } of feed.health().sources) this.set({ source: name }, failures)
+    },
+  })
+  metrics.add({
+    name: 'daicho_rates_source_answer_age_seconds',
+    help: 'Time since each source last answered well; absent when it never did',
+    labelNames: ['source'],
+    collect() {
+      for (const { name, lastSuccessAt } of feed.health().sources) {
+        if (lastSuccessAt === null) continue
+        this.set({ source: name }, (now() - Date.parse(lastSuccessAt)) / 1_000)
+      }
+    },
+  })
+}

@@ -1,0 +1,235 @@
+import type { Clock, Schedule } from '../base/clock.ts'
+import { SourceError } from './errors.ts'
+import type { SourcePoller } from './poller.ts'
+import {
+  agree,
+  outOfBand,
+  type Quote,
+  type Rates,
+  type RateVector,
+  ratesOf,
+  SNAPSHOT,
+  vectorOf,
+} from './rates.ts'
+
+/** A confirmation lasts at least this long, and for this many refreshes of the source. */
+const CONFIRMED_MIN_MS = 2 * 3_600_000
+const CONFIRMED_REFRESHES = 3
+/** A source whose rates are older than the current ones by up to this still confirms them. */
+const OLDER_CONFIRMS_MAX_MS = 4 * 86_400_000
+/** Limits of the delay between two refreshes. */
+const PAUSE_MIN_MS = 1_000
+const PAUSE_MAX_MS = 6 * 3_600_000
+
+/** The rates that are served. */
+export interface ServedRates {
+  readonly vector: RateVector
+  /** The position of the source in the operator's list, lower is better; infinite for stored rates. */
+  readonly rank: number
+  readonly rates: Rates
+  /** The live source that last confirmed them, and when; null if none has. */
+  readonly confirmed: { readonly by: string; readonly at: number } | null
+  /** When they become stale, milliseconds since the Unix epoch. */
+  readonly staleFrom: number
+}
+
+/** What the choice of rates depends on. */
+export interface CurrentRatesContext {
+  readonly clock: Clock
+  readonly schedule: Schedule
+  /** Rates with an older date are stale, however well confirmed. */
+  readonly staleAfterMs: number
+  /** False accepts rates however much they have changed. */
+  readonly banded: boolean
+  /** Gives the ratio of CNH to CNY. */
+  readonly overlay: SourcePoller | null
+  /** Gives the currencies that a partial source does not trade. */
+  readonly bridge: SourcePoller | null
+  /** Called with each new vector of a live source. */
+  readonly onAccepted: (vector: RateVector) => void
+}
+
+/** The vector of one source during a refresh. */
+interface Candidate {
+  readonly poller: SourcePoller
+  readonly rank: number
+  readonly vector: RateVector
+}
+
+/**
+ * Chooses the rates to serve. A refresh asks the sources in the operator's order until one gives new
+ * rates or confirms the current ones, then sets the timer for the next refresh.
+ *
+ * Source: decision 0012.
+ */
+export class CurrentRates {
+  readonly #pollers: readonly SourcePoller[]
+  readonly #context: CurrentRatesContext
+  #served: ServedRates | null = null
+  #refreshing: Promise<void> | null = null
+  #cancelTimer = () => {}
+  #nextAt = 0
+  #isStopped = false
+
+  constructor(pollers: readonly SourcePoller[], context: CurrentRatesContext) {
+    this.#pollers = pollers
+    this.#context = context
+  }
+
+  /** The rates to serve, or null if there never were any. */
+  get served(): ServedRates | null {
+    return this.#served
+  }
+
+  /** The start of the next refresh, milliseconds since the Unix epoch; 0 if none is planned. */
+  get nextAt(): number {
+    return this.#nextAt
+  }
+
+  /** Serves a stored quote, which is stale until a live source confirms it. Errors: SourceError INCOMPLETE. */
+  serveStored(name: string, quote: Quote): void {
+    this.#replace(vectorOf(name, quote), Number.POSITIVE_INFINITY)
+  }
+
+  /** Refreshes, or joins the refresh under way. Never rejects. */
+  refresh(): Promise<void> {
+    if (this.#isStopped) return Promise.resolve()
+    this.#refreshing ??= this.#refreshNow().finally(() => {
+      this.#refreshing = null
+    })
+    return this.#refreshing
+  }
+
+  /** The same, but waits also for the overlay. */
+  async refreshWithOverlay(): Promise<void> {
+    await this.refresh()
+    const { overlay } = this.#context
+    if (overlay === null) return
+    await overlay.ask()
+    await this.refresh()
+  }
+
+  /** Starts no further refresh; one under way ends within the time limits of its requests. */
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelTimer()
+  }
+
+  async #refreshNow(): Promise<void> {
+    const asked: SourcePoller[] = []
+    let older: SourcePoller | null = null
+    const implausible: Candidate[] = []
+    for (const [rank, poller] of this.#pollers.entries()) {
+      asked.push(poller)
+      const vector = await this.#vectorOf(poller)
+      if (vector === null) continue
+      const outcome = this.#consider({ poller, rank, vector }, implausible)
+      if (outcome === 'older') older ??= poller
+      if (outcome !== 'settled') continue
+      older = null
+      break
+    }
+    if (older !== null) this.#confirm(older)
+    const now = this.#context.clock.now()
+    const dueAt = Math.min(now + PAUSE_MAX_MS, ...asked.map((poller) => poller.dueAt))
+    this.#refreshAfter(Math.max(PAUSE_MIN_MS, dueAt - now))
+  }
+
+  async #vectorOf(poller: SourcePoller): Promise<RateVector | null> {
+    const { overlay, bridge } = this.#context
+    const { name, isPartial } = poller.source
+    const quote = await poller.ask()
+    if (quote === null) return null
+    if (isPartial) await bridge?.ask()
+    if (overlay !== null && poller !== overlay) this.#refreshOverlay(overlay)
+    try {
+      const completing = poller === overlay ? null : (overlay?.lastGood ?? null)
+      return vectorOf(name, quote, completing, isPartial ? (bridge?.lastGood ?? null) : null)
+    } catch (error) {
+      if (!(error instanceof SourceError)) throw error
+      poller.distrust(error)
+      return null
+    }
+  }
+
+  /** Nobody waits for the overlay, which only refines CNH: a new quote starts another refresh. */
+  #refreshOverlay(overlay: SourcePoller): void {
+    if (this.#context.clock.now() < overlay.dueAt) return
+    const before = overlay.lastGood?.quote
+    void overlay.ask().then(async (quote) => {
+      if (quote === null || quote === before) return
+      await this.#refreshing
+      this.#refreshAfter(0)
+    })
+  }
+
+  /** Decides about the rates of one source. */
+  #consider(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
+    const { vector, rank, poller } = candidate
+    const served = this.#served
+    // Without any rates, the built-in ones are the reference.
+    const change = outOfBand(vector, served?.vector ?? vectorOf('snapshot', SNAPSHOT))
+    if (change !== null && this.#context.banded) {
+      const confirmed = implausible.find((other) => confirm(other, candidate))
+      if (confirmed && confirmed.vector.asOfMs >= (served?.vector.asOfMs ?? 0)) {
+        return this.#accept(confirmed)
+      }
+      const { currency, value, was } = change
+      const message = `${currency} is ${value} per euro and was ${was}; a second source must agree, or RATES_BAND=off`
+      poller.distrust(new SourceError('OUT_OF_BAND', message))
+      implausible.push(candidate)
+      return 'ignored'
+    }
+    if (served === null) return this.#accept(candidate)
+    const newerMs = vector.asOfMs - served.vector.asOfMs
+    if (newerMs < 0 && served.vector.source === 'snapshot') {
+      const message = `its rates of ${vector.asOf} are older than the built-in ones of ${served.vector.asOf}`
+      poller.distrust(new SourceError('DATE_OLD', message))
+      return 'ignored'
+    }
+    if (newerMs < 0) return -newerMs <= OLDER_CONFIRMS_MAX_MS ? 'older' : 'ignored'
+    const isSame = vector.source === served.vector.source && agree(vector, served.vector, 0)
+    return newerMs === 0 && (rank > served.rank || isSame)
+      ? this.#confirm(poller)
+      : this.#accept(candidate)
+  }
+
+  #accept({ poller, rank, vector }: Candidate): 'settled' {
+    this.#replace(vector, rank)
+    this.#confirm(poller)
+    this.#context.onAccepted(vector)
+    return 'settled'
+  }
+
+  #replace(vector: RateVector, rank: number): void {
+    const rates = ratesOf(vector.perEur)
+    this.#served = { vector, rank, rates, confirmed: null, staleFrom: Number.NEGATIVE_INFINITY }
+  }
+
+  #confirm({ source }: SourcePoller): 'settled' {
+    const served = this.#served
+    if (served === null) return 'settled'
+    const at = this.#context.clock.now()
+    const until = at + Math.max(CONFIRMED_MIN_MS, CONFIRMED_REFRESHES * source.refreshMs)
+    const staleFrom = Math.min(until, served.vector.asOfMs + this.#context.staleAfterMs)
+    this.#served = { ...served, confirmed: { by: source.name, at }, staleFrom }
+    return 'settled'
+  }
+
+  #refreshAfter(ms: number): void {
+    if (this.#isStopped || this.#pollers.length === 0) return
+    this.#cancelTimer()
+    this.#nextAt = this.#context.clock.now() + ms
+    this.#cancelTimer = this.#context.schedule.after(ms, () => void this.refresh())
+  }
+}
+
+/**
+ * Whether two implausible sources confirm each other. Sources of one family do not, nor does a partial
+ * one: the source that completed it may be the implausible one.
+ */
+function confirm(one: Candidate, other: Candidate): boolean {
+  const [left, right] = [one.poller.source, other.poller.source]
+  if (left.family === right.family || left.isPartial || right.isPartial) return false
+  return agree(one.vector, other.vector)
+}

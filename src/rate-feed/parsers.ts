@@ -1,0 +1,188 @@
+// The documented bodies of the sources, each as a function from its text to a quote. Errors: SourceError.
+import { createHash } from 'node:crypto'
+import { canonicalJson } from '../base/canonical-json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import { SourceError } from './errors.ts'
+import { parseInstant, QUOTED, type Quote, quoteOf, type VectorDocument } from './rates.ts'
+
+const ECB_TIME = /<Cube\s{1,64}time=(["'])([^"'<>]{1,32})\1/g
+const ECB_RATE =
+  /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
+
+/**
+ * The ECB's daily file. It is a flat list, so two bounded patterns read it instead of an XML parser;
+ * a file that would need one (a DTD, an entity, a comment, CDATA) is rejected.
+ */
+export function parseEcb(text: string): Quote {
+  if (text.includes('<!')) throw malformed('the file declares more than rates')
+  const [time, ...others] = [...text.matchAll(ECB_TIME)].map(([, , time = '']) => time)
+  if (time === undefined || others.length > 0) throw malformed('the file needs exactly one date')
+  const rates = [...text.matchAll(ECB_RATE)].map(([, , code = '', , rate = '']) => {
+    return [code, decimal(rate)] as const
+  })
+  return quoteOf(time, rates)
+}
+
+/** `{base: "EUR", date, rates}` of Frankfurter. */
+export function parseFrankfurter(text: string): Quote {
+  const body = parseBody(text)
+  if (body.base !== 'EUR') throw malformed('the base is not EUR')
+  return quoteOf(stringIn(body, 'date'), numbersIn(objectIn(body, 'rates')))
+}
+
+/** `{date, eur: {usd, …}}` of exchange-api. */
+export function parseExchangeApi(text: string): Quote {
+  const body = parseBody(text)
+  const rates = numbersIn(objectIn(body, 'eur'), (code) => code.toLowerCase())
+  return quoteOf(stringIn(body, 'date'), rates)
+}
+
+/** `{timestamp, base: "USD", rates}` of Open Exchange Rates, converted to euros. */
+export function parseOpenExchangeRates(text: string): Quote {
+  const body = parseBody(text)
+  const { base, timestamp } = body
+  if (base !== 'USD') throw malformed('the base is not USD')
+  if (typeof timestamp !== 'number' || !Number.isSafeInteger(timestamp) || timestamp > 1e11) {
+    throw new SourceError('DATE_INVALID', 'the timestamp is not a number of seconds')
+  }
+  const rates = objectIn(body, 'rates')
+  const euro = rates.EUR
+  if (typeof euro !== 'number' || !(euro > 0)) {
+    throw new SourceError('VALUE_INVALID', 'EUR is not a positive number')
+  }
+  const others = numbersIn(rates).filter(([code]) => code !== 'USD')
+  const perEur = others.map(([code, perDollar]) => [code, perDollar / euro] as const)
+  return quoteOf(instantText(timestamp * 1_000), [['USD', 1 / euro], ...perEur])
+}
+
+/** How long a closed market is not asked. */
+const CLOSED_MS = 10 * 60_000
+/** A wider spread is not a price. */
+const SPREAD_MAX = 0.05
+const PRICES_MAX = 200
+/** Traded against the yen; the value per euro is the euro's price divided by the currency's. */
+const GMO_CODES = 'USD AUD GBP NZD CAD CHF ZAR TRY NOK SEK MXN HKD'.split(' ')
+
+/**
+ * `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin: the mean of bid and ask, as
+ * of the oldest price. Errors: MARKET_CLOSED also if one price is not `OPEN`, as at weekends.
+ */
+export function parseGmo(text: string): Quote {
+  const { status, data } = parseBody(text)
+  if (status !== 0) throw new SourceError('REFUSED', 'the body reports a failure')
+  if (!Array.isArray(data) || data.length > PRICES_MAX) throw malformed('data is not a price list')
+  const prices = new Map<string, JsonObject>()
+  for (const price of data) {
+    if (!isJsonObject(price)) throw malformed('a price is not an object')
+    prices.set(stringIn(price, 'symbol'), price)
+  }
+  const required = (code: string) => {
+    const price = gmoPrice(prices, code)
+    if (price === null) throw new SourceError('INCOMPLETE', `it lacks ${code}_JPY`)
+    return price
+  }
+  const euro = required('EUR')
+  required('USD')
+  let oldestMs = euro.timeMs
+  const perEur: [string, number][] = [['JPY', euro.yen]]
+  for (const code of GMO_CODES) {
+    const price = gmoPrice(prices, code)
+    if (price === null) continue
+    perEur.push([code, euro.yen / price.yen])
+    oldestMs = Math.min(oldestMs, price.timeMs)
+  }
+  return quoteOf(instantText(oldestMs), perEur)
+}
+
+function gmoPrice(prices: ReadonlyMap<string, JsonObject>, code: string) {
+  const symbol = `${code}_JPY`
+  const price = prices.get(symbol)
+  if (price === undefined) return null
+  if (price.status !== 'OPEN') {
+    throw new SourceError('MARKET_CLOSED', `${symbol} is not open`, { retryAfterMs: CLOSED_MS })
+  }
+  const [ask, bid] = [decimal(stringIn(price, 'ask')), decimal(stringIn(price, 'bid'))]
+  if (!(bid > 0 && ask >= bid && ask - bid <= bid * SPREAD_MAX)) {
+    throw new SourceError('VALUE_INVALID', `${symbol} has bid ${bid} and ask ${ask}`)
+  }
+  const timeMs = parseInstant(stringIn(price, 'timestamp'))
+  if (timeMs === null) throw new SourceError('DATE_INVALID', `${symbol} has no valid timestamp`)
+  return { yen: (ask + bid) / 2, timeMs }
+}
+
+function decimal(text: string): number {
+  return /^\d{1,9}(?:\.\d{1,12})?$/.test(text) ? Number(text) : Number.NaN
+}
+
+/** `YYYY-MM-DDThh:mm:ssZ`. */
+function instantText(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+/**
+ * A vector document `{source, asOf, perEur}` with an optional `sha256`, which must match.
+ * Source: docs/reference/rates.md, “Vector files”.
+ */
+export function parseVectorDocument(text: string): Quote {
+  const body = parseBody(text)
+  const [source, asOf] = [stringIn(body, 'source'), stringIn(body, 'asOf')]
+  // It is sent in a header and logged, so only plain characters are allowed.
+  if (!/^[\w .+:-]{1,64}$/.test(source)) throw malformed('source has invalid characters')
+  const perEur = objectIn(body, 'perEur')
+  if (body.sha256 !== undefined && body.sha256 !== sha256Of({ source, asOf, perEur })) {
+    throw new SourceError('CHECKSUM_WRONG', 'the sha256 does not match')
+  }
+  return quoteOf(asOf, numbersIn(perEur), source)
+}
+
+/** The text of `document` as a file, with its checksum. */
+export function formatVectorDocument({ source, asOf, perEur }: VectorDocument): string {
+  const sha256 = sha256Of({ source, asOf, perEur: { ...perEur } })
+  return `${JSON.stringify({ source, asOf, perEur, sha256 }, null, 2)}\n`
+}
+
+/** The hexadecimal SHA-256 of the canonical JSON of `value`. */
+export function sha256Of(value: JsonObject): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('hex')
+}
+
+/** The JSON object in `text`. Errors: SourceError MALFORMED; REFUSED if it reports a failure. */
+function parseBody(text: string): JsonObject {
+  let value: Json
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new SourceError('MALFORMED', 'the body is not JSON', { cause: error })
+  }
+  if (!isJsonObject(value)) throw malformed('the body is not a JSON object')
+  if (value.success === false || value.error) {
+    throw new SourceError('REFUSED', 'the body reports a failure')
+  }
+  return value
+}
+
+function malformed(message: string): SourceError {
+  return new SourceError('MALFORMED', message)
+}
+
+function stringIn(object: JsonObject, name: string): string {
+  const value = object[name]
+  if (typeof value !== 'string') throw malformed(`${name} is not a string`)
+  return value
+}
+
+function objectIn(object: JsonObject, name: string): JsonObject {
+  const value = object[name]
+  if (!isJsonObject(value)) throw malformed(`${name} is not an object`)
+  return value
+}
+
+/** The currencies in `object`, where `spelled` gives the name of the member. */
+function numbersIn(object: JsonObject, spelled = (code: string) => code): [string, number][] {
+  return QUOTED.flatMap((code) => {
+    if (!Object.hasOwn(object, spelled(code))) return []
+    const value = object[spelled(code)]
+    if (typeof value === 'number') return [[code, value]]
+    throw new SourceError('VALUE_INVALID', `${code} is not a number`)
+  })
+}

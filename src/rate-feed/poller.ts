@@ -1,0 +1,156 @@
+import type { Clock, Schedule } from '../base/clock.ts'
+import { type HourlyWarning, SourceError, type SourceErrorCode } from './errors.ts'
+import type { NamedQuote, Quote } from './rates.ts'
+import type { RateSource } from './sources.ts'
+
+/** The delay after the first failure; it doubles with each further one. */
+const BACK_OFF_MS = 30_000
+const BACK_OFF_MAX_MS = 30 * 60_000
+/** The delay before the one immediate retry. */
+const RETRY_MS = 250
+/** Refreshes are spread by this fraction, so that many nodes do not ask at once. */
+const JITTER = 0.1
+/** A date may be ahead of our clock by this. */
+const CLOCK_SKEW_MS = 3_600_000
+
+/** What pollers depend on. */
+export interface PollerContext {
+  readonly clock: Clock
+  readonly schedule: Schedule
+  /** A number in [0, 1). */
+  readonly random: () => number
+  readonly warning: HourlyWarning
+}
+
+/** Asks one source when it is due, retries, backs off, and keeps its last good quote. */
+export class SourcePoller {
+  readonly source: RateSource
+  readonly #context: PollerContext
+  #asking: Promise<Quote | null> | null = null
+  /** The last quote, valid or not: `unchanged` refers to it. */
+  #received: Quote | null = null
+  #quote: Quote | null = null
+  #dueAt = 0
+  #failures = 0
+  #lastError: SourceErrorCode | null = null
+  #lastSuccessAt: number | null = null
+  #lastAttemptAt: number | null = null
+
+  constructor(source: RateSource, context: PollerContext) {
+    this.source = source
+    this.#context = context
+  }
+
+  /** When to ask again, milliseconds since the Unix epoch. */
+  get dueAt(): number {
+    return this.#dueAt
+  }
+
+  /** The last good quote, of any age, or null. */
+  get lastGood(): NamedQuote | null {
+    return this.#quote === null ? null : { name: this.source.name, quote: this.#quote }
+  }
+
+  /**
+   * The quote of the source: a fresh one if it is due, otherwise the last one; null while it fails.
+   * Concurrent callers share one request. Never rejects.
+   */
+  ask(): Promise<Quote | null> {
+    if (this.#asking !== null) return this.#asking
+    if (this.#context.clock.now() < this.#dueAt) {
+      return Promise.resolve(this.#failures > 0 ? null : this.#quote)
+    }
+    this.#asking = this.#askNow().finally(() => {
+      this.#asking = null
+    })
+    return this.#asking
+  }
+
+  /**
+   * Reports that the quote is implausible. The source is asked again at its usual pace, and the quote
+   * is kept, because another source may confirm it later.
+   */
+  distrust(error: SourceError): void {
+    this.#lastError = error.code
+    this.#warn(`doubts about ${this.source.name}`, error)
+  }
+
+  /** The state for `/healthz`. */
+  state() {
+    return {
+      name: this.source.name,
+      lastSuccessAt: instantOf(this.#lastSuccessAt),
+      lastAttemptAt: instantOf(this.#lastAttemptAt),
+      asOf: this.#quote?.asOf ?? null,
+      /** Since the last success. */
+      failures: this.#failures,
+      lastError: this.#lastError,
+      backOffUntil: instantOf(this.#failures > 0 ? this.#dueAt : null),
+    }
+  }
+
+  async #askNow(): Promise<Quote | null> {
+    const { clock, warning } = this.#context
+    const { name, refreshMs } = this.source
+    this.#lastAttemptAt = clock.now()
+    try {
+      const answer = await this.#readWithRetry()
+      const quote = answer === 'unchanged' ? this.#received : answer
+      if (quote === null) throw new SourceError('MALFORMED', 'unchanged, but nothing was received')
+      this.#received = quote
+      requirePast(quote, clock)
+      this.#quote = quote
+      this.#failures = 0
+      this.#lastError = null
+      this.#lastSuccessAt = clock.now()
+      this.#dueAt = clock.now() + this.#jittered(refreshMs)
+      warning.recovered(`source ${name}`, { source: name }, 'the source answers again')
+      return quote
+    } catch (error) {
+      // A defect in the reader of one source must not stop the others.
+      const cause = new SourceError('MALFORMED', 'the source cannot be read', { cause: error })
+      this.#fail(error instanceof SourceError ? error : cause)
+      return null
+    }
+  }
+
+  async #readWithRetry(): Promise<Quote | 'unchanged'> {
+    try {
+      return await this.source.read()
+    } catch (error) {
+      if (!(error instanceof SourceError) || !error.isTransient) throw error
+      await new Promise<void>((resolve) => void this.#context.schedule.after(RETRY_MS, resolve))
+      return await this.source.read()
+    }
+  }
+
+  #fail(error: SourceError): void {
+    this.#failures += 1
+    this.#lastError = error.code
+    const backOff = Math.min(BACK_OFF_MS * 2 ** Math.min(this.#failures - 1, 10), BACK_OFF_MAX_MS)
+    const delay = Math.max(this.#jittered(backOff), error.retryAfterMs ?? 0)
+    this.#dueAt = this.#context.clock.now() + delay
+    this.#warn(`source ${this.source.name}`, error)
+  }
+
+  #warn(subject: string, { code, message }: SourceError): void {
+    const { name } = this.source
+    const fields = { source: name, code, failures: this.#failures }
+    this.#context.warning.warn(subject, fields, `no rates from ${name}: ${message}`)
+  }
+
+  #jittered(ms: number): number {
+    return Math.round(ms * (1 + JITTER * (2 * this.#context.random() - 1)))
+  }
+}
+
+/** Errors: SourceError DATE_FUTURE. */
+export function requirePast({ asOf, asOfMs }: Quote, clock: Clock): void {
+  if (asOfMs <= clock.now() + CLOCK_SKEW_MS) return
+  throw new SourceError('DATE_FUTURE', `it is dated ${asOf}, which is in the future`)
+}
+
+/** `ms` in ISO 8601. */
+export function instantOf(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString()
+}

@@ -1,0 +1,276 @@
+import { SourceError } from './errors.ts'
+
+/** The currencies of the twenty pairs, without the euro. CNH is the offshore renminbi. */
+export const CURRENCIES = [
+  'USD',
+  'JPY',
+  'AUD',
+  'GBP',
+  'NZD',
+  'CAD',
+  'CHF',
+  'HKD',
+  'ZAR',
+  'TRY',
+  'CNH',
+  'NOK',
+  'SEK',
+  'MXN',
+] as const
+
+type Currency = (typeof CURRENCIES)[number]
+
+/** Units of each currency per euro, unrounded. */
+export type PerEur = Readonly<Record<Currency, number>>
+
+/** The pairs, in the order of the reply. Source: specification, “R: rate feed response”. */
+export const PAIRS = [
+  'USDJPY',
+  'EURJPY',
+  'EURUSD',
+  'AUDJPY',
+  'GBPJPY',
+  'NZDJPY',
+  'CADJPY',
+  'CHFJPY',
+  'HKDJPY',
+  'GBPUSD',
+  'USDCHF',
+  'ZARJPY',
+  'AUDUSD',
+  'NZDUSD',
+  'EURAUD',
+  'TRYJPY',
+  'CNHJPY',
+  'NOKJPY',
+  'SEKJPY',
+  'MXNJPY',
+] as const
+
+/** One of `PAIRS`: `ABCXYZ` is the number of units of XYZ per unit of ABC. */
+export type Pair = (typeof PAIRS)[number]
+
+/** The rounded rate of every pair. */
+export type Rates = Readonly<Record<Pair, number>>
+
+/**
+ * The twenty rates. Each is computed from unrounded values and rounded once, to three decimals in
+ * yen and five otherwise. Source: specification, “A value for pair ABCXYZ …”; decision 0012.
+ */
+export function ratesOf(perEur: PerEur): Rates {
+  const units: Readonly<Record<string, number>> = { EUR: 1, ...perEur }
+  const rates = PAIRS.map((pair) => {
+    const rate = (units[pair.slice(3)] ?? Number.NaN) / (units[pair.slice(0, 3)] ?? Number.NaN)
+    return [pair, Number(rate.toFixed(pair.endsWith('JPY') ? 3 : 5))]
+  })
+  // One entry per pair, by construction.
+  return Object.fromEntries(rates) as Rates
+}
+
+/** The rates of one source at one date: some or all currencies, and possibly CNY. */
+export interface Quote {
+  /** `YYYY-MM-DD`, or `YYYY-MM-DDThh:mm:ssZ`. */
+  readonly asOf: string
+  /** `asOf` in milliseconds since the Unix epoch; of a date, its first instant in GMT. */
+  readonly asOfMs: number
+  /** Units per euro. */
+  readonly perEur: ReadonlyMap<string, number>
+  /** The original source of rates that were stored; null if the source itself is the origin. */
+  readonly origin: string | null
+}
+
+/** Currencies of a quote. CNY, the onshore renminbi, replaces CNH where that is not known. */
+export const QUOTED: readonly string[] = [...CURRENCIES, 'CNY']
+/** No currency of the list was ever outside of these. */
+const PER_EUR_MIN = 1e-4
+const PER_EUR_MAX = 1e6
+
+/**
+ * A quote of `entries` (code and units per euro); unknown codes are ignored.
+ *
+ * Errors: SourceError DATE_INVALID; VALUE_INVALID for a value out of range or a repeated code.
+ */
+export function quoteOf(
+  asOf: string,
+  entries: Iterable<readonly [string, number]>,
+  origin: string | null = null,
+): Quote {
+  const asOfMs = parseInstant(asOf)
+  if (asOfMs === null) throw new SourceError('DATE_INVALID', 'the date is invalid')
+  const perEur = new Map<string, number>()
+  for (const [code, value] of entries) {
+    if (!QUOTED.includes(code)) continue
+    if (!(value >= PER_EUR_MIN && value <= PER_EUR_MAX)) {
+      throw new SourceError('VALUE_INVALID', `${code} is ${value} per euro`)
+    }
+    if (perEur.has(code)) throw new SourceError('VALUE_INVALID', `${code} is repeated`)
+    perEur.set(code, value)
+  }
+  return { asOf, asOfMs, perEur, origin }
+}
+
+/** Milliseconds of `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z`; null if it is neither. */
+export function parseInstant(text: string): number | null {
+  if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
+  const ms = Date.parse(text)
+  // The round trip rejects February 31, which `Date.parse` may move to March.
+  if (Number.isNaN(ms) || !new Date(ms).toISOString().startsWith(text.slice(0, 10))) return null
+  return ms
+}
+
+/** The built-in rates. Source: ECB statistics, reference rates of 6 October 2026. */
+export const SNAPSHOT: Quote = quoteOf(
+  '2026-10-06',
+  Object.entries({
+    USD: 1.1269,
+    JPY: 178.15,
+    GBP: 0.8488,
+    SEK: 11.2425,
+    CHF: 0.9359,
+    NOK: 10.778,
+    TRY: 55.4196,
+    AUD: 1.614,
+    CAD: 1.6058,
+    CNY: 7.5554,
+    HKD: 8.8438,
+    MXN: 20.2217,
+    NZD: 2.0061,
+    ZAR: 18.5829,
+  }),
+  'ecb',
+)
+
+/** The rates of every currency at one date, from which all pairs are computed. */
+export interface RateVector {
+  /** The source; several are joined by `+`. */
+  readonly source: string
+  readonly origin: string | null
+  readonly asOf: string
+  readonly asOfMs: number
+  readonly perEur: PerEur
+  /** The onshore renminbi, if the source quotes it. */
+  readonly cny: number | null
+  /** Whether `perEur.CNH` is the onshore rate. */
+  readonly cnhIsCny: boolean
+}
+
+/** A quote that completes the quote of another source, and its source. */
+export interface NamedQuote {
+  readonly name: string
+  readonly quote: Quote
+}
+
+/** Maximum difference between the dates of two quotes that are combined. */
+const COMBINED_AGE_MAX_MS = 7 * 86_400_000
+/** The offshore renminbi trades within about one percent of the onshore one. */
+const CNH_BASIS_MAX = 0.02
+/** Managed against the dollar, so between two fixings they follow it and not the euro. */
+const PEGGED_TO_DOLLAR: ReadonlySet<string> = new Set(['HKD', 'CNH', 'CNY'])
+
+/**
+ * The vector of `quote`. `bridge` gives the currencies that the source does not trade, `overlay` the
+ * ratio of CNH to CNY if CNH is missing; without that ratio, CNY stands in for CNH.
+ *
+ * Errors: SourceError INCOMPLETE, with the missing currencies.
+ */
+export function vectorOf(
+  name: string,
+  quote: Quote,
+  overlay: NamedQuote | null = null,
+  bridge: NamedQuote | null = null,
+): RateVector {
+  const values = new Map(quote.perEur)
+  const sources = [name]
+  if (bridge !== null && isNear(quote, bridge.quote)) {
+    if (addMissing(values, bridge.quote)) sources.push(bridge.name)
+  }
+  const cny = values.get('CNY') ?? null
+  let cnhIsCny = false
+  if (!values.has('CNH') && cny !== null) {
+    const basis = overlay !== null && isNear(quote, overlay.quote) ? cnhBasis(overlay.quote) : null
+    cnhIsCny = basis === null
+    values.set('CNH', cny * (basis ?? 1))
+    if (basis !== null && overlay !== null) sources.push(overlay.name)
+  }
+  const missing = CURRENCIES.filter((currency) => !values.has(currency))
+  if (missing.length > 0) throw new SourceError('INCOMPLETE', `it lacks ${missing.join(', ')}`)
+  const { origin, asOf, asOfMs } = quote
+  // None is missing.
+  const perEur = Object.fromEntries(CURRENCIES.map((code) => [code, values.get(code)])) as PerEur
+  return { source: sources.join('+'), origin, asOf, asOfMs, perEur, cny, cnhIsCny }
+}
+
+function isNear(quote: Quote, other: Quote): boolean {
+  return Math.abs(quote.asOfMs - other.asOfMs) <= COMBINED_AGE_MAX_MS
+}
+
+/** Adds the currencies of `bridge` that `values` lacks; returns whether there were any. */
+function addMissing(values: Map<string, number>, bridge: Quote): boolean {
+  const [dollar, bridgeDollar] = [values.get('USD'), bridge.perEur.get('USD')]
+  const dollarMove = dollar !== undefined && bridgeDollar !== undefined ? dollar / bridgeDollar : 1
+  const missing = [...bridge.perEur].filter(([code]) => !values.has(code))
+  for (const [code, value] of missing) {
+    values.set(code, PEGGED_TO_DOLLAR.has(code) ? value * dollarMove : value)
+  }
+  return missing.length > 0
+}
+
+/** CNH divided by CNY, if plausible. */
+function cnhBasis({ perEur }: Quote): number | null {
+  const basis = (perEur.get('CNH') ?? Number.NaN) / (perEur.get('CNY') ?? Number.NaN)
+  return Math.abs(basis - 1) <= CNH_BASIS_MAX ? basis : null
+}
+
+/** A vector as it is stored and exchanged. Source: docs/reference/rates.md, “Vector files”. */
+export interface VectorDocument {
+  readonly source: string
+  readonly asOf: string
+  /** Units per euro; `CNY` instead of `CNH` if only the onshore rate is known. */
+  readonly perEur: Readonly<Record<string, number>>
+}
+
+/** The document of `vector`; `parseVectorDocument` and `vectorOf` give the same vector again. */
+export function documentOf(vector: RateVector): VectorDocument {
+  const { CNH, ...others } = vector.perEur
+  return {
+    source: vector.origin ?? vector.source,
+    asOf: vector.asOf,
+    perEur: vector.cnhIsCny
+      ? { ...others, CNY: CNH }
+      : { ...others, CNH, ...(vector.cny === null ? {} : { CNY: vector.cny }) },
+  }
+}
+
+/** Maximum change since the last good vector without a second source, as fractions. Source: decision 0012. */
+const BAND = 0.1
+const BAND_PER_DAY = 0.01
+const BAND_MAX = 0.2
+/** Currencies that have moved by BAND_MAX in a day. */
+const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
+/** Two independent sources agree if they differ by at most this. */
+const AGREEMENT_MAX = 0.01
+const DAY_MS = 86_400_000
+
+/** The first currency of `candidate` that is outside of the band around `reference`, or null. */
+export function outOfBand(
+  candidate: RateVector,
+  reference: RateVector,
+): { currency: Currency; value: number; was: number } | null {
+  const days = Math.abs(candidate.asOfMs - reference.asOfMs) / DAY_MS
+  for (const currency of CURRENCIES) {
+    const [value, was] = [candidate.perEur[currency], reference.perEur[currency]]
+    const max = VOLATILE.has(currency) ? BAND_MAX : Math.min(BAND + BAND_PER_DAY * days, BAND_MAX)
+    if (distance(value, was) > max) return { currency, value, was }
+  }
+  return null
+}
+
+/** Whether all values of the two vectors agree within `tolerance`. */
+export function agree(left: RateVector, right: RateVector, tolerance = AGREEMENT_MAX): boolean {
+  return CURRENCIES.every((code) => distance(left.perEur[code], right.perEur[code]) <= tolerance)
+}
+
+/** The relative distance of two positive numbers, equal in both directions: 0.1 is ten percent. */
+function distance(value: number, was: number): number {
+  return Math.max(value / was, was / value) - 1
+}

@@ -1,0 +1,323 @@
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { OutboundError, type OutboundReply } from '../http/outbound.ts'
+import { SourceError, SourceListError } from './errors.ts'
+import {
+  formatVectorDocument,
+  parseEcb,
+  parseExchangeApi,
+  parseFrankfurter,
+  parseGmo,
+  parseOpenExchangeRates,
+  parseVectorDocument,
+} from './parsers.ts'
+import type { Quote, VectorDocument } from './rates.ts'
+
+/** A place that rates come from. It only reads; when to ask and what to believe is decided elsewhere. */
+export interface RateSource {
+  /** As in `X-Rates-Source` and `/healthz`; of `file:` and `url:` never the address. */
+  readonly name: string
+  /** Sources of one family repeat each other, so they do not confirm each other. */
+  readonly family: string
+  /** How often it is asked, milliseconds. */
+  readonly refreshMs: number
+  /** Whether it quotes only some currencies, and another source completes it. */
+  readonly isPartial: boolean
+  /** Whether it answers without a network. */
+  readonly isLocal: boolean
+  /** The current rates, or `unchanged` since the last quote. Errors: SourceError. */
+  read(): Promise<Quote | 'unchanged'>
+}
+
+/** One bounded GET without redirects. Errors: OutboundError. */
+export type Get = (url: URL, headers: Readonly<Record<string, string>>) => Promise<OutboundReply>
+
+interface HttpSource {
+  readonly family: string
+  readonly refreshMs: number
+  readonly isPartial?: boolean
+  readonly accept: string
+  /** Tried in order until one gives rates. */
+  readonly urls: readonly string[]
+  readonly parse: (text: string) => Quote
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const JSON_TYPE = 'application/json'
+
+const PUBLIC_SOURCES = {
+  /** Reference rates of the European Central Bank, set once on each working day. */
+  ecb: {
+    family: 'ecb',
+    refreshMs: 30 * MINUTE_MS,
+    accept: 'application/xml, text/xml',
+    urls: ['https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml'],
+    parse: parseEcb,
+  },
+  /** Repeats the rates of the ECB, so it has CNY and not CNH. */
+  frankfurter: {
+    family: 'ecb',
+    refreshMs: 30 * MINUTE_MS,
+    accept: JSON_TYPE,
+    urls: [
+      'https://api.frankfurter.dev/v1/latest?base=EUR&symbols=USD,JPY,AUD,GBP,NZD,CAD,CHF,HKD,ZAR,TRY,CNY,NOK,SEK,MXN',
+    ],
+    parse: parseFrankfurter,
+  },
+  /** Collected daily by volunteers: the only free source of CNH, and not always right. */
+  'exchange-api': {
+    family: 'exchange-api',
+    refreshMs: 6 * HOUR_MS,
+    accept: JSON_TYPE,
+    // The second is the fallback that its authors name.
+    urls: [
+      'https://cdn.jsdelivr.net/npm/@fawazahmed0/currency-api@latest/v1/currencies/eur.min.json',
+      'https://latest.currency-api.pages.dev/v1/currencies/eur.min.json',
+    ],
+    parse: parseExchangeApi,
+  },
+  /** Hourly, which its free plan allows all month. */
+  openexchangerates: {
+    family: 'openexchangerates',
+    refreshMs: HOUR_MS,
+    accept: JSON_TYPE,
+    urls: ['https://openexchangerates.org/api/latest.json'],
+    parse: parseOpenExchangeRates,
+  },
+  /** Live prices of GMO Coin. */
+  gmo: {
+    family: 'gmo',
+    refreshMs: MINUTE_MS,
+    isPartial: true,
+    accept: JSON_TYPE,
+    urls: ['https://forex-api.coin.z.com/public/v1/ticker'],
+    parse: parseGmo,
+  },
+} satisfies Record<string, HttpSource>
+
+type PublicSource = keyof typeof PUBLIC_SOURCES
+
+/** One entry of `RATES_SOURCES`. */
+export type SourceEntry =
+  | { readonly kind: PublicSource | 'lastgood' | 'snapshot' }
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'url'; readonly url: URL }
+
+const ENTRIES_MAX = 16
+
+/** The entries of `text`, comma-separated, in order of preference. Errors: SourceListError. */
+export function parseSourceList(text: string): readonly SourceEntry[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (names.length > ENTRIES_MAX) {
+    throw new SourceListError(`more than ${ENTRIES_MAX} sources are listed`)
+  }
+  if (new Set(names).size !== names.length) throw new SourceListError('a source is listed twice')
+  return names.map(parseEntry)
+}
+
+function parseEntry(name: string): SourceEntry {
+  if (name === 'lastgood' || name === 'snapshot' || isPublicSource(name)) return { kind: name }
+  if (name.startsWith('file:')) {
+    const path = name.replace(/^file:(?:\/\/)?/, '')
+    if (path === '' || path.includes('\0')) throw new SourceListError('file: needs a path')
+    return { kind: 'file', path }
+  }
+  if (name.startsWith('url:')) {
+    const url = URL.parse(name.slice('url:'.length))
+    // The message does not repeat the address, which may hold a key.
+    if (url?.protocol !== 'https:') throw new SourceListError('url: needs an https address')
+    return { kind: 'url', url }
+  }
+  throw new SourceListError(
+    `${JSON.stringify(name.slice(0, 40))} is no source; known are ` +
+      `${Object.keys(PUBLIC_SOURCES).join(', ')}, file:<path>, url:<https address>, lastgood, snapshot`,
+  )
+}
+
+function isPublicSource(name: string): name is PublicSource {
+  return Object.hasOwn(PUBLIC_SOURCES, name)
+}
+
+/** What sources need to read. */
+export interface SourceContext {
+  readonly get: Get
+  readonly now: () => number
+  /** The operator's key for Open Exchange Rates, or null. */
+  readonly openExchangeRatesAppId: string | null
+}
+
+/**
+ * The sources of `entries` in their order, without `lastgood` and `snapshot`.
+ *
+ * Errors: SourceListError if `openexchangerates` is listed without a key.
+ */
+export function openSources(entries: readonly SourceEntry[], context: SourceContext): RateSource[] {
+  const names: string[] = []
+  return entries.flatMap((entry) => {
+    const { kind } = entry
+    if (kind === 'lastgood' || kind === 'snapshot') return []
+    names.push(kind)
+    const count = names.filter((name) => name === kind).length
+    const name = count === 1 ? kind : `${kind}${count}`
+    if (kind === 'file') return [fileSource(name, entry.path)]
+    if (kind === 'url') return [urlSource(name, entry.url, context)]
+    return [publicSource(kind, context)]
+  })
+}
+
+/** One public source. Errors: SourceListError if it needs a key and there is none. */
+export function publicSource(name: PublicSource, context: SourceContext): RateSource {
+  const source = PUBLIC_SOURCES[name]
+  if (name !== 'openexchangerates') return httpSource(name, source, context)
+  const appId = context.openExchangeRatesAppId
+  if (appId === null) {
+    throw new SourceListError('openexchangerates needs a key: set RATES_OPENEXCHANGERATES_APP_ID')
+  }
+  const urls = source.urls.map((url) => `${url}?${new URLSearchParams({ app_id: appId })}`)
+  return httpSource(name, { ...source, urls }, context)
+}
+
+function urlSource(name: string, { href }: URL, context: SourceContext): RateSource {
+  const json = { refreshMs: 10 * MINUTE_MS, accept: JSON_TYPE, parse: parseVectorDocument }
+  return httpSource(name, { ...json, family: name, urls: [href] }, context)
+}
+
+function fileSource(name: string, path: string): RateSource {
+  return {
+    name,
+    family: name,
+    refreshMs: MINUTE_MS,
+    isPartial: false,
+    isLocal: true,
+    read: () => readVectorFile(path),
+  }
+}
+
+/** The headers of the last good reply, by which the next request is conditional. */
+interface Validators {
+  /** Validators of one address mean nothing at another. */
+  readonly url: string
+  readonly etag: string | null
+  readonly lastModified: string | null
+}
+
+function httpSource(name: string, source: HttpSource, { get, now }: SourceContext): RateSource {
+  const { family, refreshMs, isPartial = false, accept, urls, parse } = source
+  let validators: Validators | null = null
+  const readAt = async (url: string): Promise<Quote | 'unchanged'> => {
+    const known = validators?.url === url ? validators : null
+    const headers: Record<string, string> = { accept }
+    if (known?.etag != null) headers['if-none-match'] = known.etag
+    if (known?.lastModified != null) headers['if-modified-since'] = known.lastModified
+    const reply = await get(new URL(url), headers).catch(throwSourceError)
+    if (reply.status === 304 && known !== null) return 'unchanged'
+    if (reply.status !== 200) {
+      const retryMs = retryAfterMs(reply.header('retry-after'), now())
+      const isTransient = reply.status >= 500 && retryMs === null
+      const message = `it answered with status ${reply.status}`
+      throw new SourceError('HTTP_STATUS', message, { retryAfterMs: retryMs, isTransient })
+    }
+    // Reset before parsing: a rejected body must not become “unchanged” next time.
+    validators = null
+    const quote = parse(decodeUtf8(reply.body))
+    const etag = short(reply.header('etag'))
+    const lastModified = short(reply.header('last-modified'))
+    if (etag !== null || lastModified !== null) validators = { url, etag, lastModified }
+    return quote
+  }
+  const read = async () => {
+    let failure: unknown
+    for (const url of urls) {
+      try {
+        return await readAt(url)
+      } catch (error) {
+        if (!(error instanceof SourceError)) throw error
+        failure = error
+      }
+    }
+    throw failure
+  }
+  return { name, family, refreshMs, isPartial, isLocal: false, read }
+}
+
+function throwSourceError(error: unknown): never {
+  if (!(error instanceof OutboundError)) throw error
+  const isTransient = error.code === 'UNREACHABLE' || error.code === 'TIMEOUT'
+  throw new SourceError(error.code, error.message, { cause: error, isTransient })
+}
+
+/** Maximum length of a header that is sent back. */
+function short(header: string | null): string | null {
+  return header === null || header.length > 256 ? null : header
+}
+
+function decodeUtf8(body: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(body)
+  } catch (error) {
+    throw new SourceError('MALFORMED', 'the body is not UTF-8', { cause: error })
+  }
+}
+
+/** A longer `Retry-After` counts as this. */
+const RETRY_AFTER_MAX_MS = 86_400_000
+
+/** Milliseconds of `Retry-After` (seconds or a date), or null if it is absent or invalid. */
+export function retryAfterMs(header: string | null, now: number): number | null {
+  if (header === null) return null
+  const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - now
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), RETRY_AFTER_MAX_MS)
+}
+
+const FILE_BYTES_MAX = 1_048_576
+
+/**
+ * The quote in the vector file at `path`. Errors: SourceError; FILE_UNREADABLE also for a pipe or a
+ * device, because reading one may never end.
+ */
+export async function readVectorFile(path: string): Promise<Quote> {
+  const text = await readBounded(path).catch((error: unknown) => {
+    if (error instanceof SourceError) throw error
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN'
+    throw new SourceError('FILE_UNREADABLE', `the file cannot be read (${code})`, { cause: error })
+  })
+  return parseVectorDocument(text)
+}
+
+async function readBounded(path: string): Promise<string> {
+  // Without O_NONBLOCK, opening a pipe without a writer blocks forever.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stat = await file.stat()
+    if (!stat.isFile() || stat.size > FILE_BYTES_MAX) {
+      throw new SourceError('FILE_UNREADABLE', 'it is not a regular file, or longer than 1 MiB')
+    }
+    const bytes = Buffer.alloc(stat.size)
+    const { bytesRead } = await file.read(bytes, 0, stat.size, 0)
+    return bytes.toString('utf8', 0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+/** Replaces the vector file at `path`; a reader sees the old or the new one, complete. */
+export async function writeVectorFile(path: string, document: VectorDocument): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const temporary = `${path}.${randomUUID()}`
+  try {
+    const file = await open(temporary, 'wx')
+    try {
+      await file.writeFile(formatVectorDocument(document))
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+}
