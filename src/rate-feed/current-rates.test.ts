@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { Diary, Hands, PER_EUR } from '../../test/rates/feeds.ts'
 import { CurrentRates } from './current-rates.ts'
 import { HourlyWarning, SourceError } from './errors.ts'
 import { SourcePoller } from './poller.ts'
 import { type Quote, quoteOf, type RateVector, SNAPSHOT } from './rates.ts'
 import type { RateSource } from './sources.ts'
-import { Diary, Hands, PER_EUR } from './test-world.ts'
 
 const MINUTE = 60_000
 

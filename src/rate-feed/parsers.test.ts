@@ -1,5 +1,13 @@
 import { assert as fcAssert, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import {
+  ecbFile,
+  exchangeApiBody,
+  frankfurterBody,
+  gmoBody,
+  openExchangeRatesBody,
+  PER_EUR,
+} from '../../test/rates/feeds.ts'
 import { SourceError } from './errors.ts'
 import {
   formatVectorDocument,
@@ -12,14 +20,6 @@ import {
 } from './parsers.ts'
 import { type Quote, vectorOf } from './rates.ts'
 import { retryAfterMs } from './sources.ts'
-import {
-  ecbFile,
-  exchangeApiBody,
-  frankfurterBody,
-  gmoBody,
-  openExchangeRatesBody,
-  PER_EUR,
-} from './test-world.ts'
 
 const DATE = '2026-10-07'
 const INSTANT = '2026-10-07T11:00:00Z'

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { Diary, Hands, PER_EUR } from '../../test/rates/feeds.ts'
 import { HourlyWarning } from './errors.ts'
 import { quoteOf, vectorOf } from './rates.ts'
 import {
@@ -8,7 +9,6 @@ import {
   type VectorRecord,
   vectorRecordOf,
 } from './recorder.ts'
-import { Diary, Hands, PER_EUR } from './test-world.ts'
 
 const vector = (changes: Record<string, number> = {}) =>
   vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })))

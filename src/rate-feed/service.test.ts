@@ -15,7 +15,7 @@ import {
   type Stage,
   send,
   Theatre,
-} from './test-world.ts'
+} from '../../test/rates/feeds.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000

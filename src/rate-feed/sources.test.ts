@@ -2,8 +2,6 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileS
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { SourceListError } from './errors.ts'
-import { parseSourceList } from './sources.ts'
 import {
   Diary,
   ecbFile,
@@ -14,7 +12,9 @@ import {
   type Stage,
   send,
   Theatre,
-} from './test-world.ts'
+} from '../../test/rates/feeds.ts'
+import { SourceListError } from './errors.ts'
+import { parseSourceList } from './sources.ts'
 
 const MINUTE = 60_000
 const GOOD_DATE = '2026-10-07'

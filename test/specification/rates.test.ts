@@ -3,14 +3,7 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, type RateFeedDeps, rateFeedComponent } from '../../src/rate-feed/index.ts'
-import {
-  depsOn,
-  ecbFile,
-  Hands,
-  loopbackGet,
-  PER_EUR,
-  Stage,
-} from '../../src/rate-feed/test-world.ts'
+import { depsOn, ecbFile, Hands, loopbackGet, PER_EUR, Stage } from '../rates/feeds.ts'
 
 let stage: Stage
 let hands: Hands

@@ -3,11 +3,11 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Schedule } from '../base/clock.ts'
-import { outboundGet } from '../http/outbound.ts'
-import { type CurrentReply, currentReply } from './api/routes.ts'
-import { RateFeed, type RateFeedDeps, type RateFeedSettings } from './service.ts'
-import { type Get, parseSourceList } from './sources.ts'
+import type { Schedule } from '../../src/base/clock.ts'
+import { outboundGet } from '../../src/http/outbound.ts'
+import { type CurrentReply, currentReply } from '../../src/rate-feed/api/routes.ts'
+import { RateFeed, type RateFeedDeps, type RateFeedSettings } from '../../src/rate-feed/service.ts'
+import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 
 /** Two days after the date of the bundled vector. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
