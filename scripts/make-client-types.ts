@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { systemClock } from '../src/base/clock.ts'
 import { buildApp } from '../src/http/index.ts'
+import { openLedger } from '../src/ledger/core.ts'
 import { ledgerComponent } from '../src/ledger/index.ts'
-import { openLedger } from '../src/ledger/unserved.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Where the files stand. */

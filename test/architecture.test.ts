@@ -29,7 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
   http: ['index.ts', 'outbound.ts', 'histogram.ts'],
-  ledger: ['index.ts', 'unserved.ts'],
+  ledger: ['index.ts', 'core.ts'],
   network: ['index.ts', 'ownership.ts'],
 }
 /** Modules without I/O. */
@@ -160,7 +160,7 @@ it('threads and commands without a listener do not load the listener', () => {
     return [...found].map(([, specifier = '']) => resolve(dirname(from), specifier))
   }
   const threads = ['writer/thread.ts', 'log/thread.ts', 'peers/thread.ts']
-  for (const start of [...threads, 'unserved.ts', '../network/index.ts']) {
+  for (const start of [...threads, 'core.ts', '../network/index.ts']) {
     const loaded = new Set([join(src, 'ledger', start)])
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/store.ts'))

@@ -4,7 +4,7 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { exportLines, importExport } from '../src/ledger/unserved.ts'
+import { exportLines, importExport } from '../src/ledger/core.ts'
 import { openStoreReader } from '../src/storage/index.ts'
 import {
   HandClock,

@@ -1,5 +1,5 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
-import { ExportError } from '../ledger/unserved.ts'
+import { ExportError } from '../ledger/core.ts'
 import { isDamage } from '../storage/index.ts'
 import { EXIT, Exit, exitOfSystem } from './exit.ts'
 import { exitingWith } from './node-folder.ts'

@@ -1,7 +1,7 @@
 import { CodedError } from '../base/coded-error.ts'
 import { ProofError } from '../chain/index.ts'
 import { OutboundError } from '../http/outbound.ts'
-import { LedgerError, PeerError } from '../ledger/unserved.ts'
+import { LedgerError, PeerError } from '../ledger/core.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** What the arguments or the folder have brought about; all else is a finding about the peer. */

@@ -15,12 +15,12 @@ import { openLog } from './log/open.ts'
 import type { LedgerLog } from './log/service.ts'
 import { signedHeadIn } from './log/signed-head.ts'
 import { expectNoHead } from './log/signer.ts'
-import { type Machine, systemMachine } from './machine.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
 import { ChainContents } from './peers/chain-contents.ts'
 import { Mirrors } from './peers/mirrors.ts'
 import type { Peer } from './peers/peer.ts'
 import { PeerList } from './peers/peer-list.ts'
+import { type Platform, systemPlatform } from './platform.ts'
 import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
 
@@ -40,7 +40,7 @@ export interface OpenLedgerOptions {
   /** The other nodes whose chains are mirrored here; none when absent. */
   readonly peers?: PeersOptions
   /** The machine as it is when absent. */
-  readonly machine?: Machine
+  readonly platform?: Platform
 }
 
 /** How other nodes' chains are mirrored. */
@@ -77,7 +77,7 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 }
 
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
-  const { clock, difficulty, machine = systemMachine, schedule = machine.schedule } = options
+  const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
   const isNew = !fileExists(folder.storePath)
   if (folder.lasting && isNew) expectNoHead(folder.path, signedHeadIn(folder.path))
   const key = folder.lasting ? nodeKeyIn(folder.path, isNew) : temporaryNodeKey()
@@ -85,11 +85,11 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const writer = await LedgerWriter.start(
     { folder: folder.path, serverId, durable: folder.lasting, difficulty },
     clock,
-    machine,
+    platform,
   )
   const reader = openStoreReader(folder.path, { frozen: false })
   const opened = async () => ({
-    ...(await openLog(folder, reader, key, machine)),
+    ...(await openLog(folder, reader, key, platform)),
     list: new PeerList(folder.lasting ? folder.path : null, options.peers?.fixed ?? [], serverId),
   })
   const { log, signing, list } = await opened().catch(async (error: unknown) => {
@@ -113,7 +113,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const ownContents = new ChainContents(reader.attachments, contents, attachmentBytesMax)
   const mirrors = await openMirrors(
     folder,
-    { list, log, key, writer, ownContents, contentBytesMax: attachmentBytesMax, machine },
+    { list, log, key, writer, ownContents, contentBytesMax: attachmentBytesMax, platform },
     options.peers ?? {},
   )
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
@@ -139,13 +139,13 @@ interface MirrorsParts {
   readonly writer: LedgerWriter
   readonly ownContents: ChainContents
   readonly contentBytesMax: number
-  readonly machine: Machine
+  readonly platform: Platform
 }
 
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  { list, log, key, writer, ownContents, contentBytesMax, machine }: MirrorsParts,
+  { list, log, key, writer, ownContents, contentBytesMax, platform }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
@@ -153,7 +153,7 @@ async function openMirrors(
   const mirrors = new Mirrors(
     { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs, contentBytesMax },
     list,
-    { ownContents, machine },
+    { ownContents, platform },
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
   mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))

@@ -5,8 +5,8 @@ import { expect, it } from 'vitest'
 import { startLedgerNode, temporaryFolder, verifyFolder } from '../../test/support/ledger-node.ts'
 import { PEERS } from '../../test/support/peers.ts'
 import { systemClock } from '../base/clock.ts'
-import { type Machine, systemMachine } from './machine.ts'
 import { openLedger } from './open.ts'
+import { type Platform, systemPlatform } from './platform.ts'
 
 /** Enough to start a thread, and not for what it is given here. */
 const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
@@ -17,11 +17,11 @@ const RESTART_MS = 30_000
 const KEPT = { id: 'kept', text: '{"id":"kept"}' }
 
 /** A machine whose thread of this name has little memory, as often as it is started while `isShort`. */
-function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Machine {
+function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
   return {
-    ...systemMachine,
+    ...systemPlatform,
     startThread: (program, options) => {
-      if (options.name !== name || !isShort()) return systemMachine.startThread(program, options)
+      if (options.name !== name || !isShort()) return systemPlatform.startThread(program, options)
       const limits = { ...options.resourceLimits, maxOldGenerationSizeMb: OLD_MB[name] }
       return new Worker(program, { ...options, resourceLimits: limits })
     },
@@ -34,7 +34,7 @@ const large = (count: number) =>
 it('the writer: changes are refused from then on, reads go on, and nothing is lost', async () => {
   const folder = temporaryFolder()
   const options = { folder, difficulty: 0, clock: systemClock }
-  const short = await openLedger({ ...options, machine: shortOf('ledger-writer', () => true) })
+  const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
   await short.service.createDatabase('d')
   await short.service.createItems('d', [{ id: 'kept' }])
   const what = { code: 'WRITER_STOPPED', message: expect.stringContaining('memory') }
@@ -56,7 +56,7 @@ it('the thread that signs: who asks is told, and the next one has another thread
   let isShort = true
   const ledger = await openLedger({
     ...{ folder, difficulty: 0, clock: systemClock },
-    machine: shortOf('log-signer', () => isShort),
+    platform: shortOf('log-signer', () => isShort),
   })
   await ledger.service.createDatabase('d')
   await ledger.service.createItems('d', large(10_000))
@@ -80,11 +80,11 @@ it('the thread that mirrors: what failed is told, the own chain goes on, and so 
   let startAgain = () => {}
   const ledger = await openLedger({
     ...{ folder, difficulty: 0, clock: systemClock },
-    machine: {
+    platform: {
       ...shortOf('mirrors', () => isShort),
       schedule: {
         after(ms, run) {
-          if (ms < RESTART_MS) return systemMachine.schedule.after(ms, run)
+          if (ms < RESTART_MS) return systemPlatform.schedule.after(ms, run)
           startAgain = run
           return () => {}
         },

@@ -1,4 +1,4 @@
-export { mergePatch, positionText } from '../ledger/unserved.ts'
+export { mergePatch, positionText } from '../ledger/core.ts'
 export { defaultNetwork } from './default-network.ts'
 export { writeArchive } from './definition/archive.ts'
 export {

@@ -7,8 +7,8 @@ import fc from 'fast-check'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { buildApp, type HttpApp } from '../../src/http/index.ts'
+import { openLedger } from '../../src/ledger/core.ts'
 import { ledgerComponent } from '../../src/ledger/index.ts'
-import { openLedger } from '../../src/ledger/unserved.ts'
 import { bytesOf, type FuzzRequest, mutation, requestsOf } from '../support/fuzz.ts'
 import {
   CREDENTIALS,

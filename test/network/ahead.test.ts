@@ -2,7 +2,7 @@
 // it would have come to alone, in its turn.
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
-import { openLedger } from '../../src/ledger/unserved.ts'
+import { openLedger } from '../../src/ledger/core.ts'
 import {
   ADMIN,
   type BusinessNetwork,

@@ -1,7 +1,7 @@
 // What happens while a block is on its way to the disk, with a disk that answers when it is told to.
 import { expect, it, onTestFinished } from 'vitest'
+import { openLedger } from '../../src/ledger/core.ts'
 import type { LedgerService, Written } from '../../src/ledger/index.ts'
-import { openLedger } from '../../src/ledger/unserved.ts'
 import {
   ADMIN,
   type BusinessNetwork,

@@ -1,9 +1,9 @@
 import { EventEmitter } from 'node:events'
 import type { WorkerOptions } from 'node:worker_threads'
 import { type SignerStart, serveSigner } from '../../src/ledger/log/thread.ts'
-import type { Machine, Thread, ThreadPort } from '../../src/ledger/machine.ts'
 import type { MirrorsStart } from '../../src/ledger/peers/messages.ts'
 import { serveMirrors } from '../../src/ledger/peers/thread.ts'
+import type { Platform, Thread, ThreadPort } from '../../src/ledger/platform.ts'
 import type { WriterStart } from '../../src/ledger/writer/messages.ts'
 import { serveWriter } from '../../src/ledger/writer/thread.ts'
 import type { World } from './world.ts'
@@ -24,7 +24,7 @@ interface Ends {
 export function placedThread(
   world: World,
   { name, workerData }: WorkerOptions,
-  machine: Machine,
+  platform: Platform,
   sees: (thread: string, message: unknown) => void,
 ): Thread {
   const outer = Object.assign(new EventEmitter(), { threadId: 1 })
@@ -35,7 +35,7 @@ export function placedThread(
     setImmediate(() => outer.emit('exit', 0))
   }
   const port = portOf(world, ends, end, (message) => sees(name ?? '', message))
-  setImmediate(() => serve(name ?? '', workerData, { port, machine, end }))
+  setImmediate(() => serve(name ?? '', workerData, { port, platform, end }))
   const thread = Object.assign(outer, {
     postMessage: (message: unknown) => send(world, ends, ends.inner, message),
     ref: () => {},
@@ -51,16 +51,16 @@ export function placedThread(
 
 interface Served {
   readonly port: ThreadPort
-  readonly machine: Machine
+  readonly platform: Platform
   readonly end: () => void
 }
 
 /** Nothing waits for a disk in memory, and a log made long beforehand is of no use there. */
-function serve(name: string, start: unknown, { port, machine, end }: Served): void {
+function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
-    void serveWriter({ ...(start as WriterStart), durable: false }, port, machine)
+    void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)
   } else if (name === 'log-signer') serveSigner(start as SignerStart, port)
-  else serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, machine, end)
+  else serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, platform, end)
 }
 
 function portOf(

@@ -1,4 +1,4 @@
-import type { Peer } from '../../src/ledger/unserved.ts'
+import type { Peer } from '../../src/ledger/core.ts'
 import { identityOf, SimulatedNode, type Surroundings } from './simulated-node.ts'
 
 /** What is done to a world, beside what networks, disks and power do anyway. */

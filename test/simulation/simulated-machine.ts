@@ -1,5 +1,5 @@
 import type { WorkerOptions } from 'node:worker_threads'
-import type { Machine, Thread } from '../../src/ledger/machine.ts'
+import type { Platform, Thread } from '../../src/ledger/platform.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
 import { placedThread } from './placed-thread.ts'
@@ -21,10 +21,10 @@ export interface Owner {
 }
 
 /** The machine of one run of a node: it is there until the run is cut off. */
-export class SimulatedMachine implements Machine {
-  readonly clock: Machine['clock']
-  readonly schedule: Machine['schedule']
-  readonly outbound: Machine['outbound']
+export class SimulatedMachine implements Platform {
+  readonly clock: Platform['clock']
+  readonly schedule: Platform['schedule']
+  readonly outbound: Platform['outbound']
   readonly #world: World
   readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()

@@ -11,14 +11,14 @@ import {
   verifierKeyText,
 } from '../../src/chain/index.ts'
 import type { Outbound } from '../../src/http/outbound.ts'
-import type { LedgerService } from '../../src/ledger/index.ts'
 import {
   HttpSource,
   type OpenLedger,
   openLedger,
   type Peer,
   restoreChain,
-} from '../../src/ledger/unserved.ts'
+} from '../../src/ledger/core.ts'
+import type { LedgerService } from '../../src/ledger/index.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
 import type { Network } from './network.ts'
 import { serving } from './serve.ts'
@@ -68,7 +68,7 @@ export interface SignedHistory {
 }
 
 interface Run {
-  readonly machine: SimulatedMachine
+  readonly platform: SimulatedMachine
   readonly opening: Promise<OpenLedger>
   ledger: OpenLedger | null
 }
@@ -138,10 +138,10 @@ export class SimulatedNode {
     this.refusal = null
     this.#isWarned = false
     this.#ids = await idsIn(this.#folder)
-    const machine = new SimulatedMachine(world, network, this.host, this.#skewMs, {
+    const platform = new SimulatedMachine(world, network, this.host, this.#skewMs, {
       signed: (note) => this.#signed(note),
       stored: (height, id) => {
-        if (this.#run?.machine === machine) this.#ids.splice(height, this.#ids.length, id)
+        if (this.#run?.platform === platform) this.#ids.splice(height, this.#ids.length, id)
       },
       fullness: () => this.fullness,
       isHasty: this.#around.disks === 'hasty',
@@ -149,28 +149,28 @@ export class SimulatedNode {
     const opening = openLedger({
       folder: this.#folder,
       difficulty: 0,
-      clock: machine.clock,
+      clock: platform.clock,
       peers: { fixed: this.peers, allowPrivate: true, intervalMs: INTERVAL_MS },
-      machine,
+      platform,
     })
-    const run: Run = { machine, opening, ledger: null }
+    const run: Run = { platform, opening, ledger: null }
     this.#run = run
     const opened = opening.then(
       (ledger) => {
-        if (machine.hasEnded) return
+        if (platform.hasEnded) return
         run.ledger = ledger
         world.note(`${this.host} is up with ${this.#ids.length} blocks`)
-        if (!this.isHidden) network.listen(this.host, serving(ledger.service, machine.clock))
+        if (!this.isHidden) network.listen(this.host, serving(ledger.service, platform.clock))
       },
       (error: unknown) => {
-        if (machine.hasEnded) return
+        if (platform.hasEnded) return
         this.refusal = error instanceof CodedError ? String(error.code) : String(error)
         world.note(`${this.host} refuses to start: ${this.refusal}`)
-        machine.end()
+        platform.end()
         this.#run = null
       },
     )
-    await Promise.race([machine.begun, opened])
+    await Promise.race([platform.begun, opened])
   }
 
   /** What a disk that is found elsewhere has: everything that was brought to it. */
@@ -196,7 +196,7 @@ export class SimulatedNode {
     if (run === null) return Promise.resolve()
     this.#around.network.leave(this.host)
     this.#run = null
-    run.machine.end()
+    run.platform.end()
     const closing = run.opening.then((ledger) => ledger.close()).catch(() => {})
     this.#around.closing.push(closing)
     return closing
@@ -258,8 +258,8 @@ export class SimulatedNode {
   /** A client writes `count` items at once, and waits for the answer. */
   write(count: number): void {
     const { service } = this
-    const machine = this.#run?.machine
-    if (service === null || machine === undefined) return
+    const platform = this.#run?.platform
+    if (service === null || platform === undefined) return
     const { world } = this.#around
     const wasWarned = this.#isWarned
     const name = `${this.host}-${this.#writes}`
@@ -268,14 +268,14 @@ export class SimulatedNode {
     const items = Array.from({ length: count }, (_, n) => ({ id: `${name}-${n}`, n, name }))
     service.createItems(DATABASE, items).then(
       ({ height }) => {
-        if (machine.hasEnded) return
+        if (platform.hasEnded) return
         world.note(`${this.host} has ${name} in block ${height}`)
         for (const { id } of items) this.acknowledged.push({ id, height })
         if (wasWarned)
           world.fault(`${this.host} wrote although a peer has a longer chain of its own`)
       },
       (error: unknown) => {
-        if (machine.hasEnded) return
+        if (platform.hasEnded) return
         const code = error instanceof CodedError ? error.code : error
         world.note(`${this.host} has not ${name}: ${code}`)
       },

@@ -3,8 +3,8 @@ import { onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { gatewayComponent, type NamespaceStyle } from '../../src/gateway/index.ts'
 import { startListener } from '../../src/http/index.ts'
+import { openLedger } from '../../src/ledger/core.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
-import { openLedger } from '../../src/ledger/unserved.ts'
 import {
   defaultNetwork,
   definitionOf,

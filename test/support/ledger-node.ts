@@ -6,8 +6,8 @@ import { expect, onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { dashboardFolder } from '../../src/dashboard/index.ts'
 import { type HttpLimits, readPageFiles, startListener } from '../../src/http/index.ts'
+import { type OpenLedgerOptions, openLedger } from '../../src/ledger/core.ts'
 import { type LedgerService, ledgerComponent } from '../../src/ledger/index.ts'
-import { type OpenLedgerOptions, openLedger } from '../../src/ledger/unserved.ts'
 import {
   openStoreReader,
   type Verification,

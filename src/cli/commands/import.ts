@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { importAnew, importExport } from '../../ledger/unserved.ts'
+import { importAnew, importExport } from '../../ledger/core.ts'
 import { count } from '../count.ts'
 import { bytesOfFile, runOnExport } from '../data-command.ts'
 import { nodeFolder } from '../node-folder.ts'

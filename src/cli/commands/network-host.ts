@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
-import { openLedger } from '../../ledger/unserved.ts'
+import { openLedger } from '../../ledger/core.ts'
 import {
   ADMIN,
   type BusinessNetwork,

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { HttpSource, type Restored, restoreChain, rootUrl } from '../../ledger/unserved.ts'
+import { HttpSource, type Restored, restoreChain, rootUrl } from '../../ledger/core.ts'
 import { count } from '../count.ts'
 import { runOnData } from '../data-command.ts'
 import { nodeFolder } from '../node-folder.ts'

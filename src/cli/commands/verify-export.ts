@@ -1,6 +1,6 @@
 import { systemClock } from '../../base/clock.ts'
 import { erasedIn } from '../../chain/index.ts'
-import { ExportError, type ExportFinding, readExport } from '../../ledger/unserved.ts'
+import { ExportError, type ExportFinding, readExport } from '../../ledger/core.ts'
 import type { Effect, Verification } from '../../storage/index.ts'
 import { bytesOfFile, runOnExport } from '../data-command.ts'
 import { Exit } from '../exit.ts'

@@ -141,14 +141,14 @@ function signedHeadIn(folder: string): string | null {
 /** What a chain that holds has otherwise than it was signed: a whole other one may hold, too. */
 async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
   if (signed === null) return null
-  const what = await (await import('../../ledger/unserved.ts')).contradictionOf(store, signed)
+  const what = await (await import('../../ledger/core.ts')).contradictionOf(store, signed)
   return what === null ? null : { height: null, index: null, what }
 }
 
 /** A node's own folder has its key in it: nothing that is put there beside it makes a mirror of it. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
-  return (await import('../../ledger/unserved.ts')).isMirrorFolder(folder)
+  return (await import('../../ledger/core.ts')).isMirrorFolder(folder)
 }
 
 function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import { type Clock, monotonicClock } from '../../base/clock.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../../http/index.ts'
-import type { OpenLedger } from '../../ledger/unserved.ts'
+import type { OpenLedger } from '../../ledger/core.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import type { Settings } from '../settings.ts'
@@ -68,7 +68,7 @@ async function ledger(around: Surroundings): Promise<HttpComponent> {
 /** The one ledger of this process. Errors: StoreError, LedgerError. */
 async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
   if (around.ledger !== null) return around.ledger
-  const { openLedger, peerOfText } = await import('../../ledger/unserved.ts')
+  const { openLedger, peerOfText } = await import('../../ledger/core.ts')
   const { ownNetworkDatabases } = await import('../../network/ownership.ts')
   const { settings, clock } = around
   const opened = await openLedger({

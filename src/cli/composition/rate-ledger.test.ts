@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
-import { type OpenLedger, openLedger } from '../../ledger/unserved.ts'
+import { type OpenLedger, openLedger } from '../../ledger/core.ts'
 import { PAIRS, RATES_DATABASE, type RateLedger, type VectorRecord } from '../../rate-feed/index.ts'
 import { ledgerOfRates } from './rate-ledger.ts'
 

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json } from '../../base/json.ts'
 import { positionText } from '../../chain/index.ts'
+import { LedgerError, type LedgerErrorCode } from '../../ledger/core.ts'
 import type { LedgerService } from '../../ledger/index.ts'
-import { LedgerError, type LedgerErrorCode } from '../../ledger/unserved.ts'
 import {
   type HistoryQuery,
   RATES_DATABASE,

@@ -1,7 +1,7 @@
 import { type Json, parseJson } from '../../base/json.ts'
 import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
 import { ErasureTally } from '../../storage/index.ts'
-import { type PlayedBlock, playedBlock } from '../played-block.ts'
+import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
 import { damagedExport, ExportError } from './errors.ts'
 import {
   EXPORT_VERSION,
@@ -15,7 +15,7 @@ import {
 import { linesOf } from './lines.ts'
 
 /** A block that holds, with what its entries do. */
-export interface ReadBlock extends PlayedBlock {
+export interface ReadBlock extends DecodedBlock {
   /** The number of its line, from 1. */
   readonly line: number
 }
@@ -155,9 +155,9 @@ class Reading {
     return { blocks, entries: this.entries, headId: head?.id ?? null }
   }
 
-  #blockOf(value: Json): PlayedBlock {
+  #blockOf(value: Json): DecodedBlock {
     const height = this.#head === null ? 0 : this.#head.height + 1
-    const played = playedBlock(value, this.#header.serverId, height)
+    const played = decodeBlock(value, this.#header.serverId, height)
     if ('what' in played) throw this.#found(played.what, played.index)
     return played
   }

@@ -1,7 +1,7 @@
 import { logOrigin } from '../../chain/index.ts'
 import type { Folder, StoreReader } from '../../storage/index.ts'
-import type { Machine } from '../machine.ts'
 import type { NodeKey } from '../node-key.ts'
+import type { Platform } from '../platform.ts'
 import { LedgerLog } from './service.ts'
 import { signedHeadIn } from './signed-head.ts'
 import { beginSigning, expectSignedHead } from './signer.ts'
@@ -14,7 +14,7 @@ export async function openLog(
   { path, lasting }: Folder,
   store: StoreReader,
   { publicKey, privateKey, serverId }: NodeKey,
-  machine: Machine,
+  platform: Platform,
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
   const verifier = { name: logOrigin(serverId), publicKey }
   if (lasting) {
@@ -22,6 +22,6 @@ export async function openLog(
     await expectSignedHead(store, kept)
     beginSigning(kept, verifier.name)
   }
-  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, machine)
+  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, platform)
   return { log: new LedgerLog(store, signing, verifier), signing }
 }

@@ -1,5 +1,5 @@
 import { LedgerError } from '../errors.ts'
-import type { Machine, Thread } from '../machine.ts'
+import type { Platform, Thread } from '../platform.ts'
 import type { Signed } from './signer.ts'
 import type { FromSigner, SignerStart, ToSigner } from './thread.ts'
 
@@ -30,7 +30,7 @@ interface Waiting {
  */
 export class LogSigning {
   readonly #start: SignerStart
-  readonly #machine: Machine
+  readonly #platform: Platform
   #worker: Thread | null = null
   #signed: Signed | null = null
   #waiting: Waiting[] = []
@@ -42,9 +42,9 @@ export class LogSigning {
   /** Why nothing is signed any more. */
   #refused: LedgerError | null = null
 
-  constructor(start: SignerStart, machine: Machine) {
+  constructor(start: SignerStart, platform: Platform) {
     this.#start = start
-    this.#machine = machine
+    this.#platform = platform
   }
 
   /** To be called when a block is durable. Costs nearly nothing. */
@@ -73,7 +73,7 @@ export class LogSigning {
     if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
     return new Promise((resolve, reject) => {
       if (this.#refused !== null) throw this.#refused
-      const forget = this.#machine.schedule.after(WAIT_MS, () => {
+      const forget = this.#platform.schedule.after(WAIT_MS, () => {
         this.#waiting = this.#waiting.filter((waiting) => waiting.forget !== forget)
         reject(new LedgerError('LOG_BEHIND', 'too much was written to be signed yet; ask again'))
       })
@@ -101,7 +101,7 @@ export class LogSigning {
   }
 
   #signWhenIdle(commits: number): void {
-    this.#forgetIdle = this.#machine.schedule.after(IDLE_MS, () => {
+    this.#forgetIdle = this.#platform.schedule.after(IDLE_MS, () => {
       this.#forgetIdle = null
       if (this.#commits !== commits) this.#signWhenIdle(this.#commits)
       else this.#signSoon()
@@ -120,7 +120,7 @@ export class LogSigning {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
-    const worker = this.#machine.startThread(program, {
+    const worker = this.#platform.startThread(program, {
       name: 'log-signer',
       workerData: this.#start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
@@ -159,7 +159,7 @@ export class LogSigning {
       this.#signSoon()
       return
     }
-    this.#forgetRest = this.#machine.schedule.after(REST_MS, () => {
+    this.#forgetRest = this.#platform.schedule.after(REST_MS, () => {
       this.#forgetRest = null
       if (this.#waiting.length > 0) this.#signSoon()
     })

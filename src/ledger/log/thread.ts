@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import type { VerifierKey } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import type { ThreadPort } from '../machine.ts'
+import type { ThreadPort } from '../platform.ts'
 import { signedHeadIn, temporaryHead } from './signed-head.ts'
 import { LogSigner, type Signed } from './signer.ts'
 

@@ -20,9 +20,9 @@ import {
   verifyConsistency,
 } from '../../chain/index.ts'
 import { BlobStore, EffectError, fileExists, type Store } from '../../storage/index.ts'
+import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
 import { writeDurably } from '../durable-file.ts'
-import { type Machine, systemMachine } from '../machine.ts'
-import { type PlayedBlock, playedBlock } from '../played-block.ts'
+import { type Platform, systemPlatform } from '../platform.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn, keepEvidence } from './evidence.ts'
@@ -52,7 +52,7 @@ export interface MirrorOptions {
   /** The most bytes of one of them; no bound of its own when absent. */
   readonly contentBytesMax?: number
   /** Absent: as it is. */
-  readonly machine?: Pick<Machine, 'openStore'>
+  readonly platform?: Pick<Platform, 'openStore'>
 }
 
 /**
@@ -92,9 +92,9 @@ export class Mirror {
 
   /** Errors: StoreError; ProofError when a file of it was changed. */
   static async open(options: MirrorOptions): Promise<Mirror> {
-    const { folder, serverId, durable, machine = systemMachine } = options
+    const { folder, serverId, durable, platform = systemPlatform } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = machine.openStore({ folder, serverId, durable })
+    const store = platform.openStore({ folder, serverId, durable })
     try {
       const head = await store.head(serverId)
       const size = head === null ? 0 : head.height + 1
@@ -240,12 +240,12 @@ export class Mirror {
 
   #recomputed(values: readonly (Json | CutBlock)[]) {
     const { serverId } = this.#options
-    const played: PlayedBlock[] = []
+    const played: DecodedBlock[] = []
     let last = this.#head
     let frontier = this.#frontier
     for (const value of values) {
       const height = frontier.size
-      const one = playedBlock(value, serverId, height)
+      const one = decodeBlock(value, serverId, height)
       if ('what' in one) throw refused(height, one)
       const { block } = one
       const fault = verifyBlock(block, last, erasedIn(block))
@@ -259,7 +259,7 @@ export class Mirror {
   }
 
   /** Runs `append`; contents that no entry names any more because of erasures go with it. */
-  async #erasing(played: readonly PlayedBlock[], append: () => Promise<void>): Promise<void> {
+  async #erasing(played: readonly DecodedBlock[], append: () => Promise<void>): Promise<void> {
     const freed: string[] = []
     for (const effect of played.flatMap(({ effects }) => effects)) {
       if (effect.kind !== 'erase_item') continue
@@ -276,7 +276,7 @@ export class Mirror {
     }
   }
 
-  async #append(played: readonly PlayedBlock[]): Promise<void> {
+  async #append(played: readonly DecodedBlock[]): Promise<void> {
     await this.#store.transaction(async () => {
       for (const { block, effects } of played) {
         try {

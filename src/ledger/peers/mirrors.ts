@@ -12,7 +12,7 @@ import {
 import { LedgerError } from '../errors.ts'
 import { LedgerLog } from '../log/service.ts'
 import type { Signed } from '../log/signer.ts'
-import type { Machine, Thread } from '../machine.ts'
+import type { Platform, Thread } from '../platform.ts'
 import { ChainContents } from './chain-contents.ts'
 import { PeerError } from './errors.ts'
 import { type Evidence, evidenceIn } from './evidence.ts'
@@ -60,7 +60,7 @@ export class Mirrors {
   readonly #start: MirrorsStart
   readonly #list: PeerList
   readonly #ownServerId: number
-  readonly #machine: Machine
+  readonly #platform: Platform
   readonly #states = new Map<string, PeerState>()
   readonly #kept = new Map<number, Kept>()
   /** Pushes that the thread has, by number. */
@@ -81,11 +81,11 @@ export class Mirrors {
   constructor(
     start: MirrorsStart,
     list: PeerList,
-    { ownContents, machine }: { ownContents: ChainContents; machine: Machine },
+    { ownContents, platform }: { ownContents: ChainContents; platform: Platform },
   ) {
     this.#start = start
     this.#ownContents = ownContents
-    this.#machine = machine
+    this.#platform = platform
     this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
@@ -103,7 +103,7 @@ export class Mirrors {
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const forget = this.#machine.schedule.after(ASK_MS, resolve)
+      const forget = this.#platform.schedule.after(ASK_MS, resolve)
       this.#asked = () => {
         forget()
         resolve()
@@ -214,7 +214,7 @@ export class Mirrors {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
-    const worker = this.#machine.startThread(program, {
+    const worker = this.#platform.startThread(program, {
       name: 'mirrors',
       workerData: this.#start,
       resourceLimits: { maxOldGenerationSizeMb: OLD_MB, maxYoungGenerationSizeMb: YOUNG_MB },
@@ -239,7 +239,7 @@ export class Mirrors {
       this.#states.set(nameOf(peer), { ...this.#stateOf(peer), error })
     }
     if (this.#closing) return
-    this.#forgetRestart = this.#machine.schedule.after(RESTART_MS, () => this.#tell())
+    this.#forgetRestart = this.#platform.schedule.after(RESTART_MS, () => this.#tell())
   }
 
   #receive(message: FromMirrors): void {

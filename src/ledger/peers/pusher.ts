@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import type { Machine } from '../machine.ts'
+import type { Platform } from '../platform.ts'
 import { PeerError } from './errors.ts'
 import type { MirrorsStart, PushedTo } from './messages.ts'
 import { nextPush } from './push.ts'
@@ -18,7 +18,7 @@ export interface PusherOptions extends Pick<MirrorsStart, 'allowPrivate'> {
   /** A signed head of it, or null when there is none now. */
   readonly checkpoint: () => Promise<string | null>
   readonly signer: NodeSigner
-  readonly machine: Pick<Machine, 'outbound'>
+  readonly platform: Pick<Platform, 'outbound'>
 }
 
 /** Brings the node's own chain to a node that cannot come for it, and remembers how far that is. */
@@ -53,12 +53,12 @@ export class Pusher {
   }
 
   async #post({ body }: { body: Buffer }): Promise<PushedTo> {
-    const { url, allowPrivate, store, signer, machine } = this.#options
+    const { url, allowPrivate, store, signer, platform } = this.#options
     const target = new URL(`/api/ledgers/${store.serverId}`, url)
     const signed = signer.headers('POST', target, body)
     // Whatever goes wrong: the next time it asks anew.
     this.#to = null
-    const reply = await machine.outbound.post(
+    const reply = await platform.outbound.post(
       target,
       { ...signed, 'content-type': 'application/json' },
       body,

@@ -8,7 +8,7 @@ import {
   type StoredItem,
   type StoreReader,
 } from '../../storage/index.ts'
-import { systemMachine } from '../machine.ts'
+import { systemPlatform } from '../platform.ts'
 import type { Operation, UnitOfWork } from '../unit-of-work.ts'
 import { LedgerWriter } from '../writer/writer.ts'
 import { ChainContents } from './chain-contents.ts'
@@ -50,7 +50,7 @@ export async function rebuildDatabases(
   const writer = await LedgerWriter.start(
     { folder: side, serverId, durable: false, difficulty },
     clock,
-    systemMachine,
+    systemPlatform,
   )
   const rows = openStoreReader(side, { frozen: false })
   writer.onCommit = () => rows.refresh()

@@ -8,7 +8,7 @@ import {
   startLedgerNode,
   temporaryFolder,
 } from '../../../test/support/ledger-node.ts'
-import { systemMachine, type ThreadPort } from '../machine.ts'
+import { systemPlatform, type ThreadPort } from '../platform.ts'
 import { serveMirrors } from './thread.ts'
 
 const INTERVAL_MS = 500
@@ -27,8 +27,8 @@ async function following(source: LedgerNode) {
   const asked: string[] = []
   let next: () => void = () => {}
   let rested: (ms: number) => void = () => {}
-  const machine = {
-    ...systemMachine,
+  const platform = {
+    ...systemPlatform,
     schedule: {
       after(ms: number, work: () => void) {
         next = work
@@ -37,10 +37,10 @@ async function following(source: LedgerNode) {
       },
     },
     outbound: {
-      ...systemMachine.outbound,
-      get: (...given: Parameters<typeof systemMachine.outbound.get>) => {
+      ...systemPlatform.outbound,
+      get: (...given: Parameters<typeof systemPlatform.outbound.get>) => {
         asked.push(given[0].pathname)
-        return systemMachine.outbound.get(...given)
+        return systemPlatform.outbound.get(...given)
       },
     },
   }
@@ -57,7 +57,7 @@ async function following(source: LedgerNode) {
   }
   let ended: () => void = () => {}
   // The members that the program uses of it are there.
-  serveMirrors(start, port as unknown as ThreadPort, machine, () => ended())
+  serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
   const round = (turn: () => void): Promise<number> =>
     new Promise((resolve) => {
       rested = resolve

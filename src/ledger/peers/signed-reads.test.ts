@@ -10,7 +10,7 @@ import {
   verifierKeyText,
 } from '../../chain/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
-import { playedBlock } from '../played-block.ts'
+import { decodeBlock } from '../decoded-block.ts'
 import { HttpSource } from './http-source.ts'
 import type { BlockPage } from './pull.ts'
 import { NodeSigner, type Signer, signatureHeaders } from './signed-request.ts'
@@ -70,7 +70,7 @@ it('a peer reads checkpoint, blocks, consistency and tiles without a token', asy
   })
   expect(await source.checkpoint()).toBe(await node.service.log.checkpoint())
   const blocks = (values: BlockPage['values']) =>
-    values.map((value, height) => playedBlock(value, serverId, height))
+    values.map((value, height) => decodeBlock(value, serverId, height))
   expect(blocks((await source.blocks(0, 9)).values)).toEqual(
     blocks((await read(`/api/ledgers?serverid=${serverId}&proof=1`, admin)).json.ledgers),
   )

@@ -4,7 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { BlobStore, openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
-import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { Aside } from './aside.ts'
 import { ChainContents } from './chain-contents.ts'
 import { ContentPull } from './content-pull.ts'
@@ -45,7 +45,7 @@ interface Round {
 class MirrorsThread {
   readonly #start: MirrorsStart
   readonly #port: ThreadPort
-  readonly #machine: Machine
+  readonly #platform: Platform
   readonly #own: OwnChain
   readonly #signer: NodeSigner
   readonly #mirrors = new Map<number, Shared>()
@@ -55,17 +55,17 @@ class MirrorsThread {
   /** Whoever waits for a signed head of the own chain. */
   #wanting: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, port: ThreadPort, machine: Machine) {
+  constructor(start: MirrorsStart, port: ThreadPort, platform: Platform) {
     this.#start = start
     this.#port = port
-    this.#machine = machine
+    this.#platform = platform
     const { key, serverId } = nodeOfKey(start.ownKey)
     const store = openStoreReader(start.folder, { frozen: false })
     const checkpoint = () => this.#ownCheckpoint()
     this.#own = { key, store, folder: start.folder, checkpoint }
-    const random = (bytes: number) => machine.random(bytes)
+    const random = (bytes: number) => platform.random(bytes)
     const node = { serverId, privateKey: start.privateKey }
-    this.#signer = new NodeSigner(node, machine.clock, random)
+    this.#signer = new NodeSigner(node, platform.clock, random)
   }
 
   /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
@@ -102,7 +102,7 @@ class MirrorsThread {
     } catch (thrown) {
       error = shown(thrown)
     }
-    const currentMs = error === null ? this.#machine.clock.now() : null
+    const currentMs = error === null ? this.#platform.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
     this.#send({ pushed: push, answer: { to: { size, seen }, arrived: 0, error } })
   }
@@ -143,7 +143,7 @@ class MirrorsThread {
     const { intervalMs } = this.#start
     await this.#askOwn(peer)
     const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
-    const contents = new ContentPull(this.#source(peer, peer.serverId), this.#machine.clock)
+    const contents = new ContentPull(this.#source(peer, peer.serverId), this.#platform.clock)
     const isStopped = () => round.stopped
     const asides = [
       new Aside(async () => {
@@ -164,7 +164,7 @@ class MirrorsThread {
       const { error: failed, isMore } = await this.#round(peer, { pusher, limit, currentMs })
       if (round.stopped) return
       let error = failed
-      if (error === null) currentMs = this.#machine.clock.now()
+      if (error === null) currentMs = this.#platform.clock.now()
       failingMs = error === null ? intervalMs : Math.min(failingMs * 2, REST_MS_MAX)
       const restMs = error === null && isMore ? Math.min(SOON_MS, intervalMs) : failingMs
       for (const aside of asides) {
@@ -177,7 +177,7 @@ class MirrorsThread {
         restedMs = 0
         await this.#askOwn(peer)
       }
-      this.#machine.schedule.after(restMs, () => void next())
+      this.#platform.schedule.after(restMs, () => void next())
     }
     void next()
   }
@@ -226,8 +226,8 @@ class MirrorsThread {
   #pusher(url: string): Pusher {
     const { allowPrivate } = this.#start
     const { store, checkpoint } = this.#own
-    const machine = this.#machine
-    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer, machine })
+    const platform = this.#platform
+    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer, platform })
   }
 
   /** A signed head of the own chain, which the node's main thread gives; null when there is none now. */
@@ -244,7 +244,7 @@ class MirrorsThread {
     // Only read here.
     const files = new BlobStore(folder, store.attachments, false)
     const contents = new ChainContents(store.attachments, files, contentBytesMax)
-    const { clock, outbound } = this.#machine
+    const { clock, outbound } = this.#platform
     return new ContentPush({
       url,
       allowPrivate,
@@ -279,7 +279,7 @@ class MirrorsThread {
 
   #source({ url }: KnownPeer, serverId: number): HttpSource {
     const { allowPrivate } = this.#start
-    const { outbound } = this.#machine
+    const { outbound } = this.#platform
     const signer = this.#signer
     return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer, outbound })
   }
@@ -292,8 +292,8 @@ class MirrorsThread {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
     const { lasting: durable, contentBytesMax } = this.#start
-    const machine = this.#machine
-    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax, machine })
+    const platform = this.#platform
+    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax, platform })
     const shared = { mirror, turn: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
     // A disk that was full may have room the next time.
@@ -315,10 +315,10 @@ function shown(error: unknown): { code: string; message: string } {
 export function serveMirrors(
   start: MirrorsStart,
   port: ThreadPort,
-  machine: Machine,
+  platform: Platform,
   end: () => void,
 ): void {
-  const thread = new MirrorsThread(start, port, machine)
+  const thread = new MirrorsThread(start, port, platform)
   port.on('message', (message: ToMirrors) => {
     if ('close' in message) void thread.close().then(end)
     else if ('push' in message) takePushed(thread, message)
@@ -338,5 +338,5 @@ function takePushed(
 
 if (parentPort !== null) {
   // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
-  serveMirrors(workerData as MirrorsStart, parentPort, systemMachine, () => process.exit())
+  serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { openStore, type Store, StoreError } from '../../storage/index.ts'
-import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { encodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
 import { serveWriter } from './thread.ts'
@@ -27,8 +27,8 @@ async function started(overrides: Partial<Store>) {
   }
   const due: (() => void)[] = []
   let isClosed = false
-  const machine: Machine = {
-    ...systemMachine,
+  const platform: Platform = {
+    ...systemPlatform,
     openStore(options) {
       const store = openStore(options)
       const close = async () => {
@@ -51,7 +51,7 @@ async function started(overrides: Partial<Store>) {
   }
   const start = { folder, serverId: 7, durable: true, difficulty: 0 }
   // The members of a port that the thread uses.
-  await serveWriter(start, port as unknown as ThreadPort, machine)
+  await serveWriter(start, port as unknown as ThreadPort, platform)
   return {
     sent,
     /** Scheduled maintenance, which the test runs. */

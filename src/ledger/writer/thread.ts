@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
 import { HASH_BYTES, type Head, headOf, packPosition, sealBlock } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError } from '../../storage/index.ts'
-import { type Machine, systemMachine, type ThreadPort } from '../machine.ts'
+import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import type { Outcome } from '../unit-of-work.ts'
 import { decodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
@@ -33,7 +33,7 @@ class WriterThread {
   readonly #store: Store
   readonly #difficulty: number
   readonly #port: ThreadPort
-  readonly #machine: Machine
+  readonly #platform: Platform
   #head: Head | null
   #stopped = false
   /** Forgets the piece of upkeep that is due; null when none is. */
@@ -45,13 +45,13 @@ class WriterThread {
     store: Store,
     { head, difficulty }: { head: Head | null; difficulty: number },
     port: ThreadPort,
-    machine: Machine,
+    platform: Platform,
   ) {
     this.#store = store
     this.#head = head
     this.#difficulty = difficulty
     this.#port = port
-    this.#machine = machine
+    this.#platform = platform
   }
 
   /**
@@ -128,7 +128,7 @@ class WriterThread {
       serverId: this.#store.serverId,
       entries,
       timestamps: new Array<number>(entries.length).fill(timestamp),
-      blinds: this.#machine.random(entries.length * HASH_BYTES),
+      blinds: this.#platform.random(entries.length * HASH_BYTES),
     }
   }
 
@@ -154,7 +154,7 @@ class WriterThread {
 
   /** Does what upkeep waits, in pieces, between blocks. */
   tidySoon(): void {
-    this.#forgetTidying ??= this.#machine.schedule.after(
+    this.#forgetTidying ??= this.#platform.schedule.after(
       Math.max(TIDY_PAUSE_MS, this.#restMs),
       () => void this.#tidy(),
     )
@@ -163,7 +163,7 @@ class WriterThread {
   async #tidy(): Promise<void> {
     this.#forgetTidying = null
     if (this.#stopped) return
-    const { clock } = this.#machine
+    const { clock } = this.#platform
     const startedMs = clock.now()
     try {
       const isMoreDue = await this.#store.maintain()
@@ -211,16 +211,16 @@ function isOneEach(outcomes: readonly Outcome[]): boolean {
 export async function serveWriter(
   start: WriterStart,
   port: ThreadPort,
-  machine: Machine,
+  platform: Platform,
 ): Promise<void> {
   const send = (message: FromWriter) => port.postMessage(message)
   try {
-    const store = machine.openStore(start)
+    const store = platform.openStore(start)
     const head = await store.head(start.serverId)
     if (head === null && (await store.databases()).length > 0) {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
-    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, machine)
+    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, platform)
     // Blocks follow each other: the next is begun when the one before it is durable or refused.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
@@ -239,4 +239,4 @@ export async function serveWriter(
   }
 }
 
-if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemMachine)
+if (parentPort !== null) await serveWriter(workerData as WriterStart, parentPort, systemPlatform)

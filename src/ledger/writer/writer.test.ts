@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
-import type { Thread } from '../machine.ts'
+import type { Thread } from '../platform.ts'
 import type { Precondition } from '../request-conditions.ts'
 import type { UnitOfWork } from '../unit-of-work.ts'
 import type { FromWriter } from './messages.ts'
@@ -34,8 +34,8 @@ let thread: PlayedThread
 let writer: LedgerWriter
 async function started(says: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
   thread = new PlayedThread()
-  const machine = { startThread: () => thread as unknown as Thread }
-  const starting = LedgerWriter.start(START, { now: () => 5_000 }, machine)
+  const platform = { startThread: () => thread as unknown as Thread }
+  const starting = LedgerWriter.start(START, { now: () => 5_000 }, platform)
   first()
   thread.says(says)
   return starting

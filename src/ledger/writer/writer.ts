@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { Machine, Thread } from '../machine.ts'
+import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import { bytesOf, checkUnit, type Earlier, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import { type EncodedUnit, encodeUnit } from './batch-text.ts'
@@ -124,12 +124,12 @@ export class LedgerWriter {
   static async start(
     start: WriterStart,
     clock: Clock,
-    machine: Pick<Machine, 'startThread'>,
+    platform: Pick<Platform, 'startThread'>,
   ): Promise<LedgerWriter> {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
-    const worker = machine.startThread(program, {
+    const worker = platform.startThread(program, {
       name: 'ledger-writer',
       workerData: start,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { storedJson } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
-import { storedJson } from '../../ledger/unserved.ts'
 import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'

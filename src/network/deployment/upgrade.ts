@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
-import { storedJson } from '../../ledger/unserved.ts'
+import { storedJson } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { isA } from '../model/model.ts'

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
+import { LedgerError } from '../../ledger/core.ts'
 import type {
   Change,
   Found,
@@ -9,7 +10,6 @@ import type {
   UnitOfWork,
   Written,
 } from '../../ledger/index.ts'
-import { LedgerError } from '../../ledger/unserved.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
 import { REGISTRY_TYPES } from '../model/system.ts'

@@ -1,6 +1,6 @@
 import { canonicalJson, canonicalString } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import { storedJson } from '../../ledger/unserved.ts'
+import { storedJson } from '../../ledger/core.ts'
 import type { Target } from '../model/relationship.ts'
 
 /** Bytes of an item's id in the ledger. */

@@ -17,7 +17,7 @@ export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
  * What a node has of the machine that it runs on, besides its folder. An argument: the simulation
  * (test/simulation) turns all of it by hand, docs/decisions/0107-simulation.md.
  */
-export interface Machine {
+export interface Platform {
   readonly clock: Clock
   readonly schedule: Schedule
   /** How other nodes are called. */
@@ -41,7 +41,7 @@ async function loadOutbound(): Promise<Outbound> {
 }
 
 /** The machine as it is. */
-export const systemMachine: Machine = {
+export const systemPlatform: Platform = {
   clock: systemClock,
   schedule: systemSchedule,
   outbound,

@@ -13,13 +13,13 @@ import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 
 /** A block that came from elsewhere, with what its entries do. */
-export interface PlayedBlock {
+export interface DecodedBlock {
   readonly block: Block
   readonly effects: readonly Effect[]
 }
 
 /** Why a value is no block of the chain that is read; `index` is the entry's. */
-export interface UnplayedBlock {
+export interface UndecodableBlock {
   readonly index: number | null
   readonly what: string
 }
@@ -29,11 +29,11 @@ export interface UnplayedBlock {
  * each entry has a known form and names that a request could have made. Whether the block holds and
  * follows the one before it is for `verifyBlock` to say.
  */
-export function playedBlock(
+export function decodeBlock(
   value: Json | CutBlock,
   serverId: number,
   height: number,
-): PlayedBlock | UnplayedBlock {
+): DecodedBlock | UndecodableBlock {
   const parts = provenBlockParts(value)
   if (typeof parts === 'string') return { index: null, what: parts }
   const { body, ...sealed } = parts
