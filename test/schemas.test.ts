@@ -1,12 +1,9 @@
 // Schemas are compiled when a route is first called with one: what cannot be compiled is found here.
+import assert from 'node:assert/strict'
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
-import {
-  COMPONENTS,
-  type ComponentName,
-  type Surroundings,
-} from '../src/cli/composition/components.ts'
+import { type ComponentName, composeApp } from '../src/cli/composition/components.ts'
 import { readSettings } from '../src/cli/settings.ts'
 import { buildApp } from '../src/http/index.ts'
 import { serializersOfFastify } from '../src/http/serializer.ts'
@@ -44,11 +41,13 @@ it.each([
   ['converter', 2],
   ['gateway', 0],
 ] as const)('every schema of %s can be compiled', async (name: ComponentName, least) => {
-  const around: Surroundings = {
-    ...{ settings: readSettings({}), host: '127.0.0.1', clock: systemClock, logger },
-    ...{ version: '0.0.0', ledger: null, tokens: null, notices: [] },
-  }
-  const component = await COMPONENTS[name](around)
+  const { components, close } = await composeApp({
+    ...{ names: [name], settings: readSettings({}), host: '127.0.0.1', clock: systemClock, logger },
+    version: '0.0.0',
+  })
+  onTestFinished(close)
+  const component = components.get(name)
+  assert(component !== undefined)
   const schemas: Record<string, unknown>[] = []
   const app = await buildApp(
     {

@@ -33,8 +33,8 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
   readonly version: string
   /** A text that nobody can guess, for new identities. */
   readonly randomSecret: () => string
-  /** Lets go of what the networks live on, when the listener has closed. */
-  readonly close: () => Promise<void>
+  /** Called when the listener has closed and no list is being read any more. */
+  readonly close?: () => Promise<void>
 }
 
 /** Component N: business networks as REST, on its listener. */
@@ -74,7 +74,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
     async close() {
       // What the networks live on is not let go of under a list that is still being read.
       await Promise.allSettled(underWay)
-      await deps.close()
+      await deps.close?.()
     },
     upgrade: (request, socket, head) => sockets.upgrade(request, socket, head),
   }

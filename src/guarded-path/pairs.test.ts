@@ -19,15 +19,15 @@ const fileOf = async (content: unknown) => {
 it('are those of the file, near and far', async () => {
   const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
   const file = await fileOf(table)
-  for (const loopback of [true, false]) {
-    expect(Object.fromEntries(await openPairs({ file, loopback }))).toEqual(table)
+  for (const isLoopback of [true, false]) {
+    expect(Object.fromEntries(await openPairs({ file, isLoopback }))).toEqual(table)
   }
 })
 
 it('are a preset one on loopback, and refused elsewhere, when there is no file', async () => {
-  const preset = await openPairs({ file: null, loopback: true })
+  const preset = await openPairs({ file: null, isLoopback: true })
   expect([...preset.keys()]).toEqual(['demo'])
-  await expect(openPairs({ file: null, loopback: false })).rejects.toMatchObject({
+  await expect(openPairs({ file: null, isLoopback: false })).rejects.toMatchObject({
     code: 'HELLO_NOT_CONFIGURED',
     message: expect.stringContaining('HELLO_FILE'),
   })
@@ -52,11 +52,11 @@ it('are refused with their place, and without their passwords', async () => {
   ]
   for (const [content, why] of bad) {
     const file = await fileOf(content)
-    const error = await openPairs({ file, loopback: true }).catch((caught: unknown) => caught)
+    const error = await openPairs({ file, isLoopback: true }).catch((caught: unknown) => caught)
     expect(error).toMatchObject({ code: 'HELLO_FILE_UNUSABLE' })
     expect(String(error)).toContain(why)
     expect(String(error)).not.toContain('hunter2')
   }
-  const missing = openPairs({ file: join(folder, 'none'), loopback: true })
+  const missing = openPairs({ file: join(folder, 'none'), isLoopback: true })
   await expect(missing).rejects.toThrow('cannot be read')
 })

@@ -1,41 +1,41 @@
 import { readFile } from 'node:fs/promises'
+import { CodedError } from '../base/coded-error.ts'
 import { isJsonObject, type Json } from '../base/json.ts'
 import { parseStrictJson } from '../base/strict-json.ts'
-import type { Credentials } from '../http/index.ts'
-import { PairsError } from './errors.ts'
+import { type Credentials, equalCredentials, parseBasic } from '../http/index.ts'
 
-/** The one pair of credentials that each `id` accepts. */
+type PairsErrorCode =
+  | 'HELLO_FILE_UNUSABLE' // the operator's file is missing or is not a table of pairs
+  | 'HELLO_NOT_CONFIGURED' // no pair, and the preset one must not be reachable from elsewhere
+
+/** Messages never hold a password. */
+class PairsError extends CodedError<PairsErrorCode> {
+  override readonly name = 'PairsError'
+}
+
+/** The credentials that each `id` accepts. */
 export type Pairs = ReadonlyMap<string, Credentials>
 
-/** Pairs of one file at most. */
+/** Maximum number of pairs in a file. */
 const PAIRS_MAX = 10_000
-/** Characters of an id, a name or a password at most. */
+/** Maximum length of an id, a name or a password, UTF-16 units. */
 export const PART_LENGTH_MAX = 256
 
-/** The pair there is while no file is configured, and only on a loopback address. */
-export const PRESET_PAIR: { readonly id: string } & Credentials = {
-  id: 'demo',
-  name: 'demo',
-  password: 'demo',
-}
-
-/** Where the pairs come from. */
-export interface PairSources {
-  /** The operator's file, JSON: `{"<id>": {"name": …, "password": …}}`; null where there is none. */
-  readonly file: string | null
-  /** Whether the listener can be reached from this machine only. */
-  readonly loopback: boolean
-}
+/** The pair that exists while no file is configured, and only on a loopback address. */
+export const PRESET_PAIR = { id: 'demo', name: 'demo', password: 'demo' } as const
 
 /**
- * The pairs of this node, read once.
+ * Reads the pairs of this node from `file`, JSON: `{"<id>": {"name": …, "password": …}}`. Without a file
+ * there is the preset pair, provided that only this machine can reach the listener.
  *
- * Errors: HELLO_FILE_UNUSABLE, which names the file and the id; HELLO_NOT_CONFIGURED when there is
- * no file and others can reach the listener.
+ * Errors: HELLO_FILE_UNUSABLE, which names the file and the id; HELLO_NOT_CONFIGURED.
  */
-export async function openPairs({ file, loopback }: PairSources): Promise<Pairs> {
-  if (file !== null) return readPairsFile(file)
-  if (loopback) return new Map([[PRESET_PAIR.id, PRESET_PAIR]])
+export async function openPairs(sources: {
+  readonly file: string | null
+  readonly isLoopback: boolean
+}): Promise<Pairs> {
+  if (sources.file !== null) return readPairsFile(sources.file)
+  if (sources.isLoopback) return new Map([[PRESET_PAIR.id, PRESET_PAIR]])
   throw new PairsError(
     'HELLO_NOT_CONFIGURED',
     'the guarded path has no credentials, and its preset ones exist on loopback addresses only: ' +
@@ -74,12 +74,22 @@ async function readPairsFile(path: string): Promise<Pairs> {
   )
 }
 
-/** Whether `text` can be sent as a part of Basic credentials and be equal to itself. */
+/** Whether `text` can be sent as a part of Basic credentials and stay equal to itself. */
 function isPart(text: Json | undefined): text is string {
-  return (
-    typeof text === 'string' &&
-    text.length >= 1 &&
-    text.length <= PART_LENGTH_MAX &&
-    !/[\u0000-\u001f\u007f]/.test(text)
-  )
+  if (typeof text !== 'string' || /[\u0000-\u001f\u007f]/.test(text)) return false
+  return text.length >= 1 && text.length <= PART_LENGTH_MAX
+}
+
+/** Compared with when an id is unknown, so that the reply takes as long as for a known one. */
+const NOBODY: Credentials = { name: '', password: '' }
+
+/**
+ * Whether the `Authorization` header holds exactly the pair stored for `id`. An id that is missing or
+ * given twice (then it is not a string) has no pair. Source: specification, “Authentication”, B.
+ */
+export function grants(pairs: Pairs, id: unknown, authorization: string | undefined): boolean {
+  const pair = typeof id === 'string' ? pairs.get(id) : undefined
+  const given = parseBasic(authorization)
+  const isEqual = equalCredentials(given ?? NOBODY, pair ?? NOBODY)
+  return isEqual && pair !== undefined && given !== null
 }

@@ -1,29 +1,32 @@
 import type { FastifyReply } from 'fastify'
 import { isJsonObject } from '../base/json.ts'
+import { Type } from '../base/shape.ts'
 import { type HttpApp, takeAllMethods } from '../http/index.ts'
-import type { Pairs } from './pairs.ts'
-import { HelloQuery, HelloReply } from './schemas.ts'
-import { GuardService, isPresent } from './service.ts'
+import { grants, type Pairs } from './pairs.ts'
 
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
+/** The presence filter passes longer `Authorization` headers. Source: specification, B 3. */
+const HEADER_LENGTH_MIN = 7
+
+const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })
+const HelloReply = Type.Object({ status: Type.Literal(true) })
 
 /**
  * Mounts the guard on every path that starts with `/hello`, for every method.
  *
- * The guard hooks into the routes of its scope, so it judges the path as the router understood it:
- * comparing `request.url` is walked past by `/%68ello` and by `GET http://host/hello`.
+ * The guard is a hook of its routes, so it checks the path as the router understood it. Comparing
+ * `request.url` could be bypassed by `/%68ello` and by `GET http://host/hello`.
  * Source: specification, “B: guarded path”; docs/decisions/0043-guarded-path.md.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
-  const service = new GuardService(pairs)
   const methods = takeAllMethods(app)
   await app.register(async (guarded: HttpApp) => {
     guarded.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')
       const id = isJsonObject(request.query) ? request.query.id : undefined
-      if (!service.grants(id, request.headers.authorization)) return demandCredentials(reply)
+      if (!grants(pairs, id, request.headers.authorization)) return demandCredentials(reply)
     })
-    // The guard has judged `id` before the schema could; what follows only describes.
+    // The guard has checked `id` already; the schemas only describe.
     guarded.setValidatorCompiler(() => () => true)
     guarded.get(
       '/hello',
@@ -54,12 +57,13 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
 
 /**
  * Mounts the related filter on every URL of `app`: 401 unless the `Authorization` header is longer
- * than six characters. It looks at nothing else, so it keeps nobody out who knows of it.
+ * than six characters. It checks nothing else, so it keeps nobody out who knows of it.
  * Source: specification, “Authentication”, B 3.
  */
-export async function mountPresenceFilter(app: HttpApp): Promise<void> {
+export function mountPresenceFilter(app: HttpApp): void {
   app.addHook('onRequest', async (request, reply) => {
-    if (!isPresent(request.headers.authorization)) return demandCredentials(reply)
+    const { authorization = '' } = request.headers
+    if (authorization.length < HEADER_LENGTH_MIN) return demandCredentials(reply)
   })
 }
 

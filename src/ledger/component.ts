@@ -51,8 +51,8 @@ export interface LedgerComponentDeps {
   readonly logger: Pick<FastifyBaseLogger, 'info'>
   /** Shown in the documentation. */
   readonly version: string
-  /** Lets go of the ledger when the listener has closed. */
-  readonly close: () => Promise<void>
+  /** Called when the listener has closed. */
+  readonly close?: () => Promise<void>
 }
 
 const DESCRIPTION = `A database of JSON objects in which every change is recorded in a ledger of
@@ -127,6 +127,6 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         logger: deps.logger,
       })
     },
-    close: deps.close,
+    close: async () => deps.close?.(),
   }
 }

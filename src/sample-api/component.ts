@@ -1,34 +1,29 @@
 import { type HttpApp, type HttpComponent, registerOpenApiPage } from '../http/index.ts'
-import { statusOf } from './errors.ts'
-import { readBodies, type SampleLogger, sampleRoutes } from './routes.ts'
+import { readBodies, type SampleLogger, sampleRoutes } from './api/routes.ts'
 import { SampleService, type SampleServiceDeps } from './service.ts'
 
-/** What the listener of the samples stands on. */
 export interface SampleApiDeps extends SampleServiceDeps {
   readonly logger: SampleLogger
-  /** The version that the documentation page shows. */
+  /** Shown in the documentation. */
   readonly version: string
-  /** What else is mounted on this listener, before the sample itself. */
-  readonly also: readonly ((app: HttpApp) => Promise<void>)[]
+  /** Mounts what else is served on this listener, before the sample itself. */
+  readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 
 /**
- * The listener of the token-gated sample, with room for a neighbour.
+ * The listener of the token-gated sample and of what `mountFirst` adds.
  *
  * Source: specification, “T: token-gated sample”, whose address is also that of B.
  */
-export function sampleApiComponent({
-  version,
-  also,
-  logger,
-  ...deps
-}: SampleApiDeps): HttpComponent {
+export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
+  const { version, mountFirst, logger } = deps
   return {
     name: 'samples',
     defaultPort: 4129,
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    statusOf,
+    // All other codes are reported to the operator at the start.
+    statusOf: { HASHING_BUSY: 429 },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',
       body: JSON.stringify({ success: false, message }),
@@ -52,7 +47,7 @@ export function sampleApiComponent({
           basicPerId: { type: 'http', scheme: 'basic' },
         },
       })
-      for (const mount of also) await mount(app)
+      await mountFirst(app)
       sampleRoutes(app, new SampleService(deps), logger)
     },
   }

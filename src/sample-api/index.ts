@@ -1,4 +1,10 @@
 export { sampleApiComponent } from './component.ts'
-export { openUserBook, PRESET_USER } from './user-book.ts'
-export { usersInFolder } from './user-file.ts'
-export { addUser, changePassword, removeUser, type Users } from './users.ts'
+export {
+  addUser,
+  changePassword,
+  openUserDirectory,
+  PRESET_USER,
+  removeUser,
+  type Users,
+  usersInFolder,
+} from './users.ts'

@@ -2,12 +2,12 @@ import { expect, it } from 'vitest'
 import { HandClock } from '../../test/support/ledger-node.ts'
 import { openTokens } from '../tokens/index.ts'
 import { SampleService } from './service.ts'
-import { openUserBook, PRESET_USER } from './user-book.ts'
+import { openUserDirectory, PRESET_USER } from './users.ts'
 
 async function started() {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
-  const users = await openUserBook({ file: null, folder: null, loopback: true })
+  const users = await openUserDirectory({ file: null, folder: null, isLoopback: true })
   const service = new SampleService({ monotonic: clock, tokens, users })
   /** What cannot be a login counts as a failure of its address, without the price of a password. */
   const fail = async (address: string, times = 1) => {
@@ -40,8 +40,8 @@ it.each([
     await fail(failing, 99)
     expect(await outcome(other)).toBe('issued')
     await fail(failing)
-    expect(await outcome(failing)).toBe('held-off')
-    expect(await outcome(other)).toBe(held ? 'held-off' : 'issued')
+    expect(await outcome(failing)).toBe('throttled')
+    expect(await outcome(other)).toBe(held ? 'throttled' : 'issued')
   },
 )
 
@@ -57,9 +57,9 @@ it('what cannot be a login is refused, then held off, for as long as it says', a
     expect(await service.login(name, password, '::1')).toEqual({ outcome: 'refused' })
   }
   await fail('::1', 100 - odd.length)
-  expect(await service.login(null, null, '::1')).toEqual({ outcome: 'held-off', waitSeconds: 300 })
+  expect(await service.login(null, null, '::1')).toEqual({ outcome: 'throttled', waitSeconds: 300 })
   clock.time += 299_001
-  expect(await service.login(null, null, '::1')).toEqual({ outcome: 'held-off', waitSeconds: 1 })
+  expect(await service.login(null, null, '::1')).toEqual({ outcome: 'throttled', waitSeconds: 1 })
   clock.time += 1_000
   expect(await service.login(null, null, '::1')).toEqual({ outcome: 'refused' })
 })

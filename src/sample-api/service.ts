@@ -1,58 +1,55 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
-import { clientOf, FailureThrottle, type ThrottleLimits } from '../http/index.ts'
+import { clientOf, FailureThrottle } from '../http/index.ts'
 import {
   type IssuedToken,
   matchesPassword,
-  PasswordTurns,
+  PasswordLimiter,
   TokenError,
   type TokenService,
 } from '../tokens/index.ts'
-import type { UserBook } from './user-book.ts'
-import { NAME_LENGTH_MAX, type User } from './users.ts'
+import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
 
 /** Seconds for which a session token is valid: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
-/** The `aud` of session tokens: no other component takes them, and this one takes no others. */
+/** The `aud` of session tokens: no other component accepts them, and this one accepts no others. */
 const SESSION_AUDIENCE = 'daicho:samples'
-/** What stands for every password that is shown: the field is kept, no secret leaves. */
+/** Shown instead of every password: the field is kept, no secret leaves. */
 const PASSWORD_SHOWN = '********'
 
 const WINDOW_MS = 5 * 60 * 1000
 /** Wrong passwords for one name from one address, before that pair has to wait. */
-const NAME_LIMITS: ThrottleLimits = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
+const NAME_LIMITS = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
 /** Wrong passwords from one address, whatever the names. */
-const ADDRESS_LIMITS: ThrottleLimits = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
+const ADDRESS_LIMITS = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
 
-/** What came of a login. */
 export type Login =
   | { readonly outcome: 'issued'; readonly issued: IssuedToken }
   | { readonly outcome: 'refused' }
-  | { readonly outcome: 'held-off'; readonly waitSeconds: number }
+  | { readonly outcome: 'throttled'; readonly waitSeconds: number }
 
-/** A user as shown: the password never is. */
+/** A user without the password. */
 export interface ShownUser {
   readonly name: string
   readonly password: typeof PASSWORD_SHOWN
   readonly admin: boolean
 }
 
-/** What the service stands on. */
 export interface SampleServiceDeps {
-  /** Measures how long wrong passwords count, whatever the clock is set to. */
+  /** Measures how long wrong passwords count, also when the system's clock is set back. */
   readonly monotonic: Clock
   readonly tokens: TokenService
-  readonly users: UserBook
+  readonly users: UserDirectory
 }
 
 /**
- * Decides who gets a token and whose token counts.
+ * Decides who gets a token and which tokens are accepted.
  * Source: specification, “Authentication”, T; docs/decisions/0042-logins.md.
  */
 export class SampleService {
   readonly #tokens: TokenService
-  readonly #users: UserBook
-  readonly #turns = new PasswordTurns()
+  readonly #users: UserDirectory
+  readonly #passwords = new PasswordLimiter()
   readonly #byName: FailureThrottle
   readonly #byAddress: FailureThrottle
 
@@ -67,23 +64,23 @@ export class SampleService {
    * Exchanges a name and a password, as any JSON brought them, for a token.
    *
    * An unknown name costs what a wrong password costs. `address` is the client's, for counting
-   * failures. Errors: HASHING_BUSY, KeptError.
+   * failures. Errors: HASHING_BUSY, SharedFileError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
     const addressKey = clientOf(address)
     if (typeof name !== 'string' || typeof password !== 'string' || name.length > NAME_LENGTH_MAX) {
-      const waiting = this.#heldOff(addressKey, '')
-      if (waiting === null) this.#byAddress.fail(addressKey)
-      return waiting ?? { outcome: 'refused' }
+      const throttled = this.#throttled(addressKey, '')
+      if (throttled === null) this.#byAddress.fail(addressKey)
+      return throttled ?? { outcome: 'refused' }
     }
     const nameKey = createHash('sha256').update(addressKey).update('\0').update(name).digest('hex')
     return (
-      this.#heldOff(addressKey, nameKey) ??
-      this.#turns.take(async () => {
-        // Again inside the turn: those who came together must not all pass before one has failed.
-        const waiting = this.#heldOff(addressKey, nameKey)
-        if (waiting !== null) return waiting
-        const user = await this.#userOf(name, password)
+      this.#throttled(addressKey, nameKey) ??
+      this.#passwords.run(async () => {
+        // Again: concurrent logins must not all pass before one of them has failed.
+        const throttled = this.#throttled(addressKey, nameKey)
+        if (throttled !== null) return throttled
+        const user = await this.#userWith(name, password)
         if (user === null) {
           this.#byAddress.fail(addressKey)
           this.#byName.fail(nameKey)
@@ -95,7 +92,7 @@ export class SampleService {
     )
   }
 
-  /** Whether `token`, as any JSON brought it, lets a request through. Errors: KeptError. */
+  /** Whether `token`, as any JSON brought it, is valid here. Errors: SharedFileError. */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {
@@ -117,7 +114,7 @@ export class SampleService {
     }))
   }
 
-  async #userOf(name: string, password: string): Promise<User | null> {
+  async #userWith(name: string, password: string): Promise<User | null> {
     const user = this.#users.all().get(name)
     const matches = await matchesPassword(user?.passwordHash ?? this.#users.decoy(), password)
     return matches && user !== undefined ? user : null
@@ -132,8 +129,8 @@ export class SampleService {
     })
   }
 
-  #heldOff(addressKey: string, nameKey: string): Login | null {
+  #throttled(addressKey: string, nameKey: string): Login | null {
     const waitMs = Math.max(this.#byAddress.waitMs(addressKey), this.#byName.waitMs(nameKey))
-    return waitMs === 0 ? null : { outcome: 'held-off', waitSeconds: Math.ceil(waitMs / 1000) }
+    return waitMs === 0 ? null : { outcome: 'throttled', waitSeconds: Math.ceil(waitMs / 1000) }
   }
 }

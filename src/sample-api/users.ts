@@ -1,41 +1,62 @@
-import { UserError } from './errors.ts'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CodedError } from '../base/coded-error.ts'
+import { isJsonObject, type Json } from '../base/json.ts'
+import { parseStrictJson } from '../base/strict-json.ts'
+import {
+  assertPasswordHash,
+  decoyHash,
+  hashPassword,
+  type SharedValue,
+  sharedFile,
+} from '../tokens/index.ts'
 
-/** Users of one file at most. */
+type UserErrorCode =
+  | 'USERS_FILE_UNUSABLE' // the operator's file is missing or is not a list of users
+  | 'USERS_NOT_CONFIGURED' // no user, and the preset one must not be reachable from elsewhere
+  | 'USER_NAME_UNUSABLE' // empty, too long, or with control characters
+  | 'USER_EXISTS'
+  | 'USER_UNKNOWN'
+  | 'USERS_FULL'
+
+/** Messages never hold a password or a hash. */
+class UserError extends CodedError<UserErrorCode> {
+  override readonly name = 'UserError'
+}
+
+/** Maximum number of users in one file. */
 export const USERS_MAX = 1_000
-/** Characters of a user name at most. */
+/** Maximum length of a user name, characters. */
 export const NAME_LENGTH_MAX = 128
+/** Characters of a reason that are shown: it names members, which may be of any length. */
+const REASON_LENGTH_MAX = 300
 
-/** Someone who may log in. */
 export interface User {
   readonly name: string
   /** An argon2id PHC text. */
   readonly passwordHash: string
   readonly admin: boolean
   /**
-   * Milliseconds since the Unix epoch: tokens issued before are void, so that a new password or a
-   * removed and re-added name ends old sessions. 0 where that moment is unknown.
+   * Milliseconds since the Unix epoch, or 0 if unknown. Tokens issued before are void, so that a new
+   * password, or a name that was removed and added again, ends old sessions.
    */
   readonly since: number
 }
 
-/** Users in the order they were added, no name twice. */
+/** Users in the order they were added; names are unique. */
 export type Users = readonly User[]
 
-/** Lets a name pass. Errors: USER_NAME_UNUSABLE. */
-function assertUserName(name: string): void {
+/** Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
+export function addUser(users: Users, user: User): Users {
+  const { name } = user
   if (name.length < 1 || name.length > NAME_LENGTH_MAX) {
     throw new UserError('USER_NAME_UNUSABLE', `a user name has 1 to ${NAME_LENGTH_MAX} characters`)
   }
   if (/[\u0000-\u001f\u007f]/.test(name) || !name.isWellFormed()) {
     throw new UserError('USER_NAME_UNUSABLE', 'a user name has no control characters')
   }
-}
-
-/** `users` and `user`. Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
-export function addUser(users: Users, user: User): Users {
-  assertUserName(user.name)
-  if (users.some(({ name }) => name === user.name)) {
-    throw new UserError('USER_EXISTS', `there is a user ${user.name} already`)
+  if (users.some((known) => known.name === name)) {
+    throw new UserError('USER_EXISTS', `there is a user ${name} already`)
   }
   if (users.length >= USERS_MAX) {
     throw new UserError('USERS_FULL', `there are ${USERS_MAX} users already`)
@@ -43,13 +64,13 @@ export function addUser(users: Users, user: User): Users {
   return [...users, user]
 }
 
-/** `users` without the one of that name. Errors: USER_UNKNOWN. */
+/** Errors: USER_UNKNOWN. */
 export function removeUser(users: Users, name: string): Users {
   assertKnown(users, name)
   return users.filter((user) => user.name !== name)
 }
 
-/** `users` with another password for one of them. Errors: USER_UNKNOWN. */
+/** Errors: USER_UNKNOWN. */
 export function changePassword(
   users: Users,
   name: string,
@@ -60,7 +81,170 @@ export function changePassword(
 }
 
 function assertKnown(users: Users, name: string): void {
-  if (!users.some((user) => user.name === name)) {
-    throw new UserError('USER_UNKNOWN', `there is no user ${name}`)
+  if (users.some((user) => user.name === name)) return
+  throw new UserError('USER_UNKNOWN', `there is no user ${name}`)
+}
+
+/**
+ * The users that `daicho user` manages in `<folder>/users.json`.
+ * Errors, when they are read or changed: SharedFileError.
+ */
+export function usersInFolder(folder: string): SharedValue<Users> {
+  return sharedFile({
+    path: join(folder, 'users.json'),
+    initial: [],
+    print: (users) => `${JSON.stringify({ users }, null, 2)}\n`,
+    parse: parseUsers,
+  })
+}
+
+function parseUsers(text: string): Users {
+  const file: Json = JSON.parse(text)
+  const users = isJsonObject(file) ? file.users : undefined
+  if (!Array.isArray(users)) throw new Error('no list of users')
+  return users.reduce<Users>((read, user) => {
+    if (!isJsonObject(user)) throw new Error('not a user')
+    const { name, passwordHash, admin, since } = user
+    if (typeof name !== 'string' || typeof passwordHash !== 'string') throw new Error('not a user')
+    if (typeof admin !== 'boolean' || typeof since !== 'number') throw new Error('not a user')
+    assertPasswordHash(passwordHash)
+    return addUser(read, { name, passwordHash, admin, since })
+  }, [])
+}
+
+/**
+ * Reads the operator's own file of users once and hashes its passwords. It is JSON:
+ * `[{"name": …, "password" or "passwordHash": …, "admin": true or false (default)}]`.
+ *
+ * Errors: USERS_FILE_UNUSABLE, which names the file and the user's position and quotes only names.
+ */
+export async function readUsersFile(path: string): Promise<Users> {
+  const fail = (why: string, cause?: unknown): never => {
+    throw new UserError('USERS_FILE_UNUSABLE', `the users file ${path} ${why}`, { cause })
   }
+  const bytes = await readFile(path).catch((error: unknown) => fail('cannot be read', error))
+  let list: Json = null
+  try {
+    list = parseStrictJson(bytes)
+  } catch {
+    // Without the cause: a parser's message quotes the text, and the text holds passwords.
+    fail('is not JSON')
+  }
+  if (!Array.isArray(list)) return fail('is not a JSON array of users')
+  let users: Users = []
+  for (const [index, entry] of list.entries()) {
+    try {
+      users = addUser(users, await declaredUser(entry))
+    } catch (error) {
+      const why = error instanceof Error ? error.message.slice(0, REASON_LENGTH_MAX) : ''
+      fail(`has a mistake in user ${index + 1}: ${why}`)
+    }
+  }
+  return users
+}
+
+async function declaredUser(entry: Json): Promise<User> {
+  if (!isJsonObject(entry)) throw new Error('it is not an object')
+  const { name, password, passwordHash, admin = false, ...others } = entry
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) throw new Error(`it has an unknown member ${unknown}`)
+  if (typeof name !== 'string') throw new Error('its name is not a text')
+  if (typeof admin !== 'boolean') throw new Error('its admin is neither true nor false')
+  if (typeof passwordHash === 'string' && password === undefined) {
+    assertPasswordHash(passwordHash)
+    return { name, passwordHash, admin, since: 0 }
+  }
+  if (typeof password !== 'string' || passwordHash !== undefined) {
+    throw new Error('it needs either a password or a passwordHash, a text')
+  }
+  return { name, passwordHash: await hashPassword(password), admin, since: 0 }
+}
+
+/** The user that exists while nobody has configured one, and only on a loopback address. */
+export const PRESET_USER = { name: 'demo', password: 'demo' } as const
+
+const NO_USERS: Users = []
+
+/** The state of a directory for one list of stored users. */
+interface Snapshot {
+  readonly stored: Users
+  readonly users: ReadonlyMap<string, User>
+  readonly decoy: string
+}
+
+/**
+ * Everyone who may log in now: the users of the operator's file, which win on equal names, then those
+ * of `daicho user`, also when added while this runs. While there are none at all, the preset.
+ */
+export class UserDirectory {
+  readonly #declared: Users
+  readonly #stored: SharedValue<Users> | null
+  readonly #preset: Users
+  #snapshot: Snapshot | null = null
+
+  /** Use `openUserDirectory`. */
+  constructor(declared: Users, stored: SharedValue<Users> | null, preset: Users) {
+    this.#declared = declared
+    this.#stored = stored
+    this.#preset = preset
+  }
+
+  /** Everyone, by name, in a stable order. */
+  all(): ReadonlyMap<string, User> {
+    return this.#current().users
+  }
+
+  /** Whether the preset user can log in now. */
+  isPreset(): boolean {
+    const [first] = this.all().values()
+    return first !== undefined && first === this.#preset[0]
+  }
+
+  /** A hash that no password has and that costs as much as the first user's. */
+  decoy(): string {
+    return this.#current().decoy
+  }
+
+  #current(): Snapshot {
+    const stored = this.#stored?.current() ?? NO_USERS
+    // `current` returns the same list until the file changes.
+    if (this.#snapshot?.stored === stored) return this.#snapshot
+    const users = new Map(this.#declared.map((user) => [user.name, user]))
+    for (const user of stored) if (!users.has(user.name)) users.set(user.name, user)
+    if (users.size === 0) for (const user of this.#preset) users.set(user.name, user)
+    const [first] = users.values()
+    // Not per login: an unknown name must cost what a known one costs.
+    this.#snapshot = { stored, users, decoy: decoyHash(first?.passwordHash) }
+    return this.#snapshot
+  }
+}
+
+/**
+ * Opens the users of this node.
+ *
+ * Errors: USERS_FILE_UNUSABLE; SharedFileError; USERS_NOT_CONFIGURED when there is nobody and others
+ * can reach the listener.
+ */
+export async function openUserDirectory(sources: {
+  /** The operator's file, or null. */
+  readonly file: string | null
+  /** The folder of `daicho user`, or null. */
+  readonly folder: string | null
+  /** Whether only this machine can reach the listener. */
+  readonly isLoopback: boolean
+}): Promise<UserDirectory> {
+  const { file, folder, isLoopback } = sources
+  const declared = file === null ? [] : await readUsersFile(file)
+  const stored = folder === null ? null : usersInFolder(folder)
+  const { name, password } = PRESET_USER
+  const preset = isLoopback
+    ? [{ name, passwordHash: await hashPassword(password), admin: true, since: 0 }]
+    : []
+  const users = new UserDirectory(declared, stored, preset)
+  if (users.all().size > 0) return users
+  throw new UserError(
+    'USERS_NOT_CONFIGURED',
+    'the sample API has no users, and its preset one exists on loopback addresses only: ' +
+      'set USERS_FILE, or SYSTEM_FOLDER with users added by `daicho user add`',
+  )
 }

@@ -1,70 +1,74 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import { type HttpApp, HttpRefusal } from '../http/index.ts'
-import { type Caller, Callers, may, NOBODY } from './caller.ts'
 import { TokenError } from './errors.ts'
 import {
+  API_AUDIENCE,
+  type Caller,
   type DatabaseLevel,
+  grantOf,
   isNodeScope,
   LEVELS,
+  may,
   type Need,
+  NO_GRANT,
   type NodeScope,
   scopeOf,
-} from './scope.ts'
+} from './scopes.ts'
 import type { TokenService } from './service.ts'
 
 /**
- * What a route asks of its caller, where tokens are required: nothing, any valid token, or a scope;
- * `{db}` stands for the path parameter `db`.
+ * What a route requires where tokens are required: nothing, any valid token, or a scope; `{db}` stands
+ * for the path parameter `db`.
  */
 export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Every route behind a gate declares it; see `registerGate`. */
+    /** Required for every route behind a gate; see `registerGate`. */
     scope?: RouteScope
-    /** A reply that goes on and on: it is broken off when the token ends. */
+    /** An endless reply: it is aborted when the token ends. */
     lasting?: boolean
-    /** Also open, without a token, to who signs the request; see `Gate.signed`. */
+    /** Also open to signed requests without a token; see `Gate.signed`. */
     signed?: boolean
   }
   interface FastifyRequest {
-    /** Whoever makes the request; null where no tokens are required. */
+    /** The bearer of the token; null where no tokens are required. */
     caller: Caller | null
   }
 }
 
-/** Where a gate stands. */
 export interface Gate {
-  /** Null: no tokens are required, and no request is looked at. */
+  /** Null: no tokens are required. */
   readonly tokens: TokenService | null
-  /** Routes at and below this path are of somebody else's making, and public. */
+  /** Routes at and below this path are public and declare no scope. */
   readonly publicPath: string
   /**
-   * Lets those who sign a request without a token (RFC 9421) through to the routes that say `signed`,
-   * and to no others; rejects for whoever may not. Absent: nobody.
+   * Verifies a request that is signed (RFC 9421) and has no token, for routes with `signed`. Rejects
+   * requests that are not allowed. Without it, no signed request is allowed.
    */
   readonly signed?: (request: IncomingMessage) => Promise<void>
 }
 
-/** Names of the schemes in the OpenAPI document; the query parameter stands at each operation. */
+/** Names of the schemes in the OpenAPI document; the query parameter is listed at each operation. */
 export const API_TOKEN_SCHEMES = {
   apiToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },
   apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
 } as const
 
-/** How often the token of a reply that lasts is looked at again; it costs a few microseconds. */
+/** Interval of the checks while a lasting reply is open. A check costs a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
+/** The caller of a request without a token, where tokens are required. */
+const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
 
 /**
- * Sets up the gate of `app`: each route mounted later must say in its `config.scope` what it asks of
- * its caller, or the start fails, also where no tokens are required; the OpenAPI document shows it as
- * `x-scope`. With tokens, a request comes through when its token is valid (else 401) and holds that
- * scope (else 403), before its body is read; `request.caller` says whose it is. What only the body
- * tells is asked by `demand`.
+ * Sets up the access check of `app`: each route mounted later must declare `config.scope`, or the start
+ * fails, also where no tokens are required; the OpenAPI document shows it as `x-scope`. With tokens, a
+ * request passes when its token is valid (else 401) and has that scope (else 403), before its body is
+ * read; `request.caller` is its bearer. What depends on the body is checked with `demand`.
  *
- * Call it before anything is mounted: what is mounted earlier is open to all.
+ * Call it before anything is mounted: earlier routes are open to all.
  * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
  */
 export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
@@ -72,72 +76,24 @@ export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
     if (route.url === publicPath || route.url.startsWith(`${publicPath}/`)) return
-    const asked = askedBy(route)
+    const required = requirementOf(route)
     const { scope, lasting = false, signed: isSigned = false } = route.config ?? {}
     const security =
-      tokens === null || asked === 'public'
+      tokens === null || required === 'public'
         ? {}
         : { security: Object.keys(API_TOKEN_SCHEMES).map((name) => ({ [name]: [] })) }
     const schema = { ...route.schema, ...security, 'x-scope': scope }
     route.schema = schema
     if (callers === null) return
-    // A hook of the route's own knows what it asks; asking the request for its route costs more.
-    const hook = asked === 'public' ? openHook : hookOf(asked, callers, lasting)
+    // A hook per route knows its requirement; looking up the route of each request costs more.
+    const hook = required === 'public' ? publicHook : tokenHook(required, callers, lasting)
     const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
     route.onRequest = [first, ...[route.onRequest ?? []].flat()]
   })
 }
 
-/** Before a route that asks for nothing: whoever calls may do nothing that is asked for later. */
-const openHook: onRequestHookHandler = (request, _reply, done) => {
-  request.caller = NOBODY
-  done()
-}
-
-/** Before a route that is open to who signs, too: a token that is given decides, as everywhere. */
-function signedHook(
-  signed: NonNullable<Gate['signed']>,
-  hook: onRequestHookHandler,
-): onRequestHookHandler {
-  return function (request, reply, done) {
-    const isSigned = request.headers['signature-input'] !== undefined
-    if (!isSigned || tokenOf(request) !== undefined) return hook.call(this, request, reply, done)
-    request.caller = NOBODY
-    signed(request.raw).then(() => done(), done)
-  }
-}
-
-/** Before a route that asks for something. */
-function hookOf(
-  asked: Exclude<Asked, 'public'>,
-  callers: Callers,
-  lasting: boolean,
-): onRequestHookHandler {
-  const admit = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    caller: Caller,
-  ): Error | undefined => {
-    request.caller = caller
-    const need = needOf(asked, request)
-    if (need !== null && !may(caller, need)) return lacking(need)
-    if (lasting) breakOffInTime(callers, request, reply)
-    return undefined
-  }
-  return (request, reply, done) => {
-    const token = tokenOf(request)
-    const known = typeof token === 'string' ? callers.known(token) : undefined
-    if (known !== undefined) done(admit(request, reply, known))
-    else {
-      admitted(callers, token, reply)
-        .then((caller) => admit(request, reply, caller))
-        .then(done, done)
-    }
-  }
-}
-
 /**
- * Refuses `caller` unless they may do what `need` says. Where no tokens are required everybody may.
+ * Throws unless `caller` may do what `need` says. Where no tokens are required everybody may.
  * Errors: HttpRefusal (403).
  */
 export function demand(caller: Caller | null, need: Need): void {
@@ -148,10 +104,10 @@ function lacking(need: Need): HttpRefusal {
   return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
 }
 
-type Asked = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
+type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
-/** Errors: any, for a route that declares nothing or what is not known; the start ends with it. */
-function askedBy({ method, url, config }: RouteOptions): Asked {
+/** Errors: any, for a route without a scope or with an unknown one; the start fails with it. */
+function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
     throw new Error(`${method} ${url} declares no scope: say in its config what it asks of callers`)
@@ -162,15 +118,53 @@ function askedBy({ method, url, config }: RouteOptions): Asked {
   throw new Error(`${method} ${url} cannot ask for the scope ${scope}`)
 }
 
-function needOf(asked: Exclude<Asked, 'public'>, request: FastifyRequest): Need | null {
-  if (typeof asked === 'string') return asked === 'token' ? null : asked
-  // The route has this parameter, and the router gives texts.
-  const { db } = request.params as { db: string }
-  return { db, level: asked.level }
+const publicHook: onRequestHookHandler = (request, _reply, done) => {
+  request.caller = NOBODY
+  done()
 }
 
-/** Whose request this is. Errors: HttpRefusal (401), KeptError. */
-async function admitted(callers: Callers, token: unknown, reply: FastifyReply): Promise<Caller> {
+/** A token decides also where a signature would do. */
+function signedHook(
+  verify: NonNullable<Gate['signed']>,
+  hook: onRequestHookHandler,
+): onRequestHookHandler {
+  return function (request, reply, done) {
+    const isSigned = request.headers['signature-input'] !== undefined
+    if (!isSigned || tokenOf(request) !== undefined) return hook.call(this, request, reply, done)
+    request.caller = NOBODY
+    verify(request.raw).then(() => done(), done)
+  }
+}
+
+function tokenHook(
+  required: Exclude<Requirement, 'public'>,
+  callers: Callers,
+  lasting: boolean,
+): onRequestHookHandler {
+  return (request, reply, done) => {
+    const admit = (caller: Caller): HttpRefusal | undefined => {
+      request.caller = caller
+      const need = needOf(required, request)
+      if (need !== null && !may(caller, need)) return lacking(need)
+      if (lasting) abortWithToken(callers, request, reply)
+      return undefined
+    }
+    const token = tokenOf(request)
+    const known = typeof token === 'string' ? callers.known(token) : undefined
+    if (known !== undefined) done(admit(known))
+    else callerOf(callers, token, reply).then(admit).then(done, done)
+  }
+}
+
+function needOf(required: Exclude<Requirement, 'public'>, request: FastifyRequest): Need | null {
+  if (typeof required === 'string') return required === 'token' ? null : required
+  // `requirementOf` has checked that the route has this parameter.
+  const { db } = request.params as { db: string }
+  return { db, level: required.level }
+}
+
+/** Errors: HttpRefusal (401), SharedFileError. */
+async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): Promise<Caller> {
   try {
     if (typeof token === 'string') return await callers.of(token)
   } catch (error) {
@@ -182,26 +176,53 @@ async function admitted(callers: Callers, token: unknown, reply: FastifyReply): 
     : new HttpRefusal(401, 'TOKEN_INVALID', 'the token is not valid here, or no longer')
 }
 
-/** Looks again and again whether the token still is valid, as long as the reply lasts. */
-function breakOffInTime(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
+/** Aborts a lasting reply when its token is no longer valid. */
+function abortWithToken(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
   const token = String(tokenOf(request))
   const { socket } = request
-  const again = setInterval(() => {
-    // Whatever went wrong: who cannot be told to be allowed is not.
+  const recheck = setInterval(() => {
+    // Whatever the failure: access that cannot be confirmed ends.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
-  again.unref()
-  reply.raw.once('close', () => clearInterval(again))
+  recheck.unref()
+  reply.raw.once('close', () => clearInterval(recheck))
 }
 
 /**
- * The first token given; undefined when none is. What stands there decides even if it is no token:
- * looking further would let two readers of one request disagree about whose it is.
+ * The first token in the request, whatever its type; undefined if there is none. Skipping an invalid one
+ * would let two readers of one request disagree about its caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
-  // The router makes an object of texts, and of lists of texts where a name comes twice.
+  // The router makes an object of strings, and of arrays of strings where a name is repeated.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const given = [inQuery, headers['x-access-token'], bearer]
   return given.find((token) => token !== undefined && token !== '')
+}
+
+/** Finds the callers of API tokens. */
+class Callers {
+  readonly #tokens: TokenService
+  readonly #thisTurn = new Map<string, Caller>()
+
+  constructor(tokens: TokenService) {
+    this.#tokens = tokens
+  }
+
+  /**
+   * The caller with `token`, if it was verified in this turn of the event loop: concurrent requests
+   * share one verification, which is a third of the cost of a small read.
+   */
+  known(token: string): Caller | undefined {
+    return this.#thisTurn.get(token)
+  }
+
+  /** Errors: TOKEN_INVALID, SharedFileError. */
+  async of(token: string): Promise<Caller> {
+    const { subject, expiresAt, claims } = await this.#tokens.verify(token, API_AUDIENCE)
+    const caller = { subject, expiresAt, grant: grantOf(claims.scope) }
+    if (this.#thisTurn.size === 0) setImmediate(() => this.#thisTurn.clear())
+    this.#thisTurn.set(token, caller)
+    return caller
+  }
 }

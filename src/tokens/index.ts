@@ -1,13 +1,19 @@
-export { type Caller, isSubject, issueApiToken, may } from './caller.ts'
 export { TokenError } from './errors.ts'
 export { API_TOKEN_SCHEMES, demand, type RouteScope, registerGate } from './gate.ts'
-export { type Kept, keptInFile } from './kept.ts'
 export {
   assertPasswordHash,
   decoyHash,
   hashPassword,
   matchesPassword,
-  PasswordTurns,
+  PasswordLimiter,
 } from './passwords.ts'
-export { EVERY_SCOPE, type Need } from './scope.ts'
+export {
+  type Caller,
+  EVERY_SCOPE,
+  isSubject,
+  issueApiToken,
+  may,
+  type Need,
+} from './scopes.ts'
 export { type IssuedToken, openTokens, type TokenService } from './service.ts'
+export { type SharedValue, sharedFile } from './shared-value.ts'

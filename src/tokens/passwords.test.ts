@@ -5,7 +5,7 @@ import {
   hashPassword,
   matchesPassword,
   PASSWORD_LENGTH_MAX,
-  PasswordTurns,
+  PasswordLimiter,
   WAITING_MAX,
 } from './passwords.ts'
 
@@ -61,9 +61,9 @@ describe('a password hash', () => {
   })
 })
 
-describe('turns', () => {
+describe('the limiter', () => {
   it('are two at a time, in order, also when one fails', async () => {
-    const turns = new PasswordTurns()
+    const limiter = new PasswordLimiter()
     const order: string[] = []
     const ends: (() => void)[] = []
     const work = (name: string) => () =>
@@ -71,7 +71,7 @@ describe('turns', () => {
         order.push(name)
         ends.push(() => (name === 'b' ? reject(new Error('no')) : resolve(name)))
       })
-    const all = Promise.allSettled(['a', 'b', 'c', 'd'].map((name) => turns.take(work(name))))
+    const all = Promise.allSettled(['a', 'b', 'c', 'd'].map((name) => limiter.run(work(name))))
     expect(order).toEqual(['a', 'b'])
     ends[1]?.()
     await new Promise(setImmediate)
@@ -90,15 +90,15 @@ describe('turns', () => {
   })
 
   it('are refused when 256 wait, and given again when fewer do', async () => {
-    const turns = new PasswordTurns()
+    const limiter = new PasswordLimiter()
     let open = () => {}
     const gate = new Promise<void>((resolve) => {
       open = resolve
     })
-    const taken = Array.from({ length: WAITING_MAX + 2 }, () => turns.take(() => gate))
-    await expect(turns.take(() => gate)).rejects.toMatchObject({ code: 'HASHING_BUSY' })
+    const taken = Array.from({ length: WAITING_MAX + 2 }, () => limiter.run(() => gate))
+    await expect(limiter.run(() => gate)).rejects.toMatchObject({ code: 'HASHING_BUSY' })
     open()
     await Promise.all(taken)
-    expect(await turns.take(async () => 'mine')).toBe('mine')
+    expect(await limiter.run(async () => 'mine')).toBe('mine')
   })
 })

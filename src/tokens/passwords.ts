@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { TokenError } from './errors.ts'
 
-/** Characters of a password at most. */
+/** Maximum length of a password, characters. */
 export const PASSWORD_LENGTH_MAX = 1024
-/** Passwords looked at in one moment; each takes a thread and its memory. */
-const AT_ONCE_MAX = 2
-/** Passwords that wait for their turn; beyond, callers are told to come back. */
+/** Passwords checked at the same time; each occupies a thread and its memory. */
+const CONCURRENCY_MAX = 2
+/** Maximum number of waiting passwords. */
 export const WAITING_MAX = 256
 
 /**
- * argon2id with 19 MiB, two passes and one lane: the least that OWASP's password storage sheet
- * asks for. 2 is `Algorithm.Argon2id`, a const enum that erased types cannot read.
+ * argon2id with 19 MiB, two passes and one lane: the minimum of OWASP's password storage sheet.
+ * 2 is `Algorithm.Argon2id`, a const enum that erased types cannot read.
  */
 const COST = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-/** What a hash made elsewhere may cost: a login must not take seconds or gigabytes. */
+/** Maximum cost of a hash made elsewhere: a login must not take seconds or gigabytes. */
 const COST_MAX = { memoryCost: 262_144, timeCost: 16, parallelism: 8 } as const
 
 /**
@@ -37,7 +37,7 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether `password` is the one that `passwordHash` was made of. Takes about as long either way.
+ * Whether `passwordHash` was made of `password`. Takes about as long either way.
  *
  * `passwordHash` must have passed `assertPasswordHash`, or come from `hashPassword` or `decoyHash`.
  */
@@ -45,32 +45,29 @@ export async function matchesPassword(passwordHash: string, password: string): P
   return password.length <= PASSWORD_LENGTH_MAX && verify(passwordHash, password)
 }
 
-/** Lets a hash made elsewhere pass. Errors: PASSWORD_HASH_UNUSABLE. */
+/** Accepts a hash made elsewhere only within our bounds. Errors: PASSWORD_HASH_UNUSABLE. */
 export function assertPasswordHash(passwordHash: string): void {
-  const fail = (why: string, cause?: unknown) => {
-    throw new TokenError('PASSWORD_HASH_UNUSABLE', `a password hash ${why}`, { cause })
-  }
+  const unusable = (why: string, cause?: unknown) =>
+    new TokenError('PASSWORD_HASH_UNUSABLE', `a password hash ${why}`, { cause })
   if (!/^\$argon2id\$v=19\$[\w=,]{1,40}\$[\w+/]{11,86}\$[\w+/]{22,86}$/.test(passwordHash)) {
-    fail('is not an argon2id PHC text of version 19')
+    throw unusable('is not an argon2id PHC text of version 19')
   }
+  let cost: ReturnType<typeof parseOptions>
   try {
-    const cost = parseOptions(passwordHash)
-    if (
-      cost.memoryCost > COST_MAX.memoryCost ||
-      cost.timeCost > COST_MAX.timeCost ||
-      cost.parallelism > COST_MAX.parallelism
-    ) {
-      fail('costs more than m=262144, t=16 or p=8')
-    }
+    cost = parseOptions(passwordHash)
   } catch (error) {
-    if (error instanceof TokenError) throw error
-    fail('cannot be decoded', error)
+    throw unusable('cannot be decoded', error)
+  }
+  const { memoryCost, timeCost, parallelism } = COST_MAX
+  const isCheap = cost.memoryCost <= memoryCost && cost.timeCost <= timeCost
+  if (!isCheap || cost.parallelism > parallelism) {
+    throw unusable('costs more than m=262144, t=16 or p=8')
   }
 }
 
 /**
- * A hash that no password has and that costs as much as `like`: what an unknown name is compared
- * with, so that it answers as slowly as a known one.
+ * A hash that no password has and that costs as much as `like`: an unknown name is checked against it,
+ * so that the reply takes as long as for a known one.
  */
 export function decoyHash(like: string | undefined): string {
   const cost = like === undefined ? COST : parseOptions(like)
@@ -79,28 +76,23 @@ export function decoyHash(like: string | undefined): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${text(16)}$${text(32)}`
 }
 
-/**
- * Lets passwords be looked at two at a time, in the order they came: fifty logins at once must
- * leave processors for everyone else.
- */
-export class PasswordTurns {
+/** Runs password checks two at a time, in order: fifty logins at once must leave processors to others. */
+export class PasswordLimiter {
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Runs `work` when its turn has come. Errors: HASHING_BUSY when WAITING_MAX wait already. */
-  async take<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.#running >= AT_ONCE_MAX) {
-      if (this.#waiting.length >= WAITING_MAX) {
-        throw new TokenError('HASHING_BUSY', 'too many logins at once; try again in a moment')
-      }
+  /** Errors: HASHING_BUSY when WAITING_MAX are waiting already. */
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.#running < CONCURRENCY_MAX) this.#running += 1
+    else if (this.#waiting.length < WAITING_MAX) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
     } else {
-      this.#running += 1
+      throw new TokenError('HASHING_BUSY', 'too many logins at once; try again in a moment')
     }
     try {
       return await work()
     } finally {
-      // The turn is handed on as it is, so that nobody slips in between.
+      // Hands its slot on without freeing it, so that nobody overtakes.
       const next = this.#waiting.shift()
       if (next === undefined) this.#running -= 1
       else next()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { importPKCS8, SignJWT } from 'jose'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { KEYS_MAX, TOKEN_LIFE_MAX_MS } from './key-ring.ts'
+import { KEYS_MAX, TOKEN_LIFE_MAX_MS } from './keys.ts'
 import { openTokens, type TokenService } from './service.ts'
 
 const SECRET = 'an operator typed these forty characters'

@@ -1,37 +1,44 @@
 import assert from 'node:assert/strict'
-import { createHmac, timingSafeEqual } from 'node:crypto'
 import { join } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Clock } from '../base/clock.ts'
 import type { JsonObject } from '../base/json.ts'
 import { UuidGenerator } from '../base/uuid.ts'
 import { TokenError } from './errors.ts'
-import { type Kept, keptInFile, keptInMemory } from './kept.ts'
 import {
-  freshKey,
+  createKey,
   type KeyRing,
+  parseRevocations,
   parseRing,
+  printRevocations,
   printRing,
+  type Revocations,
+  revoke,
   ringOfSecret,
   rotateRing,
   TOKEN_LIFE_MAX_MS,
-} from './key-ring.ts'
-import { parseRevocations, printRevocations, type Revocations, revoke } from './revocations.ts'
+} from './keys.ts'
+import {
+  type SharedFileOptions,
+  type SharedValue,
+  sharedFile,
+  valueInMemory,
+} from './shared-value.ts'
 
-/** Verified tokens that are remembered at most. */
+/** Maximum number of verified tokens that are cached. */
 const VERIFIED_MAX = 1_000
-/** Characters of the longest token that is issued or looked at. */
+/** Maximum length of a token, characters. */
 const TOKEN_LENGTH_MAX = 4096
 /** The `iss` of every token. */
 const ISSUER = 'daicho'
 /** Three base64url parts without padding; 32 bytes of signature are 43 characters. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
-/** What a token is to say. */
+/** The content of a new token. */
 export interface TokenGrant {
-  /** Who will accept it, e.g. `samples`: a token for one is nothing to another. */
+  /** Who accepts it, e.g. `samples`. It is invalid for any other audience. */
   readonly audience: string
-  /** On whose behalf it speaks: the `sub`. */
+  /** On whose behalf it acts: the `sub`. */
   readonly subject: string
   /** Whole seconds until it expires, 1 to 366 days. */
   readonly lifeSeconds: number
@@ -39,7 +46,6 @@ export interface TokenGrant {
   readonly claims?: JsonObject
 }
 
-/** A token just made. */
 export interface IssuedToken {
   readonly token: string
   /** Its id, by which it can be revoked; safe to log. */
@@ -48,7 +54,6 @@ export interface IssuedToken {
   readonly expiresAt: number
 }
 
-/** What a valid token says. */
 export interface VerifiedToken {
   readonly jti: string
   readonly subject: string
@@ -60,51 +65,40 @@ export interface VerifiedToken {
   readonly claims: Readonly<Record<string, unknown>>
 }
 
-/** Where keys and revocations come from. */
-export interface TokenServiceOptions {
-  readonly clock: Clock
-  /** The folder that holds keys and revocations across restarts; null keeps them in memory. */
-  readonly folder: string | null
-  /** The operator's own key, at least 32 bytes; null takes the ring of the folder. */
-  readonly secret: string | null
+interface TokenStores {
+  readonly keys: SharedValue<KeyRing>
+  /** Whether the only key is the operator's own secret. */
+  readonly isKeyFixed: boolean
+  readonly revocations: SharedValue<Revocations>
 }
 
 /**
- * Issues, verifies and revokes the tokens of every component that takes one.
+ * Issues, verifies and revokes the tokens of every component that requires one.
  *
- * A token is a JWT signed by HS256; the algorithm, issuer, audience, type and required claims are
- * pinned when it is verified, so what its header says can only name one of our keys. Keys and
- * revocations are read through `Kept`, so a change by another process holds from the next call on.
- * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
- * docs/decisions/0040-tokens.md.
+ * A token is a JWT signed with HS256. Algorithm, issuer, audience, type and required claims are pinned
+ * on verification, so its header can only name one of our keys. A change of keys or revocations by
+ * another process is in force from the next call on.
+ * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725; docs/decisions/0040-tokens.md.
  */
 export class TokenService {
   readonly #clock: Clock
+  readonly #stores: TokenStores
   readonly #uuids = new UuidGenerator()
-  readonly #keys: Kept<KeyRing>
-  readonly #revocations: Kept<Revocations>
-  readonly #keysFixed: boolean
-  // Tokens whose signature and claims held under one ring, so that a client's next request costs
-  // no second look. Time and revocations are judged afresh each time.
+  /** Tokens whose signature and claims are valid under `#verifiedBy`; expiry and revocation may change. */
   readonly #verified = new Map<string, VerifiedToken>()
   #verifiedBy: KeyRing = []
 
   /** Use `openTokens`. */
-  constructor(
-    clock: Clock,
-    kept: { keys: Kept<KeyRing>; keysFixed: boolean; revocations: Kept<Revocations> },
-  ) {
+  constructor(clock: Clock, stores: TokenStores) {
     this.#clock = clock
-    this.#keys = kept.keys
-    this.#keysFixed = kept.keysFixed
-    this.#revocations = kept.revocations
+    this.#stores = stores
   }
 
-  /** A new token, signed by the key in use. Errors: AssertionError on a grant out of bounds. */
+  /** Issues a token signed with the key in use. Errors: AssertionError on a grant out of bounds. */
   async issue({ audience, subject, lifeSeconds, claims }: TokenGrant): Promise<IssuedToken> {
     assert(Number.isInteger(lifeSeconds) && lifeSeconds >= 1)
     assert(lifeSeconds * 1000 <= TOKEN_LIFE_MAX_MS)
-    const key = this.#keys.current()[0]
+    const [key] = this.#stores.keys.current()
     assert(key !== undefined, 'openTokens leaves no ring empty')
 
     const now = this.#clock.now()
@@ -126,33 +120,31 @@ export class TokenService {
   }
 
   /**
-   * What `token` says, if it is one of ours for `audience`, unexpired and not revoked.
+   * The content of `token`, if it is one of ours for `audience`, unexpired and not revoked.
    *
    * It expires exactly `lifeSeconds` after it was issued, without tolerance.
-   * Errors: TOKEN_INVALID, which does not say why; the cause does.
+   * Errors: TOKEN_INVALID, whose cause gives the reason; SharedFileError.
    */
   async verify(token: string, audience: string): Promise<VerifiedToken> {
-    const ring = this.#keys.current()
+    const ring = this.#stores.keys.current()
     if (this.#verifiedBy !== ring || this.#verified.size >= VERIFIED_MAX) {
       this.#verified.clear()
       this.#verifiedBy = ring
     }
-    const place = `${audience}\n${token}`
-    let verified = this.#verified.get(place)
+    const cacheKey = `${audience}\n${token}`
+    let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = verifiedOf(await this.#payloadOf(token, audience, ring))
-      // Another ring may be in force by now; what it says of this token is for it to find out.
-      if (this.#verifiedBy === ring) this.#verified.set(place, verified)
+      // The ring may have changed meanwhile.
+      if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
-    if (this.#revocations.current().has(verified.jti)) throw invalid('it is revoked')
+    if (this.#stores.revocations.current().has(verified.jti)) throw invalid('it is revoked')
     return verified
   }
 
   async #payloadOf(token: string, audience: string, keys: KeyRing): Promise<JWTPayload> {
     if (token.length > TOKEN_LENGTH_MAX || !TOKEN.test(token)) throw invalid('it is malformed')
-    // The library takes ten times as long to say so: whoever sends many bad tokens would be felt.
-    if (!isSignedBy(keys, token)) throw invalid('none of the keys signed it')
     const { errors, jwtVerify } = await loadJose()
     try {
       const { payload } = await jwtVerify(
@@ -180,98 +172,86 @@ export class TokenService {
   }
 
   /**
-   * Makes the token named `jti` invalid from now on, also for processes that share the folder.
-   *
-   * Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL, KeptError.
+   * Makes the token `jti` invalid from now on, also for processes that share the folder.
+   * Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL, SharedFileError.
    */
   async revoke(jti: string): Promise<void> {
-    await this.#revocations.change((revoked) => revoke(revoked, jti, this.#clock.now()))
+    await this.#stores.revocations.change((revoked) => revoke(revoked, jti, this.#clock.now()))
   }
 
   /**
-   * Takes a new key into use and resolves to its `kid`. Tokens signed before stay valid until they
-   * expire, unless `dropOld` voids them all.
-   *
-   * Errors: KEYS_FIXED, KEY_RING_FULL, KeptError.
+   * Puts a new key into use and resolves to its `kid`. Tokens signed before stay valid until they
+   * expire, unless `dropOld` voids them all. Errors: KEYS_FIXED, KEY_RING_FULL, SharedFileError.
    */
   async rotate({ dropOld }: { dropOld: boolean }): Promise<string> {
-    if (this.#keysFixed) {
+    if (this.#stores.isKeyFixed) {
       throw new TokenError(
         'KEYS_FIXED',
         'tokens are signed by the secret that was configured; replace it there',
       )
     }
-    const key = freshKey()
-    await this.#keys.change((ring) => rotateRing(ring, key, { now: this.#clock.now(), dropOld }))
+    const key = createKey()
+    const now = this.#clock.now()
+    await this.#stores.keys.change((ring) => rotateRing(ring, key, { now, dropOld }))
     return key.kid
   }
 }
 
 /**
- * The token service of this node, with a key to sign by.
+ * Opens the token service of this node, with a key to sign with.
  *
- * With a folder (made if missing), keys are in `token-keys.json` and revocations in
- * `token-revocations.json`; a secret replaces the keys, never the revocations.
- * Errors: SECRET_TOO_SHORT, KeptError.
+ * With a folder (created if missing), keys are in `token-keys.json` and revocations in
+ * `token-revocations.json`; without, both are in memory. `secret`, the operator's own key of at least
+ * 32 bytes, replaces the keys but not the revocations.
+ * Errors: SECRET_TOO_SHORT, SharedFileError.
  */
-export async function openTokens(options: TokenServiceOptions): Promise<TokenService> {
+export async function openTokens(options: {
+  readonly clock: Clock
+  readonly folder: string | null
+  readonly secret: string | null
+}): Promise<TokenService> {
   const { clock, folder, secret } = options
-  const revocations = keep(folder, 'token-revocations.json', {
+  const open = <Value>({ path, ...file }: SharedFileOptions<Value>): SharedValue<Value> =>
+    folder === null
+      ? valueInMemory(file.initial)
+      : sharedFile({ path: join(folder, path), ...file })
+  const revocations = open<Revocations>({
+    path: 'token-revocations.json',
     initial: new Map(),
     print: printRevocations,
     parse: parseRevocations,
   })
-  // Read now: a damaged file stops the start, not the first request.
+  // Reads it now: a damaged file stops the start, not the first request.
   revocations.current()
   if (secret !== null) {
-    const keys = keptInMemory(ringOfSecret(secret))
-    return new TokenService(clock, { keys, keysFixed: true, revocations })
+    const keys = valueInMemory(ringOfSecret(secret))
+    return new TokenService(clock, { keys, isKeyFixed: true, revocations })
   }
-  const keys = keep<KeyRing>(folder, 'token-keys.json', {
+  const keys = open<KeyRing>({
+    path: 'token-keys.json',
     initial: [],
     print: printRing,
     parse: parseRing,
   })
   if (keys.current().length === 0) {
-    await keys.change((ring) => (ring.length === 0 ? [freshKey()] : ring))
+    await keys.change((ring) => (ring.length === 0 ? [createKey()] : ring))
   }
-  return new TokenService(clock, { keys, keysFixed: false, revocations })
-}
-
-function keep<Value>(
-  folder: string | null,
-  name: string,
-  how: { initial: Value; print: (value: Value) => string; parse: (text: string) => Value },
-): Kept<Value> {
-  return folder === null
-    ? keptInMemory(how.initial)
-    : keptInFile({ path: join(folder, name), ...how })
+  return new TokenService(clock, { keys, isKeyFixed: false, revocations })
 }
 
 /** Loaded with the first token: many nodes never see one. */
 const loadJose = () => import('jose')
 
-/** Whether one of `keys` signed `token`, whatever its header says. */
-function isSignedBy(keys: KeyRing, token: string): boolean {
-  const end = token.lastIndexOf('.')
-  const given = Buffer.from(token.slice(end + 1), 'base64url')
-  const signed = token.slice(0, end)
-  return keys.some(({ secret }) => {
-    const expected = createHmac('sha256', secret).update(signed).digest()
-    return given.length === expected.length && timingSafeEqual(given, expected)
-  })
-}
-
-/** What a payload under our own signature says. Errors: TOKEN_INVALID for claims of other types. */
+/** Errors: TOKEN_INVALID for claims of other types. */
 function verifiedOf(payload: JWTPayload): VerifiedToken {
   const { jti, sub, iat, exp } = payload
-  // An operator's secret may sign elsewhere too, and the library looks at types of times only.
+  // An operator's secret may sign elsewhere too, and jose checks the types of times only.
   if (typeof jti !== 'string' || typeof sub !== 'string') throw invalid('its ids are no texts')
   if (iat === undefined || exp === undefined) throw invalid('its times are missing')
   return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload }
 }
 
-/** The cause is a reason of ours: the library's own error would carry the claims along. */
+/** The cause is a reason of ours: jose's own error would carry the claims. */
 function invalid(reason: string): TokenError {
   const cause = new Error(reason)
   return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause })

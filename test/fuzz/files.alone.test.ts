@@ -21,7 +21,7 @@ import { exportLines, readExport } from '../../src/ledger/core.ts'
 import { existingNodeKey } from '../../src/ledger/node-key.ts'
 import { definitionIn, definitionOf, readNetwork, writeArchive } from '../../src/network/index.ts'
 import { readVectorFile } from '../../src/rate-feed/sources.ts'
-import { openUserBook } from '../../src/sample-api/index.ts'
+import { openUserDirectory } from '../../src/sample-api/index.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { mutation } from '../support/fuzz.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
@@ -230,7 +230,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   },
   'credentials of the guarded path': {
     good: json({ a: { name: 'a', password: 'b' }, b: { name: 'c', password: 'd' } }),
-    read: (bytes) => asFile(bytes, (file) => openPairs({ file, loopback: true })),
+    read: (bytes) => asFile(bytes, (file) => openPairs({ file, isLoopback: true })),
   },
   'users of the sample': {
     good: json([
@@ -240,7 +240,8 @@ const FORMATS: Readonly<Record<string, Format>> = {
         passwordHash: `$argon2id$v=19$m=19456,t=2,p=1$${'A'.repeat(22)}$${'A'.repeat(43)}`,
       },
     ]),
-    read: (bytes) => asFile(bytes, (file) => openUserBook({ file, folder: null, loopback: true })),
+    read: (bytes) =>
+      asFile(bytes, (file) => openUserDirectory({ file, folder: null, isLoopback: true })),
   },
   'a setting': {
     good: () => Buffer.from('1,ledger:127.0.0.1'),

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { mountGuardedPath, mountPresenceFilter, openPairs } from '../../src/guarded-path/index.ts'
 import { startListener } from '../../src/http/index.ts'
-import { openUserBook, sampleApiComponent } from '../../src/sample-api/index.ts'
+import { openUserDirectory, sampleApiComponent } from '../../src/sample-api/index.ts'
 import { openTokens, type TokenService } from '../../src/tokens/index.ts'
 
 /** A reply as its bytes say. */
@@ -60,12 +60,12 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
     return path
   }
   const tokens = await openTokens({ clock, folder, secret: setup.secret ?? null })
-  const users = await openUserBook({
+  const users = await openUserDirectory({
     file: file('declared-users.json', setup.users),
     folder,
-    loopback: true,
+    isLoopback: true,
   })
-  const pairs = await openPairs({ file: file('hello.json', setup.pairs), loopback: true })
+  const pairs = await openPairs({ file: file('hello.json', setup.pairs), isLoopback: true })
   const logs: string[] = []
   const logger = pino({ level: 'trace' }, { write: (line) => logs.push(line) })
   const listener = await startListener(
@@ -75,10 +75,10 @@ export async function startSamples(setup: Setup = {}): Promise<SamplesListener> 
       users,
       logger,
       version: '0.0.0',
-      also: [
-        ...(setup.presenceFilter === true ? [mountPresenceFilter] : []),
-        (app) => mountGuardedPath(app, pairs),
-      ],
+      mountFirst: async (app) => {
+        if (setup.presenceFilter === true) mountPresenceFilter(app)
+        await mountGuardedPath(app, pairs)
+      },
     }),
     {
       host: '127.0.0.1',

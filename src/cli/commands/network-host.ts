@@ -37,7 +37,7 @@ const ANSWER_MS = 600_000
 const SECRET_BYTES = 32
 
 /** A text that nobody can guess, for a new identity. */
-export function newSecret(): string {
+function newSecret(): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 

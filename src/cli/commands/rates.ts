@@ -11,7 +11,7 @@ import {
   rateTable,
   type Schedule,
 } from '../../rate-feed/index.ts'
-import { rateFeedDeps } from '../composition/rate-feed-deps.ts'
+import { rateFeedDeps } from '../composition/rates.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { readSettings } from '../settings.ts'
 import { VERSION } from '../version.ts'

@@ -1,36 +1,41 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { type HttpComponent, type Listener, startListener } from '../../http/index.ts'
+import { type Listener, startListener } from '../../http/index.ts'
 import { makeFolder } from '../../storage/index.ts'
-import { COMPONENTS, type ComponentName, type Surroundings } from '../composition/components.ts'
+import {
+  type App,
+  COMPONENT_NAMES,
+  type ComponentName,
+  composeApp,
+} from '../composition/components.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { stopSignalMeans } from './stop-signals.ts'
 
 /** After a signal everything must be closed within this time. */
 const SHUTDOWN_MS = 10_000
+/** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
+const ECHO_MS = 500
 
-const NAMES = Object.keys(COMPONENTS) as ComponentName[]
-
-/** The flag that sets each component's port. */
-const PORT_FLAG: Record<ComponentName, string> = {
-  ledger: 'port',
-  rates: 'rates-port',
-  samples: 'sample-port',
-  converter: 'converter-port',
-  gateway: 'gateway-port',
+/** The flag that sets each component's port, and the option that commander makes of it. */
+const PORT_FLAGS: Record<ComponentName, { readonly flag: string; readonly option: string }> = {
+  ledger: { flag: 'port', option: 'port' },
+  rates: { flag: 'rates-port', option: 'ratesPort' },
+  samples: { flag: 'sample-port', option: 'samplePort' },
+  converter: { flag: 'converter-port', option: 'converterPort' },
+  gateway: { flag: 'gateway-port', option: 'gatewayPort' },
 }
 
 /** `daicho serve`. */
 export function serveCommand(): Command {
   const command = new Command('serve')
     .addOption(
-      new Option('--only <names>', `start only these, with commas: ${NAMES.join(',')}`).argParser(
-        parseNames,
-      ),
+      new Option(
+        '--only <names>',
+        `start only these, with commas: ${COMPONENT_NAMES.join(',')}`,
+      ).argParser(parseNames),
     )
     .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')
     .option('--json', 'print the addresses as one line of JSON')
@@ -43,13 +48,9 @@ export function serveCommand(): Command {
     )
     .option('-y, --apikey <key>', 'key of the gateway; better given as GATEWAY_API_KEY')
     .option('-a, --authentication', 'identities for participants (GATEWAY_AUTHENTICATION=1)')
-  for (const name of NAMES) {
-    const flag = PORT_FLAG[name]
-    command.addOption(
-      new Option(`--${flag} <number>`, `port of ${name}; 0 takes any free one`).argParser(
-        parsePort,
-      ),
-    )
+  for (const name of COMPONENT_NAMES) {
+    const flag = `--${PORT_FLAGS[name].flag} <number>`
+    command.option(flag, `port of ${name}; 0 takes any free one`, parsePort)
   }
   return command.action(serve)
 }
@@ -61,7 +62,7 @@ interface ServeFlags {
   readonly namespaces?: Settings['GATEWAY_NAMESPACES']
   readonly apikey?: string
   readonly authentication?: boolean
-  readonly [portFlag: string]: unknown
+  readonly [portOption: string]: unknown
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
@@ -71,35 +72,31 @@ async function serve(flags: ServeFlags): Promise<void> {
     pino.destination({ dest: 2, sync: true }),
   )
   const host = flags.host ?? settings.HOST
-  const around: Surroundings = {
-    settings,
-    host,
-    clock: systemClock,
-    logger,
-    version: VERSION,
-    ledger: null,
-    tokens: null,
-    notices: [],
-  }
-  const listeners: Listener[] = []
+  const names = COMPONENT_NAMES.filter((name) => flags.only?.includes(name) ?? true)
   const publicHosts = new Set(settings.PUBLIC_HOSTS.map((name) => name.toLowerCase()))
+  const listeners: Listener[] = []
+  let app: App | null = null
+  const close = async () => {
+    for (const listener of listeners.toReversed()) await listener.close()
+    await app?.close()
+  }
   try {
     // All components keep their files there.
     if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
-    for (const name of NAMES.filter((name) => flags.only?.includes(name) ?? true)) {
-      const component = await COMPONENTS[name](around)
-      const port = portOf(name, component, flags, settings.PORT)
+    app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
+    for (const [name, component] of app.components) {
+      const port = portOf(name, flags, settings) ?? component.defaultPort
       listeners.push(await startListener(component, { host, port, logger, publicHosts }))
     }
   } catch (error) {
-    await closeAll(listeners)
+    await close()
     throw startFailure(error, host)
   }
-  announce(listeners, around, flags.json === true)
-  closeOnSignal(listeners, logger)
+  announce(listeners, app.notices, flags.json === true)
+  closeOnSignal(close, logger)
 }
 
-/** What flags say goes before what the environment says. */
+/** Flags override the environment. */
 function withFlags(settings: Settings, flags: ServeFlags): Settings {
   return {
     ...settings,
@@ -109,45 +106,43 @@ function withFlags(settings: Settings, flags: ServeFlags): Settings {
   }
 }
 
-function portOf(
-  name: ComponentName,
-  component: HttpComponent,
-  flags: ServeFlags,
-  ledgerPort: number,
-): number {
-  const flag = flags[camelCase(PORT_FLAG[name])]
-  if (typeof flag === 'number') return flag
-  return name === 'ledger' ? ledgerPort : component.defaultPort
+/** The port that was chosen for `name`, or null. */
+function portOf(name: ComponentName, flags: ServeFlags, { PORT }: Settings): number | null {
+  const port = flags[PORT_FLAGS[name].option]
+  if (typeof port === 'number') return port
+  return name === 'ledger' ? PORT : null
 }
 
-function announce(listeners: readonly Listener[], around: Surroundings, json: boolean): void {
-  if (json) {
-    const urls = Object.fromEntries(listeners.map(({ name, url }) => [name, url]))
-    process.stdout.write(`${JSON.stringify(urls)}\n`)
-  } else {
-    process.stdout.write(listeners.map(({ name, url }) => `${name} ${url}\n`).join(''))
-  }
+function announce(
+  listeners: readonly Listener[],
+  notices: readonly string[],
+  isJson: boolean,
+): void {
+  const text = isJson
+    ? `${JSON.stringify(Object.fromEntries(listeners.map(({ name, url }) => [name, url])))}\n`
+    : listeners.map(({ name, url }) => `${name} ${url}\n`).join('')
+  process.stdout.write(text)
   // Plain text for a person; where logs are collected, preset passwords do not belong.
   if (process.stderr.isTTY) {
-    process.stderr.write(`\n${around.notices.map((line) => `  ${line}\n`).join('')}`)
+    process.stderr.write(`\n${notices.map((line) => `  ${line}\n`).join('')}`)
     process.stderr.write('  Press Ctrl-C to stop.\n\n')
   }
 }
 
-function closeOnSignal(listeners: readonly Listener[], logger: Surroundings['logger']): void {
+function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
   let firstMs: number | null = null
-  const close = (signal: string) => {
+  const onSignal = (signal: string) => {
     const nowMs = performance.now()
-    const meaning = stopSignalMeans(firstMs === null ? null : nowMs - firstMs)
-    if (meaning === 'end at once') process.exit(EXIT.finding)
-    if (meaning === 'nothing') return
+    const action = signalAction(firstMs === null ? null : nowMs - firstMs)
+    if (action === 'exit') process.exit(EXIT.finding)
+    if (action === 'ignore') return
     firstMs = nowMs
     logger.info({ signal }, 'closing')
     setTimeout(() => {
       logger.error('not everything could be closed in time')
       process.exit(EXIT.finding)
     }, SHUTDOWN_MS).unref()
-    closeAll(listeners).then(
+    close().then(
       () => process.exit(EXIT.right),
       (error: unknown) => {
         logger.error(error, 'closing failed')
@@ -155,39 +150,43 @@ function closeOnSignal(listeners: readonly Listener[], logger: Surroundings['log
       },
     )
   }
-  process.on('SIGINT', close)
-  process.on('SIGTERM', close)
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
 }
 
-/** Last started, first closed: what stands on the ledger goes before it. */
-async function closeAll(listeners: readonly Listener[]): Promise<void> {
-  for (const listener of listeners.toReversed()) await listener.close()
+/**
+ * What to do on a signal `sinceFirstMs` milliseconds after the first one (null: it is the first). A later
+ * signal comes from a person who does not want to wait.
+ */
+export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
+  if (sinceFirstMs === null) return 'close'
+  return sinceFirstMs <= ECHO_MS ? 'ignore' : 'exit'
 }
 
-/** What to say when a component cannot start. */
+/** The error to report when a component cannot start. */
 function startFailure(error: unknown, host: string): unknown {
   if (error instanceof CodedError) {
-    // Every folder is the one that this variable names.
-    const isOfPeers = error.code === 'PEER_INVALID' || error.code === 'PEERS_TOO_MANY'
-    const isOfFolder = /^(FOLDER|STORE)_/.test(String(error.code))
-    const where = isOfFolder ? 'SYSTEM_FOLDER: ' : isOfPeers ? 'PEERS: ' : ''
-    return new Exit(EXIT.configuration, `${where}${error.message}`, { cause: error })
+    const code = String(error.code)
+    let setting = ''
+    if (/^(FOLDER|STORE)_/.test(code)) setting = 'SYSTEM_FOLDER: '
+    if (code === 'PEER_INVALID' || code === 'PEERS_TOO_MANY') setting = 'PEERS: '
+    return new Exit(EXIT.configuration, `${setting}${error.message}`, { cause: error })
   }
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error
   if (error.syscall === 'getaddrinfo' || error.code === 'EADDRNOTAVAIL') {
     const message = `HOST: ${host} is no address of this machine`
     return new Exit(EXIT.configuration, message, { cause: error })
   }
-  // Whatever else the system refuses a start is a file or a folder of the node.
+  // Any other call is for a file or a folder of the node.
   if (error.syscall !== 'listen') return exitOfSystem(error, EXIT.configuration)
   return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
 }
 
 function parseNames(text: string): ComponentName[] {
   return text.split(',').map((part) => {
-    const name = NAMES.find((known) => known === part.trim())
-    if (name === undefined) throw new InvalidArgumentError(`known are: ${NAMES.join(', ')}.`)
-    return name
+    const name = COMPONENT_NAMES.find((known) => known === part.trim())
+    if (name !== undefined) return name
+    throw new InvalidArgumentError(`known are: ${COMPONENT_NAMES.join(', ')}.`)
   })
 }
 
@@ -195,8 +194,4 @@ function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
   if (!(port <= 65_535)) throw new InvalidArgumentError('a port is an integer from 0 to 65535.')
   return port
-}
-
-function camelCase(flag: string): string {
-  return flag.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
 }

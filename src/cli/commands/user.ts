@@ -7,7 +7,7 @@ import {
   type Users,
   usersInFolder,
 } from '../../sample-api/index.ts'
-import { hashPassword, type Kept } from '../../tokens/index.ts'
+import { hashPassword, type SharedValue } from '../../tokens/index.ts'
 import { EXIT } from '../exit.ts'
 import { EXITS_OF_FILES, exitingWith, nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
@@ -90,7 +90,7 @@ export function userCommand(): Command {
 
 /** Runs `work` on the users of the node and prints what it says. */
 async function change(
-  work: (users: Kept<Users>) => Promise<string>,
+  work: (users: SharedValue<Users>) => Promise<string>,
   { mayBeNew } = { mayBeNew: false },
 ): Promise<void> {
   const folder = nodeFolder(readSettings(process.env), { mayBeNew })

@@ -1,46 +1,58 @@
+import assert from 'node:assert/strict'
 import { pino } from 'pino'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { buildApp } from '../../http/index.ts'
 import { readSettings } from '../settings.ts'
-import { COMPONENTS, type Surroundings } from './components.ts'
+import { type App, type ComponentName, composeApp } from './components.ts'
 
-/** What a component is made of on this machine, and the messages that are logged meanwhile. */
-function surroundings(variables: Readonly<Record<string, string>>, host = 'localhost') {
+/** The app of one component on this machine, and the messages that are logged meanwhile. */
+function compose(
+  name: ComponentName,
+  variables: Readonly<Record<string, string>>,
+  host = 'localhost',
+) {
   const logged: string[] = []
   const write = (line: string) => logged.push(JSON.parse(line).msg)
-  const around: Surroundings = {
-    ...{ settings: readSettings(variables), host, clock: systemClock, version: '0.0.0' },
-    ...{ ledger: null, tokens: null, notices: [], logger: pino({ level: 'warn' }, { write }) },
-  }
-  return { around, logged }
+  const logger = pino({ level: 'warn' }, { write })
+  const composed = composeApp({
+    ...{ names: [name], settings: readSettings(variables), host, clock: systemClock },
+    ...{ logger, version: '0.0.0' },
+  })
+  return { composed, logged, logger }
+}
+
+/** Closes an app that was never started. */
+async function closed(composed: Promise<App>): Promise<App> {
+  const app = await composed
+  await app.close()
+  return app
 }
 
 it('rates are recorded by the ledger of the same process, or the start is refused', async () => {
-  const { around } = surroundings({ RATES_RECORD: '1' })
-  await expect(COMPONENTS.rates(around)).rejects.toMatchObject({
+  await expect(compose('rates', { RATES_RECORD: '1' }).composed).rejects.toMatchObject({
     code: 78,
     message: 'RATES_RECORD=1 needs the ledger in the same process',
   })
 })
 
 it('tokens that no command could make are worth a warning, and so is a ledger that keeps nothing', async () => {
-  const { around, logged } = surroundings({ TOKENS: 'required' })
-  await (await COMPONENTS.ledger(around)).close?.()
+  const { composed, logged } = compose('ledger', { TOKENS: 'required' })
+  await closed(composed)
   expect(logged).toEqual([
     'SYSTEM_FOLDER is not set: all data is lost when this process ends',
     'TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens',
   ])
-  const secret = surroundings({ TOKENS: 'required', SECRET: 's'.repeat(32) })
-  await (await COMPONENTS.ledger(secret.around)).close?.()
+  const secret = compose('ledger', { TOKENS: 'required', SECRET: 's'.repeat(32) })
+  await closed(secret.composed)
   expect(secret.logged).toHaveLength(1)
 })
 
 it('a filter that looks for a header only is called what it is', async () => {
-  const { around, logged } = surroundings({ PRESENCE_FILTER: '1' })
-  await (await COMPONENTS.samples(around)).close?.()
+  const { composed, logged } = compose('samples', { PRESENCE_FILTER: '1' })
+  const { notices } = await closed(composed)
   expect(logged).toEqual(['PRESENCE_FILTER looks for a header, not at it: it keeps nobody out'])
-  expect(around.notices).toEqual([
+  expect(notices).toEqual([
     expect.stringMatching(/^Sample API: name ".+" \(preset\)$/),
     expect.stringMatching(/^\/hello\?id=\S+ name ".+" \(preset\)$/),
   ])
@@ -48,10 +60,10 @@ it('a filter that looks for a header only is called what it is', async () => {
 
 it('presets are for whoever only this machine can reach', async () => {
   for (const host of ['localhost', '::1', '127.0.0.1', '127.9.9.9']) {
-    await (await COMPONENTS.ledger(surroundings({}, host).around)).close?.()
+    await closed(compose('ledger', {}, host).composed)
   }
   for (const host of ['0.0.0.0', '::', '127.example.com', '192.168.0.1']) {
-    await expect(COMPONENTS.ledger(surroundings({}, host).around)).rejects.toMatchObject({
+    await expect(compose('ledger', {}, host).composed).rejects.toMatchObject({
       code: 78,
       message: expect.stringContaining(`BASIC_PASSWORD to listen on ${host}`),
     })
@@ -61,10 +73,15 @@ it('presets are for whoever only this machine can reach', async () => {
 it('counts wrong passwords by a clock that is never set back', async () => {
   onTestFinished(() => void vi.useRealTimers())
   vi.useFakeTimers({ toFake: ['Date'] })
-  const { around } = surroundings({})
-  const component = await COMPONENTS.ledger(around)
-  const app = await buildApp(component, { logger: around.logger, publicHosts: new Set() })
-  onTestFinished(() => app.close())
+  const { composed, logger } = compose('ledger', {})
+  const { components, close } = await composed
+  const component = components.get('ledger')
+  assert(component !== undefined)
+  const app = await buildApp(component, { logger, publicHosts: new Set() })
+  onTestFinished(async () => {
+    await app.close()
+    await close()
+  })
   const authorization = `Basic ${Buffer.from('somebody:wrong').toString('base64')}`
   const enter = () => app.inject({ url: '/', headers: { host: 'localhost', authorization } })
   for (let failure = 0; failure < 20; failure += 1) expect((await enter()).statusCode).toBe(401)

@@ -1,77 +1,100 @@
 import { isIP } from 'node:net'
-import type { FastifyBaseLogger } from 'fastify'
-import { type Clock, monotonicClock } from '../../base/clock.ts'
+import { monotonicClock } from '../../base/clock.ts'
 import type { Credentials, HttpApp, HttpComponent } from '../../http/index.ts'
-import type { OpenLedger } from '../../ledger/core.ts'
+import type { LedgerService } from '../../ledger/index.ts'
 import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import type { Settings } from '../settings.ts'
+import type { ComponentContext } from './context.ts'
 
-/** What components are made from. */
-export interface Surroundings {
-  readonly settings: Settings
-  /** The address that all listeners bind. */
-  readonly host: string
-  readonly clock: Clock
-  readonly logger: FastifyBaseLogger
-  readonly version: string
-  /** The ledger of this process: opened by the first component that stands on it. */
-  ledger: OpenLedger | null
-  /** The tokens of this process: made by the first component that takes them, shared by all. */
-  tokens: TokenService | null
-  /** Lines for the person at the terminal, such as preset credentials; never logged. */
-  readonly notices: string[]
+/** All components, in the order in which they start. The names are those of `--only`. */
+export const COMPONENT_NAMES = ['ledger', 'converter', 'rates', 'samples', 'gateway'] as const
+export type ComponentName = (typeof COMPONENT_NAMES)[number]
+
+export type AppOptions = Pick<
+  ComponentContext,
+  'settings' | 'host' | 'clock' | 'logger' | 'version'
+> & { readonly names: readonly ComponentName[] }
+
+/** The components of one process. */
+export interface App {
+  readonly components: ReadonlyMap<ComponentName, HttpComponent>
+  /** Lines for the person at the terminal. */
+  readonly notices: readonly string[]
+  /** Closes what the components share. Their listeners must be closed first. */
+  close(): Promise<void>
 }
-
-/**
- * How each component is made, in the order in which they start; a key is the name in `--only`. What it is
- * made of is loaded when it is: a start does not wait for components that were not asked for.
- */
-export const COMPONENTS = {
-  ledger: ledger,
-  converter: converter,
-  rates: rates,
-  samples: samples,
-  gateway: gateway,
-} as const satisfies Record<string, (around: Surroundings) => Promise<HttpComponent>>
-
-/** A component that exists. */
-export type ComponentName = keyof typeof COMPONENTS
 
 /** Credentials for trying daicho out on one machine; never used on an address others can reach. */
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
-async function ledger(around: Surroundings): Promise<HttpComponent> {
-  const { dashboardFolder } = await import('../../dashboard/index.ts')
-  const { readPageFiles } = await import('../../http/index.ts')
-  const { ledgerComponent } = await import('../../ledger/index.ts')
-  const { settings, clock, version, logger } = around
-  const credentials = dashboardCredentials(around)
-  const tokens = settings.TOKENS === 'required' ? await tokensOf(around) : null
-  const opened = await ledgerOf(around)
-  if (tokens !== null && settings.SYSTEM_FOLDER === null && settings.SECRET === null) {
-    logger.warn('TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens')
+/**
+ * The composition root of `serve`. The code of a component is loaded when it is created; a service that
+ * several components use is opened when the first of them is created.
+ *
+ * Errors: Exit (configuration), CodedError; nothing stays open then.
+ */
+export async function composeApp({ names, ...options }: AppOptions): Promise<App> {
+  const notices: string[] = []
+  const closers: (() => Promise<void>)[] = []
+  const close = async () => {
+    for (const closeService of closers.splice(0).toReversed()) await closeService()
   }
-  return ledgerComponent({
-    ledger: opened.service,
-    credentials,
-    page: readPageFiles(dashboardFolder),
-    tokens,
-    clock,
-    monotonic: monotonicClock,
-    logger: logger.child({ component: 'ledger' }),
-    version,
-    close: () => opened.close(),
-  })
+  const context: ComponentContext = {
+    ...options,
+    isLoopback: isLoopbackHost(options.host),
+    notify: (line) => notices.push(line),
+    onClose: (closeService) => closers.push(closeService),
+  }
+  const { settings } = context
+  const ledger = once(() => openNodeLedger(context))
+  const tokens = once(() => openNodeTokens(context))
+
+  const create: Record<ComponentName, () => Promise<HttpComponent>> = {
+    ledger: async () => {
+      const credentials = dashboardCredentials(context)
+      const required = settings.TOKENS === 'required' ? await tokens() : null
+      return createLedger(context, credentials, required, await ledger())
+    },
+    converter: () => createConverter(context),
+    rates: async () => {
+      const { createRates } = await import('./rates.ts')
+      if (!settings.RATES_RECORD) return createRates(context, null)
+      if (names.includes('ledger') || names.includes('gateway')) {
+        return createRates(context, await ledger())
+      }
+      throw new Exit(EXIT.configuration, 'RATES_RECORD=1 needs the ledger in the same process')
+    },
+    samples: async () => createSamples(context, await tokens()),
+    gateway: async () => {
+      const { createGateway } = await import('./gateway.ts')
+      return createGateway(context, await ledger())
+    },
+  }
+  try {
+    const components = new Map<ComponentName, HttpComponent>()
+    for (const name of names) components.set(name, await create[name]())
+    return { components, notices, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
 }
 
-/** The one ledger of this process. Errors: StoreError, LedgerError. */
-async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
-  if (around.ledger !== null) return around.ledger
+/** `open`, called only once. */
+function once<Service>(open: () => Promise<Service>): () => Promise<Service> {
+  let opened: Promise<Service> | null = null
+  return () => {
+    opened ??= open()
+    return opened
+  }
+}
+
+/** Errors: StoreError, LedgerError. */
+async function openNodeLedger(context: ComponentContext): Promise<LedgerService> {
   const { openLedger, peerOfText } = await import('../../ledger/core.ts')
   const { ownNetworkDatabases } = await import('../../network/ownership.ts')
-  const { settings, clock } = around
-  const opened = await openLedger({
+  const { settings, clock, logger, notify, onClose } = context
+  const ledger = await openLedger({
     folder: settings.SYSTEM_FOLDER,
     difficulty: settings.LEDGER_DIFFICULTY,
     attachmentBytesMax: settings.ATTACHMENT_BYTES_MAX,
@@ -82,129 +105,98 @@ async function ledgerOf(around: Surroundings): Promise<OpenLedger> {
     },
     clock,
   })
-  around.ledger = opened
-  // Also where the gateway does not run: nobody writes past the rules of a network.
-  await ownNetworkDatabases(opened.service)
+  onClose(() => ledger.close())
+  // Also without the gateway: nobody writes to a network's databases past its rules.
+  await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {
     const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
-    around.notices.push(warning)
-    around.logger.warn(warning)
+    notify(warning)
+    logger.warn(warning)
   }
-  return opened
+  return ledger.service
 }
 
-async function gateway(around: Surroundings): Promise<HttpComponent> {
-  const { gatewayOf } = await import('./gateway.ts')
-  const { settings, host, clock, version, logger } = around
-  const isShared = around.ledger !== null
-  const opened = await ledgerOf(around)
-  return gatewayOf({
-    settings,
-    host,
-    loopback: isLoopback(host),
-    clock,
-    version,
-    ledger: opened.service,
-    warn: (message) => logger.warn(message),
-    log: (network, level, text) =>
-      logger.info({ component: 'gateway', network, console: level, text }, 'processor'),
-    // The ledger's own listener closes it, after this one.
-    close: isShared ? async () => {} : () => opened.close(),
-  })
-}
-
-async function samples(around: Surroundings): Promise<HttpComponent> {
-  const { mountGuardedPath, mountPresenceFilter, openPairs, PRESET_PAIR } = await import(
-    '../../guarded-path/index.ts'
-  )
-  const { openUserBook, PRESET_USER, sampleApiComponent } = await import(
-    '../../sample-api/index.ts'
-  )
-  const { settings, host, version, logger, notices } = around
-  const loopback = isLoopback(host)
-  const users = await openUserBook({
-    file: settings.USERS_FILE,
-    folder: settings.SYSTEM_FOLDER,
-    loopback,
-  })
-  const pairs = await openPairs({ file: settings.HELLO_FILE, loopback })
-  if (users.isPreset()) {
-    const { name, password } = PRESET_USER
-    notices.push(`Sample API: name "${name}", password "${password}" (preset)`)
-  }
-  if (settings.HELLO_FILE === null) {
-    const { id, name, password } = PRESET_PAIR
-    notices.push(`/hello?id=${id}: name "${name}", password "${password}" (preset)`)
-  }
-  const filtered = settings.PRESENCE_FILTER === '1'
-  if (filtered) logger.warn('PRESENCE_FILTER looks for a header, not at it: it keeps nobody out')
-  return sampleApiComponent({
-    monotonic: monotonicClock,
-    tokens: await tokensOf(around),
-    users,
-    logger: logger.child({ component: 'samples' }),
-    version,
-    also: [
-      ...(filtered ? [mountPresenceFilter] : []),
-      (app: HttpApp) => mountGuardedPath(app, pairs),
-    ],
-  })
-}
-
-/** The one token service of this process. Errors: TokenError, KeptError. */
-async function tokensOf(around: Surroundings): Promise<TokenService> {
+/** Errors: TokenError, SharedFileError. */
+async function openNodeTokens({ settings, clock }: ComponentContext): Promise<TokenService> {
   const { openTokens } = await import('../../tokens/index.ts')
-  const { clock, settings } = around
-  around.tokens ??= await openTokens({
-    clock,
-    folder: settings.SYSTEM_FOLDER,
-    secret: settings.SECRET,
-  })
-  return around.tokens
+  const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
+  return openTokens({ clock, folder, secret })
 }
 
-async function rates(around: Surroundings): Promise<HttpComponent> {
-  const { rateFeedComponent } = await import('../../rate-feed/index.ts')
-  const { rateFeedDeps } = await import('./rate-feed-deps.ts')
-  const { ledgerOfRates } = await import('./rate-ledger.ts')
-  const { settings, clock, logger, version } = around
-  if (settings.RATES_RECORD && around.ledger === null) {
-    throw new Exit(EXIT.configuration, 'RATES_RECORD=1 needs the ledger in the same process')
+async function createLedger(
+  { settings, clock, logger, version }: ComponentContext,
+  credentials: Credentials,
+  tokens: TokenService | null,
+  ledger: LedgerService,
+): Promise<HttpComponent> {
+  const { dashboardFolder } = await import('../../dashboard/index.ts')
+  const { readPageFiles } = await import('../../http/index.ts')
+  const { ledgerComponent } = await import('../../ledger/index.ts')
+  if (tokens !== null && settings.SYSTEM_FOLDER === null && settings.SECRET === null) {
+    logger.warn('TOKENS=required without SYSTEM_FOLDER or SECRET: only POST /session makes tokens')
   }
-  return rateFeedComponent({
-    ...rateFeedDeps(settings, version, clock),
-    log: logger.child({ component: 'rates' }),
-    ledger:
-      settings.RATES_RECORD && around.ledger !== null ? ledgerOfRates(around.ledger.service) : null,
-    version,
+  return ledgerComponent({
+    ...{ ledger, credentials, tokens, clock, version, monotonic: monotonicClock },
+    page: readPageFiles(dashboardFolder),
+    logger: logger.child({ component: 'ledger' }),
   })
 }
 
-async function converter({ settings, version }: Surroundings): Promise<HttpComponent> {
+async function createConverter({ settings, version }: ComponentContext): Promise<HttpComponent> {
   const { converterComponent } = await import('../../converter/index.ts')
   const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
   return converterComponent({ version, defaults })
 }
 
-/** Errors: Exit (configuration) for half a pair, or for none on an address others can reach. */
-function dashboardCredentials({ settings, host, notices }: Surroundings): Credentials {
+async function createSamples(
+  { settings, isLoopback, logger, version, notify }: ComponentContext,
+  tokens: TokenService,
+): Promise<HttpComponent> {
+  const guardedPath = await import('../../guarded-path/index.ts')
+  const sampleApi = await import('../../sample-api/index.ts')
+  const { USERS_FILE, HELLO_FILE, SYSTEM_FOLDER: folder } = settings
+  const users = await sampleApi.openUserDirectory({ file: USERS_FILE, folder, isLoopback })
+  const pairs = await guardedPath.openPairs({ file: HELLO_FILE, isLoopback })
+  if (users.isPreset()) notify(`Sample API: ${presetText(sampleApi.PRESET_USER)}`)
+  if (HELLO_FILE === null) {
+    notify(`/hello?id=${guardedPath.PRESET_PAIR.id}: ${presetText(guardedPath.PRESET_PAIR)}`)
+  }
+  const isFiltered = settings.PRESENCE_FILTER === '1'
+  if (isFiltered) logger.warn('PRESENCE_FILTER looks for a header, not at it: it keeps nobody out')
+  return sampleApi.sampleApiComponent({
+    ...{ tokens, users, version, monotonic: monotonicClock },
+    logger: logger.child({ component: 'samples' }),
+    mountFirst: async (app: HttpApp) => {
+      if (isFiltered) guardedPath.mountPresenceFilter(app)
+      await guardedPath.mountGuardedPath(app, pairs)
+    },
+  })
+}
+
+/** Errors: Exit (configuration) for half a pair, and for no pair on an address others can reach. */
+function dashboardCredentials(context: ComponentContext): Credentials {
+  const { settings, host, isLoopback, notify } = context
   const { BASIC_USERNAME: name, BASIC_PASSWORD: password } = settings
   if (name !== null && password !== null) return { name, password }
   if (name !== null || password !== null) {
     throw new Exit(EXIT.configuration, 'set both BASIC_USERNAME and BASIC_PASSWORD, or neither')
   }
-  if (!isLoopback(host)) {
+  if (!isLoopback) {
     throw new Exit(
       EXIT.configuration,
       `preset credentials are for loopback only: set BASIC_USERNAME and BASIC_PASSWORD to listen on ${host}`,
     )
   }
-  notices.push(`Dashboard: name "${PRESET.name}", password "${PRESET.password}" (preset)`)
+  notify(`Dashboard: ${presetText(PRESET)}`)
   return PRESET
 }
 
+function presetText({ name, password }: Credentials): string {
+  return `name "${name}", password "${password}" (preset)`
+}
+
 /** Whether only this machine can reach `host`. */
-function isLoopback(host: string): boolean {
+function isLoopbackHost(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true
   return isIP(host) === 4 && host.startsWith('127.')
 }

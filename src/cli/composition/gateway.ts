@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import { randomBytes } from 'node:crypto'
 import { gatewayComponent } from '../../gateway/index.ts'
 import type { HttpComponent } from '../../http/index.ts'
 import type { LedgerService } from '../../ledger/index.ts'
@@ -7,73 +7,66 @@ import {
   definitionOf,
   NetworkError,
   Networks,
-  type NetworksDeps,
   readNetwork,
 } from '../../network/index.ts'
-import { newSecret } from '../commands/network-host.ts'
 import { EXIT, Exit } from '../exit.ts'
-import type { Settings } from '../settings.ts'
+import type { ComponentContext } from './context.ts'
 
-/** How often those who listen for events are asked whether they are there. */
+/** Interval of the pings that find dead event sockets. */
 const PING_MS = 30_000
-
-/** What the gateway is made from. */
-export interface GatewaySurroundings {
-  readonly settings: Settings
-  readonly loopback: boolean
-  readonly host: string
-  readonly clock: Clock
-  readonly version: string
-  readonly ledger: LedgerService
-  readonly warn: (message: string) => void
-  readonly log: NetworksDeps['log']
-  readonly close: () => Promise<void>
-}
+/** Bytes of the secret of a new identity. */
+const SECRET_BYTES = 32
+/** The network that comes with daicho. */
+const SHIPPED = 'mynetwork'
 
 /** The gateway, with the networks that the ledger records and those that the settings name. */
-export async function gatewayOf(around: GatewaySurroundings): Promise<HttpComponent> {
-  const { settings, clock, version, ledger, warn, log, close } = around
-  const doors = doorsOf(around)
-  const { PROCESSOR_DEADLINE_MS: deadlineMs } = settings
-  const networks = await Networks.open({ ledger, clock, version, warn, deadlineMs, log })
+export async function createGateway(
+  context: ComponentContext,
+  ledger: LedgerService,
+): Promise<HttpComponent> {
+  const { settings, clock, version, logger, onClose } = context
+  const doors = doorsOf(context)
+  const warn = (message: string) => logger.warn(message)
+  const networks = await Networks.open({
+    ...{ ledger, clock, version, warn, deadlineMs: settings.PROCESSOR_DEADLINE_MS },
+    log: (network, level, text) =>
+      logger.info({ component: 'gateway', network, console: level, text }, 'processor'),
+  })
+  onClose(() => networks.close())
   const first = await deployNamed(networks, settings.NETWORKS, warn)
   if (first === null) await shipDefault(networks, warn)
   const { NETWORK } = settings
   if (NETWORK !== null && networks.get(NETWORK) === null) {
     const known = networks.list().map(({ name }) => name)
-    throw new Exit(
-      EXIT.configuration,
-      `NETWORK: there is no ${NETWORK}; there are ${known.join(', ')}`,
-    )
+    const message = `NETWORK: there is no ${NETWORK}; there are ${known.join(', ')}`
+    throw new Exit(EXIT.configuration, message)
   }
+  const shipped = networks.get(SHIPPED) === null ? null : SHIPPED
   return gatewayComponent({
     networks,
-    defaultNetwork: NETWORK ?? first ?? shippedName(networks),
+    defaultNetwork: NETWORK ?? first ?? shipped,
     doors,
     namespaces: settings.GATEWAY_NAMESPACES,
     serverId: ledger.serverId,
     clock,
     version,
-    randomSecret: newSecret,
+    randomSecret: () => randomBytes(SECRET_BYTES).toString('base64url'),
     everyHalfMinute: (tick) => {
       const timer = setInterval(tick, PING_MS).unref()
       return () => clearInterval(timer)
     },
-    close: async () => {
-      await networks.close()
-      await close()
-    },
   })
 }
 
-function doorsOf({ settings, loopback, host }: GatewaySurroundings) {
-  const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: authenticated } = settings
-  if (authenticated && apiKey === null) {
+/** Errors: Exit (configuration) for an unsafe combination of settings. */
+function doorsOf({ settings, isLoopback, host }: ComponentContext) {
+  const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
+  if (isAuthenticated && apiKey === null) {
     const message = 'identities are issued with the key of the gateway: set GATEWAY_API_KEY too'
     throw new Exit(EXIT.configuration, message)
   }
   const open = apiKey === null
-  if (open && !loopback && !settings.GATEWAY_OPEN) {
+  if (open && !isLoopback && !settings.GATEWAY_OPEN) {
     const message = `an open gateway is for loopback only: set GATEWAY_API_KEY to listen on ${host}, or GATEWAY_OPEN=1`
     throw new Exit(EXIT.configuration, message)
   }
@@ -102,13 +95,6 @@ async function deployNamed(
     }
   }
   return first
-}
-
-/** The name of the network that comes with daicho. */
-const SHIPPED = 'mynetwork'
-
-function shippedName(networks: Networks): string | null {
-  return networks.get(SHIPPED) === null ? null : SHIPPED
 }
 
 async function shipDefault(networks: Networks, warn: (message: string) => void): Promise<void> {

@@ -2,14 +2,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../base/clock.ts'
 import { type OpenLedger, openLedger } from '../../ledger/core.ts'
 import { PAIRS, RATES_DATABASE, type RateLedger, type VectorRecord } from '../../rate-feed/index.ts'
-import { ledgerOfRates } from './rate-ledger.ts'
+import { rateLedgerIn } from './rates.ts'
 
 let opened: OpenLedger
 let rates: RateLedger
 
 beforeEach(async () => {
   opened = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
-  rates = ledgerOfRates(opened.service)
+  rates = rateLedgerIn(opened.service)
 })
 afterEach(() => opened.close())
 

@@ -8,7 +8,7 @@ import {
   NO_GRANT,
   scopeClaim,
   scopeOf,
-} from './scope.ts'
+} from './scopes.ts'
 
 const LEVELS: readonly DatabaseLevel[] = ['read', 'write', 'admin']
 const name = fc.oneof(

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Kept, keptInFile, keptInMemory } from './kept.ts'
+import { type SharedValue, sharedFile, valueInMemory } from './shared-value.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }))
 
 const list = (lockWaitMs = 5_000) =>
-  keptInFile<readonly number[]>({
+  sharedFile<readonly number[]>({
     path: join(folder, 'list.json'),
     lockWaitMs,
     initial: [],
@@ -25,7 +25,7 @@ const list = (lockWaitMs = 5_000) =>
     },
   })
 
-function describeKept(name: string, open: () => Kept<readonly number[]>): void {
+function describeValue(name: string, open: () => SharedValue<readonly number[]>): void {
   describe(`a value kept in ${name}`, () => {
     it('starts as its initial value and is what the last change made it', async () => {
       const kept = open()
@@ -56,8 +56,8 @@ function describeKept(name: string, open: () => Kept<readonly number[]>): void {
   })
 }
 
-describeKept('memory', () => keptInMemory<readonly number[]>([]))
-describeKept('a file', () => list())
+describeValue('memory', () => valueInMemory<readonly number[]>([]))
+describeValue('a file', () => list())
 
 it('is seen by another holder of the file at once', async () => {
   const [ours, theirs] = [list(), list()]
@@ -70,8 +70,8 @@ it('is seen by another holder of the file at once', async () => {
 
 it('takes turns with another process', async () => {
   const script = `
-    const { keptInFile } = await import(${JSON.stringify(new URL('./kept.ts', import.meta.url))})
-    const kept = keptInFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
+    const { sharedFile } = await import(${JSON.stringify(new URL('./shared-value.ts', import.meta.url))})
+    const kept = sharedFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
     for (let n = 0; n < 10; n += 1) await kept.change((values) => [...values, n])`
   const run = () =>
     promisify(execFile)(process.execPath, [
@@ -112,7 +112,7 @@ it('refuses a damaged file, says which, and does not quote it', async () => {
 })
 
 it('makes the folder where it is missing, for the owner only', async () => {
-  const missing = keptInFile({
+  const missing = sharedFile({
     path: join(folder, 'none', 'list.json'),
     initial: 0,
     print: String,
@@ -126,7 +126,7 @@ it('makes the folder where it is missing, for the owner only', async () => {
 it('refuses where no folder can be', async () => {
   await writeFile(join(folder, 'file'), '')
   const path = join(folder, 'file', 'list.json')
-  const kept = keptInFile({ path, initial: 0, print: String, parse: Number })
+  const kept = sharedFile({ path, initial: 0, print: String, parse: Number })
   expect(kept.current()).toBe(0)
   await expect(kept.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
 })

@@ -3,15 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { hashPassword, matchesPassword } from '../tokens/index.ts'
-import { openUserBook } from './user-book.ts'
-import { readUsersFile, usersInFolder } from './user-file.ts'
 import {
   addUser,
   changePassword,
   NAME_LENGTH_MAX,
+  openUserDirectory,
+  readUsersFile,
   removeUser,
   USERS_MAX,
   type User,
+  usersInFolder,
 } from './users.ts'
 
 let folder: string
@@ -130,24 +131,24 @@ describe("an operator's file of users", () => {
 
 describe('the users of a node', () => {
   it('are the preset one on loopback, and nobody elsewhere', async () => {
-    const book = await openUserBook({ file: null, folder: null, loopback: true })
+    const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
-    const elsewhere = openUserBook({ file: null, folder, loopback: false })
+    const elsewhere = openUserDirectory({ file: null, folder, isLoopback: false })
     await expect(elsewhere).rejects.toMatchObject({
       code: 'USERS_NOT_CONFIGURED',
       message: expect.stringContaining('USERS_FILE'),
     })
     await expect(
-      openUserBook({ file: await fileOf([]), folder: null, loopback: false }),
+      openUserDirectory({ file: await fileOf([]), folder: null, isLoopback: false }),
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
   it('are those of the file, then those of the folder; the preset is gone, and not back elsewhere', async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
-    for (const loopback of [true, false]) {
-      const book = await openUserBook({ file, folder, loopback })
+    for (const isLoopback of [true, false]) {
+      const book = await openUserDirectory({ file, folder, isLoopback })
       expect([...book.all().values()].map(({ name, admin }) => [name, admin])).toEqual([
         ['ada', true],
         ['eve', false],
@@ -160,8 +161,8 @@ describe('the users of a node', () => {
     const users = usersInFolder(folder)
     await users.change((list) => addUser(list, user('ada')))
     const [near, far] = [
-      await openUserBook({ file: null, folder, loopback: true }),
-      await openUserBook({ file: null, folder, loopback: false }),
+      await openUserDirectory({ file: null, folder, isLoopback: true }),
+      await openUserDirectory({ file: null, folder, isLoopback: false }),
     ]
     expect([...near.all().keys()]).toEqual(['ada'])
     await users.change((list) => removeUser(list, 'ada'))

@@ -1,14 +1,39 @@
 import { parse as parseQuery } from 'node:querystring'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
-import { isJsonObject, type Json } from '../base/json.ts'
-import { Type } from '../base/shape.ts'
-import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../base/strict-json.ts'
-import { addressOf, type HttpApp, HttpRefusal, readBody, unroutedRefusal } from '../http/index.ts'
-import { Failure, LoginBody, LoginReply, TokenQuery, UsersReply, WelcomeReply } from './schemas.ts'
-import type { SampleService } from './service.ts'
+import { isJsonObject, type Json } from '../../base/json.ts'
+import { Type } from '../../base/shape.ts'
+import { parseStrictJson, StrictJsonError, statusOfStrictJson } from '../../base/strict-json.ts'
+import {
+  addressOf,
+  type HttpApp,
+  HttpRefusal,
+  readBody,
+  unroutedRefusal,
+} from '../../http/index.ts'
+import type { SampleService } from '../service.ts'
 
-/** Where logins are logged: by the id of the token, never by the token. */
+/** Logs logins: by the id of the token, never by the token. */
 export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
+
+const LoginBody = Type.Object({
+  name: Type.String({ examples: ['demo'] }),
+  password: Type.String({ examples: ['demo'], format: 'password' }),
+})
+/** Every refusal of this listener but those under `/hello`. */
+const Failure = Type.Object({ success: Type.Literal(false), message: Type.String() })
+const LoginReply = Type.Union([
+  Type.Object({
+    success: Type.Literal(true),
+    message: Type.String(),
+    token: Type.String({ description: 'Valid for 24 hours.' }),
+  }),
+  Failure,
+])
+const TokenQuery = Type.Object({ token: Type.Optional(Type.String()) })
+const WelcomeReply = Type.Object({ message: Type.String() })
+const UsersReply = Type.Array(
+  Type.Object({ name: Type.String(), password: Type.String(), admin: Type.Boolean() }),
+)
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** How often a path is decoded before it is compared. */
@@ -19,9 +44,9 @@ const NO_TOKEN = failure('No token provided.')
 const INVALID_TOKEN = failure('Invalid token.')
 
 /**
- * How this listener reads bodies: JSON, URL-encoded, and anything else as no fields at all, so that
- * a request without a token is told so whatever else it carries. Also bodies of GET requests,
- * where a token may come and where Fastify by itself looks away.
+ * Sets how this listener reads bodies: JSON, URL-encoded, and anything else as no fields, so that a
+ * request without a token gets that reply whatever else it carries. Bodies of GET requests are read
+ * too (a token may be there), which Fastify does not do by default.
  */
 export function readBodies(app: HttpApp): void {
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
@@ -66,12 +91,12 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     async (_request, reply) => reply.type('text/plain; charset=utf-8').send('The API is at /api\n'),
   )
   app.addHook('preHandler', async (request, reply) => {
-    if (!request.is404 || !isApiInOtherSpelling(request.url)) return undefined
+    if (!request.is404 || !couldMeanApi(request.url)) return undefined
     reply.header('cache-control', 'no-store')
     return requireToken(service, request, reply)
   })
-  // The schemas below describe; they do not judge. A password that is a number is no match, and a
-  // token that is a list is an invalid token: both have a reply of their own, not a 400.
+  // The schemas below only describe. A password that is a number is no match, and a token that is a
+  // list is an invalid token: both have a reply of their own, not a 400.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
     mountLogin(open, service, logger)
@@ -85,7 +110,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
   )
 }
 
-/** Answers a request that shows no token, or an invalid one. */
+/** Replies to a request without a token, or with an invalid one. */
 async function requireToken(
   service: SampleService,
   request: FastifyRequest,
@@ -98,10 +123,11 @@ async function requireToken(
 }
 
 /**
- * Whether some reader of URLs would take `url`, which no route matches, for a path under `/api`: decoded once
- * or more often, with empty and dot segments resolved, backslashes as slashes, and in any case.
+ * Whether some reader of URLs would take `url`, which matches no route, for a path under `/api`:
+ * decoded up to DECODINGS_MAX times, with empty and dot segments resolved, backslashes as slashes, in
+ * any case.
  */
-function isApiInOtherSpelling(url: string): boolean {
+function couldMeanApi(url: string): boolean {
   let path = url.replace(/[?#].*$/s, '').replace(/^[a-z]+:\/\/[^/]*/i, '')
   for (let round = 0; round < DECODINGS_MAX && path.includes('%'); round += 1) {
     path = path.replace(/%([0-7][0-9a-f])/gi, (_, hex) =>
@@ -145,7 +171,7 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
         }
         case 'refused':
           return { success: false as const, message: 'Authentication failed.' }
-        case 'held-off':
+        case 'throttled':
           reply.code(429).header('retry-after', login.waitSeconds)
           return {
             success: false as const,
@@ -156,24 +182,25 @@ function mountLogin(app: HttpApp, service: SampleService, logger: SampleLogger):
   )
 }
 
-const security = [{ sessionToken: [] }, { sessionTokenInQuery: [] }, { sessionTokenAsBearer: [] }]
-
 function mountGated(app: HttpApp, service: SampleService): void {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
-  // Runs for unknown paths and methods too, before they are called unknown.
+  // Runs for unknown paths and methods too, before their 404 or 405.
   app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
+  const gated = {
+    tags: ['sample'],
+    security: [{ sessionToken: [] }, { sessionTokenInQuery: [] }, { sessionTokenAsBearer: [] }],
+    querystring: TokenQuery,
+  }
   const welcome = async () => ({ message: 'Welcome to the sample API.' })
   app.get(
     '',
     {
       schema: {
-        tags: ['sample'],
+        ...gated,
         summary: 'Say hello',
         description: 'An invalid token is answered with 200 and `success: false`.',
-        security,
-        querystring: TokenQuery,
         response: { 200: Type.Union([WelcomeReply, Failure]), '4xx': Failure },
       },
     },
@@ -186,25 +213,23 @@ function mountGated(app: HttpApp, service: SampleService): void {
     '/users',
     {
       schema: {
-        tags: ['sample'],
+        ...gated,
         summary: 'List the users',
         description:
           'Every `password` is shown as `********`. An invalid token is answered with 200 and ' +
           '`success: false`.',
-        security,
-        querystring: TokenQuery,
         response: { 200: Type.Union([UsersReply, Failure]), '4xx': Failure },
       },
     },
     async () => service.users(),
   )
-  // In this scope, so that the token is asked for first.
+  // In this scope, so that a token is required first.
   app.setNotFoundHandler((request) => {
     throw unroutedRefusal(request)
   })
 }
 
-/** The first token given, whatever its type; undefined when none is. */
+/** The first token in the request, whatever its type; undefined if there is none. */
 function tokenOf({ body, query, headers }: FastifyRequest): unknown {
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const given = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]

@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest'
+import { signalAction } from './serve.ts'
+
+it.each([
+  [null, 'close'],
+  [0, 'ignore'],
+  [500, 'ignore'],
+  [501, 'exit'],
+  [60_000, 'exit'],
+])('a signal %s ms after the first one: %s', (sinceFirstMs, meaning) => {
+  expect(signalAction(sinceFirstMs)).toBe(meaning)
+})

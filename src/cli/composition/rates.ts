@@ -1,0 +1,147 @@
+import type { Clock } from '../../base/clock.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import { isJsonObject, type Json } from '../../base/json.ts'
+import { positionText } from '../../chain/index.ts'
+import type { HttpComponent } from '../../http/index.ts'
+import { outboundGet } from '../../http/outbound.ts'
+import type { LedgerService } from '../../ledger/index.ts'
+import {
+  type HistoryQuery,
+  parseSourceList,
+  RATES_DATABASE,
+  type RateFeedDeps,
+  type RateLedger,
+  type RecordedVector,
+  rateFeedComponent,
+  type VectorRecord,
+  vectorRecordOf,
+} from '../../rate-feed/index.ts'
+import type { Settings } from '../settings.ts'
+import type { ComponentContext } from './context.ts'
+
+/** Longest time for one request to a source, from the name's resolution to the last byte. */
+const SOURCE_TIMEOUT_MS = 5_000
+/** Longest reply of a source, decompressed. */
+const SOURCE_BYTES_MAX = 1_048_576
+
+/** The rate feed; it records accepted rates in `ledger`, if given. */
+export async function createRates(
+  { settings, version, clock, logger }: ComponentContext,
+  ledger: LedgerService | null,
+): Promise<HttpComponent> {
+  return rateFeedComponent({
+    ...rateFeedDeps(settings, version, clock),
+    log: logger.child({ component: 'rates' }),
+    ledger: ledger === null ? null : rateLedgerIn(ledger),
+    version,
+  })
+}
+
+/**
+ * Dependencies of a rate feed. Sources are read over https only, and not from the operator's own
+ * networks unless the settings allow it. Errors: SourceListError for a bad RATES_SOURCES.
+ */
+export function rateFeedDeps(
+  settings: Settings,
+  version: string,
+  clock: Clock,
+): Omit<RateFeedDeps, 'log' | 'ledger'> {
+  return {
+    settings: {
+      sources: parseSourceList(settings.RATES_SOURCES),
+      strict: settings.RATES_STRICT,
+      staleAfterMs: settings.RATES_STALE_AFTER,
+      maxStaleMs: settings.RATES_MAX_STALE,
+      folder: settings.SYSTEM_FOLDER,
+      openExchangeRatesAppId: settings.RATES_OPENEXCHANGERATES_APP_ID,
+      banded: settings.RATES_BAND === 'on',
+    },
+    clock,
+    random: Math.random,
+    get: (url, headers) =>
+      outboundGet(
+        url,
+        { ...headers, 'user-agent': `daicho/${version}` },
+        {
+          schemes: ['https:'],
+          allowPrivate: settings.RATES_ALLOW_PRIVATE,
+          timeoutMs: SOURCE_TIMEOUT_MS,
+          bodyBytesMax: SOURCE_BYTES_MAX,
+        },
+      ),
+  }
+}
+
+/** Records rates in the database `rates` of `ledger`. */
+export function rateLedgerIn(ledger: LedgerService): RateLedger {
+  return {
+    record: (record) => recordIn(ledger, record),
+    history: (query) => historyIn(ledger, query),
+  }
+}
+
+async function recordIn(ledger: LedgerService, record: VectorRecord): Promise<void> {
+  const { id, source, asOf, acceptedAt, perEur, rate } = record
+  const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
+  const create = () => ledger.createItem(RATES_DATABASE, item)
+  try {
+    await create().catch(async (error: unknown) => {
+      if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
+      await ledger.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
+        if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
+      })
+      await create()
+    })
+  } catch (error) {
+    // Equal ids are equal vectors: it is recorded already, for example before a restart.
+    if (!hasCode(error, 'ITEM_EXISTS')) throw error
+  }
+}
+
+async function historyIn(
+  ledger: LedgerService,
+  { from, to, limit, offset }: HistoryQuery,
+): Promise<RecordedVector[]> {
+  const found: RecordedVector[] = []
+  let skip = offset
+  for await (const ids of await idsIn(ledger)) {
+    for (const id of ids) {
+      // An id starts with its date, so items outside the range are never read.
+      const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
+      if (date === undefined || (from !== null && date < from) || (to !== null && date > to)) {
+        continue
+      }
+      if (skip > 0) {
+        skip -= 1
+        continue
+      }
+      const vector = await readIn(ledger, id)
+      if (vector !== null) found.push(vector)
+      if (found.length >= limit) return found
+    }
+  }
+  return found
+}
+
+/** The ids of all records; none while the database does not exist. */
+async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | string[][]> {
+  try {
+    return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })
+  } catch (error) {
+    if (hasCode(error, 'DATABASE_NOT_FOUND')) return []
+    throw error
+  }
+}
+
+async function readIn(ledger: LedgerService, id: string): Promise<RecordedVector | null> {
+  const item = await ledger.readItem(RATES_DATABASE, id)
+  if (item === null) return null
+  const value: Json = JSON.parse(item.text)
+  const record = isJsonObject(value) ? vectorRecordOf(value) : null
+  const position = `${ledger.serverId}/${positionText(item.revision)}`
+  return record === null ? null : { record, position }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof CodedError && error.code === code
+}

@@ -1,0 +1,149 @@
+import { TokenError } from './errors.ts'
+import type { IssuedToken, TokenService } from './service.ts'
+
+/** Each level includes the ones before it. */
+export const LEVELS = ['read', 'write', 'admin'] as const
+export type DatabaseLevel = (typeof LEVELS)[number]
+
+const NODE_SCOPES = ['ledger:read', 'node:metrics', 'node:sync', 'node:admin'] as const
+/** Access to what belongs to no single database: chains, metrics, synchronisation, configuration. */
+export type NodeScope = (typeof NODE_SCOPES)[number]
+
+export function isNodeScope(text: string): text is NodeScope {
+  return NODE_SCOPES.some((known) => known === text)
+}
+
+/** What a request needs to be allowed. */
+export type Need = NodeScope | { readonly db: string; readonly level: DatabaseLevel }
+
+/** What a caller may do. Levels are indexes of `LEVELS`; -1 is nothing. */
+export interface Grant {
+  readonly everyDatabase: number
+  readonly databases: ReadonlyMap<string, number>
+  readonly node: ReadonlySet<string>
+}
+
+/** The bearer of an API token. */
+export interface Caller {
+  /** On whose behalf; several tokens may have the same. */
+  readonly subject: string
+  /** Seconds since the Unix epoch. */
+  readonly expiresAt: number
+  readonly grant: Grant
+}
+
+/** The `aud` of API tokens. */
+export const API_AUDIENCE = 'daicho:api'
+/** Maximum length of a subject, UTF-16 units. */
+const SUBJECT_LENGTH_MAX = 128
+/** Maximum length of all scopes of a token together, so that it fits in a header and a query. */
+const SCOPES_LENGTH_MAX = 2_000
+/** `db:`, a name or `*`, and a level, which follows the last colon, whatever the name holds. */
+const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s
+
+/** Every scope there is, for the bearer of the node's own credentials. */
+export const EVERY_SCOPE: readonly string[] = ['db:*:admin', ...NODE_SCOPES]
+/** Allows nothing. */
+export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: new Set() }
+
+/** Whether `text` can be a subject: 1..128 UTF-16 units without control characters. */
+export function isSubject(text: string): boolean {
+  if (/[\u0000-\u001f\u007f]/.test(text)) return false
+  return text.length >= 1 && text.length <= SUBJECT_LENGTH_MAX
+}
+
+/**
+ * Issues a token for the API of this node; `lifeSeconds` is an integer, up to 366 days.
+ * Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG, SharedFileError.
+ */
+export function issueApiToken(
+  tokens: TokenService,
+  grant: {
+    readonly subject: string
+    readonly scopes: readonly string[]
+    readonly lifeSeconds: number
+  },
+): Promise<IssuedToken> {
+  const { subject, scopes, lifeSeconds } = grant
+  const claims = { scope: scopeClaim(scopes) }
+  return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
+}
+
+/** Whether `caller` may do what `need` says. Null means that no tokens are required. */
+export function may(caller: Caller | null, need: Need): boolean {
+  return caller === null || allows(caller.grant, need)
+}
+
+/**
+ * The `scope` claim of a token for `texts`: in canonical spelling, separated by spaces.
+ *
+ * The name in `db:<name>:<level>` is percent-encoded as in a path; `*` alone is every database, and
+ * the database of that name is `%2A`. Unencoded characters, such as a colon, are encoded in the claim.
+ * Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG. Source: RFC 8693 section 4.2 (the claim);
+ * docs/decisions/0062-scopes.md.
+ */
+export function scopeClaim(texts: readonly string[]): string {
+  const claim = [...new Set(texts.map(canonicalScope))].join(' ')
+  if (claim === '') throw new TokenError('SCOPE_UNKNOWN', 'a token needs at least one scope')
+  if (claim.length <= SCOPES_LENGTH_MAX) return claim
+  throw new TokenError(
+    'SCOPES_TOO_LONG',
+    `the scopes of a token may have ${SCOPES_LENGTH_MAX} characters; use db:*, or several tokens`,
+  )
+}
+
+/** What a `scope` claim allows. An unknown scope allows nothing. */
+export function grantOf(claim: unknown): Grant {
+  const databases = new Map<string, number>()
+  const node = new Set<string>()
+  let everyDatabase = -1
+  for (const text of typeof claim === 'string' ? claim.split(' ') : []) {
+    const scope = parseDatabaseScope(text)
+    if (scope === null) {
+      node.add(text)
+      continue
+    }
+    const rank = LEVELS.indexOf(scope.level)
+    if (scope.isEvery) everyDatabase = Math.max(everyDatabase, rank)
+    else databases.set(scope.name, Math.max(databases.get(scope.name) ?? -1, rank))
+  }
+  return { everyDatabase, databases, node }
+}
+
+/** Whether `grant` covers `need`. */
+export function allows(grant: Grant, need: Need): boolean {
+  if (typeof need === 'string') return grant.node.has(need)
+  const rank = LEVELS.indexOf(need.level)
+  return grant.everyDatabase >= rank || (grant.databases.get(need.db) ?? -1) >= rank
+}
+
+/** The scope that would cover `need`. */
+export function scopeOf(need: Need): string {
+  return typeof need === 'string' ? need : `db:${encodedName(need.db)}:${need.level}`
+}
+
+function canonicalScope(text: string): string {
+  if (isNodeScope(text)) return text
+  const scope = parseDatabaseScope(text)
+  if (scope !== null) return `db:${scope.isEvery ? '*' : encodedName(scope.name)}:${scope.level}`
+  throw new TokenError(
+    'SCOPE_UNKNOWN',
+    `no scope ${JSON.stringify(text.slice(0, 200))}: known are db:<name>:read, write and admin ` +
+      `(* for every database, other names as in a path), ${NODE_SCOPES.join(', ')}`,
+  )
+}
+
+function parseDatabaseScope(text: string) {
+  const [, written = '', levelText] = DATABASE_SCOPE.exec(text) ?? []
+  const level = LEVELS.find((known) => known === levelText)
+  if (level === undefined) return null
+  try {
+    return { name: decodeURIComponent(written), isEvery: written === '*', level }
+  } catch {
+    return null
+  }
+}
+
+function encodedName(name: string): string {
+  return encodeURIComponent(name.toWellFormed()).replaceAll('*', '%2A')
+}
