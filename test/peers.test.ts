@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { systemClock } from '../src/base/clock.ts'
-import { HttpSource, restoreChain } from '../src/ledger/core.ts'
+import { PeerClient, restoreChain } from '../src/ledger/core.ts'
 import { issueApiToken, openTokens } from '../src/tokens/index.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from './support/ledger-node.ts'
 import { backupOf, mirror, PEERS } from './support/peers.ts'
@@ -161,7 +161,7 @@ it('a node that was put back to an old state refuses to write, and restore heals
   const restore = () =>
     restoreChain({
       ...{ folder: old, serverId, vkey: null, threads: 1, clock: systemClock, difficulty: 0 },
-      source: () => new HttpSource({ url: keeper.url, serverId, allowPrivate: true }),
+      source: () => new PeerClient({ url: keeper.url, serverId, allowPrivate: true }),
       progress: () => {},
     })
   expect(await restore()).toMatchObject({ own: { blocks: 3, items: 2, finding: null }, absent: 0 })

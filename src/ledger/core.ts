@@ -3,20 +3,23 @@
 export { positionText } from '../chain/index.ts'
 export { storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
-export { ExportError, type ExportErrorCode, type ExportFinding } from './export/errors.ts'
-export type { ExportEnd, ExportHeader } from './export/format.ts'
+export {
+  type ExportEnd,
+  ExportError,
+  type ExportErrorCode,
+  type ExportFinding,
+  type ExportHeader,
+} from './export/format.ts'
 export { type AnewOptions, type ImportOptions, importAnew, importExport } from './export/import.ts'
 export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
 export { type ExportProgress, exportLines } from './export/write-export.ts'
-export { contradictionOf } from './log/signer.ts'
+export { contradictionOf } from './log/signed-head.ts'
 export { mergePatch } from './merge-patch.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
-export type { ContentSource } from './peers/content-pull.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
-export { HttpSource, type SourceOptions } from './peers/http-source.ts'
-export { type Peer, peerOfText, rootUrl } from './peers/peer.ts'
-export { isMirrorFolder } from './peers/places.ts'
-export type { BlockPage, ChainSource, PullProgress } from './peers/pull.ts'
+export { isMirrorFolder } from './peers/mirror.ts'
+export { PeerClient } from './peers/peer-client.ts'
+export { type Peer, peerOfText, rootUrl } from './peers/peer-list.ts'
 export {
   type Restored,
   type RestoreOptions,

@@ -11,15 +11,12 @@ import {
 import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments/service.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
-import { openLog } from './log/open.ts'
-import type { LedgerLog } from './log/service.ts'
-import { signedHeadIn } from './log/signed-head.ts'
-import { expectNoHead } from './log/signer.ts'
+import { type LedgerLog, openLog } from './log/service.ts'
+import { expectNoHead, signedHeadIn } from './log/signed-head.ts'
 import { type NodeKey, nodeKeyIn, temporaryNodeKey } from './node-key.ts'
-import { ChainContents } from './peers/chain-contents.ts'
+import { ChainBlobs } from './peers/chain-blobs.ts'
 import { Mirrors } from './peers/mirrors.ts'
-import type { Peer } from './peers/peer.ts'
-import { PeerList } from './peers/peer-list.ts'
+import { type Peer, PeerList } from './peers/peer-list.ts'
 import { type Platform, systemPlatform } from './platform.ts'
 import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
@@ -31,7 +28,7 @@ export interface OpenLedgerOptions {
   /** Leading zeros that block ids shall have, 0..4. */
   readonly difficulty: number
   readonly clock: Clock
-  /** Runs the change feed; by default the machine's timers. */
+  /** Runs the change feed; by default the platform's timers. */
   readonly schedule?: Schedule
   /** What the change feed bears; what is absent is as in `FEED_BOUNDS`. */
   readonly feedBounds?: Partial<FeedBounds>
@@ -39,7 +36,7 @@ export interface OpenLedgerOptions {
   readonly attachmentBytesMax?: number
   /** The other nodes whose chains are mirrored here; none when absent. */
   readonly peers?: PeersOptions
-  /** The machine as it is when absent. */
+  /** The platform as it is when absent. */
   readonly platform?: Platform
 }
 
@@ -110,10 +107,10 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   const contents = new BlobStore(folder.path, reader.attachments, folder.lasting)
   await contents.recover()
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX } = options
-  const ownContents = new ChainContents(reader.attachments, contents, attachmentBytesMax)
+  const ownBlobs = new ChainBlobs(reader.attachments, contents, attachmentBytesMax)
   const mirrors = await openMirrors(
     folder,
-    { list, log, key, writer, ownContents, contentBytesMax: attachmentBytesMax, platform },
+    { list, log, key, writer, ownBlobs, blobBytesMax: attachmentBytesMax, platform },
     options.peers ?? {},
   )
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
@@ -137,28 +134,28 @@ interface MirrorsParts {
   readonly log: LedgerLog
   readonly key: NodeKey
   readonly writer: LedgerWriter
-  readonly ownContents: ChainContents
-  readonly contentBytesMax: number
+  readonly ownBlobs: ChainBlobs
+  readonly blobBytesMax: number
   readonly platform: Platform
 }
 
 /** Mirrors that go on with the peers of `list`; what they doubt holds back the writer. */
 async function openMirrors(
   { path, lasting }: Folder,
-  { list, log, key, writer, ownContents, contentBytesMax, platform }: MirrorsParts,
+  { list, log, key, writer, ownBlobs, blobBytesMax, platform }: MirrorsParts,
   { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS }: PeersOptions,
 ): Promise<Mirrors> {
   const ownKey = log.verifierKey
   const { privateKey } = key
   const mirrors = new Mirrors(
-    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs, contentBytesMax },
+    { folder: path, lasting, ownKey, privateKey, allowPrivate, intervalMs, blobBytesMax },
     list,
-    { ownContents, platform },
+    { ownBlobs, platform },
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
-  mirrors.onDoubt = ({ message }) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))
+  mirrors.onConflict = (message) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))
   const { ownEvidence } = mirrors
-  if (ownEvidence !== null) mirrors.onDoubt({ kind: 'other', message: ownEvidence.what })
+  if (ownEvidence !== null) mirrors.onConflict(ownEvidence.what)
   await mirrors.begin()
   return mirrors
 }

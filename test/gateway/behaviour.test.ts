@@ -390,7 +390,7 @@ it('a node whose peers have more of its chain refuses changes with 503, and read
   const node = await gateway()
   const trader = (tradeId: string) => ({ tradeId, firstName: 'Ada', lastName: 'Ueda' })
   expect((await node.send('POST', '/api/Trader', trader('A'))).status).toBe(200)
-  node.ledger.mirrors.onDoubt({ kind: 'other', message: 'a peer has another chain of this node' })
+  node.ledger.mirrors.onConflict('a peer has another chain of this node')
   const { status, json } = await node.send('POST', '/api/Trader', trader('B'))
   expect([status, json.error.code, json.error.message]).toEqual([
     503,

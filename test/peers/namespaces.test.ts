@@ -1,7 +1,7 @@
 // Nodes that run as programs, each in a network of its own, whose wires are cut.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
-import { mirrorFolder } from '../../src/ledger/peers/places.ts'
+import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
 import { type Daicho, startDaicho } from '../support/daicho.ts'
 import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 import { Namespaces, whyNoNamespaces } from '../support/namespaces.ts'

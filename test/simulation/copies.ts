@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { provenBlockJson } from '../../src/chain/index.ts'
 import { type Evidence, evidenceIn } from '../../src/ledger/peers/evidence.ts'
-import { mirrorFolder } from '../../src/ledger/peers/places.ts'
+import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
 import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 

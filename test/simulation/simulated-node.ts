@@ -12,10 +12,10 @@ import {
 } from '../../src/chain/index.ts'
 import type { Outbound } from '../../src/http/outbound.ts'
 import {
-  HttpSource,
   type OpenLedger,
   openLedger,
   type Peer,
+  PeerClient,
   restoreChain,
 } from '../../src/ledger/core.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
@@ -233,7 +233,7 @@ export class SimulatedNode {
         call({ method: 'GET', url, headers, body: null, policy }, () => false),
       post: () => Promise.reject(new Error('a restore only reads')),
     }
-    const source = new HttpSource({ url: `http://${from}`, serverId, allowPrivate: true, outbound })
+    const source = new PeerClient({ url: `http://${from}`, serverId, allowPrivate: true, outbound })
     try {
       await world.until(
         restoreChain({

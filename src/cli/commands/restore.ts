@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { HttpSource, type Restored, restoreChain, rootUrl } from '../../ledger/core.ts'
+import { PeerClient, type Restored, restoreChain, rootUrl } from '../../ledger/core.ts'
 import { count } from '../count.ts'
 import { runOnData } from '../data-command.ts'
 import { nodeFolder } from '../node-folder.ts'
@@ -47,7 +47,7 @@ async function restore({ from, serverid: serverId, key, json }: RestoreFlags): P
       const url = rootUrl(from)
       return restoreChain({
         ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
-        source: (signer) => new HttpSource({ url, serverId, allowPrivate, signer }),
+        source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
         progress: (to) => line.update(shareOf(to), `${to.blocks} blocks`, systemClock.now()),
         threads: availableParallelism() - 1,
       })

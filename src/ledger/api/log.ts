@@ -1,7 +1,7 @@
 import { toBase64 } from '../../base/base64.ts'
 import { Type } from '../../base/shape.ts'
 import type { HttpApp } from '../../http/index.ts'
-import type { EntryPlace, LedgerLog } from '../log/service.ts'
+import type { EntryPath, LedgerLog } from '../log/service.ts'
 import { failures, ItemParams, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({
@@ -190,7 +190,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
       },
     },
     async ({ params: { db, id }, query: { position } }, reply) => {
-      const file = await logs.log.proof(db, id, position === undefined ? null : placeIn(position))
+      const file = await logs.log.proof(db, id, position === undefined ? null : pathOf(position))
       return reply
         .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
         .header('cache-control', 'no-cache')
@@ -201,7 +201,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
 }
 
 /** The schema has seen to the form. */
-function placeIn(position: string): EntryPlace {
+function pathOf(position: string): EntryPath {
   const [height = 0, index = 0] = position.split('.').map(Number)
   return { height, index }
 }

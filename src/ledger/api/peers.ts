@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import { Type } from '../../base/shape.ts'
 import { logOrigin, parsePosition, positionText } from '../../chain/index.ts'
 import { type HttpApp, readBody } from '../../http/index.ts'
-import { PART_BYTES_MAX } from '../peers/chain-contents.ts'
+import { PART_BYTES_MAX } from '../peers/chain-blobs.ts'
 import { PeerError, statusOfPeers } from '../peers/errors.ts'
 import type { Mirrors, ShownPeer } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
@@ -242,9 +242,9 @@ export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
       config: READ_BY_PEERS,
     },
     async ({ params, query: { after, limit = LIMIT } }) => {
-      const contents = mirrors.contentsOf(serverIdFrom(params.serverid))
+      const blobs = mirrors.blobsOf(serverIdFrom(params.serverid))
       const from = after === undefined ? -1 : (parsePosition(after) ?? -1)
-      const { contents: absent, upTo, more } = await contents.absent(from, limit)
+      const { blobs: absent, upTo, more } = await blobs.absent(from, limit)
       return {
         status: true as const,
         absent: absent.map(({ sha256, length, bytes }) => ({ sha256, length, size: bytes })),
@@ -276,7 +276,7 @@ export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
       const { serverid, sha256 } = request.params
       refuseToRun(request.headers)
       const asked = askedIn(request)
-      const opened = await mirrors.contentsOf(serverIdFrom(serverid)).open(sha256)
+      const opened = await mirrors.blobsOf(serverIdFrom(serverid)).open(sha256)
       return sendAttachment(request, reply.header('vary', VARY), { ...opened, asked })
     },
   )
@@ -328,9 +328,9 @@ export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignat
       },
       async (request, reply) => {
         const { peer, body } = pushed(request)
-        const { to, error } = await mirrors.push(peer.vkey, body)
-        if (error === null) return { status: true as const, ...to }
-        return refusal(reply, error, to)
+        const { mirror, error } = await mirrors.push(peer.vkey, body)
+        if (error === null) return { status: true as const, ...mirror }
+        return refusal(reply, error, mirror)
       },
     )
 

@@ -20,9 +20,9 @@ import {
 import { openStoreReader } from '../../storage/index.ts'
 import { importExport } from '../export/import.ts'
 import { exportLines } from '../export/write-export.ts'
-import { HttpSource } from '../peers/http-source.ts'
 import { Mirror } from '../peers/mirror.ts'
-import { nodeOfKey } from '../peers/peer.ts'
+import { PeerClient } from '../peers/peer-client.ts'
+import { nodeOfKey } from '../peers/peer-list.ts'
 import { pull } from '../peers/pull.ts'
 
 /** Attaches `content`; returns its SHA-256. */
@@ -230,7 +230,7 @@ it('who replays a chain with erased attachments, from an export or as a mirror, 
   await lived(node)
   const { serverId, log } = node.service
   const { key } = nodeOfKey(log.verifierKey)
-  const source = new HttpSource({ url: node.url, serverId, allowPrivate: true })
+  const source = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   const mirrored = async (into: string) => {
     await log.consistency(0, (await node.service.chainSize()).blocks)
     const mirror = await Mirror.open({ folder: into, serverId, key, durable: false })

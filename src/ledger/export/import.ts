@@ -1,30 +1,20 @@
-import { mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  closedStoreIn,
-  EffectError,
-  fileExists,
-  holdFolder,
-  openStore,
-  type Store,
-  storePathIn,
-} from '../../storage/index.ts'
-import { syncPath } from '../durable-file.ts'
+import { holdFolder, openStore, type Store } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
-import { isSignedMirror } from '../peers/mirror.ts'
+import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, underNewChain } from '../peers/new-chain.ts'
-import { nodeOfKey } from '../peers/peer.ts'
-import { damagedExport, ExportError } from './errors.ts'
-import type { ExportEnd, ExportHeader } from './format.ts'
-import { type ReadBlock, readExport } from './read-export.ts'
+import { nodeOfKey } from '../peers/peer-list.ts'
+import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
+import { damagedExport, type ExportEnd, ExportError, type ExportHeader } from './format.ts'
+import { readExport } from './read-export.ts'
 import type { ExportProgress } from './write-export.ts'
 
-/** Where a store is built; removed when an import begins and when it ends. */
+/** Folder in which the store is built; removed when an import begins and when it ends. */
 const SIDE_FOLDER = 'import.partial'
 
-/** What to import, and where to. */
+/** An import into a data folder. */
 export interface ImportOptions {
-  /** A data folder that holds the key of the chain's node, and no store. */
+  /** A data folder with the key of the chain's node and without a store. */
   readonly folder: string
   /** The bytes of an export. */
   readonly chunks: AsyncIterable<Uint8Array>
@@ -32,13 +22,12 @@ export interface ImportOptions {
 }
 
 /**
- * Makes the store of a node from an export of it: the chain as it was, and the databases that it
- * gives. The node then continues the chain.
+ * Creates the store of a node from an export of it: the same chain, and the databases that it results in.
+ * The node then continues the chain.
  *
- * What a crash leaves, at each point:
- * - before the rename: a folder without a store, as it was, and beside the key a side folder that
- *   nothing reads and the next import removes.
- * - after it: the whole store. It was on the disk before it got its name.
+ * After a crash:
+ * - before the store is moved: the folder is unchanged but for a side folder, which the next import removes;
+ * - after that: the folder has the whole store, which was on the disk before it was moved.
  * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (a key that is none).
  */
 export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
@@ -46,32 +35,29 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   const held = holdFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
-    // A log without its store would be taken for that of the new one.
-    if (fileExists(held.storePath) || fileExists(`${held.storePath}-wal`)) {
+    if (hasStore(folder)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',
         `${folder} holds a store already: import into a folder that holds nothing but the key`,
       )
     }
-    rmSync(side, { recursive: true, force: true })
-    mkdirSync(side, { mode: 0o700 })
+    emptySideFolder(side)
     const done = await buildStore(side, options, ({ serverId }) => checkKey(folder, serverId))
-    renameSync(storePathIn(side), held.storePath)
-    syncPath(folder)
+    moveStore(side, folder)
     return done
   } finally {
-    rmSync(side, { recursive: true, force: true })
+    removeFolder(side)
     held.release()
   }
 }
 
-/** What comes back from an export under a new chain. */
+/** An import under a new chain. */
 export interface AnewOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
 
 /**
- * Makes a mirror of the chain in an export, and of its databases the first blocks of a chain of a new
- * key (`underNewChain`). An export is not signed: until a peer has a head that is, the mirror shows none.
- * Errors: as for `importExport`; those of `underNewChain`.
+ * Creates a mirror of the exported chain, and a new chain, with a new key, that begins with its databases
+ * (`underNewChain`). An export is not signed, so the mirror has no signed head until a peer provides one.
+ * Errors: as for `importExport` and `underNewChain`.
  */
 export function importAnew(options: AnewOptions): Promise<NewChain> {
   const { folder, vkey } = options
@@ -85,8 +71,7 @@ export function importAnew(options: AnewOptions): Promise<NewChain> {
       )
     }
     const side = join(folder, SIDE_FOLDER)
-    rmSync(side, { recursive: true, force: true })
-    mkdirSync(side, { mode: 0o700 })
+    emptySideFolder(side)
     try {
       await buildStore(side, options, (header) => {
         const isKey = header.publicKey === null || header.publicKey === publicKey
@@ -96,17 +81,14 @@ export function importAnew(options: AnewOptions): Promise<NewChain> {
           `the export is the chain of server id ${header.serverId}, and not one of the key ${vkey}`,
         )
       })
-      // Of the store of an earlier run, which this one replaces: a log without it would be taken for its.
-      for (const end of ['-wal', '-shm']) rmSync(`${storePathIn(mirror)}${end}`, { force: true })
-      renameSync(storePathIn(side), storePathIn(mirror))
-      syncPath(mirror)
+      moveStore(side, mirror)
     } finally {
-      rmSync(side, { recursive: true, force: true })
+      removeFolder(side)
     }
   })
 }
 
-/** Builds the store in the folder `side`; when it resolves, all of it is on the disk. */
+/** Builds a store in `side`; it is on the disk when this resolves. */
 async function buildStore(
   side: string,
   { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,
@@ -115,7 +97,7 @@ async function buildStore(
   let store: Store | null = null
   let ofBlocks = 0
   try {
-    const done = await readExport(chunks, {
+    return await readExport(chunks, {
       async header(header) {
         check(header)
         const { serverId, size } = header
@@ -124,37 +106,17 @@ async function buildStore(
       },
       async blocks(blocks, entries) {
         if (store === null) return
-        await appendAll(store, blocks)
+        await appendBlocks(store, blocks, ({ line, block: { height } }, index, what) =>
+          damagedExport({ line, height, index, what }),
+        )
+        await store.maintain()
         const last = blocks.at(-1)?.block.height ?? 0
         progress({ blocks: last + 1, ofBlocks, entries })
       },
     })
-    await closed(store)
-    store = null
-    syncPath(closedStoreIn(side))
-    return done
   } finally {
-    await closed(store)
+    await (store as Store | null)?.close()
   }
-}
-
-async function closed(store: Store | null): Promise<void> {
-  await store?.close()
-}
-
-async function appendAll(store: Store, blocks: readonly ReadBlock[]): Promise<void> {
-  await store.transaction(async () => {
-    for (const { block, effects, line } of blocks) {
-      try {
-        await store.append(block, effects)
-      } catch (error) {
-        if (!(error instanceof EffectError)) throw error
-        const index = effects.findIndex(({ position }) => position === error.position)
-        throw damagedExport({ line, height: block.height, index, what: error.message }, error)
-      }
-    }
-  })
-  await store.maintain()
 }
 
 function checkKey(folder: string, serverId: number): void {

@@ -1,40 +1,48 @@
+import { pipeline, Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
 import { type Json, parseJson } from '../../base/json.ts'
 import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
 import { ErasureTally } from '../../storage/index.ts'
 import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
-import { damagedExport, ExportError } from './errors.ts'
 import {
+  damagedExport,
   EXPORT_VERSION,
   type ExportEnd,
+  ExportError,
   type ExportHeader,
   endLine,
   headerLine,
   headerOf,
   serverIdOfHex,
 } from './format.ts'
-import { linesOf } from './lines.ts'
 
-/** A block that holds, with what its entries do. */
+/** Maximum bytes of a line: a block with the most text it may have, and its proof. */
+const LINE_BYTES_MAX = 256 * 1024 * 1024
+const LINE_BREAK = 0x0a
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
+const GUNZIP_CHUNK_BYTES = 256 * 1024
+
+/** A verified block, with the effects of its entries. */
 export interface ReadBlock extends DecodedBlock {
-  /** The number of its line, from 1. */
+  /** Its line number, from 1. */
   readonly line: number
 }
 
-/** Takes an export while it is read. */
+/** Receives an export while it is read. */
 export interface ExportTaker {
-  /** First; what it throws ends the reading. */
+  /** Called first; an error ends the reading. */
   header(header: ExportHeader): Promise<void>
-  /** Blocks in their order, some at a time, each verified; `entries` counts all up to here. */
+  /** Receives the next blocks, each verified; `entries` counts those of all blocks so far. */
   blocks(blocks: readonly ReadBlock[], entries: number): Promise<void>
 }
 
 /**
- * Reads an export to its end, verifying each line before it is handed on: commitments, root, id and
- * link of each block, each entry's form and names, and that the file is whole. Every byte counts: a
- * line is compared with the one form it can have. One batch of lines is in memory at a time.
+ * Reads an export to its end. Before a line is handed on, it is verified: commitments, root, id and link of
+ * the block, form and names of the entries. Every byte counts, since a line has exactly one valid form.
+ * One batch of lines is in memory at a time.
  *
- * What the chain does not prove: that it is the node's own. Whoever has the file can compute another
- * chain; compare `headId` with one that was noted.
+ * This does not prove that the chain is the node's own. Anybody with the file can compute another chain;
+ * compare `headId` with one that was noted.
  * Errors: ExportError.
  */
 export async function readExport(
@@ -42,35 +50,95 @@ export async function readExport(
   taker: ExportTaker,
 ): Promise<ExportHeader & ExportEnd> {
   let header: ExportHeader | null = null
-  let reading: Reading | null = null
+  let verifier: LineVerifier | null = null
   for await (const { lines, first } of linesOf(chunks)) {
     let at = 0
-    if (reading === null) {
+    if (verifier === null) {
       at = 1
       header = headerIn(lines[0] ?? '')
-      reading = new Reading(header)
+      verifier = new LineVerifier(header)
       await taker.header(header)
     }
     const blocks: ReadBlock[] = []
     try {
       for (; at < lines.length; at += 1) {
-        const block = reading.take(lines[at] ?? '', first + at)
+        const block = verifier.take(lines[at] ?? '', first + at)
         if (block !== null) blocks.push(block)
       }
     } finally {
-      // What holds before a damaged line is counted too.
-      if (blocks.length > 0) await taker.blocks(blocks, reading.entries)
+      // Blocks before a damaged line are handed on too.
+      if (blocks.length > 0) await taker.blocks(blocks, verifier.entries)
     }
   }
-  if (header === null || reading === null) throw foreign('it is empty')
-  return { ...header, ...reading.ended() }
+  if (header === null || verifier === null) throw new ExportError('EXPORT_FOREIGN', 'it is empty')
+  return { ...header, ...verifier.ended() }
 }
 
-function foreign(why: string): ExportError {
-  return new ExportError('EXPORT_FOREIGN', why)
+/** Whole lines that arrived together, without their breaks. */
+interface LineBatch {
+  readonly lines: readonly string[]
+  /** Number of the first line, from 1. */
+  readonly first: number
 }
 
-function parsed(line: string): Json | undefined {
+/** Splits `chunks`, compressed by gzip or not, into lines. Errors: EXPORT_DAMAGED. */
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<LineBatch> {
+  let rest: Uint8Array[] = []
+  let restBytes = 0
+  let first = 1
+  const damaged = (what: string, cause?: unknown) =>
+    damagedExport({ line: first, height: null, index: null, what }, cause)
+  try {
+    for await (const chunk of decompressed(chunks)) {
+      const end = chunk.lastIndexOf(LINE_BREAK)
+      restBytes += chunk.length
+      if (end === -1) {
+        rest.push(chunk)
+        if (restBytes > LINE_BYTES_MAX) throw damaged(`it is longer than ${LINE_BYTES_MAX} bytes`)
+        continue
+      }
+      const lines = Buffer.concat([...rest, chunk.subarray(0, end)])
+        .toString()
+        .split('\n')
+      rest = [chunk.subarray(end + 1)]
+      restBytes = chunk.length - end - 1
+      yield { lines, first }
+      first += lines.length
+    }
+  } catch (error) {
+    if (!isZlibError(error)) throw error
+    throw damaged(`the compressed data are damaged: ${error.message}`, error)
+  }
+  if (restBytes > 0) throw damaged('it is cut short')
+}
+
+async function* decompressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const source = chunks[Symbol.asyncIterator]()
+  // A pipe may deliver the first byte alone.
+  const opening: Uint8Array[] = []
+  let bytes = 0
+  while (bytes < GZIP_MAGIC.length) {
+    const { done, value } = await source.next()
+    if (done === true) break
+    opening.push(value)
+    bytes += value.length
+  }
+  async function* all(): AsyncGenerator<Uint8Array> {
+    yield* opening
+    yield* { [Symbol.asyncIterator]: () => source }
+  }
+  const isGzip = Buffer.concat(opening).subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)
+  if (!isGzip) return yield* all()
+  const gunzip = createGunzip({ chunkSize: GUNZIP_CHUNK_BYTES })
+  pipeline(Readable.from(all()), gunzip, () => {})
+  yield* gunzip
+}
+
+function isZlibError(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && /^Z_/.test(String(error.code))
+}
+
+function parsedLine(line: string): Json | undefined {
   try {
     return parseJson(line)
   } catch {
@@ -79,26 +147,28 @@ function parsed(line: string): Json | undefined {
 }
 
 function headerIn(line: string): ExportHeader {
-  const value = parsed(line)
+  const value = parsedLine(line)
   const header = value === undefined ? null : headerOf(value)
-  if (header === null) throw foreign('its first line is not the header of an export')
+  if (header === null) {
+    throw new ExportError('EXPORT_FOREIGN', 'its first line is not the header of an export')
+  }
   if (header.version > EXPORT_VERSION) {
     throw new ExportError(
       'EXPORT_TOO_NEW',
       `the export has version ${header.version}; this daicho reads up to ${EXPORT_VERSION}: use a newer one`,
     )
   }
-  const found = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
-  if (headerLine(header) !== line) throw found('the header is not as daicho writes it')
+  const damaged = (what: string) => damagedExport({ line: 1, height: null, index: null, what })
+  if (headerLine(header) !== line) throw damaged('the header is not as daicho writes it')
   const { publicKey, serverId } = header
   if (publicKey !== null && serverIdOfHex(publicKey) !== serverId) {
-    throw found(`the public key is not that of server id ${serverId}`)
+    throw damaged(`the public key is not that of server id ${serverId}`)
   }
   return header
 }
 
-/** Goes through the lines after the header. */
-class Reading {
+/** Verifies the lines after the header, in their order. */
+class LineVerifier {
   entries = 0
   readonly #header: ExportHeader
   readonly #erasures = new ErasureTally()
@@ -110,60 +180,58 @@ class Reading {
     this.#header = header
   }
 
-  /** The block on `line`, or null when it is the end. Errors: EXPORT_DAMAGED. */
+  /** Returns the block on `line`, or null if it is the end line. Errors: EXPORT_DAMAGED. */
   take(line: string, number: number): ReadBlock | null {
     this.#line = number
-    if (this.#isEnded) throw this.#found('something follows the end')
-    const value = parsed(line)
-    if (value === undefined) throw this.#found('it is not JSON')
+    if (this.#isEnded) throw this.#damaged('something follows the end')
+    const value = parsedLine(line)
+    if (value === undefined) throw this.#damaged('it is not JSON')
     if (line.startsWith('{"daicho":')) {
       this.#end(line)
       return null
     }
-    const { block, effects } = this.#blockOf(value)
+    const decoded = decodeBlock(value, this.#header.serverId, this.#size)
+    if ('what' in decoded) throw this.#damaged(decoded.what, decoded.index)
+    const { block, effects } = decoded
     const fault =
       verifyBlock(block, this.#head, erasedIn(block)) ?? this.#erasures.block(block, effects)
-    if (fault !== null) throw this.#found(fault.what, fault.index)
-    if (provenBlockJson(block) !== line) throw this.#found('the line is not as daicho writes it')
+    if (fault !== null) throw this.#damaged(fault.what, fault.index)
+    if (provenBlockJson(block) !== line) throw this.#damaged('the line is not as daicho writes it')
     this.#head = headOf(block)
     this.entries += block.entries.length
     return { block, effects, line: number }
   }
 
-  /** What the end said. Errors: EXPORT_DAMAGED when there was none. */
+  /** Returns the content of the end line. Errors: EXPORT_DAMAGED if there was none. */
   ended(): ExportEnd {
     if (this.#isEnded) return this.#counted()
     this.#line += 1
-    throw this.#found('the end is missing: the file was cut short')
+    throw this.#damaged('the end is missing: the file was cut short')
   }
 
   #end(line: string): void {
     const { size, headId } = this.#header
     const counted = this.#counted()
     if (counted.blocks !== size || counted.headId !== headId) {
-      throw this.#found(`the header gives ${size} blocks; ${counted.blocks} stand here`)
+      throw this.#damaged(`the header gives ${size} blocks; ${counted.blocks} stand here`)
     }
     const erasing = this.#erasures.end()
-    if (erasing !== null) throw this.#found(erasing)
-    if (endLine(counted) !== line) throw this.#found('the end does not count what stands before it')
+    if (erasing !== null) throw this.#damaged(erasing)
+    if (endLine(counted) !== line) {
+      throw this.#damaged('the end does not count what stands before it')
+    }
     this.#isEnded = true
   }
 
   #counted(): ExportEnd {
-    const head = this.#head
-    const blocks = head === null ? 0 : head.height + 1
-    return { blocks, entries: this.entries, headId: head?.id ?? null }
+    return { blocks: this.#size, entries: this.entries, headId: this.#head?.id ?? null }
   }
 
-  #blockOf(value: Json): DecodedBlock {
-    const height = this.#head === null ? 0 : this.#head.height + 1
-    const played = decodeBlock(value, this.#header.serverId, height)
-    if ('what' in played) throw this.#found(played.what, played.index)
-    return played
+  get #size(): number {
+    return this.#head === null ? 0 : this.#head.height + 1
   }
 
-  #found(what: string, index: number | null = null): ExportError {
-    const height = this.#head === null ? 0 : this.#head.height + 1
-    return damagedExport({ line: this.#line, height, index, what })
+  #damaged(what: string, index: number | null = null): ExportError {
+    return damagedExport({ line: this.#line, height: this.#size, index, what })
   }
 }

@@ -1,4 +1,5 @@
 import {
+  type Block,
   erasedIn,
   type Head,
   headOf,
@@ -9,22 +10,28 @@ import {
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
-import { ExportError } from './errors.ts'
-import { EXPORT_VERSION, type ExportEnd, endLine, headerLine, publicKeyHex } from './format.ts'
+import {
+  EXPORT_VERSION,
+  type ExportEnd,
+  ExportError,
+  endLine,
+  headerLine,
+  publicKeyHex,
+} from './format.ts'
 
-/** Blocks read from the store at a time; their text is bounded there. */
+/** Blocks read at a time; the store bounds their text. */
 const BLOCKS_PER_PAGE = 256
 
 /** Called after each page. */
 export type ExportProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
 /**
- * The lines of the chain in `store`, page by page as they are taken, and at last what the end says.
- * `folder` is where its key is looked for.
+ * Yields the lines of an export of `store`, page by page; returns what the end line says. Looks for the
+ * node's key in `folder`.
  *
- * The chain only grows, so no view is held: the blocks are those that there are at the first call,
- * however long it takes, and the node's log does not wait for a slow reader. Each block is verified
- * before it goes out. Errors: CHAIN_DAMAGED; StoreError.
+ * Exports the blocks that exist at the first call. The chain only grows, so this holds no database
+ * snapshot, and a slow reader does not hold up the node. Each block is verified before it is yielded.
+ * Errors: CHAIN_DAMAGED; StoreError.
  */
 export async function* exportLines(
   store: StoreReader,
@@ -46,10 +53,9 @@ export async function* exportLines(
     if (page.length === 0) throw damaged(blocks, 'the block is missing')
     let text = ''
     for (const block of page) {
-      const erased = erasedIn(block)
-      const fault = verifyBlock(block, head, erased)
+      const fault = verifyBlock(block, head, erasedIn(block))
       if (fault !== null) throw damaged(fault.height, fault.what, fault.index)
-      for (const index of erased) await expectEraser(store, packPosition(block.height, index), size)
+      await expectErasers(store, block, size)
       head = headOf(block)
       entries += block.entries.length
       text += `${provenBlockJson(block)}\n`
@@ -63,16 +69,16 @@ export async function* exportLines(
   return end
 }
 
-/** An entry without a blind is in an export with the entry that erases it, or the export says nothing. */
-async function expectEraser(store: StoreReader, position: number, size: number): Promise<void> {
-  const eraser = await store.eraser(position)
-  if (eraser !== null && unpackPosition(eraser).height < size) return
-  const { height, index } = unpackPosition(position)
-  const why =
-    eraser === null
-      ? 'it has no blind, and no entry erases it'
-      : 'it was erased meanwhile; export anew'
-  throw damaged(height, why, index)
+/** An erased entry must be exported together with the entry that erases it, or an import refuses it. */
+async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
+  const { height } = block
+  for (const index of erasedIn(block)) {
+    const eraser = await store.eraser(packPosition(height, index))
+    if (eraser === null) throw damaged(height, 'it has no blind, and no entry erases it', index)
+    if (unpackPosition(eraser).height >= size) {
+      throw damaged(height, 'it was erased meanwhile; export anew', index)
+    }
+  }
 }
 
 function damaged(height: number, what: string, index: number | null = null): ExportError {

@@ -9,6 +9,7 @@ import {
   hasTile,
   headerOf,
   headerText,
+  logOrigin,
   nodeSha256,
   nodesOfTile,
   proofFileText,
@@ -21,20 +22,27 @@ import {
   type VerifierKey,
   verifierKeyText,
 } from '../../chain/index.ts'
-import { type StoreReader, storedJson } from '../../storage/index.ts'
+import { type Folder, type StoreReader, storedJson } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { Signed } from './signer.ts'
+import type { NodeKey } from '../node-key.ts'
+import type { Platform } from '../platform.ts'
+import { beginSigning, expectSignedHead, signedHeadIn } from './signed-head.ts'
+import { LogSigning } from './signing.ts'
+import type { Signed } from './thread.ts'
+
+/** A signed head: the size of the log, and the note. */
+export type SignedNote = Pick<Signed, 'size' | 'note'>
 
 /** The signed heads of a log. */
 export interface SignedHeads {
-  /** The newest one, `committed` blocks being there. */
-  newest(committed: number): Promise<Signed>
-  /** One of `size` blocks or more. */
-  covering(size: number): Promise<Signed>
+  /** Returns a recent one; `committed` is the number of blocks in the store. */
+  newest(committed: number): Promise<SignedNote>
+  /** Returns one of at least `size` blocks. */
+  covering(size: number): Promise<SignedNote>
 }
 
-/** The place of an entry in the chain. */
-export interface EntryPlace {
+/** Where an entry is in the chain. */
+export interface EntryPath {
   readonly height: number
   readonly index: number
 }
@@ -46,7 +54,24 @@ export interface Consistency {
   readonly proof: readonly Uint8Array[]
 }
 
-/** The log of a chain: what shows others that its node keeps one history, and only adds to it. */
+/** Opens the log of the node in `folder`. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED. */
+export async function openLog(
+  { path, lasting }: Folder,
+  store: StoreReader,
+  { publicKey, privateKey, serverId }: NodeKey,
+  platform: Platform,
+): Promise<{ log: LedgerLog; signing: LogSigning }> {
+  const verifier = { name: logOrigin(serverId), publicKey }
+  if (lasting) {
+    const kept = signedHeadIn(path)
+    await expectSignedHead(store, kept)
+    beginSigning(kept, verifier.name)
+  }
+  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, platform)
+  return { log: new LedgerLog(store, signing, verifier), signing }
+}
+
+/** The log of a chain: proves to others that its node keeps a single history and only appends to it. */
 export class LedgerLog {
   readonly #store: StoreReader
   readonly #signing: SignedHeads
@@ -60,18 +85,18 @@ export class LedgerLog {
     this.#readNodes = (nodes) => store.treeNodes(store.serverId, nodes)
   }
 
-  /** The key that checkpoints are verified with, as C2SP writes it. */
+  /** The verifier key of the checkpoints, in C2SP form. */
   get verifierKey(): string {
     return verifierKeyText(nodeSha256, this.#verifier)
   }
 
-  /** The newest checkpoint as a signed note. Errors: LOG_…. */
+  /** Returns a recent checkpoint as a signed note. Errors: LOG_…. */
   async checkpoint(): Promise<string> {
     return (await this.#newest()).note
   }
 
   /**
-   * The bytes of the tile, or of the bundle of entries, that `path` names below `…/tile/`.
+   * Returns the tile, or the bundle of entries, at `path` below `…/tile/`.
    * Errors: TILE_UNKNOWN.
    */
   async tile(path: string): Promise<Uint8Array> {
@@ -87,7 +112,7 @@ export class LedgerLog {
   }
 
   /**
-   * Proves that the log of `to` blocks begins with the one of `from`; null is the newest signed one.
+   * Proves that the log of `to` blocks begins with the one of `from`. If `to` is null, a recent signed head.
    * Errors: SIZE_UNKNOWN, LOG_….
    */
   async consistency(from: number, to: number | null): Promise<Consistency> {
@@ -104,27 +129,24 @@ export class LedgerLog {
   }
 
   /**
-   * The proof file of the current revision of an item, or of the entry at `place`, which must be one
-   * of this item. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
+   * Returns the proof file of the current revision of an item, or of its entry at `path`.
+   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, POSITION_INVALID, LOG_….
    */
-  async proof(db: string, id: string, place: EntryPlace | null): Promise<string> {
-    const { block, index } = await this.#entryOf(db, id, place)
+  async proof(db: string, id: string, path: EntryPath | null): Promise<string> {
+    const { block, index } = await this.#entryOf(db, id, path)
     const { size, note } = await this.#signing.covering(block.height + 1)
-    const path = await proveInclusion(nodeSha256, block.height, size, this.#readNodes)
-    return proofFileText({
-      opening: openingOf(block, index),
-      height: block.height,
-      path,
-      checkpoint: note,
-    })
+    const opening = openingOf(block, index)
+    const { height } = block
+    const inclusion = await proveInclusion(nodeSha256, height, size, this.#readNodes)
+    return proofFileText({ opening, height, path: inclusion, checkpoint: note })
   }
 
   async #entryOf(
     db: string,
     id: string,
-    place: EntryPlace | null,
+    path: EntryPath | null,
   ): Promise<{ block: Block; index: number }> {
-    const { height, index } = place ?? (await this.#currentPlace(db, id))
+    const { height, index } = path ?? (await this.#currentPath(db, id))
     const [block] = await this.#store.blocks(this.#store.serverId, height, 1)
     const text = block?.height === height ? block.entries[index] : undefined
     if (block === undefined || text === undefined || !isOfItem(storedJson(text), db, id)) {
@@ -133,7 +155,7 @@ export class LedgerLog {
     return { block, index }
   }
 
-  async #currentPlace(db: string, id: string): Promise<EntryPlace> {
+  async #currentPath(db: string, id: string): Promise<EntryPath> {
     const item = await this.#store.item(db, id)
     if (item !== null) return unpackPosition(item.revision)
     if ((await this.#store.database(db)) === null) {
@@ -142,7 +164,7 @@ export class LedgerLog {
     throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
   }
 
-  async #newest(): Promise<Signed> {
+  async #newest(): Promise<SignedNote> {
     return this.#signing.newest(await this.#committed())
   }
 
@@ -158,17 +180,17 @@ function isOfItem(entry: Json, db: string, id: string): boolean {
 }
 
 function openingOf(block: Block, position: number): EntryProof['opening'] {
-  const place = {
+  const opening = {
     header: headerText(headerOf(block)),
     count: block.entries.length,
     position,
     path: commitmentPath(block.commitments, position),
   }
   if (erasedIn(block).has(position)) {
-    return { ...place, commitment: hashAt(block.commitments, position) }
+    return { ...opening, commitment: hashAt(block.commitments, position) }
   }
   return {
-    ...place,
+    ...opening,
     entry: block.entries[position] ?? '',
     timestamp: block.timestamps[position] ?? 0,
     blind: hashAt(block.blinds, position),

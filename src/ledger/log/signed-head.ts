@@ -1,13 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Checkpoint, checkpointOf, checkpointText, ProofError } from '../../chain/index.ts'
-import { fileExists } from '../../storage/index.ts'
+import {
+  type Checkpoint,
+  checkpointOf,
+  checkpointText,
+  EMPTY_FRONTIER,
+  equalBytes,
+  frontierAt,
+  logOrigin,
+  nodeSha256,
+  ProofError,
+  rootOf,
+} from '../../chain/index.ts'
+import { fileExists, type StoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { LedgerError } from '../errors.ts'
 
 const FILE = 'signed-head'
 
-/** Where the last head that was signed, or was about to be, is kept. */
+/** Where the last signed head is stored. It is written before the signature is given out. */
 export interface SignedHead {
   /** Null when nothing was ever signed. Errors: LOG_HEAD_DAMAGED. */
   read(): Checkpoint | null
@@ -16,9 +27,9 @@ export interface SignedHead {
 }
 
 /**
- * The signed head in a data folder: a file of its own beside the store, so that a store that was put
- * back to an older state, which takes the file along only by mistake, contradicts it. It belongs into
- * no backup. The content is what is signed: origin, size and root, a line each.
+ * The signed head in a data folder. It is a file beside the store, so that a store that is put back to an
+ * older state contradicts it; therefore backups leave it out. It contains the signed text: origin, size
+ * and root, a line each.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, FILE)
@@ -40,7 +51,7 @@ export function signedHeadIn(folder: string): SignedHead {
   }
 }
 
-/** For a log whose key and store go with the process. */
+/** The signed head of a node whose folder is temporary. */
 export function temporaryHead(): SignedHead {
   let kept: Checkpoint | null = null
   return {
@@ -49,4 +60,86 @@ export function temporaryHead(): SignedHead {
       kept = head
     },
   }
+}
+
+/** The root of the log of the first `size` blocks of `store`, which has them. */
+export async function rootAt(
+  store: Pick<StoreReader, 'serverId' | 'treeNodes'>,
+  size: number,
+): Promise<Uint8Array> {
+  const frontier = await frontierAt(size, (nodes) => store.treeNodes(store.serverId, nodes))
+  return rootOf(nodeSha256, frontier)
+}
+
+/**
+ * Refuses a store that contradicts the signed head. A shorter one was put back to an older state; to
+ * continue from there would make a second history under the same key.
+ *
+ * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED.
+ */
+export async function expectSignedHead(store: StoreReader, kept: SignedHead): Promise<void> {
+  const signed = kept.read()
+  if (signed === null) return
+  const { serverId } = store
+  if (signed.origin !== logOrigin(serverId)) {
+    throw new LedgerError('LOG_CONTRADICTED', `the signed head is of ${signed.origin}`)
+  }
+  const head = await store.head(serverId)
+  const size = head === null ? 0 : head.height + 1
+  if (size < signed.size) {
+    throw new LedgerError(
+      'STORE_ROLLED_BACK',
+      `the store has ${size} blocks, but this node has signed ${signed.size}: an older state was put ` +
+        'back; restore a state with all of them, or the chain would be forked',
+    )
+  }
+  if (equalBytes(await rootAt(store, signed.size), signed.root)) return
+  throw new LedgerError(
+    'LOG_CONTRADICTED',
+    `the first ${signed.size} blocks of the store are not those that this node has signed`,
+  )
+}
+
+/**
+ * Describes in one sentence how the store contradicts `text`, the content of a `signed-head` file; null if it
+ * does not. The store must be opened after `text` was read: blocks are committed before they are signed.
+ */
+export async function contradictionOf(store: StoreReader, text: string): Promise<string | null> {
+  try {
+    const head = checkpointOf(text)
+    await expectSignedHead(store, { read: () => head, write() {} })
+    return null
+  } catch (error) {
+    if (error instanceof ProofError) return 'the file of the signed head does not hold one'
+    if (error instanceof LedgerError) return error.message
+    throw error
+  }
+}
+
+/**
+ * Refuses a folder that has a signed head but no store: a new store under the same key would be a second
+ * history. Call it before a store is created.
+ *
+ * Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
+ */
+export function expectNoHead(folder: string, kept: SignedHead): void {
+  const signed = kept.read()
+  if (signed === null) return
+  const blocks = signed.size === 0 ? '' : `, of which ${signed.size} blocks are signed`
+  throw new LedgerError(
+    'STORE_ROLLED_BACK',
+    `${folder} has lost its store${blocks}: put it back, or have the chain restored or imported; ` +
+      'a new one under the same key would fork the chain',
+  )
+}
+
+/**
+ * Stores the head of the empty log, which every log continues, if no head is stored yet. So a store that
+ * is lost later is noticed even if nothing was signed.
+ *
+ * After a crash before it, the store has no blocks, and the next start calls this again.
+ */
+export function beginSigning(kept: SignedHead, origin: string): void {
+  if (kept.read() !== null) return
+  kept.write({ origin, size: 0, root: rootOf(nodeSha256, EMPTY_FRONTIER) })
 }

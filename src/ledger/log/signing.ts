@@ -1,32 +1,30 @@
 import { LedgerError } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
-import type { Signed } from './signer.ts'
-import type { FromSigner, SignerStart, ToSigner } from './thread.ts'
+import type { FromSigner, Signed, SignerStart, ToSigner } from './thread.ts'
 
-/** Between two signatures, at least. */
+/** Minimum time between two signatures. */
 const REST_MS = 100
-/** Nothing was asked for and nothing was written for this long: the head is signed meanwhile. */
+/** The log is signed when nothing was requested or written for this long. */
 const IDLE_MS = 1_000
-/** Longest wait for a signature. */
+/** Maximum time that a request waits for a signature. */
 const WAIT_MS = 10_000
-/** The id of a thread that has ended. */
+/** `threadId` of a thread that has ended. */
 const ENDED = -1
-/** The thread keeps little. */
+/** V8 young generation of the thread, which allocates little. */
 const YOUNG_MB = 8
 
 interface Waiting {
   readonly size: number
   readonly resolve: (signed: Signed) => void
   readonly reject: (error: Error) => void
-  /** Gives up waiting to be told that it takes too long. */
-  readonly forget: () => void
+  readonly cancelTimeout: () => void
 }
 
 /**
- * Has the log signed when somebody asks, when nothing else is going on, or at the end: recomputing what was
- * written costs as much as writing it did, and nobody shall wait for what nobody wants.
+ * Signs the log on request, when idle, and on shutdown. Recomputing blocks costs as much as writing them
+ * did, so they are not signed while nobody asks.
  *
- * The work is done in a thread of its own (`thread.ts`), which starts when it is first needed.
+ * A worker thread does it (`thread.ts`); it starts when first needed.
  */
 export class LogSigning {
   readonly #start: SignerStart
@@ -35,63 +33,63 @@ export class LogSigning {
   #signed: Signed | null = null
   #waiting: Waiting[] = []
   #isSigning = false
-  /** Ends the rest; null while there is none. */
-  #forgetRest: (() => void) | null = null
-  #forgetIdle: (() => void) | null = null
+  /** Cancels the rest after a signature; null while there is none. */
+  #cancelRest: (() => void) | null = null
+  #cancelIdle: (() => void) | null = null
   #commits = 0
-  /** Why nothing is signed any more. */
-  #refused: LedgerError | null = null
+  /** Set when signing has stopped for good. */
+  #stopped: LedgerError | null = null
 
   constructor(start: SignerStart, platform: Platform) {
     this.#start = start
     this.#platform = platform
   }
 
-  /** To be called when a block is durable. Costs nearly nothing. */
+  /** Called after each durable block; costs next to nothing. */
   onCommit(): void {
     this.#commits += 1
-    if (this.#forgetIdle === null) this.#signWhenIdle(this.#commits)
+    if (this.#cancelIdle === null) this.#signWhenIdle(this.#commits)
   }
 
   /**
-   * A head that is signed now, `committed` blocks being there, or one that is as old as the rest between
+   * Returns a head that covers all `committed` blocks, or one that is not older than the rest between
    * two signatures. Errors: as `covering`.
    */
   newest(committed: number): Promise<Signed> {
     if (this.#signed === null) return this.covering(0)
-    if (this.#signed.size >= committed || this.#forgetRest !== null) {
+    if (this.#signed.size >= committed || this.#cancelRest !== null) {
       return Promise.resolve(this.#signed)
     }
     return this.covering(this.#signed.size + 1)
   }
 
   /**
-   * A signed head of `size` blocks or more, which must have been committed.
+   * Returns a signed head of at least `size` blocks, which must have been committed.
    * Errors: LOG_BEHIND, LOG_STOPPED, LOG_CONTRADICTED.
    */
   covering(size: number): Promise<Signed> {
     if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
     return new Promise((resolve, reject) => {
-      if (this.#refused !== null) throw this.#refused
-      const forget = this.#platform.schedule.after(WAIT_MS, () => {
-        this.#waiting = this.#waiting.filter((waiting) => waiting.forget !== forget)
+      if (this.#stopped !== null) throw this.#stopped
+      const cancelTimeout = this.#platform.schedule.after(WAIT_MS, () => {
+        this.#waiting = this.#waiting.filter((waiting) => waiting.cancelTimeout !== cancelTimeout)
         reject(new LedgerError('LOG_BEHIND', 'too much was written to be signed yet; ask again'))
       })
-      this.#waiting.push({ size, resolve, reject, forget })
-      this.#signSoon()
+      this.#waiting.push({ size, resolve, reject, cancelTimeout })
+      this.#sign()
     })
   }
 
   /**
-   * Ends the thread, which signs what was written since: an older store that is put in while the node
-   * rests contradicts that. Errors out whoever waits.
+   * Rejects waiting requests, signs the blocks committed since the last signature, so that an older store
+   * that is put in place while the node is down contradicts it, and ends the thread.
    */
   async close(): Promise<void> {
-    this.#refuse(new LedgerError('LOG_STOPPED', 'the node is closing'))
-    this.#forgetIdle?.()
-    this.#forgetRest?.()
-    const isLeft = this.#start.lasting && this.#commits > 0
-    const worker = this.#worker ?? (isLeft ? this.#startWorker() : null)
+    this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
+    this.#cancelIdle?.()
+    this.#cancelRest?.()
+    const isUnsigned = this.#start.lasting && this.#commits > 0
+    const worker = this.#worker ?? (isUnsigned ? this.#startWorker() : null)
     if (worker === null || worker.threadId === ENDED) return
     const ended = new Promise((resolve) => worker.once('exit', resolve))
     worker.ref()
@@ -101,15 +99,15 @@ export class LogSigning {
   }
 
   #signWhenIdle(commits: number): void {
-    this.#forgetIdle = this.#platform.schedule.after(IDLE_MS, () => {
-      this.#forgetIdle = null
+    this.#cancelIdle = this.#platform.schedule.after(IDLE_MS, () => {
+      this.#cancelIdle = null
       if (this.#commits !== commits) this.#signWhenIdle(this.#commits)
-      else this.#signSoon()
+      else this.#sign()
     })
   }
 
-  #signSoon(): void {
-    if (this.#isSigning || this.#forgetRest !== null || this.#refused !== null) return
+  #sign(): void {
+    if (this.#isSigning || this.#cancelRest !== null || this.#stopped !== null) return
     this.#isSigning = true
     this.#worker ??= this.#startWorker()
     const message: ToSigner = 'sign'
@@ -117,7 +115,7 @@ export class LogSigning {
   }
 
   #startWorker(): Thread {
-    // Sources run as they are, a build has only JavaScript.
+    // The sources run as they are; a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -127,7 +125,7 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
-    // Out of memory or of files, say, which passes: whoever asks next has another thread started.
+    // It may be out of memory or files, which passes: the next request starts another thread.
     worker.on('error', (error) => {
       this.#worker = null
       this.#isSigning = false
@@ -138,12 +136,10 @@ export class LogSigning {
 
   #receive(message: FromSigner): void {
     this.#isSigning = false
-    if ('failed' in message) {
-      const error = new LedgerError(
-        message.contradicted ? 'LOG_CONTRADICTED' : 'LOG_STOPPED',
-        `nothing was signed: ${message.failed}`,
-      )
-      if (message.contradicted) this.#refuse(error)
+    if (message.kind === 'failed') {
+      const code = message.contradicted ? 'LOG_CONTRADICTED' : 'LOG_STOPPED'
+      const error = new LedgerError(code, `nothing was signed: ${message.message}`)
+      if (message.contradicted) this.#stop(error)
       else this.#rejectAll(error)
       return
     }
@@ -151,28 +147,28 @@ export class LogSigning {
     this.#signed = signed
     const covered = this.#waiting.filter(({ size }) => size <= signed.size)
     this.#waiting = this.#waiting.filter(({ size }) => size > signed.size)
-    for (const { forget, resolve } of covered) {
-      forget()
+    for (const { cancelTimeout, resolve } of covered) {
+      cancelTimeout()
       resolve(signed)
     }
     if (signed.isBehind && this.#waiting.length > 0) {
-      this.#signSoon()
+      this.#sign()
       return
     }
-    this.#forgetRest = this.#platform.schedule.after(REST_MS, () => {
-      this.#forgetRest = null
-      if (this.#waiting.length > 0) this.#signSoon()
+    this.#cancelRest = this.#platform.schedule.after(REST_MS, () => {
+      this.#cancelRest = null
+      if (this.#waiting.length > 0) this.#sign()
     })
   }
 
-  #refuse(error: LedgerError): void {
-    this.#refused ??= error
-    this.#rejectAll(this.#refused)
+  #stop(error: LedgerError): void {
+    this.#stopped ??= error
+    this.#rejectAll(this.#stopped)
   }
 
   #rejectAll(error: LedgerError): void {
-    for (const { forget, reject } of this.#waiting) {
-      forget()
+    for (const { cancelTimeout, reject } of this.#waiting) {
+      cancelTimeout()
       reject(error)
     }
     this.#waiting = []

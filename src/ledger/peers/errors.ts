@@ -1,32 +1,32 @@
 import { CodedError } from '../../base/coded-error.ts'
 
-/** Why nothing, or not all, was taken from a peer; shown in the state of the peer. */
+/** Errors of mirrors and restores; also shown in the state of a peer. */
 export type PeerErrorCode =
-  | 'REPLY_REFUSED' // the peer answered with an error
-  | 'REPLY_MALFORMED' // not what was asked for
-  | 'BLOCK_REFUSED' // a block that does not hold, or does not follow
-  | 'LOG_UNPROVEN' // what was sent is not proven to be in the signed log
+  | 'REPLY_REFUSED' // the peer replied with an error
+  | 'REPLY_MALFORMED' // the reply does not have the expected form
+  | 'BLOCK_REFUSED' // the block is invalid, or does not follow the last one
+  | 'LOG_UNPROVEN' // the data are not proven to be in the signed log
   | 'MIRROR_FROZEN' // two signed heads contradict each other: nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed
-  | 'PEER_INVALID' // neither a key with an address, nor a key alone
-  | 'SIGNATURE_REFUSED' // a request that is not, or no longer, signed by the key of a peer
-  | 'PUSH_INVALID' // what is pushed is not of the form
-  | 'PUSH_GAP' // what is pushed does not begin where the mirror ends
-  | 'CONTENT_UNKNOWN' // no entry of the chain names a content of this SHA-256
-  | 'CONTENT_ABSENT' // one does, and its bytes are not here
-  | 'CONTENT_TOO_LARGE' // longer than attachments may be here
+  | 'PEER_INVALID' // not a verifier key, or a wrong address
+  | 'SIGNATURE_REFUSED' // the request is not signed by the key of a peer, or its signature expired
+  | 'PUSH_INVALID' // the pushed data do not have the expected form
+  | 'PUSH_GAP' // the pushed blocks do not begin where the mirror ends
+  | 'CONTENT_UNKNOWN' // no entry of the chain names a blob of this SHA-256
+  | 'CONTENT_ABSENT' // an entry does, but its bytes are not here
+  | 'CONTENT_TOO_LARGE' // the blob is longer than attachments may be here
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
-  | 'RESTORE_OVER_STORE' // the folder has a store, and not the one of the peer
-  | 'RESTORE_WITHOUT_KEY' // the folder has not the key of the chain
-  | 'RESTORE_REFUSED' // what came does not hold as a whole
+  | 'RESTORE_OVER_STORE' // the folder has a store that is not the chain of the peer
+  | 'RESTORE_WITHOUT_KEY' // the folder does not have the key of the chain
+  | 'RESTORE_REFUSED' // the restored store does not verify
 
-/** Thrown while chains are taken from peers. */
+/** Thrown while a chain is mirrored or restored. */
 export class PeerError extends CodedError<PeerErrorCode> {
   override readonly name = 'PeerError'
 }
 
-/** The HTTP status of those that a request meets, and of what the store says of a content. */
+/** HTTP statuses of the codes that a request may get, including one of the store. */
 export const statusOfPeers = {
   SIGNATURE_REFUSED: 401,
   PUSH_INVALID: 400,

@@ -14,10 +14,10 @@ import {
 import type { Json } from '../../base/json.ts'
 import { cutBlocks } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { HttpSource } from './http-source.ts'
 import { Mirror } from './mirror.ts'
-import { nodeOfKey } from './peer.ts'
-import { type ChainSource, pull } from './pull.ts'
+import { type ChainSource, PeerClient } from './peer-client.ts'
+import { nodeOfKey } from './peer-list.ts'
+import { pull } from './pull.ts'
 
 /** Waits until the node has signed all of its chain: heads are signed with rests between them. */
 async function signed({ service }: LedgerNode): Promise<void> {
@@ -28,8 +28,8 @@ async function signed({ service }: LedgerNode): Promise<void> {
 /** A spoiled reply. */
 type Spoil = Partial<ChainSource>
 
-function sourceOf({ url, service }: LedgerNode, serverId = service.serverId): HttpSource {
-  return new HttpSource({ url, serverId, allowPrivate: true })
+function sourceOf({ url, service }: LedgerNode, serverId = service.serverId): PeerClient {
+  return new PeerClient({ url, serverId, allowPrivate: true })
 }
 
 function spoiled(source: ChainSource, spoil: Spoil): ChainSource {
@@ -348,9 +348,9 @@ it('replies without end, without pause, in drips, elsewhere or of nonsense are c
   ]
   for (const [listener, code] of cases) {
     const url = await served(listener)
-    const source = new HttpSource({ url, serverId: 7, allowPrivate: true, timeoutMs: 2_000 })
+    const source = new PeerClient({ url, serverId: 7, allowPrivate: true, timeoutMs: 2_000 })
     await expect(source.blocks(0, 64), code).rejects.toMatchObject({ code })
   }
-  const hidden = new HttpSource({ url: 'http://127.0.0.1:1', serverId: 7, allowPrivate: false })
+  const hidden = new PeerClient({ url: 'http://127.0.0.1:1', serverId: 7, allowPrivate: false })
   await expect(hidden.checkpoint()).rejects.toMatchObject({ code: 'ADDRESS_REFUSED' })
 })

@@ -10,36 +10,26 @@ import {
   storePathIn,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { LedgerLog } from '../log/service.ts'
-import type { Signed } from '../log/signer.ts'
+import { LedgerLog, type SignedHeads } from '../log/service.ts'
 import type { Platform, Thread } from '../platform.ts'
-import { ChainContents } from './chain-contents.ts'
+import { ChainBlobs } from './chain-blobs.ts'
 import { PeerError } from './errors.ts'
-import { type Evidence, evidenceIn } from './evidence.ts'
-import type {
-  FromMirrors,
-  MirrorsStart,
-  OwnDoubt,
-  PeerState,
-  PushAnswer,
-  ToMirrors,
-} from './messages.ts'
-import { keptCheckpoint } from './mirror.ts'
-import { type KnownPeer, nodeOfKey, type Peer } from './peer.ts'
-import type { PeerList } from './peer-list.ts'
-import { MIRRORS_FOLDER, mirrorFolder, VKEY_FILE } from './places.ts'
+import { CheckpointVerifier, type Evidence, evidenceIn } from './evidence.ts'
+import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'
+import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
+import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
 
-/** Longest wait at a start for what peers say about the node's own chain. */
+/** Maximum time that a start waits for the peers' copies of the node's own chain. */
 const ASK_MS = 3_000
-/** What peers send is parsed in here: it has memory of its own, and ends alone when that is full. */
+/** Memory of the thread. Replies of peers are parsed in it; if it runs out, only the thread ends. */
 const OLD_MB = 512
 const YOUNG_MB = 16
-/** Pushes that are taken at once. */
+/** Maximum pushes in progress. */
 const PUSHES_MAX = 8
-/** Rest before the thread is started anew. */
+/** Delay before the thread is restarted after it failed. */
 const RESTART_MS = 30_000
 
-/** A peer with how it stands, and what was found against the key of its chain. */
+/** A peer with its state, and the evidence against the key of its chain. */
 export interface ShownPeer extends PeerState {
   readonly vkey: string
   readonly push: boolean
@@ -48,71 +38,69 @@ export interface ShownPeer extends PeerState {
   readonly evidence: Evidence | null
 }
 
-/** A chain of another node, for reading. */
-interface Kept {
+/** A mirror, open for reading. */
+interface OpenMirror {
   readonly reader: StoreReader
   readonly log: LedgerLog
-  readonly contents: ChainContents
+  readonly blobs: ChainBlobs
 }
 
-/** The chains of other nodes that are kept here; a thread takes them from peers (`thread.ts`). */
+/** The mirrors of other nodes' chains. A worker thread (`thread.ts`) fetches the chains from peers. */
 export class Mirrors {
   readonly #start: MirrorsStart
   readonly #list: PeerList
   readonly #ownServerId: number
+  readonly #ownBlobs: ChainBlobs
   readonly #platform: Platform
   readonly #states = new Map<string, PeerState>()
-  readonly #kept = new Map<number, Kept>()
-  /** Pushes that the thread has, by number. */
-  readonly #pushes = new Map<number, (answer: PushAnswer) => void>()
-  #pushCount = 0
+  readonly #open = new Map<number, OpenMirror>()
+  /** Pushes in progress, by id. */
+  readonly #pushes = new Map<number, (result: PushResult) => void>()
+  #lastPushId = 0
   #worker: Thread | null = null
-  #forgetRestart: () => void = () => {}
+  #cancelRestart: () => void = () => {}
   #closing = false
-  #asked: () => void = () => {}
+  #onPeersAsked: () => void = () => {}
 
-  /** Called when peers know of the node's own chain what the node does not. */
-  onDoubt: (doubt: OwnDoubt) => void = () => {}
-  /** A signed head of the node's own chain. */
+  /** Called when a peer has a copy of the node's own chain that contradicts it. */
+  onConflict: (message: string) => void = () => {}
+  /** Returns a signed head of the node's own chain. */
   ownCheckpoint: () => Promise<string> = () => Promise.reject(new Error('there is no log'))
-  /** The contents of the node's own attachments. */
-  readonly #ownContents: ChainContents
 
   constructor(
     start: MirrorsStart,
     list: PeerList,
-    { ownContents, platform }: { ownContents: ChainContents; platform: Platform },
+    { ownBlobs, platform }: { ownBlobs: ChainBlobs; platform: Platform },
   ) {
     this.#start = start
-    this.#ownContents = ownContents
+    this.#ownBlobs = ownBlobs
     this.#platform = platform
     this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
     const folder = join(start.folder, MIRRORS_FOLDER)
     for (const name of fileExists(folder) ? readdirSync(folder) : []) {
       try {
-        this.#keep(Number(name))
+        this.#openMirror(Number(name))
       } catch (error) {
-        // A mirror that is damaged is not served; the node's own service goes on.
+        // A damaged mirror is not served; the node runs all the same.
         if (!(error instanceof CodedError)) throw error
       }
     }
   }
 
-  /** Begins. Resolves when the peers were asked for the node's own chain, or do not answer. */
+  /** Starts mirroring. Resolves when the peers were asked for the node's own chain, or do not reply. */
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
-      const forget = this.#platform.schedule.after(ASK_MS, resolve)
-      this.#asked = () => {
-        forget()
+      const cancelTimeout = this.#platform.schedule.after(ASK_MS, resolve)
+      this.#onPeersAsked = () => {
+        cancelTimeout()
         resolve()
       }
-      this.#tell()
+      this.#sendPeers()
     })
   }
 
-  /** The peers, and how it stands with each. */
   peers(): ShownPeer[] {
     return this.#list.all.map((peer) => {
       const { serverId, vkey, push } = peer
@@ -126,33 +114,33 @@ export class Mirrors {
     return evidenceIn(this.#start.folder)
   }
 
-  /** Adds a peer. Errors: PEER_INVALID, PEERS_TOO_MANY. */
+  /** Errors: PEER_INVALID, PEERS_TOO_MANY. */
   add(peer: Peer): void {
     this.#list.add(peer)
-    this.#tell()
+    this.#sendPeers()
   }
 
-  /** Takes out a peer; what was mirrored stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
+  /** Removes a peer; its mirror stays and is served. Errors: PEER_UNKNOWN, PEER_INVALID. */
   remove(serverId: number): void {
     this.#list.remove(serverId)
-    this.#tell()
+    this.#sendPeers()
   }
 
-  /** Reads the chain of `serverId`, or null when none is kept here. */
+  /** The mirror of the chain of `serverId`, or null. */
   readerOf(serverId: number): StoreReader | null {
-    return this.#kept.get(serverId)?.reader ?? null
+    return this.#open.get(serverId)?.reader ?? null
   }
 
-  /** Proves it to others, or null. */
+  /** The log of the mirrored chain of `serverId`, or null. */
   logOf(serverId: number): LedgerLog | null {
-    return this.#kept.get(serverId)?.log ?? null
+    return this.#open.get(serverId)?.log ?? null
   }
 
-  /** The contents that the chain of `serverId` names. Errors: SERVERID_UNKNOWN. */
-  contentsOf(serverId: number): ChainContents {
-    if (serverId === this.#ownServerId) return this.#ownContents
-    const kept = this.#kept.get(serverId)
-    if (kept !== undefined) return kept.contents
+  /** The blobs of the chain of `serverId`, own or mirrored. Errors: SERVERID_UNKNOWN. */
+  blobsOf(serverId: number): ChainBlobs {
+    if (serverId === this.#ownServerId) return this.#ownBlobs
+    const mirror = this.#open.get(serverId)
+    if (mirror !== undefined) return mirror.blobs
     throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
   }
 
@@ -161,36 +149,33 @@ export class Mirrors {
     return this.#list.all.find(({ key }) => key.name === name) ?? null
   }
 
-  /**
-   * Takes what the node of `vkey`, a peer, has pushed of its chain, or of a content of its attachments.
-   * Errors: MIRROR_FAILED.
-   */
+  /** Takes blocks, or a part of a blob, that the node of `vkey`, a peer, pushes. Errors: MIRROR_FAILED. */
   push(
     vkey: string,
     body: Uint8Array,
     part: { sha256: string; from: number } | null = null,
-  ): Promise<PushAnswer> {
+  ): Promise<PushResult> {
     return new Promise((resolve) => {
       if (this.#closing || this.#pushes.size >= PUSHES_MAX) {
         throw new PeerError('MIRROR_FAILED', 'too much is pushed at once; try again shortly')
       }
       this.#worker ??= this.#startWorker()
-      this.#pushCount += 1
-      this.#pushes.set(this.#pushCount, resolve)
-      this.#post({ push: this.#pushCount, vkey, body, part })
+      this.#lastPushId += 1
+      this.#pushes.set(this.#lastPushId, resolve)
+      this.#post({ kind: 'push', id: this.#lastPushId, vkey, body, part })
     })
   }
 
-  /** Ends the thread, which lets go of its stores. */
+  /** Ends the thread, which closes its stores. */
   async close(): Promise<void> {
     this.#closing = true
-    this.#forgetRestart()
-    for (const { reader } of this.#kept.values()) await reader.close()
+    this.#cancelRestart()
+    for (const { reader } of this.#open.values()) await reader.close()
     const worker = this.#worker
     if (worker === null) return
     const ended = new Promise((resolve) => worker.once('exit', resolve))
     worker.ref()
-    this.#post({ close: true })
+    this.#post({ kind: 'close' })
     await ended
   }
 
@@ -200,10 +185,11 @@ export class Mirrors {
     return this.#states.get(nameOf(peer)) ?? { serverId, url, ...unknown }
   }
 
-  #tell(): void {
+  #sendPeers(): void {
     if (this.#closing) return
     this.#worker ??= this.#startWorker()
-    this.#post({ peers: this.#list.all.map(({ vkey, url, push }) => ({ vkey, url, push })) })
+    const peers = this.#list.all.map(({ vkey, url, push }) => ({ vkey, url, push }))
+    this.#post({ kind: 'peers', peers })
   }
 
   #post(message: ToMirrors): void {
@@ -211,7 +197,7 @@ export class Mirrors {
   }
 
   #startWorker(): Thread {
-    // Sources run as they are, a build has only JavaScript.
+    // The sources run as they are; a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -221,63 +207,70 @@ export class Mirrors {
     })
     worker.unref()
     worker.on('message', (message: FromMirrors) => this.#receive(message))
-    worker.on('error', (error) => this.#failed(error))
+    worker.on('error', (error) => this.#workerFailed(error))
     return worker
   }
 
-  /** It ends alone; what it had stored is whole, and the next one goes on from there. */
-  #failed({ message }: Error): void {
+  /** The stores of the failed thread are consistent; the next thread continues from them. */
+  #workerFailed({ message }: Error): void {
     this.#worker = null
-    this.#asked()
+    this.#onPeersAsked()
     const error = { code: 'MIRROR_FAILED', message }
-    for (const answer of this.#pushes.values()) {
-      answer({ to: { size: 0, seen: 0 }, arrived: 0, error })
+    for (const resolve of this.#pushes.values()) {
+      resolve({ mirror: { size: 0, seen: 0 }, arrived: 0, error })
     }
     this.#pushes.clear()
-    // Also of those of which it had said nothing yet.
     for (const peer of this.#list.all) {
       this.#states.set(nameOf(peer), { ...this.#stateOf(peer), error })
     }
     if (this.#closing) return
-    this.#forgetRestart = this.#platform.schedule.after(RESTART_MS, () => this.#tell())
+    this.#cancelRestart = this.#platform.schedule.after(RESTART_MS, () => this.#sendPeers())
   }
 
   #receive(message: FromMirrors): void {
-    if ('pushed' in message) {
-      this.#pushes.get(message.pushed)?.(message.answer)
-      this.#pushes.delete(message.pushed)
-    } else if ('wanted' in message) {
-      this.ownCheckpoint().then(
-        (checkpoint) => this.#post({ checkpoint }),
-        () => this.#post({ checkpoint: null }),
-      )
-    } else if ('state' in message) this.#states.set(nameOf(message.state), message.state)
-    else if ('stored' in message) this.#stored(message.stored)
-    else if ('doubt' in message) this.onDoubt(message.doubt)
-    else this.#asked()
+    switch (message.kind) {
+      case 'state':
+        this.#states.set(nameOf(message.state), message.state)
+        break
+      case 'stored':
+        this.#stored(message.serverId)
+        break
+      case 'conflict':
+        this.onConflict(message.message)
+        break
+      case 'checkpointNeeded':
+        this.ownCheckpoint().then(
+          (note) => this.#post({ kind: 'checkpoint', note }),
+          () => this.#post({ kind: 'checkpoint', note: null }),
+        )
+        break
+      case 'pushed':
+        this.#pushes.get(message.id)?.(message.result)
+        this.#pushes.delete(message.id)
+        break
+      case 'peersAsked':
+        this.#onPeersAsked()
+    }
   }
 
   #stored(serverId: number): void {
     if (this.#closing) return
-    const kept = this.#kept.get(serverId)
-    if (kept === undefined) this.#keep(serverId)
-    else kept.reader.refresh()
+    const mirror = this.#open.get(serverId)
+    if (mirror === undefined) this.#openMirror(serverId)
+    else mirror.reader.refresh()
   }
 
-  /** Opens what is in the folder of a mirror, when it is one. Errors: StoreError. */
-  #keep(serverId: number): void {
+  /** Opens the mirror of `serverId` for reading if it exists. Errors: StoreError. */
+  #openMirror(serverId: number): void {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
     if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
     const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
     const reader = openStoreReader(folder, { frozen: false })
-    // Only read here: the thread takes them.
-    const contents = new BlobStore(folder, reader.attachments, false)
-    this.#kept.set(serverId, {
-      reader,
-      contents: new ChainContents(reader.attachments, contents, 0),
-      log: new LedgerLog(reader, new KeptHeads(folder, key), key),
-    })
+    const files = new BlobStore(folder, reader.attachments, false)
+    const blobs = new ChainBlobs(reader.attachments, files)
+    const log = new LedgerLog(reader, storedHeads(folder, key), key)
+    this.#open.set(serverId, { reader, blobs, log })
   }
 }
 
@@ -285,27 +278,13 @@ function nameOf({ serverId, url }: Pick<KnownPeer, 'serverId' | 'url'>): string 
   return `${serverId} ${url}`
 }
 
-/** The signed heads of a chain whose key is elsewhere: the newest one that the mirror reaches. */
-class KeptHeads {
-  readonly #folder: string
-  readonly #key: VerifierKey
-
-  constructor(folder: string, key: VerifierKey) {
-    this.#folder = folder
-    this.#key = key
-  }
-
-  /** Errors: LOG_BEHIND while the mirror has reached none. */
-  async newest(): Promise<Signed> {
-    const head = await keptCheckpoint(this.#folder, this.#key)
-    if (head !== null) return { size: head.size, note: head.note, isBehind: false }
+/** The signed head of a mirror: the newest one whose blocks it has. Errors: LOG_BEHIND. */
+function storedHeads(folder: string, key: VerifierKey): SignedHeads {
+  const checkpoints = new CheckpointVerifier(key)
+  const covering = async (size: number) => {
+    const head = await storedCheckpoint(folder, checkpoints)
+    if (head !== null && head.size >= size) return head
     throw new LedgerError('LOG_BEHIND', 'the mirror has not reached a signed head yet; ask again')
   }
-
-  /** Errors: LOG_BEHIND. */
-  async covering(size: number): Promise<Signed> {
-    const signed = await this.newest()
-    if (signed.size >= size) return signed
-    throw new LedgerError('LOG_BEHIND', 'the mirror has not reached a signed head yet; ask again')
-  }
+  return { newest: () => covering(0), covering }
 }

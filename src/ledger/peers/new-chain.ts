@@ -1,55 +1,73 @@
-import { mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { attachmentText } from '../../chain/index.ts'
 import {
-  closedStoreIn,
+  BlobStore,
   fileExists,
   holdFolder,
   openStoreReader,
-  storePathIn,
+  type StoredDatabase,
+  type StoredItem,
+  type StoreReader,
   type Verification,
-  verifyStore,
 } from '../../storage/index.ts'
-import { syncPath, writeDurably } from '../durable-file.ts'
+import { writeDurably } from '../durable-file.ts'
+import { jsonMembers } from '../json-members.ts'
 import { signedHeadIn } from '../log/signed-head.ts'
 import { existingNodeKey, type NodeKey, nodeKeyIn } from '../node-key.ts'
+import { systemPlatform } from '../platform.ts'
+import type { Operation, UnitOfWork } from '../unit-of-work.ts'
+import { LedgerWriter } from '../writer/writer.ts'
+import { ChainBlobs } from './chain-blobs.ts'
 import { PeerError } from './errors.ts'
-import { nodeOfKey } from './peer.ts'
-import { mirrorFolder, VKEY_FILE } from './places.ts'
+import { mirrorFolder, VKEY_FILE } from './mirror.ts'
+import { nodeOfKey } from './peer-list.ts'
 import type { PullProgress } from './pull.ts'
-import { rebuildDatabases } from './rebuild.ts'
+import {
+  emptySideFolder,
+  hasStore,
+  moveStore,
+  removeFolder,
+  verifyIn,
+  withReader,
+} from './side-store.ts'
 
-/** In a data folder: that its databases come from the chain of another node, and how far that is. */
+/** File in a data folder that says from which chain its databases were taken. */
 const NOTE_FILE = 'restored.json'
-/** Where the new chain is built; removed when that begins and when it ends. */
+/** Folder in which the new chain is built; removed when that begins and when it ends. */
 const SIDE_FOLDER = 'rebuild.partial'
+/** Maximum operations and characters of a unit of work, and so of a block. */
+const OPERATIONS_MAX = 1_024
+const UNIT_CHARACTERS = 4 * 1024 * 1024
+const ITEMS_PER_PAGE = 256
+const ATTACHMENTS_PER_PAGE = 500
 
-/** What comes back under a new chain, and where to. */
+/** Options of a restore under a new chain. */
 export interface NewChainOptions {
-  /** A data folder without key and store, or one that an earlier run has begun. */
+  /** A data folder without key and store, or one in which an earlier run was interrupted. */
   readonly folder: string
-  /** The verifier key of the chain that the data are in. */
+  /** The verifier key of the old chain. */
   readonly vkey: string
   readonly clock: Clock
-  /** Leading zeros that ids of the new blocks shall have, 0..4. */
+  /** Leading zeros of the ids of new blocks, 0..4. */
   readonly difficulty: number
-  /** Threads that recompute what was fetched. */
+  /** Number of threads that verify. */
   readonly threads: number
   readonly progress: PullProgress
 }
 
-/** What came back. */
+/** The result of a restore under a new chain. */
 export interface NewChain {
-  /** The chain that the data were in, which is a mirror now. */
+  /** The old chain, which is now a mirror. */
   readonly mirrored: Verification
-  /** The new one. */
+  /** The new chain. */
   readonly own: Verification
-  /** Contents of current attachments that were nowhere: these attachments did not come back. */
+  /** Number of current attachments that were left out because their bytes are not available. */
   readonly absent: number
 }
 
-/** What the note says: the chain that is mirrored, and the last block that was made of it, when it was. */
+/** The content of the note. `height` and `id` are those of the last new block; null before it is built. */
 interface Note {
   readonly mirrored: number
   readonly height: number | null
@@ -58,14 +76,14 @@ interface Note {
 }
 
 /**
- * Brings data back whose key is lost: `fill` makes or completes the mirror of their chain in the folder
- * that it is given; when that holds, its databases become the first blocks of a chain of a new key.
+ * Restores data whose key is lost. `fill` creates or completes a mirror of their chain in the given folder.
+ * If that verifies, its databases become the first blocks of a chain with a new key.
  *
- * What a crash leaves, at each point:
- * - before the note: nothing.
- * - before the store has its name: the note, a key that has signed nothing, a mirror with whole pages of
- *   verified blocks, and contents of attachments that nothing names yet. The next run goes on with them.
- * - after it: the whole store. The note names its last block, by which the next run knows it.
+ * After a crash:
+ * - before the note is written, nothing has changed;
+ * - before the store is moved, there are the note, a key that has signed nothing, a mirror with whole pages
+ *   of verified blocks, and blobs that nothing names yet; the next run continues with them;
+ * - after that, the store is complete, and the note identifies its last block.
  * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
 export async function underNewChain(
@@ -76,82 +94,51 @@ export async function underNewChain(
   const { serverId } = nodeOfKey(vkey)
   const held = holdFolder(folder)
   try {
-    const hasStore = fileExists(held.storePath) || fileExists(`${held.storePath}-wal`)
+    const isBuilt = hasStore(folder)
     const note = noteIn(folder)
-    const isOurs = note !== null && note.mirrored === serverId
-    if (!isOurs && (note !== null || hasStore || existingNodeKey(folder) !== null)) {
+    const isContinued = note !== null && note.mirrored === serverId
+    if (!isContinued && (note !== null || isBuilt || existingNodeKey(folder) !== null)) {
       throw overStore(folder)
     }
     const mirror = mirrorFolder(folder, serverId)
-    if (hasStore) return await builtBefore(options, note, mirror)
-    // It had a store, and has signed what was in there: another one would be its second history.
+    if (isBuilt) return await builtBefore(options, note, mirror)
+    // A signed head without a store: another store would be a second history under the same key.
     if (signedHeadIn(folder).read() !== null) throw overStore(folder)
-    if (note === null) keepNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
+    if (note === null) writeNote(folder, { mirrored: serverId, height: null, id: null, absent: 0 })
     const key = nodeKeyIn(folder, true)
     mkdirSync(mirror, { recursive: true, mode: 0o700 })
     await fill(mirror, key)
     writeDurably(join(mirror, VKEY_FILE), `${vkey}\n`)
-    const mirrored = await verified(mirror, threads)
+    const mirrored = await verifyIn(mirror, threads)
     if (mirrored.finding !== null) {
-      rmSync(mirror, { recursive: true, force: true })
+      removeFolder(mirror)
       throw new PeerError('RESTORE_REFUSED', `what came does not hold: ${mirrored.finding.what}`)
     }
-    const { own, absent } = await build(options, key, mirror)
+    const side = join(folder, SIDE_FOLDER)
+    const { own, absent } = await build(options, key, { mirror, side })
     const height = own.blocks === 0 ? null : own.blocks - 1
-    keepNote(folder, { mirrored: serverId, height, id: own.headId, absent })
-    renameSync(storePathIn(join(folder, SIDE_FOLDER)), held.storePath)
-    syncPath(folder)
-    rmSync(join(folder, SIDE_FOLDER), { recursive: true, force: true })
+    writeNote(folder, { mirrored: serverId, height, id: own.headId, absent })
+    moveStore(side, folder)
     return { mirrored, own, absent }
   } finally {
     held.release()
   }
 }
 
-/** Builds the new store beside; when it resolves, all of it is on the disk, and holds. */
-async function build(
-  { folder, clock, difficulty, threads, progress }: NewChainOptions,
-  { serverId }: NodeKey,
-  mirror: string,
-): Promise<Pick<NewChain, 'own' | 'absent'>> {
-  const side = join(folder, SIDE_FOLDER)
-  rmSync(side, { recursive: true, force: true })
-  mkdirSync(side, { mode: 0o700 })
-  const to = { side, folder, serverId }
-  const { absent } = await rebuildDatabases(mirror, to, { clock, difficulty, progress })
-  syncPath(closedStoreIn(side))
-  const own = await verified(side, threads)
-  if (own.finding === null) return { own, absent }
-  throw new PeerError('RESTORE_REFUSED', `the new chain does not hold: ${own.finding.what}`)
-}
-
-async function verified(folder: string, threads: number): Promise<Verification> {
-  const store = openStoreReader(folder, { frozen: true })
-  try {
-    return await verifyStore(store, threads > 1 ? { threads: { folder, count: threads } } : {})
-  } finally {
-    await store.close()
-  }
-}
-
-/** Where an earlier run has ended after its last step: nothing is left to be done. */
+/** An earlier run has moved the store, so nothing is left to do. Errors: RESTORE_OVER_STORE. */
 async function builtBefore(
   { folder, threads }: NewChainOptions,
   note: Note | null,
   mirror: string,
 ): Promise<NewChain> {
-  const store = openStoreReader(folder, { frozen: true })
-  try {
-    const { serverId } = store
+  await withReader(folder, async (store) => {
     const height = note?.height ?? null
-    const [block] = height === null ? [] : await store.blocks(serverId, height, 1)
+    const [block] = height === null ? [] : await store.blocks(store.serverId, height, 1)
     if (block?.height !== height || block?.id !== note?.id) throw overStore(folder)
-  } finally {
-    await store.close()
-  }
-  rmSync(join(folder, SIDE_FOLDER), { recursive: true, force: true })
-  const [mirrored, own] = [await verified(mirror, threads), await verified(folder, threads)]
-  return { mirrored, own, absent: note?.absent ?? 0 }
+  })
+  removeFolder(join(folder, SIDE_FOLDER))
+  const mirrored = await verifyIn(mirror, threads)
+  return { mirrored, own: await verifyIn(folder, threads), absent: note?.absent ?? 0 }
 }
 
 function overStore(folder: string): PeerError {
@@ -162,15 +149,15 @@ function overStore(folder: string): PeerError {
   )
 }
 
-function keepNote(folder: string, note: Note): void {
+function writeNote(folder: string, note: Note): void {
   writeDurably(join(folder, NOTE_FILE), `${JSON.stringify(note)}\n`)
 }
 
-/** Errors: RESTORE_OVER_STORE for a note that cannot be read. */
+/** Errors: RESTORE_OVER_STORE if the note cannot be read. */
 function noteIn(folder: string): Note | null {
   const path = join(folder, NOTE_FILE)
   if (!fileExists(path)) return null
-  const { mirrored, height = null, id = null, absent } = membersOf(readFileSync(path, 'utf8'))
+  const { mirrored, height = null, id = null, absent } = jsonMembers(readFileSync(path, 'utf8'))
   const isNote =
     typeof mirrored === 'number' &&
     (height === null || typeof height === 'number') &&
@@ -180,11 +167,134 @@ function noteIn(folder: string): Note | null {
   throw overStore(folder)
 }
 
-function membersOf(text: string): { readonly [name: string]: Json } {
+/**
+ * Builds the new chain in `side` from the databases that the mirror contains now: each database with its
+ * items in the order of their creation, and their attachments. Histories stay in the mirror. Blobs go to the
+ * data folder; those that are there already are not copied again.
+ */
+async function build(
+  { folder, clock, difficulty, threads, progress }: NewChainOptions,
+  { serverId }: NodeKey,
+  { mirror, side }: { mirror: string; side: string },
+): Promise<Pick<NewChain, 'own' | 'absent'>> {
+  emptySideFolder(side)
+  const source = openStoreReader(mirror, { frozen: true })
+  const writer = await LedgerWriter.start(
+    { folder: side, serverId, durable: false, difficulty },
+    clock,
+    systemPlatform,
+  )
+  const rows = openStoreReader(side, { frozen: false })
+  writer.onCommit = () => rows.refresh()
+  const sourceFiles = new BlobStore(mirror, source.attachments, true)
+  const files = new BlobStore(folder, rows.attachments, true)
+  const copier = new DatabaseCopier(source, new ChainBlobs(source.attachments, sourceFiles), files)
+  let blocks = 0
+  let entries = 0
   try {
-    const value: Json = parseJson(text)
-    return isJsonObject(value) ? value : {}
-  } catch {
-    return {}
+    await files.resume()
+    for await (const unit of copier.units()) {
+      await writer.record(unit)
+      blocks += 1
+      entries += unit.length
+      progress({ blocks, ofBlocks: blocks, entries })
+    }
+    await files.close()
+  } finally {
+    await rows.close()
+    await source.close()
+    await writer.close()
+  }
+  const own = await verifyIn(side, threads)
+  if (own.finding === null) return { own, absent: copier.absent }
+  throw new PeerError('RESTORE_REFUSED', `the new chain does not hold: ${own.finding.what}`)
+}
+
+/** Turns the databases of a store into operations that create them again. */
+class DatabaseCopier {
+  /** Number of attachments left out. */
+  absent = 0
+  readonly #store: StoreReader
+  readonly #blobs: ChainBlobs
+  readonly #target: BlobStore
+
+  constructor(store: StoreReader, blobs: ChainBlobs, target: BlobStore) {
+    this.#store = store
+    this.#blobs = blobs
+    this.#target = target
+  }
+
+  async *units(): AsyncGenerator<UnitOfWork> {
+    let unit: Operation[] = []
+    let characters = 0
+    for await (const operation of this.#operations()) {
+      unit.push(operation)
+      characters += 'text' in operation ? operation.text.length : 0
+      if (unit.length < OPERATIONS_MAX && characters < UNIT_CHARACTERS) continue
+      yield unit
+      unit = []
+      characters = 0
+    }
+    if (unit.length > 0) yield unit
+  }
+
+  async *#operations(): AsyncGenerator<Operation> {
+    // Most chains have no attachments; then the items need not be asked for theirs.
+    const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
+    for (const database of await this.#store.databases()) {
+      const { name: db } = database
+      yield { kind: 'create_db', db }
+      for await (const { id, text } of this.#items(database)) {
+        yield { kind: 'create_item', db, id, text, assigned: false }
+        if (hasBlobs) yield* this.#attachments(db, id)
+      }
+    }
+  }
+
+  async *#items({ created }: StoredDatabase): AsyncGenerator<StoredItem> {
+    for (let after = -1; ; ) {
+      const page = await this.#store.listItems(created, { after, limit: ITEMS_PER_PAGE })
+      const last = page.at(-1)
+      if (last === undefined) return
+      yield* page
+      after = last.created
+    }
+  }
+
+  async *#attachments(db: string, id: string): AsyncGenerator<Operation> {
+    for (let after = ''; ; ) {
+      const range = { after, limit: ATTACHMENTS_PER_PAGE }
+      const page = await this.#store.attachments.list(db, id, range)
+      const last = page.at(-1)
+      if (last === undefined) return
+      for (const { content_type, length, name, sha256 } of page) {
+        if (await this.#copyBlob(sha256, length)) {
+          const text = attachmentText({ content_type, length, name, sha256 })
+          yield { kind: 'create_attachment', db, id, text }
+        } else this.absent += 1
+      }
+      after = last.name
+    }
+  }
+
+  /** Returns whether the whole blob is in the data folder now, and on the disk. */
+  async #copyBlob(sha256: string, length: number): Promise<boolean> {
+    if ((await this.#target.arrived({ sha256, length })).isWhole) return true
+    try {
+      const { file } = await this.#blobs.open(sha256)
+      try {
+        const expectSame = async (blob: { sha256: string }) => {
+          if (blob.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
+        }
+        const judgement = { isRecorded: () => true, mayBeRecorded: () => false }
+        await this.#target.take(file.createReadStream({ autoClose: false }), expectSame, judgement)
+        return true
+      } finally {
+        await file.close()
+      }
+    } catch (error) {
+      if (error instanceof PeerError) return false
+      throw error
+    }
   }
 }

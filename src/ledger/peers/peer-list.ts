@@ -1,33 +1,99 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
+import {
+  logOrigin,
+  nodeSha256,
+  ProofError,
+  serverIdOfRaw,
+  type VerifierKey,
+  verifierKeyOf,
+} from '../../chain/index.ts'
 import { fileExists } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
+import { jsonMembers } from '../json-members.ts'
 import { PeerError } from './errors.ts'
-import { type KnownPeer, knownPeer, type Peer } from './peer.ts'
 
 const FILE = 'peers.json'
-/** Peers of one node. */
 const PEERS_MAX = 64
+const URL_LENGTH_MAX = 2_000
 
-/** The peers of a node: those of its settings, which stay, and those that were added at run time. */
+/** A chain to mirror, and where to get it. */
+export interface Peer {
+  /** The C2SP verifier key of the chain's node; nobody else can sign for the chain. */
+  readonly vkey: string
+  /** A node that has the chain: its own node or a mirror. Null if its node pushes it. */
+  readonly url: string | null
+  /** Whether this node pushes its own chain to `url`. Default false. */
+  readonly push?: boolean
+}
+
+/** A peer whose key was parsed. */
+export interface KnownPeer extends Peer {
+  readonly key: VerifierKey
+  readonly serverId: number
+  readonly push: boolean
+}
+
+/** Validates a peer. Errors: PEER_INVALID. */
+export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
+  const { key, serverId } = nodeOfKey(vkey)
+  if (url !== null) return { vkey, url: rootUrl(url), push, key, serverId }
+  if (!push) return { vkey, url, push, key, serverId }
+  throw new PeerError('PEER_INVALID', 'pushing needs the address to push to')
+}
+
+/** Parses the verifier key of a node. Errors: PEER_INVALID. */
+export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } {
+  try {
+    const key = verifierKeyOf(nodeSha256, vkey)
+    const serverId = serverIdOfRaw(key.publicKey)
+    if (key.name === logOrigin(serverId)) return { key, serverId }
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+  }
+  throw new PeerError('PEER_INVALID', 'vkey is not the verifier key of a node: its …/vkey shows it')
+}
+
+/** Validates `url` as the root of a listener; returns it without the final slash. Errors: PEER_INVALID. */
+export function rootUrl(url: string): string {
+  const parsed = url.length <= URL_LENGTH_MAX && URL.canParse(url) ? new URL(url) : null
+  const isRoot =
+    parsed !== null &&
+    (parsed.protocol === 'http:' || parsed.protocol === 'https:') &&
+    parsed.pathname === '/' &&
+    parsed.search + parsed.hash + parsed.username + parsed.password === ''
+  if (isRoot) return parsed.origin
+  throw new PeerError('PEER_INVALID', 'url is the root of a listener, like https://b.example:4126')
+}
+
+/** Parses a setting: `<vkey>`, `<vkey> <url>` or `<vkey> <url> push`. Errors: PEER_INVALID. */
+export function peerOfText(text: string): KnownPeer {
+  const [vkey = '', url = null, push, ...more] = text.trim().split(/\s+/)
+  if (more.length === 0 && (push === undefined || push === 'push')) {
+    return knownPeer({ vkey, url, push: push === 'push' })
+  }
+  throw new PeerError('PEER_INVALID', 'a peer is a verifier key, an address and the word push')
+}
+
+/** The peers of a node: fixed ones from its settings, and those added at run time. */
 export class PeerList {
   readonly #path: string | null
   readonly #fixed: readonly KnownPeer[]
   readonly #ownServerId: number
   #added: KnownPeer[]
 
-  /** `folder` is null where nothing outlives the process. Errors: PEER_INVALID, PEERS_TOO_MANY. */
+  /** `folder` is null if the node is temporary. Errors: PEER_INVALID, PEERS_TOO_MANY. */
   constructor(folder: string | null, fixed: readonly Peer[], ownServerId: number) {
     this.#path = folder === null ? null : join(folder, FILE)
     this.#ownServerId = ownServerId
     this.#fixed = fixed.map(knownPeer)
-    this.#added = this.#path === null ? [] : peersIn(this.#path)
+    this.#added = this.#path === null ? [] : storedPeers(this.#path)
     for (const peer of this.all) expectOther(peer, ownServerId)
     if (this.all.length > PEERS_MAX) throw tooMany()
   }
 
-  /** All of them, each once. */
+  /** All peers, without duplicates. */
   get all(): KnownPeer[] {
     const added = this.#added.filter((peer) => !this.#fixed.some((fixed) => isSame(fixed, peer)))
     return [...this.#fixed, ...added]
@@ -38,16 +104,16 @@ export class PeerList {
     return this.#fixed.some((fixed) => isSame(fixed, peer))
   }
 
-  /** Adds a peer, which is durable then; again changes nothing. Errors: as the constructor. */
+  /** Stores a peer durably; does nothing if it is in the list. Errors: as the constructor. */
   add(peer: Peer): void {
     const known = knownPeer(peer)
     expectOther(known, this.#ownServerId)
     if (this.all.some((other) => isSame(other, known))) return
     if (this.all.length >= PEERS_MAX) throw tooMany()
-    this.#keep([...this.#added, known])
+    this.#store([...this.#added, known])
   }
 
-  /** Takes out the peers with the chain of `serverId`. Errors: PEER_UNKNOWN, PEER_INVALID. */
+  /** Removes the peers with the chain of `serverId`. Errors: PEER_UNKNOWN, PEER_INVALID. */
   remove(serverId: number): void {
     const rest = this.#added.filter((peer) => peer.serverId !== serverId)
     if (this.#fixed.some((peer) => peer.serverId === serverId)) {
@@ -59,12 +125,12 @@ export class PeerList {
         `there is no peer with the chain of server id ${serverId}`,
       )
     }
-    this.#keep(rest)
+    this.#store(rest)
   }
 
-  #keep(added: KnownPeer[]): void {
-    const shown = added.map(({ vkey, url, push }) => ({ vkey, url, push }))
-    if (this.#path !== null) writeDurably(this.#path, `${JSON.stringify({ peers: shown })}\n`)
+  #store(added: KnownPeer[]): void {
+    const peers = added.map(({ vkey, url, push }) => ({ vkey, url, push }))
+    if (this.#path !== null) writeDurably(this.#path, `${JSON.stringify({ peers })}\n`)
     this.#added = added
   }
 }
@@ -82,10 +148,10 @@ function tooMany(): PeerError {
   return new PeerError('PEERS_TOO_MANY', `a node has ${PEERS_MAX} peers at most`)
 }
 
-function peersIn(path: string): KnownPeer[] {
+function storedPeers(path: string): KnownPeer[] {
   if (!fileExists(path)) return []
-  const value = parsed(readFileSync(path, 'utf8'))
-  const list = isJsonObject(value) && Array.isArray(value.peers) ? value.peers : [null]
+  const { peers } = jsonMembers(readFileSync(path, 'utf8'))
+  const list = Array.isArray(peers) ? peers : [null]
   return list.map((peer) => {
     const { vkey, url, push } = isJsonObject(peer) ? peer : {}
     if (typeof vkey === 'string' && (typeof url === 'string' || url === null)) {
@@ -93,12 +159,4 @@ function peersIn(path: string): KnownPeer[] {
     }
     throw new PeerError('PEER_INVALID', `${path} does not hold a list of peers`)
   })
-}
-
-function parsed(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
 }

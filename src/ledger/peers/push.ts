@@ -1,54 +1,95 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
 import {
   checkpointOf,
   equalBytes,
-  frontierAt,
   HASH_BYTES,
   nodeSha256,
   proveConsistency,
   provenBlockJson,
-  rootOf,
   verifyConsistency,
 } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
+import { jsonMembers } from '../json-members.ts'
+import { rootAt } from '../log/signed-head.ts'
 import { PeerError } from './errors.ts'
-import type { PushedTo } from './messages.ts'
-import type { Mirror, Prove } from './mirror.ts'
-import type { SignedHead } from './signed-head.ts'
+import type { SignedCheckpoint, TreeHead } from './evidence.ts'
+import type { Mirror } from './mirror.ts'
+import type { MirrorSize, PeerClient } from './peer-client.ts'
 
-/** Longest body of a push; a block that is longer alone goes alone. */
+/** Maximum bytes of a pushed body, unless a single block is longer. */
 const PUSH_BYTES = 4 * 1024 * 1024
-/** The longest body that is taken: one block with 64 MiB of entries, and what proves them. */
+/** Maximum bytes of a body that is accepted: one block with 64 MiB of entries, and its proofs. */
 export const PUSH_BYTES_MAX = 80 * 1024 * 1024
-/** Blocks of one push; a page of the store also has a bound of its own. */
+/** Maximum blocks per push; the store bounds a page too. */
 const BLOCKS_MAX = 1_024
 
-/** A push as it is sent. */
-export interface Push {
+/** Pushes the own chain to a mirror that cannot fetch it. */
+export class Pusher {
+  readonly #peer: PeerClient
+  readonly #store: StoreReader
+  readonly #checkpoint: () => Promise<string | null>
+  /** How much the mirror has; null if it must be asked, at first and after an error. */
+  #mirror: MirrorSize | null = null
+
+  /** `checkpoint` returns the newest signed head of the own chain, or null if it is not available now. */
+  constructor(peer: PeerClient, store: StoreReader, checkpoint: () => Promise<string | null>) {
+    this.#peer = peer
+    this.#store = store
+    this.#checkpoint = checkpoint
+  }
+
+  /**
+   * Pushes all signed blocks; calls `pushed` after each push. What was pushed before an error stays.
+   * Errors: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+   */
+  async push(pushed: () => void): Promise<void> {
+    const note = await this.#checkpoint()
+    if (note === null) return
+    this.#store.refresh()
+    let mirror = this.#mirror
+    this.#mirror = null
+    mirror ??= await this.#peer.push((await nextPush(this.#store, note, null)).body)
+    for (;;) {
+      const { body, end } = await nextPush(this.#store, note, mirror)
+      if (end <= mirror.size) break
+      const { size } = mirror
+      mirror = await this.#peer.push(body)
+      if (mirror.size <= size) {
+        throw new PeerError('REPLY_MALFORMED', 'the reply to a push does not say how far it is')
+      }
+      pushed()
+    }
+    this.#mirror = mirror
+  }
+}
+
+/** A push to send. */
+interface Push {
   readonly body: Buffer
-  /** How many blocks the other side has when it takes this. */
+  /** Number of blocks that the mirror has after it. */
   readonly end: number
 }
 
 /**
- * The next push of the own chain to a node that has `to` of it: as many blocks as fit, up to those
- * that `note` signs, with the proofs that their place in the log needs, and the roots that they start
- * from: where the other side has another root, the proof is what accuses the key. Without blocks it asks
- * how far the other side is; so does a push to null.
+ * Makes the next push of the own chain: as many of the blocks that the mirror lacks as fit, up to those
+ * that `note` signs; proofs that they and the mirror's blocks are in the log of `note`; and the roots at which
+ * the proofs begin. If the mirror has another root there, the proof is evidence against the key.
+ * If `mirror` is null, a push without blocks, which asks how much the mirror has.
  */
 export async function nextPush(
   store: StoreReader,
   note: string,
-  to: PushedTo | null,
+  mirror: MirrorSize | null,
 ): Promise<Push> {
   const { serverId } = store
-  if (to === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
+  if (mirror === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
   // The node has just signed it.
   const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
   const texts: string[] = []
   let bytes = 0
-  let end = Math.min(to.size, size)
+  let end = Math.min(mirror.size, size)
   const blocks = await store.blocks(serverId, end, Math.min(BLOCKS_MAX, size - end))
   for (const block of blocks) {
     const text = provenBlockJson(block)
@@ -60,20 +101,21 @@ export async function nextPush(
   const proofs: Record<string, string[]> = {}
   const roots: Record<string, string> = {}
   const read = (nodes: Parameters<StoreReader['treeNodes']>[1]) => store.treeNodes(serverId, nodes)
-  for (const from of new Set([to.size, to.seen, end])) {
+  for (const from of new Set([mirror.size, mirror.seen, end])) {
     if (from >= size) continue
     proofs[from] = (await proveConsistency(nodeSha256, from, size, read)).map(toBase64)
-    roots[from] = toBase64(rootOf(nodeSha256, await frontierAt(from, read)))
+    roots[from] = toBase64(await rootAt(store, from))
   }
-  return pushText({ from: to.size, texts, note, proofs, roots }, end)
+  return pushText({ from: mirror.size, texts, note, proofs, roots }, end)
 }
 
 interface PushParts {
   readonly from: number
   readonly texts: readonly string[]
   readonly note: string
+  /** By size. */
   readonly proofs: Readonly<Record<string, readonly string[]>>
-  /** By size, as the proofs are. */
+  /** By size. */
   readonly roots: Readonly<Record<string, string>>
 }
 
@@ -85,17 +127,17 @@ function pushText({ from, texts, note, proofs, roots }: PushParts, end: number):
 }
 
 /**
- * Takes what a node has pushed of its chain. The same again changes nothing. A head that contradicts
- * what is here is kept as evidence, also one that comes without blocks.
+ * Takes a push from the node of the chain. A repeated push changes nothing. A head that contradicts the
+ * mirror is kept as evidence, even if it comes without blocks.
  * Errors: PUSH_INVALID, PUSH_GAP; those of `Mirror`.
  */
 export async function takePush(mirror: Mirror, body: Uint8Array): Promise<void> {
-  const push = pushOf(body)
+  const push = parsedPush(body)
   const { from, blocks, proofs } = push
-  const prove: Prove = async (size) => proofIn(proofs, size)
+  const prove = async (size: number) => proofIn(proofs, size)
   const head = await mirror.opened(push.checkpoint)
   if (blocks.length === 0) {
-    // A longer one is looked at when the blocks come that lead there.
+    // A longer log is checked when its blocks are pushed.
     if (head.size <= mirror.size) await mirror.follow(head, prove)
     return
   }
@@ -105,64 +147,59 @@ export async function takePush(mirror: Mirror, body: Uint8Array): Promise<void> 
       `${mirror.size} blocks are here, and the first pushed is ${from}`,
     )
   }
-  try {
-    await mirror.follow(head, prove)
-    const fresh = blocks.slice(mirror.size - from)
-    if (fresh.length > 0) await mirror.take(fresh, head, prove)
-  } catch (error) {
-    const isDoubtful = error instanceof PeerError && error.code !== 'MIRROR_FROZEN'
-    if (!isDoubtful || !(await isFork(mirror, head, push))) throw error
-    throw mirror.contradicted(head, 'the logs of the two do not begin with the same blocks')
-  }
+  await mirror.detectFork(
+    head,
+    (known) => isForkByProof(known, head, push),
+    async () => {
+      await mirror.follow(head, prove)
+      const fresh = blocks.slice(mirror.size - from)
+      if (fresh.length > 0) await mirror.take(fresh, head, prove)
+    },
+  )
 }
 
 /**
- * Whether the log that `head` signs is proven to begin with another root than the mirror knows at the
- * same size. What is not proven is not so: a wrong root alone accuses nobody.
+ * Whether the log of `head` is proven to begin with another root than a known one of the same size. A wrong
+ * root without a proof accuses nobody.
  */
-async function isFork(
-  mirror: Mirror,
-  head: SignedHead,
-  { proofs, roots }: Pick<PushedBody, 'proofs' | 'roots'>,
-): Promise<boolean> {
-  for (const known of await mirror.known()) {
-    const text = roots[known.size]
+function isForkByProof(
+  known: readonly TreeHead[],
+  head: SignedCheckpoint,
+  { proofs, roots }: Pick<ParsedPush, 'proofs' | 'roots'>,
+): boolean {
+  return known.some(({ size, root: knownRoot }) => {
+    const text = roots[size]
     const root = typeof text === 'string' ? fromBase64(text) : null
-    if (root?.length !== HASH_BYTES || known.size === 0 || known.size >= head.size) continue
-    if (equalBytes(root, known.root)) continue
-    const claimed = { size: known.size, root }
-    const proof = proofIn(proofs, known.size)
-    if (verifyConsistency(nodeSha256, claimed, head, proof)) return true
-  }
-  return false
+    if (root?.length !== HASH_BYTES || size === 0 || size >= head.size) return false
+    if (equalBytes(root, knownRoot)) return false
+    return verifyConsistency(nodeSha256, { size, root }, head, proofIn(proofs, size))
+  })
 }
 
-interface PushedBody {
+interface ParsedPush {
   readonly from: number
   readonly blocks: readonly Json[]
   readonly checkpoint: string
-  readonly proofs: { readonly [from: string]: Json }
-  readonly roots: { readonly [from: string]: Json }
+  readonly proofs: Readonly<JsonObject>
+  readonly roots: Readonly<JsonObject>
 }
 
-function pushOf(body: Uint8Array): PushedBody {
-  const value = parsed(body)
-  if (isJsonObject(value)) {
-    const { from, blocks, checkpoint, proofs, roots = {} } = value
-    const isPush =
-      typeof from === 'number' &&
-      Number.isSafeInteger(from) &&
-      from >= 0 &&
-      Array.isArray(blocks) &&
-      typeof checkpoint === 'string' &&
-      isJsonObject(proofs) &&
-      isJsonObject(roots)
-    if (isPush) return { from, blocks, checkpoint, proofs, roots }
-  }
+function parsedPush(body: Uint8Array): ParsedPush {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.length).toString()
+  const { from, blocks, checkpoint, proofs, roots = {} } = jsonMembers(text)
+  const isPush =
+    typeof from === 'number' &&
+    Number.isSafeInteger(from) &&
+    from >= 0 &&
+    Array.isArray(blocks) &&
+    typeof checkpoint === 'string' &&
+    isJsonObject(proofs) &&
+    isJsonObject(roots)
+  if (isPush) return { from, blocks, checkpoint, proofs, roots }
   throw new PeerError('PUSH_INVALID', 'a push is {from, blocks, checkpoint, proofs}')
 }
 
-function proofIn(proofs: PushedBody['proofs'], from: number): Uint8Array[] {
+function proofIn(proofs: ParsedPush['proofs'], from: number): Uint8Array[] {
   const list = proofs[from]
   if (!Array.isArray(list)) {
     throw new PeerError('LOG_UNPROVEN', `there is no proof from size ${from} on`)
@@ -172,12 +209,4 @@ function proofIn(proofs: PushedBody['proofs'], from: number): Uint8Array[] {
     if (bytes !== null) return bytes
     throw new PeerError('PUSH_INVALID', 'a proof is a list of hashes')
   })
-}
-
-function parsed(body: Uint8Array): Json {
-  try {
-    return parseJson(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
-  } catch {
-    return null
-  }
 }

@@ -53,7 +53,7 @@ async function following(source: LedgerNode) {
     privateKey: generateKeyPairSync('ed25519').privateKey,
     allowPrivate: true,
     intervalMs: INTERVAL_MS,
-    contentBytesMax: 1_024,
+    blobBytesMax: 1_024,
   }
   let ended: () => void = () => {}
   // The members that the program uses of it are there.
@@ -64,7 +64,9 @@ async function following(source: LedgerNode) {
       turn()
     })
   const { verifierKey: vkey } = source.service.log
-  const first = await round(() => inner.emit('message', { peers: [{ vkey, url: source.url }] }))
+  const first = await round(() =>
+    inner.emit('message', { kind: 'peers', peers: [{ vkey, url: source.url }] }),
+  )
   return {
     first,
     round: () => round(() => next()),
@@ -72,7 +74,7 @@ async function following(source: LedgerNode) {
     close: () =>
       new Promise<void>((resolve) => {
         ended = resolve
-        inner.emit('message', { close: true })
+        inner.emit('message', { kind: 'close' })
       }),
   }
 }

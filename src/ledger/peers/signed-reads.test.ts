@@ -11,8 +11,7 @@ import {
 } from '../../chain/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
 import { decodeBlock } from '../decoded-block.ts'
-import { HttpSource } from './http-source.ts'
-import type { BlockPage } from './pull.ts'
+import { type BlockPage, PeerClient } from './peer-client.ts'
 import { NodeSigner, type Signer, signatureHeaders } from './signed-request.ts'
 
 const NOTHING = Buffer.alloc(0)
@@ -62,7 +61,7 @@ async function guarded() {
 it('a peer reads checkpoint, blocks, consistency and tiles without a token', async () => {
   const { node, clock, peer, admin, read } = await guarded()
   const { serverId } = node.service
-  const source = new HttpSource({
+  const source = new PeerClient({
     url: node.url,
     serverId,
     allowPrivate: true,
@@ -77,7 +76,7 @@ it('a peer reads checkpoint, blocks, consistency and tiles without a token', asy
   expect(await source.consistency(3, 9)).toEqual((await node.service.log.consistency(3, 9)).proof)
   const tile = await node.service.log.tile('0/000.p/9')
   expect(Buffer.from(await source.leaves(0, 9))).toEqual(tile)
-  const unsigned = new HttpSource({ url: node.url, serverId, allowPrivate: true })
+  const unsigned = new PeerClient({ url: node.url, serverId, allowPrivate: true })
   await expect(unsigned.checkpoint()).rejects.toThrow('answered 401 with TOKEN_NEEDED')
 })
 

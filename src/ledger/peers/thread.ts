@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -5,41 +6,131 @@ import { CodedError } from '../../base/coded-error.ts'
 import { BlobStore, openStoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
-import { Aside } from './aside.ts'
-import { ChainContents } from './chain-contents.ts'
-import { ContentPull } from './content-pull.ts'
-import { ContentPush } from './content-push.ts'
+import { BlobSync, fetchingBlobs, pushingBlobs } from './blob-transfer.ts'
+import { ChainBlobs } from './chain-blobs.ts'
 import { PeerError } from './errors.ts'
-import { HttpSource } from './http-source.ts'
-import type { FromMirrors, MirrorsStart, PeerState, ToMirrors } from './messages.ts'
-import { Mirror } from './mirror.ts'
-import { doubtOf, type OwnChain } from './own-head.ts'
-import { type KnownPeer, knownPeer, nodeOfKey } from './peer.ts'
-import { mirrorFolder, VKEY_FILE } from './places.ts'
+import { CheckpointVerifier, type OwnChain, ownChainConflict } from './evidence.ts'
+import { Mirror, mirrorFolder, VKEY_FILE } from './mirror.ts'
+import { type MirrorSize, PeerClient } from './peer-client.ts'
+import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { PageLimit, pull } from './pull.ts'
-import { takePush } from './push.ts'
-import { Pusher } from './pusher.ts'
+import { Pusher, takePush } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 
-// The program of the thread that mirrors the chains of peers, so that neither recomputing what they
-// send nor waiting for the disk holds up the node, and what they send has memory of its own.
+// The worker thread that mirrors the chains of peers, so that verifying their data and waiting for the disk do
+// not hold up the node, and their data have a memory limit of their own.
 
-/** Longest rest between two rounds with a peer that fails. */
-const REST_MS_MAX = 30_000
-/** Rest after a round that brought blocks: more are on their way, and a node signs no more often. */
+/** Maximum delay between two rounds with a peer that fails. */
+const RETRY_MS_MAX = 30_000
+/** Delay after a round that moved blocks: more are likely, and a node signs no more often. */
 const SOON_MS = 100
+/** Maximum length of an error message that is shown; peers can influence some of them. */
+const MESSAGE_LENGTH_MAX = 300
 
-/** A mirror that peers with the same chain share; they take turns. */
-interface Shared {
-  readonly mirror: Promise<Mirror>
-  turn: Promise<void>
+/** `workerData` of the thread. */
+export interface MirrorsStart {
+  /** The data folder. */
+  readonly folder: string
+  /** False for a temporary folder. */
+  readonly lasting: boolean
+  /** The verifier key of this node. */
+  readonly ownKey: string
+  /** Signs requests to peers. */
+  readonly privateKey: KeyObject
+  /** Whether peers may be on private networks. */
+  readonly allowPrivate: boolean
+  /** Delay between two rounds with a peer. */
+  readonly intervalMs: number
+  /** Maximum bytes of a blob that is fetched. */
+  readonly blobBytesMax: number
 }
 
-/** What a round goes on from. */
-interface Round {
-  readonly pusher: Pusher | null
-  readonly limit: PageLimit
+/** An error as it is shown to users. */
+export interface ShownError {
+  readonly code: string
+  readonly message: string
+}
+
+/** The state of a peer. */
+export interface PeerState {
+  readonly serverId: number
+  readonly url: string | null
+  /** Blocks stored here. */
+  readonly blocks: number
+  /** Blocks that the chain's node has signed, as far as known. */
+  readonly ofBlocks: number
+  /** Blobs that the peer does not have, as far as checked. */
+  readonly absent: number
+  /** End of the last round without an error, milliseconds since the Unix epoch, or null. */
   readonly currentMs: number | null
+  /** Error of the last round, or null. */
+  readonly error: ShownError | null
+}
+
+/** The result of a push to this node. */
+export interface PushResult {
+  /** How much of the chain is here. */
+  readonly mirror: MirrorSize
+  /** If a part of a blob was pushed: how many of its bytes are here. */
+  readonly arrived: number
+  readonly error: ShownError | null
+}
+
+/** To the thread. */
+export type ToMirrors =
+  | { readonly kind: 'peers'; readonly peers: readonly Peer[] }
+  /** Reply to `checkpointNeeded`; null if there is none now. */
+  | { readonly kind: 'checkpoint'; readonly note: string | null }
+  /** A push from the node of `vkey`; the reply is `pushed`. */
+  | {
+      readonly kind: 'push'
+      readonly id: number
+      readonly vkey: string
+      readonly body: Uint8Array
+      /** If the body is a part of a blob: which blob, and at which byte it begins. */
+      readonly part: { readonly sha256: string; readonly from: number } | null
+    }
+  | { readonly kind: 'close' }
+
+/** From the thread. */
+export type FromMirrors =
+  | { readonly kind: 'state'; readonly state: PeerState }
+  /** A mirror or its head has changed. */
+  | { readonly kind: 'stored'; readonly serverId: number }
+  /** A peer has a copy of the node's own chain that contradicts it. */
+  | { readonly kind: 'conflict'; readonly message: string }
+  /** A signed head of the node's own chain is needed. */
+  | { readonly kind: 'checkpointNeeded' }
+  | { readonly kind: 'pushed'; readonly id: number; readonly result: PushResult }
+  /** Every peer of the last list was asked for the node's own chain. */
+  | { readonly kind: 'peersAsked' }
+
+/** Runs the thread until a message at `port` closes it; then calls `end`. */
+export function serveMirrors(
+  start: MirrorsStart,
+  port: ThreadPort,
+  platform: Platform,
+  end: () => void,
+): void {
+  const thread = new MirrorsThread(start, port, platform)
+  port.on('message', (message: ToMirrors) => {
+    if (message.kind === 'close') void thread.close().then(end)
+    else if (message.kind === 'push') void thread.takePush(message)
+    else if (message.kind === 'checkpoint') thread.provideCheckpoint(message.note)
+    else void thread.setPeers(message.peers.map(knownPeer))
+  })
+}
+
+/** A mirror, shared by the peers that have the same chain. */
+interface SharedMirror {
+  readonly mirror: Promise<Mirror>
+  /** The last task that adds blocks; they run one after the other. */
+  lastTask: Promise<void>
+}
+
+/** The rounds with one peer. */
+interface Rounds {
+  isStopped: boolean
 }
 
 class MirrorsThread {
@@ -48,86 +139,80 @@ class MirrorsThread {
   readonly #platform: Platform
   readonly #own: OwnChain
   readonly #signer: NodeSigner
-  readonly #mirrors = new Map<number, Shared>()
-  /** The rounds that go on, by peer; a peer that is taken out stops after its round. */
-  #following = new Map<string, { stopped: boolean }>()
+  readonly #mirrors = new Map<number, SharedMirror>()
+  /** By peer. */
+  #rounds = new Map<string, Rounds>()
   #closing = false
-  /** Whoever waits for a signed head of the own chain. */
-  #wanting: ((note: string | null) => void)[] = []
+  #awaitingCheckpoint: ((note: string | null) => void)[] = []
 
   constructor(start: MirrorsStart, port: ThreadPort, platform: Platform) {
     this.#start = start
     this.#port = port
     this.#platform = platform
     const { key, serverId } = nodeOfKey(start.ownKey)
-    const store = openStoreReader(start.folder, { frozen: false })
-    const checkpoint = () => this.#ownCheckpoint()
-    this.#own = { key, store, folder: start.folder, checkpoint }
-    const random = (bytes: number) => platform.random(bytes)
+    this.#own = {
+      checkpoints: new CheckpointVerifier(key),
+      store: openStoreReader(start.folder, { frozen: false }),
+      folder: start.folder,
+      checkpoint: () => this.#ownCheckpoint(),
+    }
     const node = { serverId, privateKey: start.privateKey }
-    this.#signer = new NodeSigner(node, platform.clock, random)
+    this.#signer = new NodeSigner(node, platform.clock, (bytes) => platform.random(bytes))
   }
 
-  /** Goes on with the peers that were there, begins with new ones, and stops with the others. */
-  async follow(peers: readonly KnownPeer[]): Promise<void> {
-    const before = this.#following
-    this.#following = new Map()
-    const firsts: Promise<void>[] = []
+  /** Starts rounds with new peers, and stops those with removed ones. */
+  async setPeers(peers: readonly KnownPeer[]): Promise<void> {
+    const before = this.#rounds
+    this.#rounds = new Map()
+    const started: Promise<void>[] = []
     for (const peer of peers) {
       const name = `${peer.serverId} ${peer.url} ${peer.push}`
-      const round = before.get(name) ?? { stopped: false }
+      const rounds = before.get(name) ?? { isStopped: false }
       const isNew = !before.delete(name)
-      // Without an address its node pushes it; how far that is can be told.
-      if (isNew) firsts.push(peer.url === null ? this.#tell(peer) : this.#rounds(peer, round))
-      this.#following.set(name, round)
+      if (isNew && peer.url === null) started.push(this.#reportPushedMirror(peer))
+      else if (isNew) started.push(this.#startRounds(peer, rounds))
+      this.#rounds.set(name, rounds)
     }
-    for (const round of before.values()) round.stopped = true
-    await Promise.all(firsts)
-    this.#send({ asked: true })
+    for (const rounds of before.values()) rounds.isStopped = true
+    await Promise.all(started)
+    this.#send({ kind: 'peersAsked' })
   }
 
-  /** The signed head that was wanted. */
-  answer(note: string | null): void {
-    for (const resolve of this.#wanting) resolve(note)
-    this.#wanting = []
+  provideCheckpoint(note: string | null): void {
+    for (const resolve of this.#awaitingCheckpoint) resolve(note)
+    this.#awaitingCheckpoint = []
   }
 
-  /** Takes what the node of `vkey` has pushed of its chain. */
-  async takePush(push: number, vkey: string, body: Uint8Array): Promise<void> {
+  /** Takes blocks, or a part of a blob, that the node of `vkey` pushes. */
+  async takePush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
-    let error: PeerState['error'] = null
-    try {
-      await this.#inTurn(peer, (mirror) => takePush(mirror, body))
-      this.#send({ stored: peer.serverId })
-    } catch (thrown) {
-      error = shown(thrown)
-    }
-    const currentMs = error === null ? this.#platform.clock.now() : null
-    const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
-    this.#send({ pushed: push, answer: { to: { size, seen }, arrived: 0, error } })
-  }
-
-  /** Takes a part of a content of the attachments of the node of `vkey`; the chain may go on meanwhile. */
-  async takePart(
-    push: number,
-    vkey: string,
-    { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
-  ): Promise<void> {
-    let error: PeerState['error'] = null
+    let mirror = { size: 0, seen: 0 }
     let arrived = 0
+    let error: ShownError | null = null
     try {
-      const mirror = await this.#shared(knownPeer({ vkey, url: null })).mirror
-      arrived = await mirror.contents.add(sha256, from, body)
+      if (part === null) {
+        await this.#runInTurn(peer, (mirror) => takePush(mirror, body))
+        this.#send({ kind: 'stored', serverId: peer.serverId })
+      } else {
+        // Not in turn: blocks may be added meanwhile.
+        const { blobs } = await this.#shared(peer).mirror
+        arrived = await blobs.add(part.sha256, part.from, body)
+      }
     } catch (thrown) {
-      error = shown(thrown)
+      error = shownError(thrown)
     }
-    this.#send({ pushed: push, answer: { to: { size: 0, seen: 0 }, arrived, error } })
+    if (part === null) {
+      const currentMs = error === null ? this.#platform.clock.now() : null
+      const { blocks, ofBlocks } = await this.#report(peer, { currentMs, error })
+      mirror = { size: blocks, seen: ofBlocks }
+    }
+    this.#send({ kind: 'pushed', id, result: { mirror, arrived, error } })
   }
 
-  /** Nothing comes after it. A round that goes on is broken off: what it has stored is whole. */
+  /** Closes the stores. A round in progress is cut off; what it has stored is complete. */
   async close(): Promise<void> {
     this.#closing = true
-    for (const round of this.#following.values()) round.stopped = true
+    for (const rounds of this.#rounds.values()) rounds.isStopped = true
     await Promise.allSettled(
       [...this.#mirrors.values()].map(async ({ mirror }) => (await mirror).close()),
     )
@@ -138,205 +223,201 @@ class MirrorsThread {
     this.#port.postMessage(message)
   }
 
-  /** Asks the peer for the node's own head, then goes from round to round until it is stopped. */
-  async #rounds(peer: KnownPeer, round: { stopped: boolean }): Promise<void> {
-    const { intervalMs } = this.#start
-    await this.#askOwn(peer)
-    const pusher = peer.push && peer.url !== null ? this.#pusher(peer.url) : null
-    const contents = new ContentPull(this.#source(peer, peer.serverId), this.#platform.clock)
-    const isStopped = () => round.stopped
-    const asides = [
-      new Aside(async () => {
-        await contents.run((await this.#shared(peer).mirror).contents, isStopped)
-      }),
-    ]
-    if (peer.push && peer.url !== null) {
-      const brought = this.#contentPush(peer.url)
-      asides.push(new Aside(() => brought.run(isStopped)))
-    }
-    const limit = new PageLimit()
-    let failingMs = intervalMs
-    let currentMs: number | null = null
-    // Rests since the peer was asked for the own head: that is done no more often than when nothing comes.
-    let restedMs = 0
-    const next = async (): Promise<void> => {
-      if (round.stopped) return
-      const { error: failed, isMore } = await this.#round(peer, { pusher, limit, currentMs })
-      if (round.stopped) return
-      let error = failed
-      if (error === null) currentMs = this.#platform.clock.now()
-      failingMs = error === null ? intervalMs : Math.min(failingMs * 2, REST_MS_MAX)
-      const restMs = error === null && isMore ? Math.min(SOON_MS, intervalMs) : failingMs
-      for (const aside of asides) {
-        if (error === null && aside.error !== null) error = shown(aside.error)
-        aside.go()
-      }
-      await this.#report(peer, { currentMs, error, absent: contents.absent })
-      restedMs += restMs
-      if (restedMs >= intervalMs) {
-        restedMs = 0
-        await this.#askOwn(peer)
-      }
-      this.#platform.schedule.after(restMs, () => void next())
-    }
-    void next()
-  }
-
-  async #tell(peer: KnownPeer): Promise<void> {
+  async #reportPushedMirror(peer: KnownPeer): Promise<void> {
     await this.#shared(peer).mirror.catch(() => null)
     await this.#report(peer, { currentMs: null, error: null })
   }
 
-  /** One round: its error, or null, and whether blocks went either way. */
+  /** Asks the peer for the node's own chain, then begins rounds. */
+  async #startRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
+    await this.#askForOwnChain(peer)
+    void this.#runRounds(peer, rounds)
+  }
+
+  async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
+    const { intervalMs } = this.#start
+    const isStopped = () => rounds.isStopped
+    const ownChain = this.#client(peer, this.#own.store.serverId)
+    const pusher = peer.push ? new Pusher(ownChain, this.#own.store, this.#own.checkpoint) : null
+    const fetches = new BlobSync(this.#platform.clock)
+    const source = this.#client(peer, peer.serverId)
+    const blobTasks = [
+      new SingleFlight(async () => {
+        const { blobs } = await this.#shared(peer).mirror
+        await fetches.run(fetchingBlobs(source, blobs), isStopped)
+      }),
+    ]
+    if (peer.push) {
+      const pushes = new BlobSync(this.#platform.clock)
+      const transfer = pushingBlobs(ownChain, this.#own.store, this.#ownBlobs())
+      blobTasks.push(new SingleFlight(() => pushes.run(transfer, isStopped)))
+    }
+    const limit = new PageLimit()
+    let currentMs: number | null = null
+    let retryMs = intervalMs
+    let sinceOwnChainMs = 0
+    while (!rounds.isStopped) {
+      const round = await this.#round(peer, { source, pusher, limit, currentMs })
+      if (rounds.isStopped) return
+      let { error } = round
+      if (error === null) currentMs = this.#platform.clock.now()
+      retryMs = error === null ? intervalMs : Math.min(retryMs * 2, RETRY_MS_MAX)
+      const delayMs = error === null && round.isMore ? Math.min(SOON_MS, intervalMs) : retryMs
+      for (const task of blobTasks) {
+        if (task.error !== null) error ??= shownError(task.error)
+        task.start()
+      }
+      await this.#report(peer, { currentMs, error, absent: fetches.missing })
+      // No more often than if no blocks came.
+      sinceOwnChainMs += delayMs
+      if (sinceOwnChainMs >= intervalMs) {
+        sinceOwnChainMs = 0
+        await this.#askForOwnChain(peer)
+      }
+      await new Promise<void>((resolve) => this.#platform.schedule.after(delayMs, resolve))
+    }
+  }
+
+  /** Pushes and pulls once. Returns the error, or null, and whether blocks were moved. */
   async #round(
     peer: KnownPeer,
-    { pusher, limit, currentMs }: Round,
-  ): Promise<{ error: PeerState['error']; isMore: boolean }> {
+    {
+      source,
+      pusher,
+      limit,
+      currentMs,
+    }: { source: PeerClient; pusher: Pusher | null; limit: PageLimit; currentMs: number | null },
+  ): Promise<{ error: ShownError | null; isMore: boolean }> {
     const { serverId } = peer
     let isMore = false
     const moved = () => {
       isMore = true
     }
-    // First: the other side may be the one that cannot be heard. What it refuses is no reason not to listen.
-    const pushing = await pusher?.push(moved).then(() => null, shown)
-    const taken = () => {
+    // Pushes first: this node may be unreachable for the other one. After a refusal it still pulls.
+    const pushError = (await pusher?.push(moved).then(() => null, shownError)) ?? null
+    const pulled = () => {
       moved()
-      this.#send({ stored: serverId })
+      this.#send({ kind: 'stored', serverId })
       void this.#report(peer, { currentMs, error: null })
     }
     try {
-      const source = this.#source(peer, serverId)
-      await this.#inTurn(peer, (mirror) => pull(mirror, source, taken, limit))
-      this.#send({ stored: serverId })
-      return { error: pushing ?? null, isMore }
+      await this.#runInTurn(peer, (mirror) => pull(mirror, source, pulled, limit))
+      this.#send({ kind: 'stored', serverId })
+      return { error: pushError, isMore }
     } catch (error) {
-      return { error: shown(error), isMore }
+      return { error: shownError(error), isMore }
     }
   }
 
-  /** Those who add to one mirror take turns. */
-  async #inTurn(peer: KnownPeer, work: (mirror: Mirror) => Promise<void>): Promise<void> {
+  /** Runs a task that adds blocks to a mirror after the earlier ones. */
+  async #runInTurn(peer: KnownPeer, task: (mirror: Mirror) => Promise<void>): Promise<void> {
     const shared = this.#shared(peer)
     const mirror = await shared.mirror
-    const done = shared.turn.then(() => work(mirror))
-    shared.turn = done.catch(() => {})
+    const done = shared.lastTask.then(() => task(mirror))
+    shared.lastTask = done.catch(() => {})
     await done
   }
 
-  #pusher(url: string): Pusher {
-    const { allowPrivate } = this.#start
-    const { store, checkpoint } = this.#own
-    const platform = this.#platform
-    return new Pusher({ url, store, allowPrivate, checkpoint, signer: this.#signer, platform })
-  }
-
-  /** A signed head of the own chain, which the node's main thread gives; null when there is none now. */
+  /** Asks the main thread for a signed head of the own chain; null if there is none now. */
   #ownCheckpoint(): Promise<string | null> {
     return new Promise((resolve) => {
-      this.#wanting.push(resolve)
-      if (this.#wanting.length === 1) this.#send({ wanted: 'checkpoint' })
-    })
-  }
-
-  #contentPush(url: string): ContentPush {
-    const { allowPrivate, folder, contentBytesMax } = this.#start
-    const { store } = this.#own
-    // Only read here.
-    const files = new BlobStore(folder, store.attachments, false)
-    const contents = new ChainContents(store.attachments, files, contentBytesMax)
-    const { clock, outbound } = this.#platform
-    return new ContentPush({
-      url,
-      allowPrivate,
-      store,
-      contents,
-      signer: this.#signer,
-      clock,
-      outbound,
+      this.#awaitingCheckpoint.push(resolve)
+      if (this.#awaitingCheckpoint.length === 1) this.#send({ kind: 'checkpointNeeded' })
     })
   }
 
   async #report(
     peer: KnownPeer,
     { currentMs, error, absent = 0 }: Pick<PeerState, 'currentMs' | 'error'> & { absent?: number },
-  ) {
+  ): Promise<PeerState> {
     const { serverId, url } = peer
     const mirror = await this.#mirrors.get(serverId)?.mirror.catch(() => null)
     const [blocks, ofBlocks] = [mirror?.size ?? 0, mirror?.seenSize ?? 0]
     const state = { serverId, url, blocks, ofBlocks, absent, currentMs, error }
-    this.#send({ state })
+    this.#send({ kind: 'state', state })
     return state
   }
 
-  async #askOwn(peer: KnownPeer): Promise<void> {
+  async #askForOwnChain(peer: KnownPeer): Promise<void> {
     try {
-      const doubt = await doubtOf(this.#source(peer, this.#own.store.serverId), this.#own)
-      if (doubt !== null) this.#send({ doubt })
+      const source = this.#client(peer, this.#own.store.serverId)
+      const message = await ownChainConflict(source, this.#own)
+      if (message !== null) this.#send({ kind: 'conflict', message })
     } catch {
-      // A peer that does not answer, or has nothing of this chain, says nothing about it.
+      // A peer that does not reply, or does not have this chain, tells nothing about it.
     }
   }
 
-  #source({ url }: KnownPeer, serverId: number): HttpSource {
+  /** A client of the node at the address of `peer`, for the chain of `serverId`. */
+  #client({ url }: KnownPeer, serverId: number): PeerClient {
     const { allowPrivate } = this.#start
     const { outbound } = this.#platform
     const signer = this.#signer
-    return new HttpSource({ url: url ?? '', serverId, allowPrivate, signer, outbound })
+    return new PeerClient({ url: url ?? '', serverId, allowPrivate, signer, outbound })
   }
 
-  #shared({ serverId, key, vkey }: KnownPeer): Shared {
+  /** The node's own blobs, only to be read. */
+  #ownBlobs(): ChainBlobs {
+    const { attachments } = this.#own.store
+    const files = new BlobStore(this.#start.folder, attachments, false)
+    return new ChainBlobs(attachments, files)
+  }
+
+  #shared({ serverId, key, vkey }: KnownPeer): SharedMirror {
     if (this.#closing) throw new PeerError('MIRROR_FAILED', 'the node is closing')
     const known = this.#mirrors.get(serverId)
     if (known !== undefined) return known
     const folder = mirrorFolder(this.#start.folder, serverId)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
-    const { lasting: durable, contentBytesMax } = this.#start
+    const { lasting: durable, blobBytesMax } = this.#start
     const platform = this.#platform
-    const mirror = Mirror.open({ folder, serverId, key, durable, contentBytesMax, platform })
-    const shared = { mirror, turn: Promise.resolve() }
+    const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
+    const shared = { mirror, lastTask: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
-    // A disk that was full may have room the next time.
+    // The cause, such as a full disk, may pass.
     mirror.catch(() => this.#mirrors.delete(serverId))
     return shared
   }
 }
 
-/** Longest message of an error that is shown; peers have a say in some. */
-const MESSAGE_LENGTH_MAX = 300
+/** A background task that never runs twice at the same time. */
+class SingleFlight {
+  readonly #task: () => Promise<void>
+  #isRunning = false
+  /** The error of the last run, or null. */
+  error: unknown = null
 
-function shown(error: unknown): { code: string; message: string } {
+  constructor(task: () => Promise<void>) {
+    this.#task = task
+  }
+
+  /** Starts the task unless it is running. */
+  start(): void {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    this.#task()
+      .then(
+        () => {
+          this.error = null
+        },
+        (error: unknown) => {
+          this.error = error
+        },
+      )
+      .finally(() => {
+        this.#isRunning = false
+      })
+  }
+}
+
+function shownError(error: unknown): ShownError {
   const code = error instanceof CodedError ? String(error.code) : 'MIRROR_FAILED'
   const message = error instanceof Error ? error.message : String(error)
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }
 }
 
-/** Does what the messages at `port` say, until one of them closes it; then `end` ends the thread. */
-export function serveMirrors(
-  start: MirrorsStart,
-  port: ThreadPort,
-  platform: Platform,
-  end: () => void,
-): void {
-  const thread = new MirrorsThread(start, port, platform)
-  port.on('message', (message: ToMirrors) => {
-    if ('close' in message) void thread.close().then(end)
-    else if ('push' in message) takePushed(thread, message)
-    else if ('checkpoint' in message) thread.answer(message.checkpoint)
-    else void thread.follow(message.peers.map(knownPeer))
-  })
-}
-
-function takePushed(
-  thread: MirrorsThread,
-  { push, vkey, body, part }: Extract<ToMirrors, { push: number }>,
-): void {
-  void (part === null
-    ? thread.takePush(push, vkey, body)
-    : thread.takePart(push, vkey, { ...part, body }))
-}
-
 if (parentPort !== null) {
-  // Ends this thread only, by itself: replies of peers may be waited for, and nobody needs them now.
+  // Ends this thread only. Replies of peers may be pending, which nobody needs now.
   serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
 }

@@ -1,4 +1,4 @@
-// Contents that were lost on the disk of a node that mirrors a chain come again, by themselves.
+// BlobStore that were lost on the disk of a node that mirrors a chain come again, by themselves.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,10 +14,10 @@ import { systemClock } from '../../base/clock.ts'
 import { systemOutbound } from '../../http/outbound.ts'
 import { BlobStore, openStoreReader } from '../../storage/index.ts'
 import { nodeKeyIn } from '../node-key.ts'
-import { ChainContents } from './chain-contents.ts'
-import { ContentPull } from './content-pull.ts'
-import { ContentPush } from './content-push.ts'
-import { mirrorFolder } from './places.ts'
+import { BlobSync, fetchingBlobs, pushingBlobs, RescanSchedule } from './blob-transfer.ts'
+import { ChainBlobs } from './chain-blobs.ts'
+import { mirrorFolder } from './mirror.ts'
+import { PeerClient } from './peer-client.ts'
 import { NodeSigner } from './signed-request.ts'
 
 const BYTES = Buffer.from('what was attached')
@@ -56,26 +56,27 @@ it.each(LOSSES)(
     const { store } = await origin()
     const folder = temporaryFolder()
     const files = new BlobStore(folder, store.attachments, false)
-    const contents = new ChainContents(store.attachments, files, BYTES.length)
+    const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
     const clock = new HandClock()
     const asked: string[] = []
     const source = {
-      content: async (sha256: string, from: number, length: number) => {
+      blob: async (sha256: string, from: number, length: number) => {
         asked.push(sha256)
         return BYTES.subarray(from, from + length)
       },
     }
-    const pull = new ContentPull(source, clock)
-    await pull.run(contents)
+    const sync = new BlobSync(clock)
+    const run = () => sync.run(fetchingBlobs(source, blobs))
+    await run()
     for (let round = 1; round <= 3; round += 1) {
       expect(asked).toEqual(new Array(round).fill(SHA256))
       lose(folder)
       clock.time += MINUTE_MS - 1
-      await pull.run(contents)
+      await run()
       expect(asked.length).toBe(round)
       clock.time += 1
-      await pull.run(contents)
-      expect([asked.length, pull.absent]).toEqual([round + 1, 0])
+      await run()
+      expect([asked.length, sync.missing]).toEqual([round + 1, 0])
       expect(readFileSync(contentPath(folder))).toEqual(BYTES)
     }
   },
@@ -85,22 +86,24 @@ it('what is lost and not at the source is counted once, and comes when the sourc
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = new BlobStore(folder, store.attachments, false)
-  const contents = new ChainContents(store.attachments, files, BYTES.length)
+  const blobs = new ChainBlobs(store.attachments, files, BYTES.length)
   const clock = new HandClock()
   let has = true
-  const pull = new ContentPull({ content: async () => (has ? BYTES : null) }, clock)
-  await pull.run(contents)
+  const source = { blob: async () => (has ? BYTES : null) }
+  const sync = new BlobSync(clock)
+  const run = () => sync.run(fetchingBlobs(source, blobs))
+  await run()
   has = false
   rmSync(contentPath(folder))
   for (let minute = 0; minute < 3; minute += 1) {
     clock.time += MINUTE_MS
-    await pull.run(contents)
-    expect(pull.absent).toBe(1)
+    await run()
+    expect(sync.missing).toBe(1)
   }
   has = true
   clock.time += MINUTE_MS
-  await pull.run(contents)
-  expect([pull.absent, existsSync(contentPath(folder))]).toEqual([0, true])
+  await run()
+  expect([sync.missing, existsSync(contentPath(folder))]).toEqual([0, true])
 })
 
 it.each(LOSSES)(
@@ -125,26 +128,24 @@ it.each(LOSSES)(
     await keeper.send('DELETE', `/api/config/peers/${serverId}`)
     await send(keeper, { vkey: node.service.log.verifierKey })
     const clock = new HandClock()
-    const push = new ContentPush({
+    const client = new PeerClient({
       url: keeper.url,
+      serverId,
       allowPrivate: true,
-      store,
-      contents: new ChainContents(
-        store.attachments,
-        new BlobStore(folder, store.attachments, false),
-        99,
-      ),
       signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
-      clock,
       outbound: systemOutbound,
     })
-    await push.run()
+    const files = new BlobStore(folder, store.attachments, false)
+    const blobs = new ChainBlobs(store.attachments, files, 99)
+    const sync = new BlobSync(clock)
+    const run = () => sync.run(pushingBlobs(client, store, blobs))
+    await run()
     lose(mirror)
     clock.time += MINUTE_MS - 1
-    await push.run()
+    await run()
     expect(readIf(contentPath(mirror))).not.toEqual(BYTES)
     clock.time += 1
-    await push.run()
+    await run()
     expect(readIf(contentPath(mirror))).toEqual(BYTES)
   },
 )
@@ -152,3 +153,29 @@ it.each(LOSSES)(
 function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
+
+it('checks all blobs a minute after the first scan, and every minute from then on', () => {
+  const schedule = new RescanSchedule()
+  expect([0, 1, MINUTE_MS - 1, MINUTE_MS].map((nowMs) => schedule.begins(nowMs))).toEqual([
+    ...[false, false, false, true],
+  ])
+  // A rescan that fails midway continues instead of starting over.
+  expect(
+    [MINUTE_MS, 2 * MINUTE_MS - 1, 2 * MINUTE_MS].map((nowMs) => schedule.begins(nowMs)),
+  ).toEqual([...[false, false, true]])
+})
+
+it.each([
+  ['short', 5_000, MINUTE_MS],
+  ['of a minute', MINUTE_MS, 10 * MINUTE_MS + MINUTE_MS],
+  ['of a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
+])(
+  'a rescan that was %s is followed by a delay ten times as long, at most an hour',
+  (_, tookMs, nextMs) => {
+    const schedule = new RescanSchedule()
+    schedule.begins(-MINUTE_MS)
+    expect(schedule.begins(0)).toBe(true)
+    schedule.ended(tookMs, tookMs)
+    expect([schedule.begins(nextMs - 1), schedule.begins(nextMs)]).toEqual([false, true])
+  },
+)

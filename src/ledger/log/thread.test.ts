@@ -28,7 +28,7 @@ import {
 import { openStoreReader, type StoreReader } from '../../storage/index.ts'
 import { temporaryNodeKey } from '../node-key.ts'
 import { type SignedHead, signedHeadIn } from './signed-head.ts'
-import { LogSigner } from './signer.ts'
+import { LogSigner } from './thread.ts'
 
 const signKey = temporaryNodeKey()
 
@@ -281,7 +281,7 @@ it('under load heads are signed with rests between them, and each continues the 
     }
   })
   let blocks = 0
-  // On a quick machine one rest is longer than many writes.
+  // On a quick platform one rest is longer than many writes.
   do {
     await write(150)
     blocks += 150

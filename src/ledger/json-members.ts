@@ -1,0 +1,11 @@
+import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts'
+
+/** Returns the members of a JSON object; none if `text` is not one. */
+export function jsonMembers(text: string): Readonly<JsonObject> {
+  try {
+    const value: unknown = parseJson(text)
+    return isJsonObject(value) ? value : {}
+  } catch {
+    return {}
+  }
+}

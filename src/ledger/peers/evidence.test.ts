@@ -1,0 +1,44 @@
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { expect, it } from 'vitest'
+import { checkpointText, nodeSha256, rawPublicKey, signedNote } from '../../chain/index.ts'
+import { CHECKPOINTS_MAX, CheckpointVerifier } from './evidence.ts'
+
+const NAME = 'daicho/7'
+const pair = () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  return { key: { name: NAME, publicKey: rawPublicKey(publicKey) }, privateKey }
+}
+const headOf = (key: { name: string; publicKey: Uint8Array }, by: KeyObject, size: number) =>
+  signedNote(
+    nodeSha256,
+    key,
+    checkpointText({ origin: NAME, size, root: new Uint8Array(32) }),
+    (message) => sign(null, message, by),
+  )
+
+it('a verified note is accepted for its own key only, and no other note with it', async () => {
+  const [one, other] = [pair(), pair()]
+  const note = headOf(one.key, one.privateKey, 3)
+  const verifier = new CheckpointVerifier(one.key)
+  expect(await verifier.open(note)).toEqual(await verifier.open(note))
+  expect(await verifier.open(note)).toMatchObject({ origin: NAME, size: 3, note })
+  await expect(new CheckpointVerifier(other.key).open(note)).rejects.toMatchObject({
+    code: 'NOTE_UNSIGNED',
+  })
+  const forged = note.replace('\n3\n', '\n4\n')
+  for (let n = 0; n < 2; n += 1) {
+    await expect(verifier.open(forged)).rejects.toMatchObject({ code: 'NOTE_FORGED' })
+  }
+})
+
+it(`remembers at most ${CHECKPOINTS_MAX} notes`, async () => {
+  const { key, privateKey } = pair()
+  const note = headOf(key, privateKey, 0)
+  const verifier = new CheckpointVerifier(key)
+  const head = await verifier.open(note)
+  for (let size = 1; size <= CHECKPOINTS_MAX; size += 1) {
+    await verifier.open(headOf(key, privateKey, size))
+  }
+  expect(await verifier.open(note)).not.toBe(head)
+  expect(await verifier.open(note)).toBe(await verifier.open(note))
+})

@@ -1,0 +1,237 @@
+import { fromBase64 } from '../../base/base64.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import {
+  type CutBlock,
+  cutBlocks,
+  HASH_BYTES,
+  parsePosition,
+  positionText,
+  tilePath,
+} from '../../chain/index.ts'
+import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
+import { jsonMembers } from '../json-members.ts'
+import type { AbsentBlob, AbsentBlobs } from './chain-blobs.ts'
+import { PeerError } from './errors.ts'
+import type { NodeSigner } from './signed-request.ts'
+
+const TIMEOUT_MS = 30_000
+/** How a node writes a page of blocks before and after them. */
+const PAGE_OPENING = '{"status":true,"ledgers":'
+const PAGE_END = /^,"limit":\d+,"offset":\d+}$/
+const NO_BODY = new Uint8Array()
+const SMALL_BYTES_MAX = 65_536
+/** Maximum bytes of a page of several blocks. */
+const PAGE_BYTES_MAX = 16 * 1024 * 1024
+/** Maximum bytes of one block: 64 MiB of entries, and their proofs. */
+const BLOCK_BYTES_MAX = 80 * 1024 * 1024
+
+/** A node to call, and the chain to ask it for. */
+export interface PeerClientOptions {
+  /** The root of a ledger's listener. */
+  readonly url: string
+  readonly serverId: number
+  /** Whether addresses of private networks may be called. */
+  readonly allowPrivate: boolean
+  /** Signs each request; needed if the other node requires tokens and has this one as a peer. */
+  readonly signer?: NodeSigner
+  /** Default: the network of the system. */
+  readonly outbound?: Outbound
+  /** Maximum time for one reply; default 30 s. */
+  readonly timeoutMs?: number
+}
+
+/** A page of blocks, pre-parsed if its text has the usual form. */
+export interface BlockPage {
+  readonly values: readonly (Json | CutBlock)[]
+  readonly bytes: number
+}
+
+/** How much of a chain a mirror has. */
+export interface MirrorSize {
+  /** Stored blocks. */
+  readonly size: number
+  /** Blocks of the newest signed head that it has accepted. */
+  readonly seen: number
+}
+
+/** Provides a chain. Everything it returns is verified. */
+export type ChainSource = Pick<PeerClient, 'checkpoint' | 'blocks' | 'consistency' | 'leaves'>
+
+/** Provides blobs. They are compared with their SHA-256. */
+export type BlobSource = Pick<PeerClient, 'blob'>
+
+/**
+ * Calls another node about one chain. Each request is bounded in time, bytes and reach.
+ * Errors of all methods: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+ */
+export class PeerClient {
+  readonly #options: PeerClientOptions
+
+  constructor(options: PeerClientOptions) {
+    this.#options = options
+  }
+
+  /** Returns the newest signed head, as a note. */
+  async checkpoint(): Promise<string> {
+    return (await this.#get(this.#path('checkpoint'), SMALL_BYTES_MAX)).toString()
+  }
+
+  async consistency(from: number, to: number): Promise<readonly Uint8Array[]> {
+    const path = this.#path(`consistency?from=${from}&to=${to}`)
+    const reply = parsedReply(await this.#get(path, SMALL_BYTES_MAX))
+    const proof = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : [null]
+    return proof.map((hash) => {
+      const bytes = typeof hash === 'string' ? fromBase64(hash) : null
+      if (bytes?.length === HASH_BYTES) return bytes
+      throw malformed('this is not a consistency proof')
+    })
+  }
+
+  /** Returns a tile of `width` leaf hashes. */
+  async leaves(index: number, width: number): Promise<Uint8Array> {
+    const path = this.#path(`tile/${tilePath({ level: 0, index, width })}`)
+    const tile = await this.#get(path, SMALL_BYTES_MAX)
+    if (tile.length === width * HASH_BYTES) return tile
+    throw malformed('this is not a tile of the log')
+  }
+
+  /** Returns at most `limit` blocks from height `from` on; fewer if they are too long together. */
+  async blocks(from: number, limit: number): Promise<BlockPage> {
+    const { serverId } = this.#options
+    const path = `/api/ledgers?serverid=${serverId}&offset=${from}&limit=${limit}&proof=1`
+    try {
+      const body = await this.#get(path, limit === 1 ? BLOCK_BYTES_MAX : PAGE_BYTES_MAX)
+      const values = blocksIn(body, serverId)
+      if (values !== null && values.length > 0 && values.length <= limit) {
+        return { values, bytes: body.length }
+      }
+      throw malformed(`these are not up to ${limit} blocks from ${from} on`)
+    } catch (error) {
+      const isTooLong = error instanceof OutboundError && error.code === 'BODY_TOO_LARGE'
+      if (!isTooLong || limit === 1) throw error
+      return this.blocks(from, Math.ceil(limit / 8))
+    }
+  }
+
+  /** Returns `length` bytes of a blob from byte `from` on; null if the node does not have it. */
+  async blob(sha256: string, from: number, length: number): Promise<Uint8Array | null> {
+    const path = this.#path(`attachments/${sha256}`)
+    const { status, body } = await this.#send('GET', path, {
+      headers: { range: `bytes=${from}-${from + length - 1}` },
+      replyBytesMax: Math.max(length, SMALL_BYTES_MAX),
+    })
+    if (status === 404) return null
+    if (status === 206 && body.length === length) return body
+    if (status >= 400) throw this.#refusal(status, body)
+    throw malformed('this is not the part of a content that was asked for')
+  }
+
+  /** Pushes blocks (`nextPush`); returns how much of the chain the node has then. */
+  async push(body: Uint8Array): Promise<MirrorSize> {
+    const path = `/api/ledgers/${this.#options.serverId}`
+    const headers = { 'content-type': 'application/json' }
+    const reply = await this.#send('POST', path, { headers, body })
+    if (reply.status !== 200) throw this.#refusal(reply.status, reply.body)
+    const { size, seen } = jsonMembers(reply.body.toString())
+    if (isSize(size) && isSize(seen)) return { size, seen }
+    throw malformed('the reply to a push does not say how far it is')
+  }
+
+  /** Lists blobs that the node does not have, named by entries after `after` (packed; -1: all). */
+  async absentBlobs(after: number, limit: number): Promise<AbsentBlobs> {
+    const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
+    const reply = await this.#get(this.#path(`attachments?${query}`), SMALL_BYTES_MAX)
+    const { absent, after: last, more } = jsonMembers(reply.toString())
+    const blobs = Array.isArray(absent) ? absent.map(absentBlobIn) : [null]
+    const upTo = typeof last === 'string' ? parsePosition(last) : null
+    const isPage = blobs.length <= limit && typeof more === 'boolean' && !(more && upTo === null)
+    if (!isPage || !blobs.every((blob) => blob !== null)) {
+      throw malformed('the reply does not say which contents are absent')
+    }
+    // A mirror may have fewer entries than this node; the position never decreases.
+    return { blobs, upTo: Math.max(after, upTo ?? -1), more }
+  }
+
+  /** Sends `part` of a blob; returns how many bytes the node has then, or null if it refuses the blob. */
+  async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
+    const path = this.#path(`attachments/${sha256}?offset=${from}`)
+    const headers = { 'content-type': 'application/octet-stream' }
+    const { status, body } = await this.#send('POST', path, { headers, body: part })
+    const { size } = jsonMembers(body.toString())
+    if (status === 200 && typeof size === 'number') return size
+    if (codeIn(body).startsWith('CONTENT_')) return null
+    throw this.#refusal(status, body)
+  }
+
+  #path(part: string): string {
+    return `/api/ledgers/${this.#options.serverId}/${part}`
+  }
+
+  async #get(path: string, replyBytesMax: number): Promise<Buffer> {
+    const { status, body } = await this.#send('GET', path, { replyBytesMax })
+    if (status === 200) return body
+    throw this.#refusal(status, body)
+  }
+
+  #send(
+    method: 'GET' | 'POST',
+    path: string,
+    request: { headers?: Record<string, string>; body?: Uint8Array; replyBytesMax?: number },
+  ) {
+    const { headers = {}, body = NO_BODY, replyBytesMax = SMALL_BYTES_MAX } = request
+    const { url, allowPrivate, signer, timeoutMs = TIMEOUT_MS } = this.#options
+    const { outbound = systemOutbound } = this.#options
+    const target = new URL(path, url)
+    const signed = { ...headers, ...signer?.headers(method, target, body) }
+    const schemes = ['https:', 'http:'] as const
+    const policy = { schemes, allowPrivate, timeoutMs, bodyBytesMax: replyBytesMax }
+    if (method === 'GET') return outbound.get(target, signed, policy)
+    return outbound.post(target, signed, body, policy)
+  }
+
+  #refusal(status: number, body: Buffer): PeerError {
+    const code = codeIn(body)
+    const why = code === '' ? '' : ` with ${code}`
+    const { host } = new URL(this.#options.url)
+    return new PeerError('REPLY_REFUSED', `${host} answered ${status}${why}`)
+  }
+}
+
+function malformed(message: string): PeerError {
+  return new PeerError('REPLY_MALFORMED', message)
+}
+
+/** The blocks of a page, or null if it is none. Errors: REPLY_MALFORMED. */
+function blocksIn(body: Buffer, serverId: number): readonly (Json | CutBlock)[] | null {
+  const text = body.toString()
+  if (text.startsWith(PAGE_OPENING)) {
+    const cut = cutBlocks(text, PAGE_OPENING.length, serverId)
+    if (cut !== null && PAGE_END.test(text.slice(cut.end))) return cut.blocks
+  }
+  const reply = parsedReply(body)
+  return isJsonObject(reply) && Array.isArray(reply.ledgers) ? reply.ledgers : null
+}
+
+function parsedReply(body: Buffer): Json {
+  try {
+    return parseJson(body.toString())
+  } catch {
+    throw malformed('the reply is not JSON')
+  }
+}
+
+function absentBlobIn(value: Json): AbsentBlob | null {
+  const { sha256, length, size } = isJsonObject(value) ? value : {}
+  const isBlob = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256)
+  return isBlob && isSize(length) && isSize(size) ? { sha256, length, bytes: size } : null
+}
+
+function isSize(value: Json | undefined): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+/** The error code in a reply, or an empty text. */
+function codeIn(body: Buffer): string {
+  const [, code = ''] = /"code":"([A-Z_]{1,40})"/.exec(body.subarray(0, 1_000).toString()) ?? []
+  return code
+}
