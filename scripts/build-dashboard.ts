@@ -9,7 +9,7 @@ export function buildDashboard(): Promise<void> {
     folder: 'src/dashboard/built',
     name: 'the dashboard',
     sources: [
-      'src/{dashboard/browser,http/look,client,chain,base}/**/*.*',
+      'src/{dashboard/browser,http/layout,client,chain,base}/**/*.*',
       'package-lock.json',
       'scripts/build-dashboard.ts',
     ],

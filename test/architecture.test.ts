@@ -28,7 +28,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 /** Modules with a second public API, for programs that run without Node, a listener or a network. */
 const PUBLIC_API: Record<string, readonly string[]> = {
   chain: ['index.ts', 'portable.ts'],
-  http: ['index.ts', 'outbound.ts', 'histogram.ts'],
+  http: ['index.ts', 'outbound.ts'],
   ledger: ['index.ts', 'core.ts'],
   network: ['index.ts', 'ownership.ts'],
 }

@@ -52,7 +52,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
     statusOf,
     refusalReply: statusFalseReply,
     async register(app) {
-      const look = await registerOpenApiPage(app, {
+      const assets = await registerOpenApiPage(app, {
         path: '/',
         title: 'daicho: image to spreadsheet',
         links: LINKS,
@@ -65,7 +65,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
         path: '/page',
         title: 'Image to spreadsheet',
         links: LINKS,
-        look,
+        assets,
         folder: new URL('./page/', import.meta.url),
         values: { px: String(defaults.px), width: String(defaults.width) },
       })

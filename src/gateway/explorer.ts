@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type HttpApp, SECURED, servePageFiles, swaggerFiles, swaggerPage } from '../http/index.ts'
+import { assetFiles, type HttpApp, SECURED, servePageFiles, swaggerPage } from '../http/index.ts'
 import type { NamespaceStyle } from './aliases.ts'
 import { detailed } from './errors.ts'
 import { openApiDocument } from './openapi.ts'
@@ -10,7 +10,7 @@ const FILES = '/explorer/static'
 
 /** Mounts `/explorer` and `/<network>/explorer`: the OpenAPI document of a network, and its page. */
 export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
-  servePageFiles(app, swaggerFiles(FILES))
+  servePageFiles(app, assetFiles(FILES))
   const served = (request: FastifyRequest) => {
     // A path without a network is that of the default one.
     const { network: name } = request.params as { network?: string }
@@ -29,7 +29,7 @@ export function explorerRoutes(app: HttpApp, service: GatewayService, style: Nam
       title: `${name}: explorer`,
       path,
       links: [{ href: path, text: name }],
-      base: FILES,
+      assets: FILES,
       document: `${path}/openapi.json`,
     })
     return reply.headers(SECURED).type('text/html; charset=utf-8').send(html)

@@ -1,30 +1,28 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { CountedResponse } from './counted-response.ts'
-import type { ReplyRoom } from './reply-room.ts'
-import { guardHolds, hold, release } from './socket-holds.ts'
+import { holdSocket } from './body-readers.ts'
+import type { ReplyBudget } from './memory-budgets.ts'
 import { clientOf } from './throttle.ts'
 
 type Response = ServerResponse<IncomingMessage>
 
 interface Connection {
-  /** The address of the client, as `clientOf` has it. */
+  /** The client's address, as returned by `clientOf`. */
   readonly client: string
-  /** The newest request, started or not. */
+  /** The reply to the newest request, started or not. */
   latest: Response | null
-  /** How many pipelined requests wait. */
+  /** Number of pipelined requests that wait. */
   waiting: number
+  /** Lets the connection be read again; null while it is read. */
+  release: (() => void) | null
   isUpgraded: boolean
 }
 
-/** The connections of listeners, by their servers. */
-const byServer = new WeakMap<Server, Connections>()
-
-/** Pipelined requests of all connections that may wait; a connection that sends more is closed. */
+/** Maximum number of waiting pipelined requests of all connections; a connection that sends more is closed. */
 const WAITING_MAX = 20_000
 
 /**
- * The connections of a listener, and the requests that it is answering: one of each connection.
+ * The connections of a listener, each with at most one request being answered.
  *
  * When `max` are open, a new connection takes the place of an idle one of the client that has most. If that has
  * none, a connection of another client takes the place of any idle one, or of a busy one of a client that has
@@ -35,16 +33,14 @@ const WAITING_MAX = 20_000
  * from its connection: Node has parsed at most one read of 64 KiB, and the rest stays with the system.
  */
 export class Connections {
-  /** The least recently used first. */
+  /** Least recently used first. */
   readonly #open = new Map<Socket, Connection>()
-  /** How many connections each client has. */
+  /** Number of connections of each client. */
   readonly #clients = new Map<string, number>()
   readonly #max: number
   #waiting = 0
 
-  /** One per server; `room` counts what its connections have not taken. */
-  constructor(server: Server, max: number, room: ReplyRoom) {
-    byServer.set(server, this)
+  constructor(server: Server, max: number, replies: ReplyBudget) {
     this.#max = max
     server.on('connection', (socket: Socket) => {
       const client = clientOf(socket.remoteAddress ?? '')
@@ -52,12 +48,11 @@ export class Connections {
         socket.destroy()
         return
       }
-      this.#open.set(socket, { client, latest: null, waiting: 0, isUpgraded: false })
+      this.#open.set(socket, { client, latest: null, waiting: 0, release: null, isUpgraded: false })
       this.#clients.set(client, (this.#clients.get(client) ?? 0) + 1)
-      guardHolds(socket)
       socket.once('close', () => {
         this.#forget(socket)
-        room.gone(socket)
+        replies.forget(socket)
       })
     })
     server.on('upgrade', ({ socket }: IncomingMessage) => {
@@ -66,24 +61,19 @@ export class Connections {
     })
   }
 
-  /** The connections of `server`, if they are tracked. */
-  static of(server: Server): Connections | undefined {
-    return byServer.get(server)
-  }
-
-  /** The replies that are not sent to their end. */
-  *replies(): Iterable<Response> {
+  /** The replies that are not complete. */
+  *pendingReplies(): Iterable<Response> {
     for (const { latest } of this.#open.values()) {
       if (latest?.writableFinished === false) yield latest
     }
   }
 
-  /** Whether a reply is owed on `socket`. */
-  isOwed(socket: Socket): boolean {
+  /** Whether a reply on `socket` is not complete. */
+  isBusy(socket: Socket): boolean {
     return this.#open.get(socket)?.latest?.writableFinished === false
   }
 
-  /** Whether requests on `socket` wait, so that it is not read. */
+  /** Whether pipelined requests wait on `socket`, so that it is not read. */
   isWaiting(socket: Socket): boolean {
     return (this.#open.get(socket)?.waiting ?? 0) > 0
   }
@@ -92,7 +82,7 @@ export class Connections {
   add(response: Response, start: () => void): void {
     const { socket } = response.req
     const connection = this.#open.get(socket)
-    // Without a connection in tests that inject requests.
+    // Injected requests (in tests) have no connection.
     const earlier = connection?.latest
     if (connection !== undefined) {
       connection.latest = response
@@ -107,19 +97,22 @@ export class Connections {
       socket.destroy()
       return
     }
-    if (connection.waiting === 0) hold(socket)
+    connection.release ??= holdSocket(socket)
     connection.waiting += 1
     this.#waiting += 1
     earlier.once('close', () => {
       if (!this.#open.has(socket)) return
       connection.waiting -= 1
       this.#waiting -= 1
-      if (connection.waiting === 0) release(socket)
+      if (connection.waiting === 0) {
+        connection.release?.()
+        connection.release = null
+      }
       start()
     })
   }
 
-  /** Closes a connection in favour of a new one of `client`, if there is one that may be closed. */
+  /** Closes a connection in favour of a new one of `client`, if one may be closed. */
   #closeOneFor(client: string): boolean {
     const [largest, most] = [...this.#clients].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
     const isIdle = ({ latest, isUpgraded }: Connection) =>
@@ -146,10 +139,9 @@ export class Connections {
   #forget(socket: Socket): void {
     const connection = this.#open.get(socket)
     if (connection === undefined) return
-    const { client, latest, waiting } = connection
+    const { client, waiting } = connection
     this.#open.delete(socket)
     this.#waiting -= waiting
-    if (latest instanceof CountedResponse) latest.gone()
     const left = (this.#clients.get(client) ?? 1) - 1
     if (left === 0) this.#clients.delete(client)
     else this.#clients.set(client, left)

@@ -1,20 +1,19 @@
 import { isIP } from 'node:net'
 import type { Refusal } from './component.ts'
-import type { FormHeaders } from './request-form.ts'
+import type { RequestHeaders } from './request-headers.ts'
 
 /** Paths that any site may read: the documentation page (specification, L 7). */
 const OPEN_PATH = /^\/doc(?:[/?]|$)/
 
 /**
- * Why a browser of another site may not make this request, or null when it may.
+ * Returns why a browser of another site may not make this request, or null if it may.
  *
- * Leaving CORS headers out only hides replies: a page anywhere could still send a simple POST, and
- * one without a body creates a database. So every request to a guarded listener is judged before
- * its route is looked at, by three headers that scripts cannot forge:
+ * Without CORS headers a browser only hides replies: any page could still send a simple POST, and one
+ * without a body creates a database. So every request to a guarded listener is checked before routing, by
+ * three headers that scripts cannot forge:
  * - `Host`: a name that DNS cannot be made to point here (an IP literal, a single-label name,
- *   `*.localhost`) or one that the operator listed; else 421. There is exactly one, since every
- *   listener asks for that (`request-form.ts`); and the target may name no other (`GET http://…`,
- *   for proxies), because two answers to one question are how guards are talked round; else 400.
+ *   `*.localhost`) or one that the operator listed; else 421. Every listener requires exactly one
+ *   (`request-headers.ts`), and the target may not name another (`GET http://…`, for proxies); else 400.
  * - `Sec-Fetch-Site`: `same-origin` or `none` (typed by a person); else 403.
  * - `Origin`, where sent: this very host; else 403. `null` is another site.
  *
@@ -23,7 +22,7 @@ const OPEN_PATH = /^\/doc(?:[/?]|$)/
  */
 export function crossOriginRefusal(
   url: string,
-  { host, site, origin }: FormHeaders,
+  { host, site, origin }: RequestHeaders,
   publicHosts: ReadonlySet<string>,
 ): Refusal | null {
   if (!url.startsWith('/') && url !== '*') {
@@ -51,17 +50,7 @@ export function crossOriginRefusal(
   return null
 }
 
-/** The value that was found to be trusted last: nearly every request has the same. */
-let lastTrusted = { host: '', publicHosts: new Set<string>() as ReadonlySet<string> }
-
 function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {
-  if (host === lastTrusted.host && publicHosts === lastTrusted.publicHosts) return true
-  const trusted = judgeHost(host, publicHosts)
-  if (trusted) lastTrusted = { host, publicHosts }
-  return trusted
-}
-
-function judgeHost(host: string, publicHosts: ReadonlySet<string>): boolean {
   const name = hostName(host)
   if (name === null) return false
   // A DNS name that an attacker controls has a dot; these cannot be rebound.
@@ -70,7 +59,7 @@ function judgeHost(host: string, publicHosts: ReadonlySet<string>): boolean {
   return publicHosts.has(name)
 }
 
-/** The name in a Host header, lower case, without port or brackets; null when it is malformed. */
+/** Returns the name in a Host header, lower case, without port or brackets; null if malformed. */
 function hostName(host: string): string | null {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]/@\s]+))(?::\d{1,5})?$/.exec(host)
   return (match?.[1] ?? match?.[2] ?? null)?.toLowerCase() ?? null

@@ -1,37 +1,33 @@
-import type { Server } from 'node:http'
+import { METHODS } from 'node:http'
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import type { HttpApp } from './component.ts'
-import { METHODS } from './node-http.ts'
 import { HttpRefusal } from './refusal.ts'
 
-/** The declared routes of listeners, by their servers. */
-const byServer = new WeakMap<Server, DeclaredRoutes>()
+declare module 'fastify' {
+  interface FastifyInstance {
+    declaredRoutes: DeclaredRoutes
+  }
+}
 
 interface DeclaredPath {
   readonly pattern: RegExp
-  /** Parameters and wildcards in the path: with fewer it is more specific. */
+  /** Number of parameters and wildcards in the path: fewer is more specific. */
   readonly parameters: number
   readonly methods: Set<string>
 }
 
-/** The paths that a listener's routes declare, with their methods. */
+/** The paths declared by a listener's routes, with their methods. */
 export class DeclaredRoutes {
   /** By the path as the route declares it. */
   readonly #paths = new Map<string, DeclaredPath>()
 
-  /** One per server. */
-  constructor(server: Server) {
-    byServer.set(server, this)
-  }
-
-  /** Adds a route. */
   add({ url, method }: Pick<RouteOptions, 'url' | 'method'>): void {
     const path = this.#paths.get(url) ?? declaredPath(url)
     this.#paths.set(url, path)
     for (const each of [method].flat()) path.methods.add(each)
   }
 
-  /** The methods of the most specific path that matches `path`, in alphabetical order; none without one. */
+  /** Returns the methods of the most specific path that matches `path`, in alphabetical order. */
   methodsAt(path: string): string[] {
     const matching = [...this.#paths.values()].filter(({ pattern }) => pattern.test(path))
     const fewest = Math.min(...matching.map(({ parameters }) => parameters))
@@ -40,7 +36,7 @@ export class DeclaredRoutes {
   }
 }
 
-/** Lets routes of `app` take every method of HTTP, and returns them. CONNECT never arrives as a request. */
+/** Lets routes of `app` accept every HTTP method, and returns them. CONNECT never arrives as a request. */
 export function takeAllMethods(app: HttpApp): string[] {
   const methods = METHODS.filter((method) => method !== 'CONNECT')
   for (const method of methods) {
@@ -49,9 +45,9 @@ export function takeAllMethods(app: HttpApp): string[] {
   return methods
 }
 
-/** Why `request` reaches no route: 405 where its path has other methods, else 404. */
+/** Returns the refusal of a request without a route: 405 if its path has other methods, else 404. */
 export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRefusal {
-  const methods = byServer.get(server.server)?.methodsAt(decodedPath(url)) ?? []
+  const methods = server.declaredRoutes.methodsAt(decodedPath(url))
   if (methods.length > 0 && !methods.includes(method)) return methodRefusal(methods)
   return new HttpRefusal(404, 'PATH_UNKNOWN', 'nothing is served at this path')
 }
@@ -62,7 +58,7 @@ export function methodRefusal(methods: readonly string[]): HttpRefusal {
   return new HttpRefusal(405, 'METHOD_NOT_ALLOWED', message, { allow: methods })
 }
 
-/** A path as Fastify writes it: `:name` is one part, `*` the rest. */
+/** Parses a path as Fastify writes it: `:name` is one part, `*` the rest. */
 function declaredPath(url: string): DeclaredPath {
   const parts = url.split(/(:\w+|\*)/)
   const source = parts.map((part, at) => {
@@ -73,7 +69,7 @@ function declaredPath(url: string): DeclaredPath {
   return { pattern: new RegExp(`^${source.join('')}$`, 's'), parameters, methods: new Set() }
 }
 
-/** The path of `url` as routes are compared with it: decoded, but for `%2F`, and without the query. */
+/** Returns the path of `url` as it is matched with routes: decoded but for `%2F`, without the query. */
 function decodedPath(url: string): string {
   const [path = ''] = url.split('?')
   try {

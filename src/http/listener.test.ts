@@ -5,10 +5,10 @@ import { pino } from 'pino'
 import { Type } from 'typebox'
 import { expect, it, onTestFinished } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
+import { readBody } from './body-readers.ts'
 import type { HttpComponent } from './component.ts'
 import { buildApp, startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
-import { readBody } from './whole-body.ts'
 
 /** A component whose one route throws `error`. */
 function thrower(error: Error): HttpComponent {

@@ -1,11 +1,11 @@
 import { request } from 'node:http'
 import { pino } from 'pino'
+import { Registry } from 'prom-client'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { HttpComponent } from './component.ts'
 import { type Listener, startListener } from './listener.ts'
-import { registerMetrics } from './metrics.ts'
+import { addGauge, addLabeledGauge, RequestMetrics, registerMetrics } from './metrics.ts'
 import { statusFalseReply } from './refusal.ts'
-import { RequestTally } from './request-tally.ts'
 
 let listener: Listener | null = null
 afterEach(async () => {
@@ -25,14 +25,9 @@ async function listen(): Promise<{ url: string; asked: Promise<void>; release: (
     statusOf: {},
     refusalReply: statusFalseReply,
     async register(app) {
-      registerMetrics(app).add({
-        name: 'tested_figure',
-        help: 'Read when somebody scrapes',
-        labelNames: [],
-        collect() {
-          this.set(42)
-        },
-      })
+      const registry = new Registry()
+      registerMetrics(app, registry)
+      addGauge(registry, 'tested_gauge', 'Read on each scrape', () => 42)
       app.get('/items/:id', async () => ({ status: true }))
       app.get('/broken', async () => {
         throw new Error('a defect')
@@ -62,7 +57,7 @@ describe('/metrics', () => {
     expect(text).toContain('_count{method="GET",route="/items/:id",status="200"} 2\n')
     expect(text).toContain('_count{method="GET",route="/broken",status="500"} 1\n')
     expect(text).toContain('_count{method="ANY",route="none",status="404"} 1\n')
-    expect(text).toContain('tested_figure 42\n')
+    expect(text).toContain('tested_gauge 42\n')
     expect(text).toMatch(/process_resident_memory_bytes \d+\n/)
     expect(text).not.toContain('hidden')
   })
@@ -95,19 +90,43 @@ describe('/metrics', () => {
   })
 })
 
-describe('RequestTally', () => {
-  it('puts each request into its bucket, and the buckets add up', () => {
-    const tally = new RequestTally()
-    const count = tally.counterOf('GET', '/a"b\\c')
+describe('RequestMetrics', () => {
+  it('puts each request into its bucket, and the buckets add up', async () => {
+    const registry = new Registry()
+    const count = new RequestMetrics(registry).counter('GET', '/a"b\\c')
     for (const ms of [0, 1, 1.1, 5, 30_000, 30_001]) count(200, ms)
-    const text = tally.text('t', 'help')
-    expect(text).toMatch(/^# HELP t help\n# TYPE t histogram\n/)
+    const text = await registry.metrics()
+    const name = 'daicho_http_request_seconds'
+    expect(text).toMatch(new RegExp(`^# HELP ${name} .+\n# TYPE ${name} histogram\n`))
     const labels = 'method="GET",route="/a\\"b\\\\c",status="200"'
-    expect(text).toContain(`t_bucket{le="0.001",${labels}} 2\n`)
-    expect(text).toContain(`t_bucket{le="0.0025",${labels}} 3\n`)
-    expect(text).toContain(`t_bucket{le="30",${labels}} 5\n`)
-    expect(text).toContain(`t_bucket{le="+Inf",${labels}} 6\n`)
-    expect(text).toContain(`t_sum{${labels}} 60.0081\n`)
-    expect(text).toContain(`t_count{${labels}} 6\n`)
+    expect(text).toContain(`${name}_bucket{le="0.001",${labels}} 2\n`)
+    expect(text).toContain(`${name}_bucket{le="0.0025",${labels}} 3\n`)
+    expect(text).toContain(`${name}_bucket{le="30",${labels}} 5\n`)
+    expect(text).toContain(`${name}_bucket{le="+Inf",${labels}} 6\n`)
+    expect(text).toContain(`${name}_sum{${labels}} 60.0081\n`)
+    expect(text).toContain(`${name}_count{${labels}} 6\n`)
   })
+})
+
+it('gauges are read on each scrape, with labels of any text', async () => {
+  let count: number | null = 1
+  const registry = new Registry()
+  addGauge(registry, 'one', 'A \\ and\na line', async () => count)
+  addLabeledGauge(registry, 'each', 'By name', ['name', 'url'], () => {
+    if (count !== 1) return []
+    return [
+      [{ name: 'a', url: '' }, Number.NaN],
+      [{ name: 'b', url: 'say "\\" \n' }, Number.POSITIVE_INFINITY],
+      [{ name: 'a', url: '' }, 0.5],
+    ]
+  })
+  const one = '# HELP one A \\\\ and\\na line\n# TYPE one gauge\n'
+  const each = '# HELP each By name\n# TYPE each gauge\n'
+  expect(await registry.metrics()).toBe(
+    `${one}one 1\n\n${each}each{name="a",url=""} 0.5\neach{name="b",url="say \\"\\\\\\" \\n"} +Inf\n`,
+  )
+  count = 2
+  expect(await registry.metrics()).toBe(`${one}one 2\n\n${each}`)
+  count = null
+  expect(await registry.metrics()).toBe(`${one}\n${each}`)
 })

@@ -1,111 +1,152 @@
-import type { Server, ServerResponse } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Gauge, Histogram, type Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
-import { CountedResponse } from './counted-response.ts'
-import { Figures } from './figures.ts'
-import { type Count, RequestTally } from './request-tally.ts'
 
-/** How often the event loop's delay is sampled, milliseconds. */
+const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+/** Status under which a request is counted whose client disconnected before the reply was complete. */
+const CLIENT_GONE = 499
+/** Sampling interval of the event loop's delay. */
 const LOOP_RESOLUTION_MS = 20
 const NANOSECONDS = 1e9
 const MICROSECONDS = 1e6
 
-const REQUESTS_NAME = 'daicho_http_request_seconds'
-const REQUESTS_HELP =
-  'Requests by route and status, and the time from arrival to the last byte handed over'
+/** One sample of a gauge with labels. */
+export type Sample<Label extends string> = readonly [labels: Record<Label, string>, value: number]
 
-/** Has `response` counted by `count` when it has ended; in tests without a socket it is none of ours. */
-function countBy(response: ServerResponse, count: Count): void {
-  if (response instanceof CountedResponse) response.count = count
+/** Adds a gauge that `read` provides on each scrape; without a sample when that is null. */
+export function addGauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  read: () => number | null | Promise<number | null>,
+): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    async collect() {
+      const value = await read()
+      if (value === null) this.remove()
+      else this.set(value)
+    },
+  })
 }
 
-/** How each listener with figures counts requests that no route takes. */
-const unrouted = new WeakMap<Server, Count>()
+/** Adds a gauge with labels whose samples `read` provides on each scrape. */
+export function addLabeledGauge<Label extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly Label[],
+  read: () => Iterable<Sample<Label>>,
+): void {
+  new Gauge({
+    name,
+    help,
+    labelNames,
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [labels, value] of read()) this.set(labels, value)
+    },
+  })
+}
 
-/** Has `response`, to a request that no route of the listener with this `server` takes, counted. */
-export function countUnrouted(server: Server, response: ServerResponse): void {
-  const count = unrouted.get(server)
-  if (count !== undefined) countBy(response, count)
+/** Request counts and latencies by method, route and status. */
+export class RequestMetrics {
+  readonly #seconds: Histogram<'method' | 'route' | 'status'>
+
+  constructor(registry: Registry) {
+    this.#seconds = new Histogram({
+      name: 'daicho_http_request_seconds',
+      help: 'Requests by route and status, and the time from arrival to the last byte handed over',
+      labelNames: ['method', 'route', 'status'],
+      buckets: BUCKETS_S,
+      registers: [registry],
+    })
+  }
+
+  /** Returns a function that counts one request of this method and route. */
+  counter(method: string, route: string): (status: number, ms: number) => void {
+    const byStatus = new Map<number, Histogram.Internal<'method' | 'route' | 'status'>>()
+    return (status, ms) => {
+      let seconds = byStatus.get(status)
+      if (seconds === undefined) {
+        seconds = this.#seconds.labels(method, route, `${status}`)
+        byStatus.set(status, seconds)
+      }
+      seconds.observe(ms / 1_000)
+    }
+  }
 }
 
 /**
- * Counts and times every request of `app`, and serves the figures at `GET /metrics` as Prometheus
- * text. Returns the listener's own figures: a component adds its own there, and what is text
- * already through `more`.
+ * Counts and times the requests of routes that are declared after this call, and serves `registry` at
+ * `GET /metrics` as Prometheus text.
  *
- * Labels hold the route's pattern, never the path or the query, so their number is bounded and no
- * secret gets into them. A request that no route takes has the route `none`.
- *
- * Call it before the routes are mounted: only later routes are counted.
+ * Labels contain the route's pattern, never the path or the query: this bounds their number and keeps
+ * secrets out. Requests without a route have the route `none`.
  */
-export function registerMetrics(app: HttpApp, more: () => string = () => ''): Figures {
-  const figures = new Figures()
-  const tally = new RequestTally()
+export function registerMetrics(app: HttpApp, registry: Registry): void {
+  const requests = new RequestMetrics(registry)
   app.addHook('onRoute', (route) => {
-    // A hook of the route's own knows its pattern; asking the request for it costs more than the
-    // count. A route of several methods is counted under all of them together.
-    const count = tally.counterOf(String(route.method), route.url)
-    const others = [route.onRequest ?? []].flat()
-    route.onRequest = [
-      (_request, reply, done) => {
-        countBy(reply.raw, count)
-        done()
-      },
-      ...others,
-    ]
+    // A hook per route knows the pattern; reading it from the request costs more than counting.
+    const count = countReply(requests.counter(String(route.method), route.url))
+    route.onRequest = [count, ...[route.onRequest ?? []].flat()]
   })
-  unrouted.set(app.server, tally.counterOf('ANY', 'none'))
-  const stop = addProcessFigures(figures)
-  app.addHook('onClose', async () => stop())
-  // The scope is for listeners that require tokens; the others do not look at it.
+  const countUnrouted = countReply(requests.counter('ANY', 'none'))
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.is404) countUnrouted(request, reply, done)
+    else done()
+  })
+  addProcessMetrics(app, registry)
+  // The scope is for listeners that require tokens; the others ignore it.
   const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const
   app.get('/metrics', route, async (_request, reply) =>
-    reply
-      .type(figures.contentType)
-      .send(tally.text(REQUESTS_NAME, REQUESTS_HELP) + more() + (await figures.text())),
+    reply.type(registry.contentType).send(await registry.metrics()),
   )
-  return figures
 }
 
-/** Adds what is true of the whole process; returns how to stop sampling. */
-function addProcessFigures(figures: Figures): () => void {
+/** A hook that calls `count` when the reply is complete or its client has disconnected. */
+function countReply(count: (status: number, ms: number) => void) {
+  return ({ arrivedMs }: FastifyRequest, { raw }: FastifyReply, done: () => void): void => {
+    raw.on('close', () => {
+      const status = raw.writableFinished ? raw.statusCode : CLIENT_GONE
+      count(status, performance.now() - arrivedMs)
+    })
+    done()
+  }
+}
+
+function addProcessMetrics(app: HttpApp, registry: Registry): void {
   const delay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
   delay.enable()
-  figures.add({
-    name: 'daicho_event_loop_delay_seconds',
-    help: 'Delay of the event loop since the previous scrape, by quantile (1 is the maximum)',
-    labelNames: ['quantile'],
-    collect() {
-      this.set({ quantile: '0.5' }, delay.percentile(50) / NANOSECONDS)
-      this.set({ quantile: '0.99' }, delay.percentile(99) / NANOSECONDS)
-      this.set({ quantile: '1' }, delay.max / NANOSECONDS)
+  app.addHook('onClose', async () => void delay.disable())
+  addLabeledGauge(
+    registry,
+    'daicho_event_loop_delay_seconds',
+    'Delay of the event loop since the previous scrape, by quantile (1 is the maximum)',
+    ['quantile'],
+    () => {
+      const seconds = { 0.5: delay.percentile(50), 0.99: delay.percentile(99), 1: delay.max }
       delay.reset()
+      return Object.entries(seconds).map(([quantile, ns]) => [{ quantile }, ns / NANOSECONDS])
     },
-  })
-  figures.add({
-    name: 'process_resident_memory_bytes',
-    help: 'Memory of the process that is in RAM',
-    labelNames: [],
-    collect() {
-      this.set(process.memoryUsage.rss())
-    },
-  })
-  figures.add({
-    name: 'process_cpu_seconds_total',
-    help: 'Processor time that the process has used, user and system',
-    labelNames: [],
-    collect() {
+  )
+  addGauge(registry, 'process_resident_memory_bytes', 'Memory of the process that is in RAM', () =>
+    process.memoryUsage.rss(),
+  )
+  addGauge(
+    registry,
+    'process_cpu_seconds_total',
+    'Processor time that the process has used, user and system',
+    () => {
       const { user, system } = process.cpuUsage()
-      this.set((user + system) / MICROSECONDS)
+      return (user + system) / MICROSECONDS
     },
-  })
-  figures.add({
-    name: 'process_uptime_seconds',
-    help: 'Time since the process started',
-    labelNames: [],
-    collect() {
-      this.set(process.uptime())
-    },
-  })
-  return () => delay.disable()
+  )
+  addGauge(registry, 'process_uptime_seconds', 'Time since the process started', () =>
+    process.uptime(),
+  )
 }

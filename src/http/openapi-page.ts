@@ -1,27 +1,25 @@
 import type { RouteOptions } from 'fastify'
 import type { HttpApp } from './component.ts'
-import type { PageLink } from './framed-page.ts'
+import { assetFiles, type PageLink, swaggerPage } from './layout.ts'
 import { pageFile, servePageFiles } from './page-files.ts'
-import { swaggerFiles, swaggerPage } from './swagger-page.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Headers of the request that the document shows, as a schema of an object. The handler reads
-     * them itself: a schema of the route would have every request's headers made into an object.
+     * Headers of the request for the document, as a schema of an object. The handler reads them itself: a
+     * schema of the route would make Node build an object of every request's headers.
      */
     shownHeaders?: unknown
   }
 }
 
-/** One way to show who calls, as OpenAPI names it. */
 type SecurityScheme =
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
   | { readonly type: 'apiKey'; readonly in: 'header' | 'query'; readonly name: string }
 
-/** What the page says of its component. */
+/** Describes a component for its API page. */
 export interface OpenApiPage {
-  /** Where the page is served, e.g. `/doc`; the document itself is at `<path>/json`. */
+  /** Path of the page, e.g. `/doc`; the document itself is at `<path>/json`. */
   readonly path: string
   readonly title: string
   /** The pages of the listener, this one included. */
@@ -36,11 +34,9 @@ export interface OpenApiPage {
 }
 
 /**
- * Serves an OpenAPI 3.1 document made of the route schemas, and Swagger UI for it, with every file
- * from this process: nothing is fetched from elsewhere, so the page works without a network.
- *
- * Call it before the routes are mounted: only later routes are listed. Resolves to where the files of the
- * look are, for other pages of the listener.
+ * Serves an OpenAPI 3.1 document of the routes that are declared after this call, and Swagger UI for it, with
+ * all files from this process, so that the page works offline. Resolves to the path of the shared files, for
+ * other pages of the listener.
  */
 export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
   const routes: RouteOptions[] = []
@@ -54,12 +50,12 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
     return made
   }
   const below = page.path === '/' ? '' : page.path
-  const base = `${below}/static`
+  const assets = `${below}/static`
   const { title, path, links } = page
-  const html = swaggerPage({ title, path, links, base, document: `${below}/json` })
+  const html = swaggerPage({ title, path, links, assets, document: `${below}/json` })
   const paths = path === '/' ? ['/'] : [path, `${path}/`]
   servePageFiles(app, [
-    ...swaggerFiles(base),
+    ...assetFiles(assets),
     ...paths.map((each) => pageFile(each, 'page.html', html)),
   ])
   const open = { schema: { hide: true }, config: { scope: 'public' as const } }
@@ -67,12 +63,12 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
   app.get(`${below}/yaml`, open, async (_request, reply) =>
     reply.type('application/x-yaml').send((await document()).yaml),
   )
-  return base
+  return assets
 }
 
 /**
- * The document of `routes`, made by a listener that has them and listens to nobody: what makes it is a
- * sixth of what a node would load at its start, and few ask for it.
+ * Builds the document of `routes` on request, in an app of its own that never listens: loading the generator
+ * would be a sixth of a node's start, and few need it.
  */
 async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
   const [{ fastify }, { default: fastifySwagger }] = await Promise.all([
@@ -111,8 +107,8 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 }
 
 /**
- * `made`, with `shownPattern` as `pattern`: what a handler checks itself, with an error code of its own. A
- * body whose schema takes null may be left out: that is how a missing body reaches a schema.
+ * Replaces `shownPattern` by `pattern`: such patterns are checked by the handler, with an error code of its own.
+ * A body whose schema accepts null is optional: a missing body reaches its schema as null.
  */
 function shownDocument<Document extends object>(made: Document): Document {
   const text = JSON.stringify(made).replaceAll('"shownPattern":', '"pattern":')

@@ -3,8 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createGzip, gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type OutboundPolicy, outboundGet } from './outbound.ts'
-import { addressKind } from './outbound-address.ts'
+import { addressKind, type OutboundPolicy, outboundGet } from './outbound.ts'
 
 let server: Server
 let url: URL

@@ -6,14 +6,18 @@ import { gzipSync } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HttpApp } from './component.ts'
 
-/** A file of a page, held in memory. */
+/** A file of a page. */
 export interface PageFile {
-  /** From the root: `/` for the page itself, `/assets/…` for what has its hash in its name. */
+  /** From the root: `/` for the page itself, `/assets/…` for files with a hash in their name. */
   readonly path: string
   readonly type: string
+  readonly content: () => FileContent
+}
+
+interface FileContent {
   readonly bytes: Buffer
-  /** The same, compressed when this is first asked for; null where that is not worth it. */
-  readonly gzipped: () => Buffer | null
+  /** Null if compression is not worthwhile. */
+  readonly gzipped: Buffer | null
   /** With its quotes. */
   readonly etag: string
 }
@@ -25,29 +29,33 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 const PAGE = 'index.html'
-/** Under this path names change when the content does. */
+/** Names below this path change with the content. */
 const HASHED = '/assets/'
-/** What is larger is sent as it is: compressing it would hold up other requests. */
+/** Larger files are sent uncompressed: compression would delay other requests. */
 const COMPRESSED_BYTES_MAX = 512 * 1024
 
-/** The file at `path` with `content`; what `name` ends in says its type. */
-export function pageFile(path: string, name: string, content: Buffer | string): PageFile {
-  const bytes = Buffer.from(content)
-  const isWorth = bytes.length <= COMPRESSED_BYTES_MAX
-  let gzipped: Buffer | null = null
+/** Returns a file for `path`; the extension of `name` determines its type. It is read on the first request. */
+export function pageFile(path: string, name: string, read: string | (() => Buffer)): PageFile {
+  let content: FileContent | null = null
   return {
     path,
     type: TYPES[extname(name)] ?? 'application/octet-stream',
-    bytes,
-    gzipped: () => {
-      if (isWorth) gzipped ??= gzipSync(bytes)
-      return gzipped
+    content: () => {
+      content ??= fileContent(typeof read === 'string' ? Buffer.from(read) : read())
+      return content
     },
+  }
+}
+
+function fileContent(bytes: Buffer): FileContent {
+  return {
+    bytes,
+    gzipped: bytes.length <= COMPRESSED_BYTES_MAX ? gzipSync(bytes) : null,
     etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
   }
 }
 
-/** The files of the page that was built into `folder`; null when none was. */
+/** Returns the files of the page that was built into `folder`; null if there is none. */
 export function readPageFiles(folder: URL): readonly PageFile[] | null {
   const root = fileURLToPath(folder)
   if (!existsSync(join(root, PAGE))) return null
@@ -55,11 +63,11 @@ export function readPageFiles(folder: URL): readonly PageFile[] | null {
     .sort()
     .map((name) => {
       const path = name === PAGE ? '/' : `/${name.replaceAll('\\', '/')}`
-      return pageFile(path, name, readFileSync(join(root, name)))
+      return pageFile(path, name, () => readFileSync(join(root, name)))
     })
 }
 
-/** What every page is sent with: nothing from elsewhere, nothing inline, in no frame. */
+/** Headers of every page: no content from elsewhere, nothing inline, no frames. */
 export const SECURED = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
@@ -69,7 +77,7 @@ export const SECURED = {
   'referrer-policy': 'no-referrer',
 } as const
 
-/** Serves `files` to whom `check` lets through; it throws what refuses the others. */
+/** Serves `files` to requests that `check` accepts; it throws to refuse one. */
 export function servePageFiles(
   app: HttpApp,
   files: readonly PageFile[],
@@ -84,16 +92,16 @@ export function servePageFiles(
       { schema: { hide: true }, config: { scope: 'public' } },
       async (request, reply) => {
         check(request, reply)
+        const { bytes, gzipped, etag } = file.content()
         reply
           .headers(SECURED)
           .header('cache-control', caching)
           .header('vary', 'accept-encoding')
-          .header('etag', file.etag)
-        const { 'if-none-match': known, 'accept-encoding': taken = '' } = request.headers
-        if (known?.includes(file.etag) === true) return reply.code(304).send()
+          .header('etag', etag)
+        const { 'if-none-match': known, 'accept-encoding': accepted = '' } = request.headers
+        if (known?.includes(etag) === true) return reply.code(304).send()
         reply.type(file.type)
-        const gzipped = /\bgzip\b(?!;q=0)/.test(String(taken)) ? file.gzipped() : null
-        if (gzipped === null) return reply.send(file.bytes)
+        if (gzipped === null || !/\bgzip\b(?!;q=0)/.test(String(accepted))) return reply.send(bytes)
         return reply.header('content-encoding', 'gzip').send(gzipped)
       },
     )

@@ -4,10 +4,10 @@ import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
 import { expect, it, onTestFinished } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
+import { readBody } from './body-readers.ts'
 import type { HttpApp, HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
-import { readBody } from './whole-body.ts'
 
 /** Longer than what the system buffers for a client that does not read. */
 const LONG = 'x'.repeat(32 * 1024 * 1024)

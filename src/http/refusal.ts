@@ -1,16 +1,11 @@
-import type { IncomingMessage } from 'node:http'
-import { finished, Readable } from 'node:stream'
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
-import { pieceLimit } from './socket-holds.ts'
 
-/** Thrown by guards and handlers of any wing that know their HTTP status themselves. */
+/** Thrown by guards and handlers that know their HTTP status themselves. */
 export class HttpRefusal extends CodedError<string> implements Refusal {
   override readonly name = 'HttpRefusal'
-  /** HTTP status, 400..599. */
   readonly status: number
-
   readonly allow?: readonly string[]
 
   constructor(
@@ -25,7 +20,7 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   }
 }
 
-/** Codes for what Fastify refuses by itself; its own texts may quote the request, ours do not. */
+/** Refusals by Fastify itself. Its own texts may quote the request; ours do not. */
 const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     status: 413,
@@ -51,28 +46,27 @@ const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
 }
 
 /**
- * What is wrong with `part` of a request, which is not as its schema says: `limit must be integer`. Parameters
- * and headers have their names alone; a place in a body is `body` and a JSON pointer. What Fastify calls
- * `querystring` is the query.
+ * Describes how `part` of a request violates its schema: `limit must be integer`. Parameters and headers
+ * appear by name; a location in a body as `body` and a JSON pointer; Fastify's `querystring` as the query.
  */
 export function invalidText(
   errors: readonly { readonly instancePath: string; readonly message?: string }[],
   part: string,
 ): string {
   const whole = part === 'querystring' ? 'query' : part
-  const placeOf = (pointer: string) =>
+  const locationOf = (pointer: string) =>
     part === 'body' || pointer === '' ? whole + pointer : pointer.slice(1)
-  return errors.map(({ instancePath, message }) => `${placeOf(instancePath)} ${message}`).join(', ')
+  return errors
+    .map(({ instancePath, message }) => `${locationOf(instancePath)} ${message}`)
+    .join(', ')
 }
 
-/** What `error` means for the client of `component`; anything unforeseen becomes a bare 500. */
+/** Returns what the client of `component` is told of `error`; anything unforeseen becomes a bare 500. */
 export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   if (error instanceof HttpRefusal) return error
   if (error instanceof CodedError) {
     const status = component.statusOf[String(error.code)]
-    if (status !== undefined) {
-      return { status, code: String(error.code), message: error.message }
-    }
+    if (status !== undefined) return { status, code: String(error.code), message: error.message }
   }
   const fastifyError = error as Partial<FastifyError>
   const known = OF_FASTIFY[fastifyError.code ?? '']
@@ -87,56 +81,7 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   return { status: 500, code: 'INTERNAL', message: 'something went wrong on our side' }
 }
 
-/** How long a refused body may go on arriving before the connection is closed under it. */
-const LINGER_MS = 5_000
-
-/** Whether part of the request's body has not been read. */
-function leavesBody({ complete, readableEnded, headers }: IncomingMessage): boolean {
-  const announced = headers['transfer-encoding'] ?? headers['content-length'] ?? '0'
-  return !complete && !readableEnded && announced !== '0'
-}
-
-/**
- * `body` at once, and its end when the rest of the request has arrived and was thrown away, or was
- * too long in coming. Closing with bytes unread resets the connection, and clients that send a whole
- * body before they look would find that instead of the refusal.
- */
-function replyOverBody(body: string, request: IncomingMessage): Readable {
-  async function* parts(): AsyncGenerator<string> {
-    yield body
-    await new Promise<void>((resolve) => {
-      const tired = setTimeout(resolve, LINGER_MS)
-      finished(request, () => {
-        clearTimeout(tired)
-        resolve()
-      })
-      request.on('data', pieceLimit(request)).resume()
-    })
-  }
-  return Readable.from(parts(), { objectMode: false })
-}
-
-/** Sends `refusal` in the shape of `component`. */
-export function sendRefusal(
-  component: HttpComponent,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  refusal: Refusal,
-): FastifyReply {
-  const { contentType, body } = component.refusalReply(refusal)
-  const isUnread = leavesBody(request.raw)
-  // A body that was not read to its end would be taken for the next request.
-  if (isUnread) reply.header('connection', 'close')
-  if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
-  return reply
-    .code(refusal.status)
-    .header('content-type', contentType)
-    .header('content-length', Buffer.byteLength(body))
-    .header('cache-control', 'no-store')
-    .send(isUnread ? replyOverBody(body, request.raw) : body)
-}
-
-/** The shape of a refusal that every component but T and B has: specification, “Errors”, rows L and R. */
+/** The refusal shape of every component but T and B. Source: specification, “Errors”, rows L and R. */
 export function statusFalseReply({ code, message }: Refusal): RefusalReply {
   return {
     contentType: 'application/json; charset=utf-8',

@@ -1,11 +1,14 @@
-import { expect, it } from 'vitest'
-import { serializerCompiler } from './serializer.ts'
+import { pino } from 'pino'
+import { expect, it, onTestFinished } from 'vitest'
+import type { HttpApp } from './component.ts'
+import { buildApp } from './listener.ts'
+import { statusFalseReply } from './refusal.ts'
 import { validatorCompiler } from './validator.ts'
 
 const ROUTE = { method: 'POST', url: '/' }
 const schema: object = { type: 'object', properties: { n: { type: 'integer' } } }
 
-it('one schema takes a text for a number in a query and refuses it in a body, at every listener', () => {
+it('one schema accepts a text for a number in a query and refuses it in a body', () => {
   for (const compile of [validatorCompiler(), validatorCompiler()]) {
     const body = compile({ ...ROUTE, schema, httpPart: 'body' })
     const query = compile({ ...ROUTE, schema, httpPart: 'querystring' })
@@ -17,11 +20,23 @@ it('one schema takes a text for a number in a query and refuses it in a body, at
   }
 })
 
-it('every listener writes a reply by the schema that it has for it', () => {
+it('every listener serializes a reply by the schema of its route', async () => {
   const other: object = { type: 'object', properties: { m: { type: 'string' } } }
-  for (const compile of [serializerCompiler(), serializerCompiler()]) {
-    const [one, two] = [schema, other].map((each) => compile({ ...ROUTE, schema: each }))
-    expect(one?.({ n: 5, m: 'x' })).toBe('{"n":5}')
-    expect(two?.({ n: 5, m: 'x' })).toBe('{"m":"x"}')
+  const register = async (app: HttpApp) => {
+    for (const [path, reply] of Object.entries({ '/one': schema, '/two': other })) {
+      app.get(path, { schema: { response: { 200: reply } } }, async () => ({ n: 5, m: 'x' }))
+    }
+  }
+  for (const name of ['first', 'second']) {
+    const app = await buildApp(
+      {
+        ...{ name, defaultPort: 0, sameOriginOnly: false, statusOf: {}, register },
+        ...{ limits: { bodyBytesMax: 1, requestTimeoutMs: 1_000 }, refusalReply: statusFalseReply },
+      },
+      { logger: pino({ level: 'silent' }), publicHosts: new Set() },
+    )
+    onTestFinished(() => app.close())
+    expect((await app.inject('/one')).body).toBe('{"n":5}')
+    expect((await app.inject('/two')).body).toBe('{"m":"x"}')
   }
 })

@@ -16,11 +16,11 @@ import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemsRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes } from './api/log.ts'
+import { ledgerMetrics } from './api/metrics.ts'
 import { healthRoutes, indexRoutes } from './api/operations.ts'
 import { contentRoutes, PeerSignatures, peerRoutes, pushRoute } from './api/peers.ts'
 import { statusOf } from './api/statuses.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
-import { ledgerFigures } from './figures.ts'
 import type { LedgerService } from './service.ts'
 
 /** Longest request body, bytes. */
@@ -105,7 +105,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         ],
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
-      ledgerFigures(app, ledger)
+      ledgerMetrics(app, ledger)
       itemsRoutes(app, ledger)
       historyRoutes(app, ledger.history)
       ledgersRoutes(app, ledger)

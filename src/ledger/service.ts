@@ -20,7 +20,7 @@ import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import type { RequestConditions } from './request-conditions.ts'
 import { checkUnit, type Earlier, type Operation, type UnitOfWork } from './unit-of-work.ts'
-import type { CommitTally } from './writer/commit-tally.ts'
+import type { CommittedBlock } from './writer/messages.ts'
 import type { LedgerWriter } from './writer/writer.ts'
 
 /** Where changes were recorded, and the id of each one's item; null for a database. */
@@ -115,9 +115,9 @@ export class LedgerService {
     return { units: this.#writer.depth, bytes: this.#writer.waitingBytes }
   }
 
-  /** The blocks that this process has stored. */
-  get commits(): CommitTally {
-    return this.#writer.commits
+  /** Sets the function that is called with each block that was stored. */
+  onStored(observe: (block: CommittedBlock) => void): void {
+    this.#writer.onStored = observe
   }
 
   /** How long the chain is. */

@@ -31,7 +31,7 @@ export function rateFeedComponent(
     statusOf,
     refusalReply: statusFalseReply,
     register: async (app: HttpApp) => {
-      const look = await registerOpenApiPage(app, {
+      const assets = await registerOpenApiPage(app, {
         path: '/doc',
         title: 'Exchange-rate feed',
         links: LINKS,
@@ -50,7 +50,7 @@ export function rateFeedComponent(
         path: '/page',
         title: 'Exchange rates',
         links: LINKS,
-        look,
+        assets,
         folder: new URL('./page/', import.meta.url),
       })
       await feed.open()

@@ -1,6 +1,6 @@
 // The upload page: asks the service for the cells as a picture whenever an option changes, and for
 // the workbook when the form is sent. Everything it shows of a file goes through textContent.
-import { language, t } from '{{look}}/language.js'
+import { language, t } from '{{assets}}/language.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
 /** From this many colours on LibreOffice takes its time. */

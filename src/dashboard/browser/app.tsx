@@ -72,7 +72,7 @@ function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element 
       <div class="container">
         <a class="brand" href={hrefOf({ view: 'databases' })}>
           <img
-            src={new URL('../../http/look/icon.svg', import.meta.url).href}
+            src={new URL('../../http/layout/icon.svg', import.meta.url).href}
             alt=""
             width="28"
             height="28"

@@ -99,7 +99,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id, name } = request.params
-      const { headers, raw } = request
+      const { headers } = request
       if (headers['content-range'] !== undefined) {
         throw new HttpRefusal(400, 'CONTENT_RANGE_REFUSED', 'an attachment is sent whole')
       }
@@ -110,7 +110,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         lengthSaid: said === undefined ? null : Number(said),
         digests: digestsIn(headers),
         conditions: uploadConditionsOf(request),
-        chunks: arrivingBody(raw, pace),
+        chunks: arrivingBody(request, pace),
       })
       at(reply, ledger, position).header('etag', tagOf(attachment))
       return sendText(reply, `{"status":true,"attachment":${attachmentText(attachment)}}`)

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from '../../base/shape.ts'
 import type { Attachment } from '../../chain/index.ts'
-import { HttpRefusal } from '../../http/index.ts'
+import { HttpRefusal, type ReplyBudget } from '../../http/index.ts'
 import { withDiskErrors } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
@@ -60,7 +60,9 @@ export async function sendAttachment(
     for (const [header, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(header, value)
     }
-    await sendPieces(reply.raw, file, pieces).catch((error) => request.reportFailure(error))
+    await sendPieces(reply.raw, request.server.replyBudget, file, pieces).catch((error) =>
+      request.reportFailure(error),
+    )
     return reply
   }
   await file.close()
@@ -238,10 +240,11 @@ type Piece = string | ByteRange
  */
 async function sendPieces(
   response: ServerResponse,
+  budget: ReplyBudget,
   file: FileHandle,
   pieces: readonly Piece[],
 ): Promise<void> {
-  const client = new Client(response)
+  const client = new Client(response, budget)
   try {
     let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
     let other = Buffer.allocUnsafeSlow(BLOCK_BYTES)
@@ -276,12 +279,14 @@ async function sendPieces(
 class Client {
   isGone = false
   readonly #response: ServerResponse
+  readonly #budget: ReplyBudget
   /** Settles when the last bytes were taken by the system. */
   #sent: Promise<void> = Promise.resolve()
   #fail: (() => void) | null = null
 
-  constructor(response: ServerResponse) {
+  constructor(response: ServerResponse, budget: ReplyBudget) {
     this.#response = response
+    this.#budget = budget
     if (response.req.socket.destroyed) this.isGone = true
     // A response that waits behind others on its connection hears nothing of its end otherwise.
     response.req.socket.once('close', this.#close)
@@ -293,10 +298,14 @@ class Client {
     if (this.isGone) throw new Error('the client has gone')
     this.#sent = new Promise((resolve, reject) => {
       this.#fail = () => reject(new Error('the client has gone'))
-      this.#response.write(bytes, (error) => {
+      const { socket } = this.#response.req
+      let counted = 0
+      const isTaken = this.#response.write(bytes, (error) => {
+        if (counted > 0) this.#budget.remove(socket, counted)
         if (error) this.#close()
         else resolve()
       })
+      if (!isTaken) counted = this.#budget.add(socket, bytes)
     })
     this.#sent.catch(() => {})
   }

@@ -7,8 +7,7 @@ import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import { bytesOf, checkUnit, type Earlier, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
 import { type EncodedUnit, encodeUnit } from './batch-text.ts'
-import { CommitTally } from './commit-tally.ts'
-import type { FromWriter, ToWriter, WriterStart } from './messages.ts'
+import type { CommittedBlock, FromWriter, ToWriter, WriterStart } from './messages.ts'
 
 /** Entries of one block, beyond which a unit of work waits for the next; one larger goes alone. */
 const BLOCK_ENTRIES = 1_024
@@ -96,9 +95,8 @@ export class LedgerWriter {
   /** Resolves when the thread has ended, for whatever reason. */
   readonly #ended: Promise<void>
 
-  /** The blocks of this process. */
-  readonly commits = new CommitTally()
-
+  /** Called with each block that was stored. */
+  onStored: (block: CommittedBlock) => void = () => {}
   /**
    * Called when a batch is done, before anyone is answered: with the packed position of the last entry
    * of its block, or null when nothing of it could be done.
@@ -299,7 +297,7 @@ export class LedgerWriter {
       const { block } = message
       if (block !== null) {
         this.#failed = null
-        this.commits.count(block)
+        this.onStored(block)
       }
       this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
       for (const [at, waiting] of answered.entries()) {

@@ -1,4 +1,5 @@
-import { type HttpApp, registerMetrics } from '../../http/index.ts'
+import { Registry } from 'prom-client'
+import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
 import { RateFeedError, type RateFeedErrorCode } from '../errors.ts'
 import type { RateDetail, RateFeed } from '../service.ts'
 import {
@@ -141,42 +142,38 @@ function proofPath(position: string): string {
   return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`
 }
 
-/** Adds the metrics of the feed to `/metrics`. */
+/** Serves the metrics of `app` and of `feed` at `GET /metrics`. */
 export function rateFeedMetrics(app: HttpApp, feed: RateFeed, now: () => number): void {
-  const metrics = registerMetrics(app)
-  metrics.add({
-    name: 'daicho_rates_stale',
-    help: 'Whether the rates served are stale (1), or there are none (1)',
-    labelNames: [],
-    collect() {
-      this.set(feed.health().health === 'ok' ? 0 : 1)
-    },
-  })
-  metrics.add({
-    name: 'daicho_rates_age_seconds',
-    help: 'Time since the date of the rates served',
-    labelNames: [],
-    collect() {
-      this.set(feed.health().vector?.ageSeconds ?? Number.NaN)
-    },
-  })
-  metrics.add({
-    name: 'daicho_rates_source_failures',
-    help: 'Failures of each source since its last success',
-    labelNames: ['source'],
-    collect() {
-      for (const { name, failures } of feed.health().sources) this.set({ source: name }, failures)
-    },
-  })
-  metrics.add({
-    name: 'daicho_rates_source_answer_age_seconds',
-    help: 'Time since each source last answered well; absent when it never did',
-    labelNames: ['source'],
-    collect() {
-      for (const { name, lastSuccessAt } of feed.health().sources) {
-        if (lastSuccessAt === null) continue
-        this.set({ source: name }, (now() - Date.parse(lastSuccessAt)) / 1_000)
-      }
-    },
-  })
+  const registry = new Registry()
+  registerMetrics(app, registry)
+  addGauge(
+    registry,
+    'daicho_rates_stale',
+    'Whether the rates served are stale (1), or there are none (1)',
+    () => (feed.health().health === 'ok' ? 0 : 1),
+  )
+  addGauge(
+    registry,
+    'daicho_rates_age_seconds',
+    'Time since the date of the rates served',
+    () => feed.health().vector?.ageSeconds ?? Number.NaN,
+  )
+  addLabeledGauge(
+    registry,
+    'daicho_rates_source_failures',
+    'Failures of each source since its last success',
+    ['source'],
+    () => feed.health().sources.map(({ name, failures }) => [{ source: name }, failures]),
+  )
+  addLabeledGauge(
+    registry,
+    'daicho_rates_source_answer_age_seconds',
+    'Time since each source last answered well; absent when it never did',
+    ['source'],
+    () =>
+      feed.health().sources.flatMap(({ name, lastSuccessAt }) => {
+        if (lastSuccessAt === null) return []
+        return [[{ source: name }, (now() - Date.parse(lastSuccessAt)) / 1_000] as const]
+      }),
+  )
 }

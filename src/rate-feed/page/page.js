@@ -1,6 +1,6 @@
 // The page of the feed: asks for the rates and the record of the sources, and again while it is seen.
 // Everything it shows of a reply goes through textContent.
-import { language, t, timeText } from '{{look}}/language.js'
+import { language, t, timeText } from '{{assets}}/language.js'
 
 /** Rates change a few times a day, what is known of the sources more often. */
 const LOOK_MS = 10_000

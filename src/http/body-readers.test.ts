@@ -5,13 +5,12 @@ import { PassThrough } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
-import { expect, it, onTestFinished } from 'vitest'
+import { afterEach, expect, it, onTestFinished, vi } from 'vitest'
 import { exchange } from '../../test/support/raw-socket.ts'
-import { arrivingBody } from './arriving-body.ts'
+import { arrivingBody, readBody } from './body-readers.ts'
 import type { HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { statusFalseReply } from './refusal.ts'
-import { readBody } from './whole-body.ts'
 
 const MI = 1024 * 1024
 const BUSY = { status: false, code: 'BODIES_BUSY' }
@@ -39,13 +38,13 @@ async function listen(bodiesBytesMax: number) {
       await app.register(async (scope) => {
         scope.removeAllContentTypeParsers()
         scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
-        scope.post('/streamed', async ({ raw, query }) => {
+        scope.post('/streamed', async (request) => {
           let length = 0
           let pieces = 0
-          for await (const piece of arrivingBody(raw, { windowMs: 30_000, bytesMin: 1 })) {
+          for await (const piece of arrivingBody(request, { windowMs: 30_000, bytesMin: 1 })) {
             length += piece.length
             pieces += 1
-            if ((query as { slow?: string }).slow === '1') await setImmediate()
+            if ((request.query as { slow?: string }).slow === '1') await setImmediate()
           }
           return `${length} bytes in ${pieces < 1_000 ? 'few' : 'many'} pieces`
         })
@@ -147,4 +146,99 @@ it('counts a chunked body as it grows and returns 503 when the budget is used up
   first.write('x'.repeat(5 * MI))
   expect(String(await once(first, 'data'))).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*5242880 bytes$/)
   expect((await exchange(url, chunked, { replies: 1 })).replies[0]?.status).toBe(200)
+})
+
+afterEach(() => vi.useRealTimers())
+
+/** A request of which the test plays the client. */
+class PlayedRequest extends EventEmitter {
+  readonly socket = new EventEmitter()
+  isFlowing = true
+  readableEnded = false
+  destroyed = false
+
+  pause(): this {
+    this.isFlowing = false
+    return this
+  }
+
+  resume(): this {
+    this.isFlowing = true
+    return this
+  }
+}
+
+const PACE = { windowMs: 1_000, bytesMin: 10 }
+function arriving(request = new PlayedRequest()) {
+  const pacedSockets = new WeakSet<object>()
+  const of = { raw: request, server: { pacedSockets } } as unknown as FastifyRequest
+  const isPaced = () => pacedSockets.has(request.socket)
+  return { request, body: arrivingBody(of, PACE), isPaced }
+}
+const BROKEN = { code: 'BODY_INCOMPLETE' }
+
+it('a body comes piece by piece as it is asked for, and stands still in between', async () => {
+  const { request, body, isPaced } = arriving()
+  const first = body.next()
+  expect(request.isFlowing).toBe(true)
+  expect(isPaced()).toBe(true)
+  request.emit('data', Buffer.from('one'))
+  expect(await first).toEqual({ done: false, value: Buffer.from('one') })
+  expect(request.isFlowing).toBe(false)
+  const second = body.next()
+  expect(request.isFlowing).toBe(true)
+  request.emit('end')
+  request.emit('close')
+  expect(await second).toEqual({ done: true, value: undefined })
+  expect(isPaced()).toBe(false)
+})
+
+it.each(['close', 'error'])(
+  'a reader who waits is told when the body breaks off by %s',
+  async (how) => {
+    const { request, body, isPaced } = arriving()
+    const piece = body.next()
+    request.emit(how, new Error('reset'))
+    await expect(piece).rejects.toMatchObject(BROKEN)
+    expect(isPaced()).toBe(false)
+  },
+)
+
+it('of what is over already the reader is told at once', async () => {
+  const ended = Object.assign(new PlayedRequest(), { readableEnded: true })
+  expect(await arriving(ended).body.next()).toEqual({ done: true, value: undefined })
+  const gone = Object.assign(new PlayedRequest(), { destroyed: true })
+  await expect(arriving(gone).body.next()).rejects.toMatchObject(BROKEN)
+})
+
+it('a client that is waited for and sends too little is given up; one that waits for the reader is not', async () => {
+  vi.useFakeTimers()
+  const { request, body } = arriving()
+  const first = body.next()
+  request.emit('data', Buffer.alloc(10))
+  await first
+  // The reader takes its time: nobody asks for more.
+  vi.advanceTimersByTime(10_000)
+  const second = body.next()
+  vi.advanceTimersByTime(1_000)
+  request.emit('data', Buffer.alloc(10))
+  expect((await second).value?.length).toBe(10)
+  const third = body.next()
+  vi.advanceTimersByTime(1_000)
+  request.emit('data', Buffer.alloc(9))
+  expect((await third).value?.length).toBe(9)
+  const last = body.next()
+  const told = expect(last).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' })
+  vi.advanceTimersByTime(1_000)
+  await told
+})
+
+it('who stops reading leaves the rest where it is', async () => {
+  const { request, body } = arriving()
+  const piece = body.next()
+  request.emit('data', Buffer.from('one'))
+  await piece
+  request.resume()
+  await body.return(undefined)
+  expect([request.isFlowing, request.listenerCount('data')]).toEqual([false, 0])
 })

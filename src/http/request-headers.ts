@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import type { Refusal } from './component.ts'
 
-/** The headers that decide whether a request is taken at all; values sent twice are joined by `, `. */
-export interface FormHeaders {
-  /** How many `Host` headers there are. */
+/** The headers that decide whether a request is accepted at all; repeated values are joined by `, `. */
+export interface RequestHeaders {
+  /** Number of `Host` headers. */
   readonly hosts: number
   readonly host: string | undefined
   /** `Sec-Fetch-Site`. */
@@ -29,10 +29,10 @@ const ENCODED: Refusal = {
 }
 
 /**
- * Reads them in one pass over the headers as they came: Node makes its object of all headers when it
- * is first asked for one, which costs more than a read of an item.
+ * Reads them in one pass over the raw headers: Node builds its object of all headers on first access, which
+ * costs more than reading an item.
  */
-export function formHeadersOf({ rawHeaders }: IncomingMessage): FormHeaders {
+export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeaders {
   let hosts = 0
   let host: string | undefined
   let site: string | undefined
@@ -43,7 +43,7 @@ export function formHeadersOf({ rawHeaders }: IncomingMessage): FormHeaders {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
-    // Names are told apart by their lengths first: few headers have one of these.
+    // Names are compared by length first: few headers have one of these.
     if (name.length === 4 && name.toLowerCase() === 'host') {
       hosts += 1
       host = joined(host, value)
@@ -63,15 +63,12 @@ function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`
 }
 
-/**
- * Why the form of a request is not taken on any listener, or null: there must be exactly one `Host`
- * (RFC 9112 section 3.2 asks for this 400; HTTP/1.0 had none).
- */
-export function hostsRefusal({ hosts }: FormHeaders, httpVersion: string): Refusal | null {
+/** Requires exactly one `Host` (RFC 9112 section 3.2 asks for this 400; HTTP/1.0 had none). */
+export function hostsRefusal({ hosts }: RequestHeaders, httpVersion: string): Refusal | null {
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0') ? null : HOST_NOT_ONE
 }
 
-/** Bodies are taken as they are: an encoding would hide how long they become. */
-export function encodingRefusal({ encoding }: FormHeaders): Refusal | null {
+/** Refuses encoded bodies: an encoding would hide how long they become. */
+export function encodingRefusal({ encoding }: RequestHeaders): Refusal | null {
   return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
 }

@@ -5,8 +5,8 @@ import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import type { HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
+import { ReplyBudget } from './memory-budgets.ts'
 import { statusFalseReply } from './refusal.ts'
-import { ReplyRoom } from './reply-room.ts'
 
 const MI = 1024 * 1024
 /** More than the system takes for a connection that nobody reads. */
@@ -17,53 +17,53 @@ async function* pieces() {
   for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
 }
 
-it('short replies are let in always; long ones as long as there is room, and one of any length alone', () => {
-  const room = new ReplyRoom(2 * MI)
+it('admits short replies always, long ones within the budget, and one of any length alone', () => {
+  const budget = new ReplyBudget(2 * MI)
   const [slow, other] = [new Socket(), new Socket()]
-  expect(room.refusal('x'.repeat(3 * MI))).toBeNull()
-  expect(room.given(slow, 'x'.repeat(MI))).toBe(MI)
-  expect(room.refusal('x'.repeat(MI))).toBeNull()
-  expect(room.refusal('x'.repeat(MI + 1))).toMatchObject({ status: 503, code: 'REPLIES_BUSY' })
-  expect(room.given(other, Buffer.alloc(MI + 1))).toBe(MI + 1)
+  expect(budget.refusal('x'.repeat(3 * MI))).toBeNull()
+  expect(budget.add(slow, 'x'.repeat(MI))).toBe(MI)
+  expect(budget.refusal('x'.repeat(MI))).toBeNull()
+  expect(budget.refusal('x'.repeat(MI + 1))).toMatchObject({ status: 503, code: 'REPLIES_BUSY' })
+  expect(budget.add(other, Buffer.alloc(MI + 1))).toBe(MI + 1)
   // A stream, which has no length yet.
-  expect(room.refusal({})).toMatchObject({ code: 'REPLIES_BUSY' })
+  expect(budget.refusal({})).toMatchObject({ code: 'REPLIES_BUSY' })
   for (const short of ['x'.repeat(64 * 1024), null, undefined]) {
-    expect(room.refusal(short)).toBeNull()
-    expect(room.given(slow, short)).toBe(0)
+    expect(budget.refusal(short)).toBeNull()
+    expect(budget.add(slow, short)).toBe(0)
   }
-  room.taken(other, MI + 1)
-  expect(room.refusal({})).toBeNull()
-  room.gone(slow)
-  room.taken(slow, MI)
-  expect(room.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
+  budget.remove(other, MI + 1)
+  expect(budget.refusal({})).toBeNull()
+  budget.forget(slow)
+  budget.remove(slow, MI)
+  expect(budget.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
 })
 
-it('beyond twice the room those that have waited longest are closed, and no more of them than must be', () => {
-  const room = new ReplyRoom(2 * MI)
+it('closes the connections that have waited longest beyond twice the budget, and no others', () => {
+  const budget = new ReplyBudget(2 * MI)
   const sockets = Array.from({ length: 6 }, () => new Socket())
-  for (const socket of sockets) room.given(socket, 'x'.repeat(MI))
+  for (const socket of sockets) budget.add(socket, 'x'.repeat(MI))
   expect(sockets.map(({ destroyed }) => destroyed)).toEqual([true, true, ...Array(4).fill(false)])
-  // Whoever has just been given something is not.
+  // The connection of the last write stays open.
   const alone = new Socket()
-  room.given(alone, 'x'.repeat(9 * MI))
+  budget.add(alone, 'x'.repeat(9 * MI))
   expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
 })
 
-it('what a closed connection was given is counted once, also when it is told to be taken later', () => {
-  const room = new ReplyRoom(2 * MI)
+it('counts the writes of a closed connection once, also when they are removed later', () => {
+  const budget = new ReplyBudget(2 * MI)
   const [closed, slow] = [new Socket(), new Socket()]
-  const length = room.given(closed, 'x'.repeat(MI))
-  room.gone(closed)
-  room.taken(closed, length)
-  room.given(slow, 'x'.repeat(MI))
-  expect(room.refusal('x'.repeat(MI))).toBeNull()
-  expect(room.refusal('x'.repeat(MI + 1))?.code).toBe('REPLIES_BUSY')
-  room.taken(slow, MI)
-  expect(room.refusal('x'.repeat(9 * MI))).toBeNull()
+  const length = budget.add(closed, 'x'.repeat(MI))
+  budget.forget(closed)
+  budget.remove(closed, length)
+  budget.add(slow, 'x'.repeat(MI))
+  expect(budget.refusal('x'.repeat(MI))).toBeNull()
+  expect(budget.refusal('x'.repeat(MI + 1))?.code).toBe('REPLIES_BUSY')
+  budget.remove(slow, MI)
+  expect(budget.refusal('x'.repeat(9 * MI))).toBeNull()
 })
 
 it.each(['text', 'stream'])(
-  'while a %s waits for a slow client long replies are refused and short ones sent; when it is gone, all are',
+  'refuses long replies while a %s waits for a slow client, and none when that has left',
   async (kind) => {
     const component: HttpComponent = {
       name: 'replies',

@@ -1,0 +1,146 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import type { HttpApp } from './component.ts'
+import { type PageFile, pageFile, servePageFiles } from './page-files.ts'
+
+/** A link in the head of every page of a listener. */
+export interface PageLink {
+  readonly href: string
+  readonly text: string
+  /** The text in Japanese; absent if it is the same. */
+  readonly japanese?: string
+}
+
+interface Page {
+  readonly title: string
+  /** Links in the head; the page itself is the one whose `href` is `path`. */
+  readonly links: readonly PageLink[]
+  readonly path: string
+  /** Where the shared files are served: `…/static` of the listener's OpenAPI page. */
+  readonly assets: string
+}
+
+interface PageContent {
+  /** Whether the page is available in Japanese; see `layout/language.js`. */
+  readonly isTranslated: boolean
+  /** HTML of further elements of `<head>`. */
+  readonly head: string
+  /** HTML below the head of the page. */
+  readonly main: string
+}
+
+/** A page that shows an OpenAPI document. */
+export interface SwaggerPage extends Page {
+  /** URL of the document. */
+  readonly document: string
+}
+
+/** A page of a component, made of the files `main.html`, `page.css` and `page.js` of a folder. */
+export interface ComponentPage extends Page {
+  readonly folder: URL
+  /** Values of `{{name}}` in the files; `{{assets}}` is built in. */
+  readonly values?: Readonly<Record<string, string>>
+}
+
+const SWAGGER_UI = ['swagger-ui.css', 'swagger-ui-bundle.js']
+const LANGUAGES = `<select class="language" aria-label="Language" data-ja-aria-label="言語">
+<option value="en" lang="en">English</option><option value="ja" lang="ja">日本語</option></select>`
+
+const layoutFile = (name: string) => readFileSync(new URL(`./layout/${name}`, import.meta.url))
+
+/** Returns the shared files of all pages of a listener, Swagger UI included, to be served below `base`. */
+export function assetFiles(base: string): readonly PageFile[] {
+  const swaggerUi = join(createRequire(import.meta.url).resolve('@fastify/swagger-ui'), '../static')
+  const css = () => Buffer.concat(['palette.css', 'frame.css', 'page.css'].map(layoutFile))
+  return [
+    pageFile(`${base}/layout.css`, 'layout.css', css),
+    ...['icon.svg', 'language.js', 'swagger.css', 'swagger-start.js'].map((name) =>
+      pageFile(`${base}/${name}`, name, () => layoutFile(name)),
+    ),
+    ...SWAGGER_UI.map((name) =>
+      pageFile(`${base}/${name}`, name, () => readFileSync(join(swaggerUi, name))),
+    ),
+  ]
+}
+
+/** Returns the HTML of `page`: Swagger UI in the common layout, with all files from this listener. */
+export function swaggerPage(page: SwaggerPage): string {
+  const at = (name: string) => `${escaped(page.assets)}/${name}`
+  return pageHtml(page, {
+    isTranslated: false,
+    head: `<meta name="document" content="${escaped(page.document)}">
+<link rel="stylesheet" href="${at('swagger-ui.css')}">
+<link rel="stylesheet" href="${at('swagger.css')}">`,
+    main: `<div id="content" class="container" tabindex="-1"><div id="swagger-ui"></div></div>
+<script src="${at('swagger-ui-bundle.js')}"></script>
+<script src="${at('swagger-start.js')}"></script>`,
+  })
+}
+
+/** Serves `page` in the common layout, in English and Japanese, with all files from this listener. */
+export function serveComponentPage(app: HttpApp, page: ComponentPage): void {
+  const { path, assets, folder } = page
+  const values = Object.entries({ ...page.values, assets })
+  const text = (name: string) =>
+    values.reduce(
+      (all, [key, value]) => all.replaceAll(`{{${key}}}`, value),
+      readFileSync(new URL(name, folder), 'utf8'),
+    )
+  const html = pageHtml(
+    { ...page, title: `${page.title} · daicho` },
+    {
+      isTranslated: true,
+      head: `<link rel="stylesheet" href="${path}/page.css">
+<script type="module" src="${path}/page.js"></script>`,
+      main: text('main.html'),
+    },
+  )
+  servePageFiles(app, [
+    pageFile(path, 'page.html', html),
+    ...['page.css', 'page.js'].map((name) => pageFile(`${path}/${name}`, name, text(name))),
+  ])
+}
+
+function pageHtml(page: Page, { isTranslated, head, main }: PageContent): string {
+  const [title, path, assets] = [page.title, page.path, page.assets].map(escaped)
+  const items = page.links.map(({ href, text, japanese }) => {
+    const current = href === page.path ? ' aria-current="page"' : ''
+    const other = japanese === undefined ? '' : ` data-ja="${escaped(japanese)}"`
+    return `<li><a href="${escaped(href)}"${current}${other}>${escaped(text)}</a></li>`
+  })
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<link rel="icon" href="${assets}/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="${assets}/layout.css">
+${isTranslated ? `<script type="module" src="${assets}/language.js"></script>` : ''}
+${head}
+</head>
+<body>
+<header class="page-head">
+<a class="skip" href="#content"${isTranslated ? ' data-ja="本文へ移動"' : ''}>Skip to the content</a>
+<div class="container">
+<a class="brand" href="${path}"><img src="${assets}/icon.svg" alt="" width="28" height="28"> <span>daicho</span></a>
+<nav aria-label="Pages"${isTranslated ? ' data-ja-aria-label="ページ"' : ''}><ul>${items.join('')}</ul></nav>
+${isTranslated ? `<div class="page-state">${LANGUAGES}</div>` : ''}
+</div>
+</header>
+${main}
+</body>
+</html>
+`
+}
+
+/** Escapes `text` for HTML, also between quotes. */
+function escaped(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}

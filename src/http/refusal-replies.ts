@@ -1,0 +1,185 @@
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { type Duplex, finished, Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { pieceLimit } from './body-readers.ts'
+import type { HttpComponent, Refusal } from './component.ts'
+import { crossOriginRefusal } from './cross-origin-guard.ts'
+import { refusalOf } from './refusal.ts'
+import { hostsRefusal, requestHeadersOf } from './request-headers.ts'
+
+/** Time that a refused body may go on arriving before its connection is closed. */
+const BODY_LINGER_MS = 5_000
+/** Time that a refused connection has to read the reply and close. */
+const SOCKET_LINGER_MS = 2_000
+/** Tells the supported version. Source: RFC 6455, section 4.2.2. */
+const WEBSOCKET_VERSION = 'Sec-WebSocket-Version: 13\r\n'
+
+const EXPECTATION: Refusal = {
+  status: 417,
+  code: 'EXPECTATION_UNKNOWN',
+  message: 'of Expect only 100-continue is known',
+}
+const NO_TUNNEL: Refusal = {
+  status: 400,
+  code: 'TARGET_NOT_PATH',
+  message: 'this is not a proxy',
+}
+
+/** Sends `refusal` in the shape of `component`. */
+export function sendRefusal(
+  component: HttpComponent,
+  { raw }: FastifyRequest,
+  reply: FastifyReply,
+  refusal: Refusal,
+): FastifyReply {
+  const { contentType, body } = component.refusalReply(refusal)
+  const announced = raw.headers['transfer-encoding'] ?? raw.headers['content-length'] ?? '0'
+  const isUnread = !raw.complete && !raw.readableEnded && announced !== '0'
+  // The unread rest of the body would be parsed as the next request.
+  if (isUnread) reply.header('connection', 'close')
+  if (refusal.allow !== undefined) reply.header('allow', refusal.allow.join(', '))
+  return reply
+    .code(refusal.status)
+    .header('content-type', contentType)
+    .header('content-length', Buffer.byteLength(body))
+    .header('cache-control', 'no-store')
+    .send(isUnread ? replyOverBody(body, raw) : body)
+}
+
+/**
+ * Yields `body` at once, and ends when the rest of the request has arrived and was discarded, or took too
+ * long. Closing with bytes unread resets the connection, and clients that send a whole body before they
+ * read would see that instead of the refusal.
+ */
+function replyOverBody(body: string, request: IncomingMessage): Readable {
+  async function* parts(): AsyncGenerator<string> {
+    yield body
+    await new Promise<void>((resolve) => {
+      const overdue = setTimeout(resolve, BODY_LINGER_MS)
+      finished(request, () => {
+        clearTimeout(overdue)
+        resolve()
+      })
+      request.on('data', pieceLimit(request)).resume()
+    })
+  }
+  return Readable.from(parts(), { objectMode: false })
+}
+
+/** Refuses a connection without a reply object, and closes it; `lines` are further header lines with line ends. */
+function refuseSocket(
+  component: HttpComponent,
+  socket: Duplex,
+  refusal: Refusal,
+  lines = '',
+): void {
+  const { contentType, body } = component.refusalReply(refusal)
+  const { status } = refusal
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${contentType}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n${lines}\r\n${body}`,
+  )
+  // Closing with bytes unread resets the connection, and the client may never see the reply.
+  const linger = setTimeout(() => socket.destroy(), SOCKET_LINGER_MS)
+  linger.unref()
+  socket.once('close', () => clearTimeout(linger))
+}
+
+/**
+ * Returns a function that refuses bytes which never became a request (bad syntax, too slow, too long) and
+ * closes the connection. `pendingReplies` lists the replies that are not complete.
+ *
+ * Requests before them on the connection get their replies first: an answer out of order would be taken
+ * for theirs, or land in the middle of one.
+ */
+export function brokenRequestRefuser(
+  component: HttpComponent,
+  pendingReplies: () => Iterable<ServerResponse>,
+): (error: NodeJS.ErrnoException, socket: Socket) => void {
+  /** Connections that were refused; further bytes on them are ignored. */
+  const refused = new WeakSet<Socket>()
+  return (error, socket) => {
+    if (refused.has(socket)) return
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy()
+      return
+    }
+    refused.add(socket)
+    const pending = [...pendingReplies()].filter(({ req }) => req.socket === socket)
+    const complete = pending.filter(({ req }) => req.complete)
+    let left = complete.length
+    const refuse = () => {
+      if (!socket.writable) return
+      // The reply to an incomplete body has begun already: that body was refused and then broke off.
+      if (pending.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
+      else refuseSocket(component, socket, brokenRequestRefusal(error))
+    }
+    for (const response of complete) {
+      response.once('close', () => {
+        left -= 1
+        if (left === 0) refuse()
+      })
+    }
+    if (left === 0) refuse()
+  }
+}
+
+function brokenRequestRefusal({ code }: NodeJS.ErrnoException): Refusal {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return {
+        status: 408,
+        code: 'REQUEST_TIMEOUT',
+        message: 'the request took too long to arrive',
+      }
+    case 'HPE_HEADER_OVERFLOW':
+      return { status: 431, code: 'HEADERS_TOO_LARGE', message: 'the headers are too long' }
+    default:
+      return { status: 400, code: 'REQUEST_MALFORMED', message: 'this is not a valid HTTP request' }
+  }
+}
+
+/** Refuses `Expect` and CONNECT, which Node would refuse without a body or without any reply. */
+export function refuseExpectAndConnect(component: HttpComponent, server: Server): void {
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    const { contentType, body } = component.refusalReply(EXPECTATION)
+    response
+      .writeHead(EXPECTATION.status, { 'content-type': contentType, connection: 'close' })
+      .end(body)
+  })
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => socket.destroy())
+    refuseSocket(component, socket, NO_TUNNEL)
+  })
+}
+
+/**
+ * Passes requests for another protocol to `component`, if it accepts them. They reach no route and none of
+ * its hooks, so the guards are repeated here.
+ */
+export function handleUpgrades(
+  component: HttpComponent,
+  server: Server,
+  publicHosts: ReadonlySet<string>,
+): void {
+  const { upgrade } = component
+  if (upgrade === undefined) return
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on('error', () => socket.destroy())
+    const headers = requestHeadersOf(request)
+    const refusal =
+      hostsRefusal(headers, request.httpVersion) ??
+      (component.sameOriginOnly
+        ? crossOriginRefusal(request.url ?? '', headers, publicHosts)
+        : null)
+    if (refusal !== null) {
+      refuseSocket(component, socket, refusal, WEBSOCKET_VERSION)
+      return
+    }
+    upgrade.call(component, request, socket, head).catch((error: unknown) => {
+      if (!socket.writable) socket.destroy()
+      else refuseSocket(component, socket, refusalOf(component, error), WEBSOCKET_VERSION)
+    })
+  })
+}

@@ -1,0 +1,151 @@
+import { Histogram, Registry } from 'prom-client'
+import { CodedError } from '../../base/coded-error.ts'
+import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
+import type { ShownPeer } from '../peers/mirrors.ts'
+import type { LedgerService } from '../service.ts'
+import type { CommittedBlock } from '../writer/messages.ts'
+
+const BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+const BUCKETS_ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 10_000]
+const BUCKETS_BYTES = [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 67_108_864]
+
+/** Serves the metrics of `app` and of `ledger` at `GET /metrics`. */
+export function ledgerMetrics(app: HttpApp, ledger: LedgerService): void {
+  const registry = new Registry()
+  registerMetrics(app, registry)
+  ledger.onStored(commitMetrics(registry))
+  writerMetrics(registry, ledger)
+  storeMetrics(registry, ledger)
+  feedMetrics(registry, ledger)
+  peerMetrics(registry, ledger)
+}
+
+/** Returns a function that counts a stored block by its size and by the time it took to store. */
+export function commitMetrics(registry: Registry): (block: CommittedBlock) => void {
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, buckets, registers: [registry] })
+  const seconds = histogram(
+    'daicho_commit_seconds',
+    'Time until a block was on the disk',
+    BUCKETS_S,
+  )
+  const entries = histogram('daicho_commit_entries', 'Entries of a block', BUCKETS_ENTRIES)
+  const bytes = histogram('daicho_commit_bytes', 'Bytes of the entries of a block', BUCKETS_BYTES)
+  return (block) => {
+    seconds.observe(block.ms / 1_000)
+    entries.observe(block.entries)
+    bytes.observe(block.bytes)
+  }
+}
+
+function writerMetrics(registry: Registry, ledger: LedgerService): void {
+  addGauge(
+    registry,
+    'daicho_queue_units',
+    'Requests with changes that wait or are being written',
+    () => ledger.queue.units,
+  )
+  addGauge(registry, 'daicho_queue_bytes', 'Their size', () => ledger.queue.bytes)
+  const refuses = (code: string) => () => (ledger.writesRefused?.code === code ? 1 : 0)
+  addGauge(
+    registry,
+    'daicho_writer_stopped',
+    'Whether the store failed and nothing is written any more (1)',
+    refuses('WRITER_STOPPED'),
+  )
+  addGauge(
+    registry,
+    'daicho_store_full',
+    'Whether there was no room for the last block (1)',
+    refuses('STORE_FULL'),
+  )
+  addGauge(
+    registry,
+    'daicho_store_damaged',
+    'Whether a part of the store could not be read (1)',
+    () => (ledger.readFailure !== null || refuses('STORE_DAMAGED')() === 1 ? 1 : 0),
+  )
+}
+
+function storeMetrics(registry: Registry, ledger: LedgerService): void {
+  /** Adds a gauge without a sample while its value cannot be read, so that the others are served. */
+  const addRead = (name: string, help: string, read: () => Promise<number>) =>
+    addGauge(registry, name, help, () =>
+      read().catch((error: unknown) => {
+        if (error instanceof CodedError) return null
+        throw error
+      }),
+    )
+  addRead('daicho_chain_blocks', 'Blocks of the chain', async () => {
+    return (await ledger.chainSize()).blocks
+  })
+  addRead('daicho_chain_entries', 'Entries of the chain', async () => {
+    return (await ledger.chainSize()).entries
+  })
+  addRead('daicho_store_file_bytes', 'Size of the file of the store', async () => {
+    return (await ledger.diskUsage()).fileBytes
+  })
+  addRead(
+    'daicho_store_log_bytes',
+    'Size of the log beside it, of what is durable but not yet in the file',
+    async () => (await ledger.diskUsage()).walBytes,
+  )
+}
+
+function feedMetrics(registry: Registry, { feed }: LedgerService): void {
+  addGauge(
+    registry,
+    'daicho_feed_followers',
+    'Clients that follow the changes',
+    () => feed.followers,
+  )
+  addGauge(
+    registry,
+    'daicho_feed_held_bytes',
+    'Bytes that their connections have not taken yet, shared ones counted once',
+    () => feed.heldBytes,
+  )
+  addLabeledGauge(
+    registry,
+    'daicho_feed_left_total',
+    'Clients that follow no more: they left, took nothing, held too much, failed, node closing',
+    ['why'],
+    () => Object.entries(feed.leavings).map(([why, count]) => [{ why }, count]),
+  )
+}
+
+function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
+  const addPerPeer = (name: string, help: string, value: (peer: ShownPeer) => number) =>
+    addLabeledGauge(registry, name, help, ['serverid', 'url'], () =>
+      mirrors.peers().map((peer) => {
+        return [{ serverid: `${peer.serverId}`, url: peer.url ?? '' }, value(peer)]
+      }),
+    )
+  addPerPeer('daicho_peer_blocks', 'Blocks that the mirror has', ({ blocks }) => blocks)
+  addPerPeer(
+    'daicho_peer_lag_blocks',
+    'Blocks that are signed and not mirrored yet',
+    ({ blocks, ofBlocks }) => ofBlocks - blocks,
+  )
+  addPerPeer(
+    'daicho_peer_absent_contents',
+    'Contents of attachments that are not here and that the peer does not have either',
+    ({ absent }) => absent,
+  )
+  addPerPeer(
+    'daicho_peer_failing',
+    'Whether the last round with the peer failed (1)',
+    ({ error }) => (error === null ? 0 : 1),
+  )
+  addPerPeer(
+    'daicho_peer_frozen',
+    'Whether the key of the chain has signed two histories (1)',
+    ({ evidence }) => (evidence === null ? 0 : 1),
+  )
+  addGauge(
+    registry,
+    'daicho_own_evidence',
+    "Whether the node's own key has signed two histories (1)",
+    () => (mirrors.ownEvidence === null ? 0 : 1),
+  )
+}
