@@ -1,17 +1,8 @@
-import { ConverterError } from './errors.ts'
-import { undecodable } from './format.ts'
+import { ConverterError, undecodable } from './errors.ts'
+import type { ImageSize } from './options.ts'
 
-/** Rows of pixels, top to bottom, three bytes each. */
-export interface RawImage {
-  readonly width: number
-  readonly height: number
-  readonly rgb: Uint8Array
-}
-
-/** What the headers say. */
-interface Header {
-  readonly width: number
-  readonly height: number
+/** The fields of the headers. */
+interface Header extends ImageSize {
   readonly topDown: boolean
   readonly bitsPerPixel: number
   /** Where the rows start. */
@@ -30,22 +21,20 @@ const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
-/**
- * The size of a BMP, without decoding it. Errors as for `readBmp`.
- */
-export function bmpSize(bytes: Uint8Array): Pick<RawImage, 'width' | 'height'> {
+/** The size of a BMP, without decoding it. Errors: as `readBmp`. */
+export function bmpSize(bytes: Uint8Array): ImageSize {
   const { width, height } = readHeader(viewOf(bytes))
   return { width, height }
 }
 
 /**
- * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel; alpha is not used.
+ * Decodes an uncompressed BMP of 1, 2, 4, 8, 16, 24 or 32 bits per pixel, without alpha, to three bytes
+ * per pixel. `fast-bmp` 4.0.1 reads only 1, 8, 24 and 32 bits with a V5 header.
  *
- * Errors: IMAGE_UNDECODABLE when it is damaged or cut short; FORMAT_NOT_ACCEPTED when it is
- * run-length encoded or holds a JPEG or PNG.
+ * Errors: IMAGE_UNDECODABLE; FORMAT_NOT_ACCEPTED if it is run-length encoded or contains a JPEG or PNG.
  * Source: Microsoft, “Bitmap storage” (BITMAPCOREHEADER, BITMAPINFOHEADER, V4, V5).
  */
-export function readBmp(bytes: Uint8Array): RawImage {
+export function readBmp(bytes: Uint8Array): ImageSize & { readonly rgb: Uint8Array } {
   const view = viewOf(bytes)
   const header = readHeader(view)
   const { width, height, stride, offset } = header
@@ -67,7 +56,7 @@ function readHeader(view: DataView): Header {
   try {
     return parseHeader(view)
   } catch (error) {
-    // A read beyond the end.
+    // From a read beyond the end.
     if (error instanceof RangeError) throw undecodable('bmp', error)
     throw error
   }

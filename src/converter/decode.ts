@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict'
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { bmpSize, readBmp } from './bmp.ts'
-import { ConverterError } from './errors.ts'
-import { essentialPng, formatOf, type ImageFormat, undecodable } from './format.ts'
-import type { Grid } from './grid.ts'
-import { type Resample, resample } from './resample.ts'
+import { ConverterError, undecodable } from './errors.ts'
+import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
+import { resample } from './resample.ts'
 
-/** Pixels of an image at most. */
+/** Maximum number of pixels of an image. */
 const PIXELS_MAX = 100_000_000
-/** What a decoder may hold at once when it cannot work row by row. */
+/** Maximum memory of a decoder that cannot work row by row. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
-/** Background of an SVG by default: its transparent pixels have no colour. */
+/** Transparent pixels of an SVG have no colour. */
 const SVG_BACKGROUND = 0xffffff
-/** Part of the messages of libtiff and libvips about valid files that they do not decode. */
+/** Messages of libtiff and libvips about valid files that they do not decode. */
 const TIFF_UNSUPPORTED = new RegExp(
   [
     'not (?:configured|implemented|supported)|unsupported tiff|Unsupported (?:Bits|photometric|sample)',
@@ -21,30 +20,21 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
-/** Up to here the pixels between two steps stand plain; beyond, they are packed. */
+/** Larger intermediate images are kept compressed. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
-/** What decoding is told. */
-export interface DecodeOptions {
-  readonly resample: Resample
-  readonly grayscale: boolean
-  /** 0xRRGGBB behind what is transparent; null leaves alpha aside. */
-  readonly background: number | null
-}
+/** The options that affect decoding. */
+export type DecodeOptions = Pick<ConversionOptions, 'resample' | 'grayscale' | 'background'>
 
 /** The image and the pixels of its cells. */
-export interface Decoded {
+export interface Decoded extends ImageSize {
   readonly format: ImageFormat
-  /** Pixels of the image as it is to be looked at: after the EXIF orientation. */
-  readonly width: number
-  readonly height: number
   readonly grid: Grid
   /** Three bytes per cell, row by row. */
   readonly rgb: Uint8Array
 }
 
-// All loaders are shut, then those of the accepted formats opened: what `formatOf` lets through can
-// only ever reach these.
+// Of all loaders only those of the accepted formats are allowed.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff', 'Svg'].map(
@@ -55,16 +45,15 @@ sharp.cache(false)
 sharp.concurrency(1)
 
 /**
- * Decodes the first frame of an image, turns it upright, and resizes it to the grid that `gridFor`
- * chooses for its size. Colours are brought to sRGB, eight bits per channel.
+ * Decodes the first frame of an image, applies its EXIF orientation, and resizes it to the grid that
+ * `gridFor` returns for its size. Colours become sRGB with eight bits per channel.
  *
- * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and what `gridFor` throws.
- * Source: docs/decisions/0024-decoding.md.
+ * Errors: FORMAT_NOT_ACCEPTED, IMAGE_TOO_LARGE, IMAGE_UNDECODABLE, and those of `gridFor`. Source: decision 0011.
  */
 export async function decode(
   bytes: Uint8Array,
   options: DecodeOptions,
-  gridFor: (size: { width: number; height: number }) => Grid,
+  gridFor: (size: ImageSize) => Grid,
 ): Promise<Decoded> {
   const format = formatOf(bytes)
   const input = format === 'png' ? essentialPng(bytes) : bytes
@@ -88,42 +77,38 @@ export async function decode(
   }
 }
 
-/** An image that is understood but not yet decoded. */
-interface Source {
-  /** As it is to be looked at. */
-  readonly width: number
-  readonly height: number
+/** An image before decoding; its size is that after the EXIF orientation. */
+interface Source extends ImageSize {
   readonly hasAlpha: boolean
-  /** Drawn at the size of the grid. */
-  readonly scalable: boolean
+  /** Whether it is rendered at the size of the grid. */
+  readonly isScalable: boolean
   /** EXIF, 1..8; 1 is upright. */
   readonly orientation: number
-  /** The image as it is stored. */
   readonly start: () => Sharp
 }
 
 async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
-  // The first frame only. Any warning that data is missing or wrong is an error.
+  // Any warning about missing or wrong data is an error.
   const start = () => sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await start().metadata()
-  const scalable = format === 'svg'
-  if (!scalable) requireBearable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
+  const isScalable = format === 'svg'
+  if (!isScalable) requireDecodable(meta.width * meta.height, decoderBytesPerPixel(format, meta))
   const { width, height } = meta.autoOrient
   const { hasAlpha, orientation = 1 } = meta
-  return { width, height, hasAlpha, scalable, orientation, start }
+  return { width, height, hasAlpha, isScalable, orientation, start }
 }
 
 function openBmp(bytes: Uint8Array): Source {
   const { width, height } = bmpSize(bytes)
-  requireBearable(width * height, 3)
+  requireDecodable(width * height, 3)
   const start = () => {
     const { rgb } = readBmp(bytes)
     return sharp(rgb, { raw: { width, height, channels: 3 }, limitInputPixels: false })
   }
-  return { width, height, hasAlpha: false, scalable: false, orientation: 1, start }
+  return { width, height, hasAlpha: false, isScalable: false, orientation: 1, start }
 }
 
-function requireBearable(pixels: number, bytesPerPixel: number): void {
+function requireDecodable(pixels: number, bytesPerPixel: number): void {
   if (pixels > PIXELS_MAX) throw tooLarge(`${pixels} pixels; at most ${PIXELS_MAX}`)
   if (pixels * bytesPerPixel > DECODER_BYTES_MAX) {
     throw tooLarge(
@@ -133,7 +118,7 @@ function requireBearable(pixels: number, bytesPerPixel: number): void {
   }
 }
 
-/** Bytes that decoding holds for every pixel at once; 0 where it works row by row. */
+/** Bytes per pixel that the decoder needs at once; 0 if it works row by row. */
 function decoderBytesPerPixel(
   format: ImageFormat,
   meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
@@ -163,16 +148,16 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
     .toColourspace('srgb')
     .raw()
     .toBuffer({ resolveWithObject: true })
-  // What came without alpha has three channels in this colour space, shades of gray included.
+  // sRGB without alpha has three channels, also for gray images.
   assert.equal(info.channels, 3)
   return resample(data, size, grid, options.resample)
 }
 
 /** Size to request from libvips. Where libvips shifts the image, `resample` does the rest. */
-function sizeFromDecoder({ width, height, scalable }: Source, grid: Grid, how: Resample): Grid {
-  if (scalable) return grid
+function sizeFromDecoder({ width, height, isScalable }: Source, grid: Grid, how: Resample): Grid {
+  if (isScalable) return grid
   const whole = how === 'nearest' && width * height * 3 <= PLAIN_BYTES_MAX
-  // Reducing, libvips takes the first pixel of each cell: of twice as many, every second is in the middle.
+  // To reduce, libvips takes the first pixel of each cell: of twice as many, every second is in the middle.
   const times = whole ? Number.POSITIVE_INFINITY : how === 'nearest' ? 2 : 1
   return {
     columns: Math.min(grid.columns * times, width),
@@ -181,8 +166,8 @@ function sizeFromDecoder({ width, height, scalable }: Source, grid: Grid, how: R
 }
 
 /**
- * The image upright and without alpha, before it is resized: resizing weighs pixels by their alpha,
- * so that what is transparent would come out black, whatever its colour.
+ * The upright image without alpha, before it is resized: resizing weighs pixels by their alpha, so that
+ * transparent pixels would become black.
  */
 async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
   const { width, height, hasAlpha, orientation, start } = source
@@ -192,7 +177,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
     return start().autoOrient().flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
-    // Stored as it lies, so that it goes through row by row; turned when it is small.
+    // Not rotated yet, so that it can be processed row by row; rotated after it is resized.
     const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
@@ -210,4 +195,86 @@ function gray(rgb: Uint8Array): Uint8Array {
     rgb.fill(Math.round(luma), at, at + 3)
   }
   return rgb
+}
+
+/** The accepted formats. */
+export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
+
+const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
+/** The SVG loader searches for the root element in this many bytes. */
+const SVG_HEAD_BYTES = 1_000
+/**
+ * The PNG chunks that affect pixels. Others are removed, because decoders inflate any number of text chunks to any
+ * size.
+ */
+const PNG_CHUNKS: ReadonlySet<string> = new Set([
+  'IHDR',
+  'PLTE',
+  'IDAT',
+  'IEND',
+  'tRNS',
+  'gAMA',
+  'cHRM',
+  'sRGB',
+  'iCCP',
+  'eXIf',
+])
+/** Larger EXIF data is removed. JPEG cannot hold more. */
+const PNG_EXIF_BYTES_MAX = 65_536
+
+/**
+ * The format of an image by its first bytes; its name and its declared type are ignored.
+ *
+ * Errors: FORMAT_NOT_ACCEPTED, also for compressed SVG.
+ */
+function formatOf(bytes: Uint8Array): ImageFormat {
+  const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))
+  const starts = (latin1: string, at = 0) =>
+    head.toString('latin1', at, at + latin1.length) === latin1
+  if (starts('\xff\xd8\xff')) return 'jpeg'
+  if (starts('\x89PNG\r\n\x1a\n')) return 'png'
+  if (starts('GIF87a') || starts('GIF89a')) return 'gif'
+  if (starts('RIFF') && starts('WEBP', 8)) return 'webp'
+  if (starts('ftyp', 4) && isAvif(head)) return 'avif'
+  if (starts('II*\0') || starts('MM\0*') || starts('II+\0') || starts('MM\0+')) return 'tiff'
+  if (starts('BM')) return 'bmp'
+  if (isSvg(bytes)) return 'svg'
+  throw new ConverterError(
+    'FORMAT_NOT_ACCEPTED',
+    `this is not an image of a kind taken here: ${ACCEPTED}`,
+  )
+}
+
+/** Major brand or one of the first compatible brands. Source: AVIF 1.2 section 6. */
+function isAvif(head: Buffer): boolean {
+  const brands = head.toString('latin1', 8, Math.min(head.length, head.readUInt32BE(0)))
+  return (
+    brands.startsWith('avif') || brands.startsWith('avis') || /^(?:.{4}){2,}?avif/s.test(brands)
+  )
+}
+
+function isSvg(bytes: Uint8Array): boolean {
+  const head = Buffer.from(bytes.subarray(0, SVG_HEAD_BYTES)).toString()
+  return /^\ufeff?\s*</.test(head) && /<(?:\w+:)?svg[\s>]/.test(head)
+}
+
+/**
+ * A PNG without the chunks that do not affect its pixels.
+ *
+ * Errors: IMAGE_UNDECODABLE if it ends before its last chunk, which decoders accept.
+ */
+export function essentialPng(bytes: Uint8Array): Uint8Array {
+  const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const kept = Buffer.alloc(file.length)
+  let keptBytes = file.copy(kept, 0, 0, 8)
+  for (let at = 8; at + 12 <= file.length; ) {
+    const type = file.toString('latin1', at + 4, at + 8)
+    const end = at + 12 + file.readUInt32BE(at)
+    if (PNG_CHUNKS.has(type) && (type !== 'eXIf' || end - at <= PNG_EXIF_BYTES_MAX)) {
+      keptBytes += file.copy(kept, keptBytes, at, end)
+    }
+    if (type === 'IEND' && end <= file.length) return kept.subarray(0, keptBytes)
+    at = end
+  }
+  throw undecodable('png')
 }

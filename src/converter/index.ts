@@ -4,23 +4,21 @@ import {
   serveComponentPage,
   statusFalseReply,
 } from '../http/index.ts'
-import { statusOf } from './errors.ts'
-import { type ConverterDefaults, PX_DEFAULT, WIDTH_DEFAULT } from './options.ts'
-import { converterRoutes } from './routes.ts'
-import { ConverterService } from './service.ts'
-import { FORM_BYTES_MAX } from './upload.ts'
-import type { WorkerLimits } from './workers.ts'
+import { converterRoutes, statusOf } from './api/routes.ts'
+import { FORM_BYTES_MAX } from './api/upload.ts'
+import { type ConverterDefaults, DEFAULTS } from './options.ts'
+import { ConversionWorkers, WORKER_LIMITS, type WorkerLimits } from './workers.ts'
 
 export type { Plan } from './convert.ts'
 export { ConverterError } from './errors.ts'
 export { OPTION_NAMES, optionsOf } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
-/** What the converter is made of; what is absent has the specification's value. */
+/** What the converter depends on. */
 export interface ConverterDependencies {
   /** The release, for the documentation. */
   readonly version: string
-  /** `px` and `width` of requests that do not say: `DEFAULT_PX`, `DEFAULT_WIDTH`. */
+  /** `DEFAULT_PX` and `DEFAULT_WIDTH`. */
   readonly defaults?: Partial<ConverterDefaults>
   readonly workerLimits?: WorkerLimits
 }
@@ -38,12 +36,12 @@ are taken, up to 10 MiB (10,485,760 bytes). LibreOffice needs about a minute to 
 with \`colors=4096\` it takes some seconds.`
 
 /**
- * Component C: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI
- * documentation at `/`. Source: specification, “C: converter”.
+ * Component C: `POST /image` and `POST /preview`, the upload page at `/page`, and the OpenAPI documentation at `/`.
+ * Source: specification, “C: converter”.
  */
 export function converterComponent(deps: ConverterDependencies): HttpComponent {
-  const defaults = { px: PX_DEFAULT, width: WIDTH_DEFAULT, ...deps.defaults }
-  const converter = new ConverterService(defaults, deps.workerLimits)
+  const defaults = { ...DEFAULTS, ...deps.defaults }
+  const workers = new ConversionWorkers(deps.workerLimits ?? WORKER_LIMITS)
   return {
     name: 'converter',
     defaultPort: 4127,
@@ -60,7 +58,7 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
         version: deps.version,
         tags: [{ name: 'images', description: 'An image becomes a sheet' }],
       })
-      converterRoutes(app, converter)
+      converterRoutes(app, workers, defaults)
       serveComponentPage(app, {
         path: '/page',
         title: 'Image to spreadsheet',
@@ -70,6 +68,6 @@ export function converterComponent(deps: ConverterDependencies): HttpComponent {
         values: { px: String(defaults.px), width: String(defaults.width) },
       })
     },
-    close: () => converter.close(),
+    close: () => workers.close(),
   }
 }

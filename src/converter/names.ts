@@ -1,6 +1,6 @@
-/** Sheet names are at most this many UTF-16 units. Source: Excel specifications. */
+/** Maximum length of a sheet name in UTF-16 units. Source: Excel specifications. */
 const SHEET_NAME_UNITS_MAX = 31
-/** File systems keep no more; a longer name is cut before its extension. */
+/** Maximum length of a file name; a longer one is cut before its extension. */
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
@@ -15,26 +15,24 @@ const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /**
- * The name of the sheet for an upload named `fileName`: the same name, as far as a sheet can bear.
+ * The sheet name for an upload: its file name, as far as Excel allows.
  *
- * Control characters are removed; `\ / ? * [ ] :` and an apostrophe at either end become `_`; at most 31
- * UTF-16 units, never half a pair; `History` is reserved and becomes `_History`; an empty name
- * becomes `Sheet1`. Source: specification, “Output workbook” 1; docs/decisions/0022-names.md.
+ * `\ / ? * [ ] :` and an apostrophe at either end become `_`; the reserved name `History` becomes
+ * `_History`. Source: specification, “Output workbook” 1; decision 0010.
  */
 export function sheetNameOf(fileName: string): string {
   const clean = fileName.replace(UNPRINTABLE, '').replace(/[\\/?*[\]:]/g, '_')
-  const cut = cutUnits(clean, SHEET_NAME_UNITS_MAX)
-  const name = cut.replace(/^'/, '_').replace(/'$/, '_')
+  const name = cutUnits(clean, SHEET_NAME_UNITS_MAX).replace(/^'|'$/g, '_')
   if (name === '') return 'Sheet1'
   return name.toLowerCase() === 'history' ? `_${name}` : name
 }
 
 /**
- * The name of the workbook for an upload named `fileName`: its extension replaced by `xlsx`.
+ * The name of the workbook for an upload: its file name with the extension replaced by `xlsx`.
  *
- * The extension follows the last dot; `.hidden` has none, `.png` consists of one. Control characters, and dots and
- * spaces at the end, are removed; characters that Windows forbids become `_`, and its device names get a leading `_`.
- * Source: specification, “Output workbook” 2; docs/decisions/0022-names.md.
+ * The extension follows the last dot; `.hidden` has none, `.png` is one. Dots and spaces at the end are
+ * removed, characters that Windows forbids become `_`, and its device names get a leading `_`.
+ * Source: specification, “Output workbook” 2; decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
   const clean = fileName
@@ -48,30 +46,24 @@ export function workbookNameOf(fileName: string): string {
 }
 
 /**
- * The `Content-Disposition` that offers `name` for download.
- *
- * A name made of token characters stands bare, as the specification shows it; any other is quoted,
- * and a name beyond ASCII is given twice: `filename` for the old, `filename*` for the rest.
+ * The `Content-Disposition` that offers `name` for download. A name of token characters is not quoted, as in
+ * the specification; other names are, and `filename*` follows if a plain `filename` is ambiguous.
  * Source: specification, “Endpoints”, row C; RFC 6266 sections 4.1 and 4.3, RFC 8187.
  */
 export function dispositionOf(name: string): string {
   if (/^[A-Za-z0-9!#$&+.^_`|~-]+$/.test(name)) return `attachment; filename=${name}`
   const ascii = name.replace(/[^\x20-\x7e]+/g, '_')
   const quoted = `attachment; filename="${ascii.replace(/["\\]/g, '\\$&')}"`
-  // A percent sign is decoded by some browsers even in the plain form, so it too is given twice.
+  // Some browsers decode a percent sign even in `filename`.
   if (ascii === name && !name.includes('%')) return quoted
-  return `${quoted}; filename*=UTF-8''${extended(name)}`
-}
-
-/** `attr-char`s of RFC 8187 stand, all else is percent-encoded UTF-8. */
-function extended(name: string): string {
-  return encodeURIComponent(name).replace(
+  const extended = encodeURIComponent(name).replace(
     /['()*]/g,
     (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
   )
+  return `${quoted}; filename*=UTF-8''${extended}`
 }
 
-/** The first `unitsMax` UTF-16 units of well-formed `text`, less one where that would halve a pair. */
+/** The first `unitsMax` UTF-16 units of `text`, without half a surrogate pair. */
 function cutUnits(text: string, unitsMax: number): string {
   const cut = text.slice(0, unitsMax)
   return cut.isWellFormed() ? cut : cut.slice(0, -1)

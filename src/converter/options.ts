@@ -1,14 +1,14 @@
 import { ConverterError } from './errors.ts'
-import { COLUMNS_MAX, PX_MAX, ROWS_MAX } from './grid.ts'
 import { COLORS_MAX } from './palette.ts'
-import type { Resample } from './resample.ts'
 
-/** `px` when neither the request nor the operator says otherwise. Specification, “Limits”. */
-export const PX_DEFAULT = 2
-/** `width` when neither the request nor the operator says otherwise. Specification, “Limits”. */
-export const WIDTH_DEFAULT = 100
+/** Maximum number of columns of a sheet: XFD. Source: Excel specifications. */
+export const COLUMNS_MAX = 16_384
+/** Maximum number of rows of a sheet. */
+export const ROWS_MAX = 1_048_576
+/** Maximum side of a cell in pixels: a row has at most 409.5 points, and a pixel is 0.75. */
+export const PX_MAX = 546
 
-/** What the operator chose: `DEFAULT_PX` and `DEFAULT_WIDTH`. */
+/** The operator's `DEFAULT_PX` and `DEFAULT_WIDTH`. */
 export interface ConverterDefaults {
   /** 1..PX_MAX */
   readonly px: number
@@ -16,22 +16,40 @@ export interface ConverterDefaults {
   readonly width: number
 }
 
-/** How one image is to be converted; what was not said is filled in. */
+/** The defaults of the specification, “Limits”. */
+export const DEFAULTS: ConverterDefaults = { px: 2, width: 100 }
+
+/** How the pixels of the cells are computed from those of the image. */
+export type Resample = 'cubic' | 'nearest'
+
+/** How to convert one image. */
 export interface ConversionOptions {
   readonly px: number
   readonly width?: number
   readonly height?: number
   readonly defaultWidth: number
   readonly colors: number
-  /** 0xRRGGBB, or null: alpha is left aside. */
+  /** 0xRRGGBB, or null to ignore alpha. */
   readonly background: number | null
   readonly resample: Resample
   readonly grayscale: boolean
-  /** Per cent, or null: the reader's own. */
+  /** Per cent; null for the default of the spreadsheet program. */
   readonly zoom: number | null
 }
 
-/** The names of all fields but `file`; other fields are not looked at. */
+/** Minimum and maximum of the fields that are whole numbers. */
+export const RANGES = {
+  px: [1, PX_MAX],
+  width: [1, COLUMNS_MAX],
+  height: [1, ROWS_MAX],
+  colors: [1, COLORS_MAX],
+  zoom: [10, 400],
+} as const satisfies Record<string, readonly [number, number]>
+
+/** The fields that are whole numbers. */
+export type WholeNumberField = keyof typeof RANGES
+
+/** The names of all fields but `file`. */
 export const OPTION_NAMES = [
   'px',
   'width',
@@ -43,34 +61,16 @@ export const OPTION_NAMES = [
   'zoom',
 ] as const
 
-/** The fields that take a whole number. */
-export type WholeNumberField = 'px' | 'width' | 'height' | 'colors' | 'zoom'
+type OptionName = (typeof OPTION_NAMES)[number]
 
-/** Smallest and largest value of each field that is a whole number. */
-export const RANGES: Readonly<Record<WholeNumberField, readonly [number, number]>> = {
-  px: [1, PX_MAX],
-  width: [1, COLUMNS_MAX],
-  height: [1, ROWS_MAX],
-  colors: [1, COLORS_MAX],
-  zoom: [10, 400],
-}
-
-/**
- * The options that `fields` ask for. An empty field counts as not given, as forms send it.
- *
- * Errors: FIELD_INVALID, naming the field and what it takes.
- */
+/** The options in `fields`; an empty field counts as absent, as forms send it. Errors: FIELD_INVALID. */
 export function optionsOf(
   fields: ReadonlyMap<string, string>,
   defaults: ConverterDefaults,
 ): ConversionOptions {
-  const text = (name: string) => {
-    const value = fields.get(name)?.trim()
-    return value === '' ? undefined : value
-  }
+  const text = (name: OptionName) => fields.get(name)?.trim() || undefined
   const whole = (name: WholeNumberField) => wholeNumber(name, text(name))
-  const width = whole('width')
-  const height = whole('height')
+  const [width, height] = [whole('width'), whole('height')]
   return {
     px: whole('px') ?? defaults.px,
     ...(width === undefined ? {} : { width }),
@@ -86,33 +86,72 @@ export function optionsOf(
 
 function wholeNumber(name: WholeNumberField, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  const [least, most] = RANGES[name]
+  const [min, max] = RANGES[name]
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (!(value >= least && value <= most)) {
-    throw invalid(name, `a whole number from ${least} to ${most}`)
-  }
-  return value
+  if (value >= min && value <= max) return value
+  throw invalid(name, `a whole number from ${min} to ${max}`)
 }
 
 function color(text: string | undefined): number | null {
   if (text === undefined) return null
-  const match = /^#?([0-9a-f]{6})$/i.exec(text)
-  if (match?.[1] === undefined) throw invalid('background', 'a colour as RRGGBB, hexadecimal')
-  return Number.parseInt(match[1], 16)
+  if (!/^#?[0-9a-f]{6}$/i.test(text)) throw invalid('background', 'a colour as RRGGBB, hexadecimal')
+  return Number.parseInt(text.replace('#', ''), 16)
 }
 
-function resample(text: string | undefined): Resample {
-  if (text === undefined || text === 'cubic') return 'cubic'
-  if (text === 'nearest') return text
+function resample(text = 'cubic'): Resample {
+  if (text === 'cubic' || text === 'nearest') return text
   throw invalid('resample', 'cubic or nearest')
 }
 
-function flag(name: string, text: string | undefined): boolean {
-  if (text === undefined || /^(?:false|0|no|off)$/i.test(text)) return false
+function flag(name: OptionName, text = 'false'): boolean {
+  if (/^(?:false|0|no|off)$/i.test(text)) return false
   if (/^(?:true|1|yes|on)$/i.test(text)) return true
   throw invalid(name, 'true or false')
 }
 
-function invalid(name: string, takes: string): ConverterError {
+function invalid(name: OptionName, takes: string): ConverterError {
   return new ConverterError('FIELD_INVALID', `the field ${name} takes ${takes}`)
+}
+
+/** The size of a sheet in cells; both are at least 1. */
+export interface Grid {
+  readonly columns: number
+  readonly rows: number
+}
+
+/** The size of an image in pixels. */
+export interface ImageSize {
+  readonly width: number
+  readonly height: number
+}
+
+/**
+ * The grid of an image. A computed side is truncated, and at least 1.
+ *
+ * Errors: GRID_TOO_LARGE if a side exceeds a sheet, or the number of cells exceeds `cellsMax`.
+ * Source: specification, “Size rules”; decision 0010.
+ */
+export function gridOf(
+  image: ImageSize,
+  { width, height, defaultWidth }: Pick<ConversionOptions, 'width' | 'height' | 'defaultWidth'>,
+  cellsMax: number,
+): Grid {
+  const columns =
+    width ?? (height === undefined ? defaultWidth : scaled(height, image.width, image.height))
+  const rows = height ?? scaled(columns, image.height, image.width)
+  const size = `${columns} columns by ${rows} rows`
+  if (columns > COLUMNS_MAX || rows > ROWS_MAX) {
+    const message = `${size}; a sheet has at most ${COLUMNS_MAX} by ${ROWS_MAX}`
+    throw new ConverterError('GRID_TOO_LARGE', message)
+  }
+  if (columns * rows > cellsMax) {
+    const message = `${size} are ${columns * rows} cells; at most ${cellsMax}`
+    throw new ConverterError('GRID_TOO_LARGE', message)
+  }
+  return { columns, rows }
+}
+
+/** `count * numerator / denominator`, exactly: the product is below 2^53. */
+function scaled(count: number, numerator: number, denominator: number): number {
+  return Math.max(1, Math.floor((count * numerator) / denominator))
 }

@@ -1,26 +1,25 @@
-import { ColorSet, colorCode } from './color-set.ts'
-import { Bins, varianceCut } from './variance-cut.ts'
+import { type Bins, varianceCut } from './variance-cut.ts'
 
 /**
- * Colours of one workbook at most: with more than 65,430 cell formats or fills Excel “repairs” the
- * picture away; two fills and one format are reserved.
+ * Maximum number of colours of one workbook: with more than 65,430 cell formats or fills Excel “repairs” the
+ * picture away, and two fills and one format are reserved.
  */
 export const COLORS_MAX = 65_428
 
-/** The colours of a workbook, and which of them paints a pixel. */
+/** The colours of a workbook, and the colour of each pixel. */
 export interface Palette {
-  /** 0xRRGGBB each, all different, 1..COLORS_MAX of them. */
+  /** 0xRRGGBB, all different, 1..COLORS_MAX of them. */
   readonly colors: Uint32Array
-  /** Different colours among the pixels, before any were merged. */
+  /** Number of different colours among the pixels. */
   readonly distinct: number
+  /** Maps a pixel to a number, and `colorOf` that number to an index in `colors`. */
   readonly set: ColorSet
-  /** The index in `colors` by the number that `set` gives. */
   readonly colorOf: Uint16Array
 }
 
 /**
- * How far apart the values of one bin may lie per channel, finest first; a bin is painted within
- * half its width of each of its members. The last level has 37 × 43 × 37 bins, which always fit.
+ * Sizes of bins per channel, finest first; a bin is painted within half its size of each of its members.
+ * The last level has 37 × 43 × 37 bins, which always fit.
  */
 const WIDTHS: readonly (readonly [number, number, number])[] = [
   [1, 1, 2],
@@ -43,18 +42,13 @@ const WIDTHS: readonly (readonly [number, number, number])[] = [
 ]
 
 /**
- * The palette of a picture: exact when its colours fit, else the finest bins that do.
- *
- * `rgb` holds three bytes per cell; `colorsMax` is 1..COLORS_MAX. Without a smaller wish than
- * COLORS_MAX no channel of any cell is off by more than 3 of 255. With one, the bins are further
- * merged by `varianceCut`.
- * Source: docs/decisions/0021-colours.md.
+ * The palette of a picture of three bytes per cell: exact if its colours fit, otherwise the finest bins that
+ * do. With COLORS_MAX no channel of any cell is off by more than 3 of 255; with a smaller `colorsMax` (at
+ * least 1) the bins are merged by `varianceCut`. Source: decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
-  const exact = new ColorSet(colorCode([1, 1, 1]))
-  for (let at = 0; at < rgb.length; at += 3) {
-    exact.addPixel(rgb, at)
-  }
+  const exact = new ColorSet([1, 1, 1])
+  for (let at = 0; at < rgb.length; at += 3) exact.addPixel(rgb, at)
   const distinct = exact.size
   if (distinct <= colorsMax) {
     exact.seal()
@@ -69,56 +63,50 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   }
   const set = finestBins(exact)
   set.seal()
-  const { mean, weight } = meansOf(set, rgb)
+  const bins = binsOf(set, rgb)
   const paint =
-    set.size <= colorsMax
-      ? paintOf(set, exact, mean)
-      : varianceCut(new Bins(mean, weight), colorsMax)
+    set.size <= colorsMax ? paintOf(set, exact, bins.mean) : varianceCut(bins, colorsMax)
   return { ...withoutRepeats(paint), distinct, set }
 }
 
-/** The colours themselves when they fit, else the first level of WIDTHS at which the bins do. */
+/** `exact` if it fits, otherwise the first level of WIDTHS whose bins do. */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact
   for (const widths of WIDTHS) {
     if (set.size <= COLORS_MAX) break
-    set = new ColorSet(colorCode(widths))
-    const bins = set
+    const bins = new ColorSet(widths)
     exact.visit((color) => {
       bins.add(color >>> 16, (color >>> 8) & 255, color & 255)
       return bins.size <= COLORS_MAX
     })
+    set = bins
   }
   return set
 }
 
-/** Of each bin the mean of its pixels, three channels, and how many these are. */
-function meansOf(set: ColorSet, rgb: Uint8Array): { mean: Float64Array; weight: Uint32Array } {
+function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
   const mean = new Float64Array(set.size * 3)
-  const weight = new Uint32Array(set.size)
+  const pixels = new Uint32Array(set.size)
   for (let at = 0; at < rgb.length; at += 3) {
-    const red = rgb[at] ?? 0
-    const green = rgb[at + 1] ?? 0
-    const blue = rgb[at + 2] ?? 0
-    const bin = set.indexOf(red, green, blue)
-    weight[bin] = (weight[bin] ?? 0) + 1
-    mean[bin * 3] = (mean[bin * 3] ?? 0) + red
-    mean[bin * 3 + 1] = (mean[bin * 3 + 1] ?? 0) + green
-    mean[bin * 3 + 2] = (mean[bin * 3 + 2] ?? 0) + blue
+    const bin = set.indexOfPixel(rgb, at)
+    pixels[bin] = (pixels[bin] ?? 0) + 1
+    mean[bin * 3] = (mean[bin * 3] ?? 0) + (rgb[at] ?? 0)
+    mean[bin * 3 + 1] = (mean[bin * 3 + 1] ?? 0) + (rgb[at + 1] ?? 0)
+    mean[bin * 3 + 2] = (mean[bin * 3 + 2] ?? 0) + (rgb[at + 2] ?? 0)
   }
   for (let at = 0; at < mean.length; at += 1) {
-    mean[at] = (mean[at] ?? 0) / (weight[Math.trunc(at / 3)] ?? 1)
+    mean[at] = (mean[at] ?? 0) / (pixels[Math.trunc(at / 3)] ?? 1)
   }
-  return { mean, weight }
+  return { mean, pixels }
 }
 
-/** 0xRRGGBB per bin: the mean, held within half a bin's width of its farthest member. */
+/** 0xRRGGBB per bin: the mean, within half a bin's size of its farthest member. */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
-  const least = new Uint8Array(mean.length).fill(255)
-  const most = new Uint8Array(mean.length)
+  const min = new Uint8Array(mean.length).fill(255)
+  const max = new Uint8Array(mean.length)
   const note = (at: number, value: number) => {
-    if (value < (least[at] ?? 0)) least[at] = value
-    if (value > (most[at] ?? 0)) most[at] = value
+    if (value < (min[at] ?? 0)) min[at] = value
+    if (value > (max[at] ?? 0)) max[at] = value
   }
   exact.visit((color) => {
     const [red, green, blue] = [color >>> 16, (color >>> 8) & 255, color & 255]
@@ -130,7 +118,7 @@ function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Arra
   })
   const paint = new Uint32Array(set.size)
   for (let at = 0; at < mean.length; at += 1) {
-    const [low, high] = [least[at] ?? 0, most[at] ?? 0]
+    const [low, high] = [min[at] ?? 0, max[at] ?? 0]
     const reach = Math.ceil((high - low) / 2)
     const value = Math.min(low + reach, Math.max(high - reach, Math.round(mean[at] ?? 0)))
     const bin = Math.trunc(at / 3)
@@ -139,20 +127,127 @@ function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Arra
   return paint
 }
 
-/** Bins that came to be painted alike share one colour. */
+/** Bins that are painted alike share one colour. */
 function withoutRepeats(paint: Uint32Array): Pick<Palette, 'colors' | 'colorOf'> {
   const colors = Uint32Array.from(new Set(paint)).sort()
   const index = new Map(Array.from(colors, (color, at) => [color, at]))
   return { colors, colorOf: Uint16Array.from(paint, (color) => index.get(color) ?? 0) }
 }
 
-/** Replaces every pixel by the colour that paints it. */
+/** Replaces each pixel by its colour of the palette. */
 export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): void {
   for (let at = 0; at < rgb.length; at += 3) {
-    const index = set.indexOfPixel(rgb, at)
-    const color = colors[colorOf[index] ?? 0] ?? 0
+    const color = colors[colorOf[set.indexOfPixel(rgb, at)] ?? 0] ?? 0
     rgb[at] = color >>> 16
     rgb[at + 1] = (color >>> 8) & 255
     rgb[at + 2] = color & 255
   }
+}
+
+/**
+ * A set of colours that numbers its members 0, 1, 2 … in order, after `seal`.
+ *
+ * A colour's code is the sum of one table entry per channel. The set has one bit per code, and the number of
+ * members before each word of 32 bits: at most 4 MB, which stays in the cache, unlike a table of 2^24 numbers.
+ */
+class ColorSet {
+  readonly #red: Uint32Array
+  readonly #green: Uint32Array
+  readonly #blue: Uint32Array
+  readonly #bits: Uint32Array
+  readonly #before: Uint32Array
+  #size = 0
+
+  /** `widths` values of red, green and blue share a code: [1, 1, 1] distinguishes all colours. */
+  constructor(widths: readonly [number, number, number]) {
+    const [red, green, blue] = widths
+    const [reds, greens, blues] = [codes(red), codes(green), codes(blue)]
+    const table = (width: number, step: number) =>
+      Uint32Array.from({ length: 256 }, (_, value) => Math.floor(value / width) * step)
+    this.#red = table(red, greens * blues)
+    this.#green = table(green, blues)
+    this.#blue = table(blue, 1)
+    const words = (reds * greens * blues + 31) >>> 5
+    this.#bits = new Uint32Array(words)
+    this.#before = new Uint32Array(words)
+  }
+
+  /** Number of members. */
+  get size(): number {
+    return this.#size
+  }
+
+  add(red: number, green: number, blue: number): void {
+    this.#add(this.#codeOf(red, green, blue))
+  }
+
+  /** Adds the colour of the pixel at `offset` of `rgb`. */
+  addPixel(rgb: Uint8Array, offset: number): void {
+    this.#add(this.#codeOfPixel(rgb, offset))
+  }
+
+  #add(at: number): void {
+    const word = at >>> 5
+    const old = this.#bits[word] ?? 0
+    const bit = 1 << (at & 31)
+    if ((old & bit) !== 0) return
+    this.#bits[word] = old | bit
+    this.#size += 1
+  }
+
+  /** Numbers the members; call it after the last `add` and before the first `indexOf`. */
+  seal(): void {
+    let count = 0
+    for (let word = 0; word < this.#bits.length; word += 1) {
+      this.#before[word] = count
+      count += bitCount(this.#bits[word] ?? 0)
+    }
+  }
+
+  /** The number of a member. */
+  indexOf(red: number, green: number, blue: number): number {
+    return this.#indexOf(this.#codeOf(red, green, blue))
+  }
+
+  /** The number of the colour of the pixel at `offset` of `rgb`. */
+  indexOfPixel(rgb: Uint8Array, offset: number): number {
+    return this.#indexOf(this.#codeOfPixel(rgb, offset))
+  }
+
+  #indexOf(at: number): number {
+    const word = at >>> 5
+    const lower = (this.#bits[word] ?? 0) & ((1 << (at & 31)) - 1)
+    return (this.#before[word] ?? 0) + bitCount(lower)
+  }
+
+  /** Calls `visitor` with the code of each member, in order, until it returns false. */
+  visit(visitor: (code: number) => boolean): void {
+    for (let word = 0; word < this.#bits.length; word += 1) {
+      let bits = this.#bits[word] ?? 0
+      while (bits !== 0) {
+        if (!visitor((word << 5) + 31 - Math.clz32(bits & -bits))) return
+        bits &= bits - 1
+      }
+    }
+  }
+
+  #codeOf(red: number, green: number, blue: number): number {
+    return (this.#red[red] ?? 0) + (this.#green[green] ?? 0) + (this.#blue[blue] ?? 0)
+  }
+
+  #codeOfPixel(rgb: Uint8Array, offset: number): number {
+    return this.#codeOf(rgb[offset] ?? 0, rgb[offset + 1] ?? 0, rgb[offset + 2] ?? 0)
+  }
+}
+
+/** Number of codes of a channel. */
+function codes(width: number): number {
+  return Math.ceil(256 / width)
+}
+
+/** Number of bits set in a 32-bit word. */
+function bitCount(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x5555_5555)
+  const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333)
+  return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { type Resample, resample } from './resample.ts'
+import type { Resample } from './options.ts'
+import { resample } from './resample.ts'
 
 /** Gray pixels. */
 const grays = (...values: number[]) =>

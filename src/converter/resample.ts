@@ -1,17 +1,13 @@
-import type { Grid } from './grid.ts'
+import type { Grid, Resample } from './options.ts'
 
-/** How the pixels of the cells are computed from those of the image. */
-export type Resample = 'cubic' | 'nearest'
-
-/** Pixels that each result is computed from, along one axis. */
+/** Pixels per result along one axis. */
 const TAPS = 4
 
 /**
- * Resizes an image of three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same size or a larger
- * one.
+ * Resizes an image of three bytes per pixel: `nearest` to any size, `cubic` (Catmull-Rom) to the same size or larger.
  *
- * Pixel centres are at half coordinates, as in Pillow and ImageMagick. libvips does the same when it reduces an image,
- * but shifts it by half a cell when it enlarges it.
+ * Pixel centres are at half coordinates, as in Pillow and ImageMagick, and in libvips when it reduces an image; when
+ * it enlarges one, it shifts it by half a cell.
  */
 export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): Uint8Array {
   if (from.columns === to.columns && from.rows === to.rows) return rgb
@@ -42,7 +38,7 @@ export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): 
   return new Uint8Array(result.buffer)
 }
 
-/** For each result along an axis, TAPS source places and their weights. */
+/** For each result along an axis, TAPS source positions and their weights. */
 interface Taps {
   readonly sources: Int32Array
   readonly weights: Float32Array

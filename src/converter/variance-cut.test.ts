@@ -1,9 +1,12 @@
 import { expect, it } from 'vitest'
-import { Bins, varianceCut } from './variance-cut.ts'
+import { varianceCut } from './variance-cut.ts'
 
 const cut = (bins: number[][], weight: number[], colorsMax: number) =>
   [
-    ...varianceCut(new Bins(Float64Array.from(bins.flat()), Uint32Array.from(weight)), colorsMax),
+    ...varianceCut(
+      { mean: Float64Array.from(bins.flat()), pixels: Uint32Array.from(weight) },
+      colorsMax,
+    ),
   ].map((color) => color.toString(16).padStart(6, '0'))
 
 it('the bins that lie farthest apart are parted first, and each part has its mean by pixels', () => {

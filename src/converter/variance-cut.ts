@@ -1,54 +1,34 @@
-/** What is to be merged: three channels for each bin, and its pixels. */
-export class Bins {
-  readonly #mean: Float64Array
-  readonly #weight: Uint32Array
-
-  constructor(mean: Float64Array, weight: Uint32Array) {
-    this.#mean = mean
-    this.#weight = weight
-  }
-
-  /** How many there are. */
-  get size(): number {
-    return this.#weight.length
-  }
-
-  /** The mean of a channel: 0 red, 1 green, 2 blue. */
-  mean(bin: number, channel: number): number {
-    return this.#mean[bin * 3 + channel] ?? 0
-  }
-
-  /** How many pixels fall into it. */
-  pixels(bin: number): number {
-    return this.#weight[bin] ?? 0
-  }
+/** The bins to merge. */
+export interface Bins {
+  /** Red, green and blue of each bin. */
+  readonly mean: Float64Array
+  /** Number of pixels of each bin. */
+  readonly pixels: Uint32Array
 }
 
-/** Some of the bins: a stretch of `order`, and how far its members are from their mean in all. */
+/** A group of bins: a range of `order`. */
 interface Box {
   readonly from: number
   readonly to: number
-  /** Weighted squared distance of the members from their mean, all channels. */
+  /** Weighted squared distance of the bins from their mean, all channels. */
   readonly error: number
-  /** The channel along which they differ most. */
+  /** The channel with the greatest error. */
   readonly axis: number
 }
 
 /**
- * Merges bins into at most `colorsMax` colours, where it costs least: the box of bins with the
- * greatest squared error is cut in two, at the place that leaves the least error, until there are
- * enough boxes; every box is painted with its mean.
+ * Merges bins into at most `colorsMax` colours: the box with the greatest squared error is cut where the
+ * least error remains, until there are enough boxes. Returns the mean of its box for each bin, 0xRRGGBB.
  *
- * Returns one 0xRRGGBB per bin. Bins must differ in the whole part of a channel, or they cannot be told
- * apart.
- * Source: X. Wu, “Efficient statistical computations for optimal color quantization”, 1991, with
- * the bins themselves in place of a coarser grid.
+ * Bins are told apart by the integer part of a channel.
+ * Source: X. Wu, “Efficient statistical computations for optimal color quantization”, 1991, with the bins
+ * instead of a coarser grid.
  */
 export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
-  const order = Uint32Array.from({ length: bins.size }, (_, bin) => bin)
+  const order = Uint32Array.from(bins.pixels.keys())
   const heap = new BoxHeap()
   heap.push(boxOf(order, bins, 0, order.length))
-  while (heap.size < colorsMax) {
+  while (heap.boxes.length < colorsMax) {
     const box = heap.pop()
     if (box === undefined) break
     const middle = box.error > 0 ? cut(order, bins, box) : box.to
@@ -59,7 +39,7 @@ export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
     heap.push(boxOf(order, bins, box.from, middle))
     heap.push(boxOf(order, bins, middle, box.to))
   }
-  const paint = new Uint32Array(bins.size)
+  const paint = new Uint32Array(order.length)
   for (const { from, to } of heap.boxes) {
     const members = order.subarray(from, to)
     const color = meanColor(members, bins)
@@ -73,10 +53,10 @@ function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
   const square = new Float64Array(3)
   let total = 0
   for (const bin of order.subarray(from, to)) {
-    const pixels = bins.pixels(bin)
+    const pixels = bins.pixels[bin] ?? 0
     total += pixels
     for (let channel = 0; channel < 3; channel += 1) {
-      const value = bins.mean(bin, channel)
+      const value = bins.mean[bin * 3 + channel] ?? 0
       add(sum, channel, pixels * value)
       add(square, channel, pixels * value * value)
     }
@@ -90,7 +70,7 @@ function boxOf(order: Uint32Array, bins: Bins, from: number, to: number): Box {
     greatest = here
     axis = channel
   }
-  // A box of one cannot be cut; rounding must not say that it can.
+  // A single bin cannot be cut, even if rounding leaves an error.
   return { from, to, error: to - from === 1 ? 0 : error, axis }
 }
 
@@ -98,22 +78,22 @@ function add(sums: Float64Array, at: number, value: number): void {
   sums[at] = (sums[at] ?? 0) + value
 }
 
-/** Parts `box` in `order` and returns where its second half starts; `box.to` when it cannot be. */
-function cut(order: Uint32Array, bins: Bins, box: Box): number {
-  const members = order.slice(box.from, box.to)
-  const level = (bin: number) => Math.trunc(bins.mean(bin, box.axis))
+/** Partitions `box` in `order` and returns the start of its second half; `box.to` if it cannot be cut. */
+function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
+  const members = order.slice(from, to)
+  const meanOf = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
   const pixels = new Float64Array(256)
   const sum = new Float64Array(256)
   for (const bin of members) {
-    const at = level(bin)
-    add(pixels, at, bins.pixels(bin))
-    add(sum, at, bins.pixels(bin) * bins.mean(bin, box.axis))
+    const level = Math.trunc(meanOf(bin))
+    const count = bins.pixels[bin] ?? 0
+    add(pixels, level, count)
+    add(sum, level, count * meanOf(bin))
   }
   const last = bestLevel(pixels, sum)
-  let low = box.from
-  let high = box.to
+  let [low, high] = [from, to]
   for (const bin of members) {
-    if (level(bin) <= last) {
+    if (Math.trunc(meanOf(bin)) <= last) {
       order[low] = bin
       low += 1
     } else {
@@ -124,22 +104,19 @@ function cut(order: Uint32Array, bins: Bins, box: Box): number {
   return low
 }
 
-/** The last level of the first half, so that both halves lie as near their means as can be. */
+/** The last level of the first half that leaves the least error in both halves. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)
-  let best = 255
-  let bestGain = -1
-  let lowPixels = 0
-  let low = 0
-  for (const [at, pixelsHere] of pixels.entries()) {
+  let [best, bestGain, lowPixels, low] = [255, -1, 0, 0]
+  for (const [level, pixelsHere] of pixels.entries()) {
     lowPixels += pixelsHere
-    low += sum[at] ?? 0
+    low += sum[level] ?? 0
     if (lowPixels === 0 || lowPixels === allPixels) continue
     const gain = (low * low) / lowPixels + ((all - low) * (all - low)) / (allPixels - lowPixels)
     if (gain > bestGain) {
       bestGain = gain
-      best = at
+      best = level
     }
   }
   return best
@@ -148,24 +125,20 @@ function bestLevel(pixels: Float64Array, sum: Float64Array): number {
 function meanColor(members: Uint32Array, bins: Bins): number {
   let color = 0
   for (let channel = 0; channel < 3; channel += 1) {
-    let sum = 0
-    let pixels = 0
+    let [sum, pixels] = [0, 0]
     for (const bin of members) {
-      sum += bins.pixels(bin) * bins.mean(bin, channel)
-      pixels += bins.pixels(bin)
+      const count = bins.pixels[bin] ?? 0
+      sum += count * (bins.mean[bin * 3 + channel] ?? 0)
+      pixels += count
     }
     color = (color << 8) | Math.round(sum / pixels)
   }
   return color
 }
 
-/** Boxes with the greatest error on top: a binary heap in an array. */
+/** A binary heap with the greatest error on top. */
 class BoxHeap {
   readonly boxes: Box[] = []
-
-  get size(): number {
-    return this.boxes.length
-  }
 
   push(box: Box): void {
     let at = this.boxes.length
@@ -186,9 +159,8 @@ class BoxHeap {
     let at = 0
     for (;;) {
       const left = at * 2 + 1
-      const right = left + 1
       const errorAt = (child: number) => this.boxes[child]?.error ?? -1
-      const child = errorAt(right) > errorAt(left) ? right : left
+      const child = errorAt(left + 1) > errorAt(left) ? left + 1 : left
       const lower = this.boxes[child]
       if (lower === undefined || lower.error <= last.error) break
       this.boxes[at] = lower

@@ -1,24 +1,22 @@
-// A conversion worker: a process that takes one job after the other, each sent when the one before
-// has ended. It ends with whoever started it.
+// The program of a conversion worker: it converts one job after the other and ends with its parent process.
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
-import { convert, type Job } from './convert.ts'
+import { convert, type Job, PRODUCT_FD, type WorkerMessage } from './convert.ts'
 import { ConverterError } from './errors.ts'
-import { type FromWorker, PRODUCT_FD } from './worker-messages.ts'
 
 const DECODE_MS_MAX = 30_000
 const MEMORY_CHECK_MS = 5
 const MEMORY_BYTES_MAX = Number(process.argv[2])
 
-// A worker is killed in the end, which keeps nothing.
+// Now, because a worker is killed in the end.
 flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
 
-function send(message: FromWorker): void {
+function send(message: WorkerMessage): void {
   process.send?.(message, undefined, undefined, (error: Error | null) => {
-    // Nobody is left to work for.
+    // The parent process has ended.
     if (error !== null) process.exit()
   })
 }
@@ -29,7 +27,7 @@ function tooLarge(message: string): void {
 }
 
 async function run(job: Job): Promise<void> {
-  const overdue = setTimeout(
+  const deadline = setTimeout(
     () => tooLarge(`decoding takes longer than ${DECODE_MS_MAX / 1_000} seconds`),
     DECODE_MS_MAX,
   )
@@ -41,13 +39,13 @@ async function run(job: Job): Promise<void> {
   }, MEMORY_CHECK_MS)
   try {
     const { plan, pieces } = await convert(job)
-    clearTimeout(overdue)
+    clearTimeout(deadline)
     send({ kind: 'plan', plan })
     let sent = 0
     for (const { bytes, rows } of pieces) {
       sent += bytes.byteLength
       send({ kind: 'rows', rows })
-      // When the pipe is full, nobody has read yet: wait instead of working ahead.
+      // While the pipe is full, no more is converted.
       if (!pipe.write(bytes)) await once(pipe, 'drain')
     }
     send({ kind: 'end', bytes: sent })
@@ -55,7 +53,7 @@ async function run(job: Job): Promise<void> {
     const code = error instanceof ConverterError ? error.code : null
     send({ kind: 'failed', code, message: error instanceof Error ? error.message : String(error) })
   } finally {
-    clearTimeout(overdue)
+    clearTimeout(deadline)
     clearInterval(memoryCheck)
   }
 }

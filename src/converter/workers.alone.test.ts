@@ -35,7 +35,7 @@ const LARGE = { width: '1200', height: '1200' }
 
 describe('conversion workers', () => {
   it('give the same bytes as converting here, one job after the other', async () => {
-    const workers = workersWith({ seats: 1 })
+    const workers = workersWith({ workers: 1 })
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
     for (let round = 0; round < 3; round += 1) {
@@ -50,7 +50,7 @@ describe('conversion workers', () => {
   })
 
   it('refuse with the code of the refusal, and go on', async () => {
-    const workers = workersWith({ seats: 1 })
+    const workers = workersWith({ workers: 1 })
     const bad = job({}, Buffer.from('no image'))
     await expect(workers.start(bad, forever())).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
@@ -64,7 +64,7 @@ describe('conversion workers', () => {
   })
 
   it('free the seat of a job that is given up, before and after its image is decoded', async () => {
-    const workers = workersWith({ seats: 1, queueMax: 1 })
+    const workers = workersWith({ workers: 1, queueMax: 1 })
     const early = new AbortController()
     const given = workers.start(job(LARGE), early.signal)
     early.abort()
@@ -91,7 +91,7 @@ describe('conversion workers', () => {
   })
 
   it('refuse a job that takes more memory than it may', async () => {
-    const workers = workersWith({ seats: 1, memoryBytesMax: 1 })
+    const workers = workersWith({ workers: 1, memoryBytesMax: 1 })
     // Long enough to decode that its memory is looked at meanwhile.
     const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
     const bytes = await large.png().toBuffer()
@@ -102,7 +102,7 @@ describe('conversion workers', () => {
   })
 
   it('that are full refuse at once; that are closed refuse, and end what runs', async () => {
-    const workers = workersWith({ seats: 1, queueMax: 0 })
+    const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
     const closed = new Promise((resolve) => product.once('close', resolve))
@@ -135,7 +135,7 @@ describe('conversion workers', () => {
     : 'SKIPPED: child processes are found on Linux only'
   it.skipIf(!childrenCount)(killed, async () => {
     const before = new Set(pidsOfChildren())
-    const workers = workersWith({ seats: 1, queueMax: 1 })
+    const workers = workersWith({ workers: 1, queueMax: 1 })
     const { product } = await workers.start(job(LARGE), forever())
     const broken = new Promise((resolve) => product.once('error', resolve))
     const kill = (signal = 'SIGKILL') => {

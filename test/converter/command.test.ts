@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSettings } from '../../src/cli/settings.ts'
-import { COLUMNS_MAX, PX_MAX } from '../../src/converter/grid.ts'
-import { PX_DEFAULT, WIDTH_DEFAULT } from '../../src/converter/options.ts'
+import { COLUMNS_MAX, DEFAULTS, PX_MAX } from '../../src/converter/options.ts'
 import { MAIN } from '../support/program.ts'
 import { readWithSheetJs } from './readers.ts'
 
@@ -33,7 +32,7 @@ function image(
 }
 
 it('the settings have the defaults and the bounds of the options', () => {
-  expect(readSettings({})).toMatchObject({ DEFAULT_PX: PX_DEFAULT, DEFAULT_WIDTH: WIDTH_DEFAULT })
+  expect(readSettings({})).toMatchObject({ DEFAULT_PX: DEFAULTS.px, DEFAULT_WIDTH: DEFAULTS.width })
   const most = { DEFAULT_PX: `${PX_MAX}`, DEFAULT_WIDTH: `${COLUMNS_MAX}` }
   expect(readSettings(most)).toMatchObject({ DEFAULT_PX: PX_MAX, DEFAULT_WIDTH: COLUMNS_MAX })
   expect(() => readSettings({ DEFAULT_PX: `${PX_MAX + 1}` })).toThrow('DEFAULT_PX')

@@ -10,8 +10,7 @@ import { promisify } from 'node:util'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp, { type Sharp } from 'sharp'
 import { describe, expect, it } from 'vitest'
-import { type DecodeOptions, decode } from '../../src/converter/decode.ts'
-import { essentialPng } from '../../src/converter/format.ts'
+import { type DecodeOptions, decode, essentialPng } from '../../src/converter/decode.ts'
 import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }

@@ -70,7 +70,7 @@ describe('the colours header', () => {
 describe('a crowd', () => {
   it('beyond the seats and the queue is told 503 and when to come again', async () => {
     const small = await startConverter({
-      workerLimits: { ...TEST_LIMITS, seats: 1, queueMax: 0 },
+      workerLimits: { ...TEST_LIMITS, workers: 1, queueMax: 0 },
     })
     try {
       const large = { width: 1_200, height: 1_200 }
@@ -157,7 +157,7 @@ describe('a crowd', () => {
 
 it('a client that leaves while it waits for its turn is nothing to log', async () => {
   const lines: string[] = []
-  const limits = { ...TEST_LIMITS, seats: 1, queueMax: 1 }
+  const limits = { ...TEST_LIMITS, workers: 1, queueMax: 1 }
   const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
   try {
     // Its workbook begins to come and is not read: it keeps the seat.

@@ -104,7 +104,7 @@ async function write(
 ): Promise<{ plan: Plan; bytesWritten: number }> {
   const workers = new ConversionWorkers({
     ...WORKER_LIMITS,
-    seats: 1,
+    workers: 1,
     nice: 0,
     memoryBytesMax: MEMORY_BYTES_MAX,
     conversionMs: CONVERSION_MS,

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readForm } from './multipart.ts'
-import { readUpload } from './upload.ts'
+import { readForm, readUpload } from './upload.ts'
 
 const TYPE = 'multipart/form-data; boundary=b0und'
 

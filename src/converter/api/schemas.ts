@@ -1,11 +1,10 @@
-import type { TLiteral, TObject, TString, TUnsafe } from 'typebox'
-import { Type } from '../base/shape.ts'
-import { RANGES, type WholeNumberField } from './options.ts'
+import { Type } from '../../base/shape.ts'
+import { RANGES, type WholeNumberField } from '../options.ts'
 import type { Upload } from './upload.ts'
 
 /** The workbook's media type: specification, “Endpoints”, row C. */
 export const EXCEL = 'application/vnd.ms-excel'
-/** The registered one, for clients that ask for it and not for the other. */
+/** The registered type, for clients that accept it and not EXCEL. */
 export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 
 const whole = (name: WholeNumberField, description: string) => ({
@@ -16,10 +15,10 @@ const whole = (name: WholeNumberField, description: string) => ({
 })
 
 /**
- * The form, as it is documented; `upload.ts` and `options.ts` read and check it, because a form is
- * bytes and not JSON. Source: specification, “C: converter parameters”.
+ * The form, for the documentation only: `upload.ts` and `options.ts` read and check it.
+ * Source: specification, “C: converter parameters”.
  */
-export const UploadForm: TUnsafe<Upload> = Type.Unsafe<Upload>({
+export const UploadForm = Type.Unsafe<Upload>({
   type: 'object',
   required: ['file'],
   properties: {
@@ -57,31 +56,23 @@ const headers = {
   },
 }
 
-/** A reply that is bytes, by media type. */
-export interface BinaryReply {
-  readonly description: string
-  readonly headers: Readonly<Record<string, object>>
-  readonly content: Readonly<Record<string, { readonly schema: TUnsafe<unknown> }>>
-}
-
 /** The workbook. */
-export const WorkbookReply: BinaryReply = {
+export const WorkbookReply = {
   description: 'The workbook',
   headers: { 'Content-Disposition': { type: 'string' }, ...headers },
   content: { [EXCEL]: { schema: binary }, [OOXML]: { schema: binary } },
 }
 
 /** The picture of the cells. */
-export const PreviewReply: BinaryReply = {
+export const PreviewReply = {
   description: 'One pixel per cell',
   headers,
   content: { 'image/png': { schema: binary } },
 }
 
-/** What every refusal looks like: specification, “Errors”, row C, leaves it open. */
-export const Failure: TObject<{ status: TLiteral<false>; code: TString; message: TString }> =
-  Type.Object({
-    status: Type.Literal(false),
-    code: Type.String(),
-    message: Type.String(),
-  })
+/** Every error: specification, “Errors”, row C, does not define it. */
+export const Failure = Type.Object({
+  status: Type.Literal(false),
+  code: Type.String(),
+  message: Type.String(),
+})

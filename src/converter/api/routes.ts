@@ -1,0 +1,154 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
+import type { Job } from '../convert.ts'
+import { ConverterError, type ConverterErrorCode } from '../errors.ts'
+import { dispositionOf, workbookNameOf } from '../names.ts'
+import { type ConverterDefaults, optionsOf } from '../options.ts'
+import type { ConversionWorkers } from '../workers.ts'
+import { EXCEL, Failure, OOXML, PreviewReply, UploadForm, WorkbookReply } from './schemas.ts'
+import { FILE_BYTES_MAX, FORM_BYTES_MAX, readUpload, type Upload } from './upload.ts'
+
+/** The HTTP status of each error. */
+export const statusOf: Record<ConverterErrorCode, number> = {
+  FORM_MALFORMED: 400,
+  FILE_MISSING: 400,
+  FILE_EMPTY: 400,
+  FIELD_INVALID: 400,
+  FILE_TOO_LARGE: 413,
+  IMAGE_TOO_LARGE: 413,
+  GRID_TOO_LARGE: 413,
+  FORMAT_NOT_ACCEPTED: 415,
+  IMAGE_UNDECODABLE: 422,
+  GIVEN_UP: 408,
+  BUSY: 503,
+  WORKER_ENDED: 503,
+}
+
+/** Maximum number of cells of an upload's workbook. */
+const CELLS_MAX = 10_000_000
+/** Concurrent requests; each may have a form of the maximum size. */
+const UPLOADS_MAX = 16
+/** A JSON body is read up to this size before it is refused. Source: specification, “Limits”. */
+const JSON_BYTES_MAX = 10 * 1024 * 1024
+/** `Retry-After` of a 503, seconds. */
+const RETRY_AFTER = '5'
+
+/** Adds `POST /image` and `POST /preview` to `app`. */
+export function converterRoutes(
+  app: HttpApp,
+  workers: ConversionWorkers,
+  defaults: ConverterDefaults,
+): void {
+  acceptForms(app)
+  app.addHook('onSend', async (_request, reply) => {
+    if (reply.statusCode === 503) reply.header('retry-after', RETRY_AFTER)
+  })
+  const convert = async (upload: Upload, product: Job['product'], reply: FastifyReply) => {
+    const { bytes, name, fields } = upload
+    const options = optionsOf(fields, defaults)
+    const job = { bytes, name, options, cellsMax: CELLS_MAX, product }
+    const { plan, product: stream } = await workers.start(job, signalOf(reply))
+    const { grid, colors, distinct } = plan
+    reply
+      .header('x-daicho-grid', `${grid.columns}x${grid.rows}`)
+      .header('x-daicho-colors', `${colors} of ${distinct}`)
+      .header('x-content-type-options', 'nosniff')
+      .header('cache-control', 'no-store')
+    return stream
+  }
+  const common = {
+    onRequest: uploadLimit(),
+    // Without a body Fastify calls no parser.
+    preValidation: async ({ body }: FastifyRequest) => {
+      if (body === undefined || body === null) throw notAForm()
+    },
+    validatorCompiler: () => () => true,
+  }
+  const shape = { tags: ['images'], consumes: ['multipart/form-data'], body: UploadForm }
+  const failures = { '4xx': Failure, '5xx': Failure }
+
+  app.post(
+    '/image',
+    {
+      ...common,
+      schema: {
+        ...shape,
+        summary: 'Turn an image into a workbook with one coloured cell per pixel',
+        response: { 200: WorkbookReply, ...failures },
+      },
+    },
+    async ({ body, headers }, reply) => {
+      const product = await convert(body, 'workbook', reply)
+      return reply
+        .header('content-type', mediaTypeFor(headers.accept))
+        .header('content-disposition', dispositionOf(workbookNameOf(body.name)))
+        .header('vary', 'accept')
+        .send(product)
+    },
+  )
+
+  app.post(
+    '/preview',
+    {
+      ...common,
+      schema: {
+        ...shape,
+        summary: 'The cells of that workbook as a picture, one pixel each',
+        response: { 200: PreviewReply, ...failures },
+      },
+    },
+    async ({ body }, reply) => {
+      const product = await convert(body, 'preview', reply)
+      return reply.header('content-type', 'image/png').send(product)
+    },
+  )
+}
+
+function acceptForms(app: HttpApp): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest) =>
+    readUpload(await readBody(request), String(request.headers['content-type'])),
+  )
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    await readBody(request, JSON_BYTES_MAX)
+    throw notAForm()
+  })
+}
+
+function notAForm(): HttpRefusal {
+  return new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'send the image as multipart/form-data')
+}
+
+/** Limits the concurrent requests before their bodies are read. */
+function uploadLimit() {
+  let uploads = 0
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const bytes = Number(request.headers['content-length'])
+    if (bytes > FORM_BYTES_MAX) {
+      const most = `the file in it may have 10 MiB (${FILE_BYTES_MAX} bytes)`
+      throw new HttpRefusal(413, 'BODY_TOO_LARGE', `the form has ${bytes} bytes; ${most}`)
+    }
+    if (uploads >= UPLOADS_MAX) {
+      throw new ConverterError('BUSY', 'too many images are on their way here; try again shortly')
+    }
+    uploads += 1
+    reply.raw.once('close', () => {
+      uploads -= 1
+    })
+  }
+}
+
+/** Aborts when the reply is sent or the client has left. */
+function signalOf(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  const abort = () => controller.abort(new ConverterError('GIVEN_UP', 'nobody waits for the image'))
+  if (reply.raw.destroyed) abort()
+  reply.raw.once('close', abort)
+  return controller.signal
+}
+
+/** EXCEL, as specified, unless the client accepts only the registered type. */
+function mediaTypeFor(accept = ''): string {
+  const accepted = accept.toLowerCase()
+  return accepted.includes(OOXML) && !accepted.includes(EXCEL) ? OOXML : EXCEL
+}

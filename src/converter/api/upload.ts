@@ -1,0 +1,175 @@
+import { isUtf8 } from 'node:buffer'
+import { ConverterError } from '../errors.ts'
+import { OPTION_NAMES } from '../options.ts'
+
+// Why not @fastify/multipart 10.1.9: it ends a file at a line that only begins like the boundary, ignores
+// `filename*`, loses Latin-1 names, refuses fields named `__proto__` and JSON fields that are ignored here, and
+// keeps a body in as many buffers as it has pieces. Here the body is one bounded buffer (`readBody`).
+
+/** Maximum size of a file: 10 MiB. Source: specification, “Limits”. */
+export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
+/** Maximum size of a form with its fields and headers. */
+export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
+/** Every valid value is shorter. */
+const FIELD_BYTES_MAX = 64
+/** Many times the number of fields. */
+const PARTS_MAX = 64
+/** Maximum size of the headers of one part. */
+const HEADER_BYTES_MAX = 16 * 1024
+/** RFC 2046 allows 70, but some clients use more. */
+const BOUNDARY_LENGTH_MAX = 200
+
+const CRLF = Buffer.from('\r\n')
+const HEADERS_END = Buffer.from('\r\n\r\n')
+
+/** The file and the options of a form. */
+export interface Upload {
+  readonly bytes: Uint8Array
+  /** The name of the file, as sent. */
+  readonly name: string
+  /** The fields named in OPTION_NAMES. */
+  readonly fields: ReadonlyMap<string, string>
+}
+
+/**
+ * The upload in a complete `multipart/form-data` body. Fields with other names are ignored.
+ *
+ * Errors: FORM_MALFORMED, FILE_MISSING, FILE_EMPTY, FILE_TOO_LARGE; FIELD_INVALID for a field that is repeated or
+ * too long.
+ */
+export function readUpload(body: Buffer, contentType: string): Upload {
+  const known: ReadonlySet<string> = new Set(OPTION_NAMES)
+  const fields = new Map<string, string>()
+  let file: Pick<Upload, 'bytes' | 'name'> | null = null
+  for (const { name, fileName, bytes } of readForm(body, contentType)) {
+    if (name === 'file' && fileName !== null) {
+      if (file !== null) throw new ConverterError('FIELD_INVALID', 'the field file comes twice')
+      // Without a chosen file, a browser sends the field with an empty name.
+      if (fileName !== '' || bytes.length > 0) file = { bytes, name: fileName }
+    } else if (known.has(name)) {
+      const isRepeated = fields.has(name)
+      if (isRepeated || bytes.length > FIELD_BYTES_MAX) {
+        const problem = isRepeated ? 'comes twice' : 'is too long'
+        throw new ConverterError('FIELD_INVALID', `the field ${name} ${problem}`)
+      }
+      fields.set(name, bytes.toString('utf8'))
+    }
+  }
+  if (file === null)
+    throw new ConverterError('FILE_MISSING', 'the form needs a field file with a file')
+  const { length } = file.bytes
+  if (length === 0) throw new ConverterError('FILE_EMPTY', 'the file is empty')
+  if (length > FILE_BYTES_MAX) {
+    const message = `the file has ${length} bytes; at most 10 MiB (${FILE_BYTES_MAX} bytes)`
+    throw new ConverterError('FILE_TOO_LARGE', message)
+  }
+  return { ...file, fields }
+}
+
+/** One part of a form. */
+interface FormPart {
+  readonly name: string
+  /** The name of the file, as sent; null for a plain field. */
+  readonly fileName: string | null
+  /** A view into the body. */
+  readonly bytes: Buffer
+}
+
+/**
+ * The parts of a form, in order. Clients differ, so quoted and bare parameters, `filename*`, and names with `\"`,
+ * `%22` or raw UTF-8 are understood. Parts that are not form data are skipped.
+ *
+ * Errors: FORM_MALFORMED. Source: RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
+ */
+export function readForm(body: Buffer, contentType: string): FormPart[] {
+  const boundary = boundaryOf(contentType)
+  const parts: FormPart[] = []
+  let at = nextDelimiter(body, boundary, 0)
+  while (!at.isLast) {
+    if (parts.length === PARTS_MAX) throw malformed(`the form has more than ${PARTS_MAX} parts`)
+    const next = nextDelimiter(body, boundary, at.end - CRLF.length)
+    const part = readPart(body.subarray(at.end, Math.max(at.end, next.start)))
+    if (part !== null) parts.push(part)
+    at = next
+  }
+  return parts
+}
+
+function malformed(message: string): ConverterError {
+  return new ConverterError('FORM_MALFORMED', message)
+}
+
+function boundaryOf(contentType: string): Buffer {
+  const match = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType)
+  const boundary = match?.[1] ?? match?.[2]
+  if (boundary === undefined || boundary.length > BOUNDARY_LENGTH_MAX) {
+    throw malformed('the Content-Type names no boundary')
+  }
+  return Buffer.from(`--${boundary}`, 'latin1')
+}
+
+/** A boundary line, with the CRLF before it. */
+interface Delimiter {
+  readonly start: number
+  readonly end: number
+  readonly isLast: boolean
+}
+
+function nextDelimiter(body: Buffer, boundary: Buffer, from: number): Delimiter {
+  let at = body.indexOf(boundary, Math.max(0, from))
+  for (; at !== -1; at = body.indexOf(boundary, at + 1)) {
+    if (at !== 0 && !body.subarray(at - 2, at).equals(CRLF)) continue
+    const start = Math.max(0, at - 2)
+    const after = at + boundary.length
+    const [line, dashes] =
+      /^(--)|^[ \t]{0,64}\r\n/.exec(body.toString('latin1', after, after + 66)) ?? []
+    if (line === undefined) continue
+    return { start, end: after + line.length, isLast: dashes !== undefined }
+  }
+  throw malformed('the form ends before its last boundary')
+}
+
+function readPart(bytes: Buffer): FormPart | null {
+  const headersEnd = bytes.indexOf(HEADERS_END)
+  if (headersEnd === -1 || headersEnd > HEADER_BYTES_MAX) {
+    throw malformed('a part of the form has no headers, or too many')
+  }
+  const head = bytes.subarray(0, headersEnd)
+  const headers = head.toString(isUtf8(head) ? 'utf8' : 'latin1')
+  const disposition = /^content-disposition:[ \t]*form-data(;.*)$/im.exec(headers)?.[1]
+  if (disposition === undefined) return null
+  const parameters = parametersOf(disposition)
+  const name = parameters.get('name')
+  if (name === undefined) throw malformed('a part of the form has no name')
+  const fileName = extendedValue(parameters.get('filename*')) ?? parameters.get('filename') ?? null
+  return { name, fileName, bytes: bytes.subarray(headersEnd + HEADERS_END.length) }
+}
+
+function parametersOf(text: string): Map<string, string> {
+  const parameters = new Map<string, string>()
+  for (const [, name = '', quoted, bare = ''] of text.matchAll(
+    /;[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))/g,
+  )) {
+    const value = quoted === undefined ? bare.trim() : unquoted(quoted)
+    parameters.set(name.toLowerCase(), value)
+  }
+  return parameters
+}
+
+/** Older clients escape with a backslash, browsers with exactly three percent codes. */
+function unquoted(text: string): string {
+  return text
+    .replace(/\\(["\\])/g, '$1')
+    .replace(/%(22|0A|0D)/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+/** The value of an RFC 8187 parameter in UTF-8; undefined if it is something else. */
+function extendedValue(text = ''): string | undefined {
+  const encoded = /^utf-8'[^']*'(.*)$/i.exec(text)?.[1]
+  if (encoded === undefined) return undefined
+  try {
+    return decodeURIComponent(encoded)
+  } catch {
+    return undefined
+  }
+}
