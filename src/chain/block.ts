@@ -1,30 +1,29 @@
-import assert from 'node:assert/strict'
-import { hash } from 'node:crypto'
 import { ENTRIES_MAX } from './entry.ts'
-import { hmacInto } from './hashing.ts'
-import { type Header, headerText } from './header.ts'
-import { HASH_BYTES } from './log/hashes.ts'
-import { treeHash } from './merkle-tree.ts'
+import { HASH_BYTES, HmacSha256, hashAt, sha512Hex } from './hashes.ts'
+import { bytesToHex } from '@noble/hashes/utils.js'
+import { treeRoot } from './merkle-tree.ts'
 
-/** The most leading hexadecimal zeros that a node may ask its ids to have. */
+/** Maximum leading hexadecimal zeros that a node can require of its block ids. */
 const DIFFICULTY_MAX = 4
+/** Part of the header, and so of every id. */
+const CHAIN_VERSION = 1
 
 /**
  * A block of one chain, as stores keep it and peers exchange it.
  *
- * Shapes: 1..ENTRIES_MAX entries in the order they were applied, each the canonical text that was
- * hashed; `timestamps[i]` is when entry i was made, milliseconds since the Unix epoch, never
- * decreasing along the chain; `blinds` and `commitments` hold 32 bytes per entry, back to back.
+ * 1..ENTRIES_MAX entries in the order they were applied, each the canonical text that was hashed;
+ * `timestamps[i]` is when entry i was recorded, milliseconds since the Unix epoch, never decreasing
+ * along the chain; `blinds` and `commitments` hold 32 bytes per entry, concatenated.
  */
 export interface Block {
   readonly serverId: number
-  /** How many blocks stand before it. */
+  /** The number of blocks before it. */
   readonly height: number
-  /** 128 lowercase hex digits: SHA-512 of the header. */
+  /** SHA-512 of the header, 128 lowercase hex digits. */
   readonly id: string
   readonly prevId: string | null
   readonly nonce: number
-  /** Merkle tree hash over the commitments, 64 lowercase hex digits. */
+  /** Root of the Merkle tree over the commitments, 64 lowercase hex digits. */
   readonly root: string
   readonly entries: readonly string[]
   readonly timestamps: readonly number[]
@@ -32,52 +31,78 @@ export interface Block {
   readonly commitments: Uint8Array
 }
 
-/** What the next block must know of the one before it. */
+/** What a block must continue. */
 export interface Head {
   readonly height: number
   readonly id: string
-  /** The timestamp of its last entry. */
+  /** The timestamp of the last entry. */
   readonly timestamp: number
 }
 
-/** The head that `block` is when nothing follows it. */
+/** The head of a chain that ends with `block`. */
 export function headOf(block: Block): Head {
   return { height: block.height, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
 }
 
-/** What is sealed: the entries as canonical texts, one timestamp and one 32-byte blind for each. */
+/** The hashed part of a block; its id is the hash of it, and it is the leaf in the log. */
+export interface Header {
+  readonly serverId: number
+  readonly height: number
+  readonly prevId: string | null
+  readonly nonce: number
+  readonly root: string
+  /** The number of entries. */
+  readonly count: number
+}
+
+/** The header of `block`. */
+export function headerOf(block: Block): Header {
+  const { serverId, height, prevId, nonce, root, entries } = block
+  return { serverId, height, prevId, nonce, root, count: entries.length }
+}
+
+/** The canonical JSON of a header, whose bytes are hashed. */
+export function headerText(header: Header): string {
+  const prevId = header.prevId === null ? 'null' : `"${header.prevId}"`
+  return (
+    `{"count":${header.count},"height":${header.height},"nonce":${header.nonce},` +
+    `"prev_id":${prevId},"root":"${header.root}","serverid":${header.serverId},` +
+    `"version":${CHAIN_VERSION}}`
+  )
+}
+
+function blockId(header: Header): string {
+  return sha512Hex(new TextEncoder().encode(headerText(header)))
+}
+
+/** The input of a block: entries as canonical texts, one timestamp and one 32-byte blind for each. */
 export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | 'blinds'>
 
 /**
- * Seals `content` into the block that follows `head`, or into the first block when it is null.
+ * Seals `content` into the block that follows `head`, or into the first block if it is null.
  *
- * Storing the block is the caller's business. Equal arguments give an equal block on every node and
- * in every release: ids are on other nodes' disks, so nothing here may ever change.
+ * Equal arguments give an equal block on every node and in every release: ids are on the disks of other
+ * nodes, so nothing here may ever change.
  *
  * `difficulty` (0..DIFFICULTY_MAX) asks for the smallest nonce whose id starts with that many zeros;
- * with 0 the nonce is 0. Each step of it makes sealing 16 times as slow.
- * Errors: AssertionError on any other shape, because only our own code calls this.
+ * with 0 the nonce is 0. Each step makes sealing 16 times as slow.
+ * Errors: RangeError for any other shape, which only a defect can cause.
  * Source: specification, “Ledger block”, rule 1; rule 2 leaves `nonce` and `id` open, and
- * docs/decisions/0001-block-id.md closes it.
+ * docs/decisions/0001-block-id.md defines them.
  */
 export function sealBlock(head: Head | null, content: BlockContent, difficulty = 0): Block {
   const { serverId, entries, timestamps, blinds } = content
-  assert(entries.length >= 1 && entries.length <= ENTRIES_MAX)
-  assert.equal(timestamps.length, entries.length)
-  assert.equal(blinds.length, entries.length * HASH_BYTES)
-  assert(difficulty >= 0 && difficulty <= DIFFICULTY_MAX)
-  let last = head?.timestamp ?? 0
-  for (const timestamp of timestamps) {
-    assert(Number.isSafeInteger(timestamp) && timestamp >= last)
-    last = timestamp
+  const fault = shapeFault(content, head)
+  if (fault !== null) throw new RangeError(`entry ${fault.index}: ${fault.what}`)
+  if (!(difficulty >= 0 && difficulty <= DIFFICULTY_MAX)) {
+    throw new RangeError(`difficulty ${difficulty} is not within 0..${DIFFICULTY_MAX}`)
   }
-
   const commitments = commitmentsOf(content)
   const unsealed = {
     serverId,
     height: head === null ? 0 : head.height + 1,
     prevId: head?.id ?? null,
-    root: treeHash(commitments),
+    root: bytesToHex(treeRoot(commitments)),
   }
   const count = entries.length
   const zeros = '0'.repeat(difficulty)
@@ -92,31 +117,28 @@ export function sealBlock(head: Head | null, content: BlockContent, difficulty =
 
 /**
  * The commitments of all entries, 32 bytes each: HMAC-SHA-256 of the canonical JSON of
- * `{entry, timestamp}` under the entry's blind. They stand for the entries in the block's root, so
- * that an entry can be erased later while every id stays what it is.
+ * `{entry, timestamp}` under the entry's blind. The root is computed from them and not from the entries, so
+ * that an entry can be erased later without a change of any id.
  */
-function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Buffer {
-  const commitments = Buffer.allocUnsafe(entries.length * HASH_BYTES)
+function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Array {
+  const hmac = new HmacSha256()
+  const commitments = new Uint8Array(entries.length * HASH_BYTES)
   for (const [index, entry] of entries.entries()) {
     const message = `{"entry":${entry},"timestamp":${timestamps[index]}}`
-    hmacInto(commitments, index * HASH_BYTES, blinds, index * HASH_BYTES, message)
+    commitments.set(hmac.digest(hashAt(blinds, index), message), index * HASH_BYTES)
   }
   return commitments
 }
 
-/** The header of `block`. */
-export function headerOf(block: Block): Header {
-  const { serverId, height, prevId, nonce, root, entries } = block
-  return { serverId, height, prevId, nonce, root, count: entries.length }
+function rootOfBlock(commitments: Uint8Array): string {
+  return bytesToHex(treeRoot(commitments))
 }
 
-function blockId(header: Header): string {
-  return hash('sha512', headerText(header), 'hex')
-}
-
-/** What does not hold in a block; `index` is the entry's, or null when it is the block as such. */
+/** Why a block is not valid. */
 export interface BlockFault {
+  readonly code: 'link' | 'counts' | 'time' | 'commitment' | 'root' | 'id'
   readonly height: number
+  /** The index of the entry; null for the block as a whole. */
   readonly index: number | null
   /** One sentence without the height and the index. */
   readonly what: string
@@ -127,57 +149,71 @@ const NONE_ERASED: ReadonlySet<number> = new Set()
 /**
  * The first thing in `block` that does not follow from `head` and from its own content, or null.
  *
- * Recomputes every commitment, the root and the id, and compares the link and the timestamps. What
- * the entries say is not looked at. Of the entries in `erased` the commitment is taken as it is:
- * whether they may be erased is for the caller to find out (`erasedIn`).
+ * Recomputes every commitment, the root and the id, and compares the link and the timestamps. The
+ * content of the entries is not checked. For the entries in `erased` the given commitment is used:
+ * the caller must check that they may be erased (`erasedIn`).
  */
 export function verifyBlock(
   block: Block,
   head: Head | null,
   erased: ReadonlySet<number> = NONE_ERASED,
 ): BlockFault | null {
-  const fault = (what: string, index: number | null = null): BlockFault => ({
-    height: block.height,
-    index,
-    what,
+  const fault = (code: BlockFault['code'], what: string, index: number | null = null) => ({
+    ...{ code, height: block.height, index, what },
   })
-  const { entries, timestamps, blinds, commitments } = block
+  const { commitments } = block
   const height = head === null ? 0 : head.height + 1
-  if (block.height !== height) return fault(`a block of height ${height} must stand here`)
-  if (block.prevId !== (head?.id ?? null)) return fault('prev_id is not the id of the block before')
-  if (entries.length < 1 || entries.length > ENTRIES_MAX) {
-    return fault(`it holds ${entries.length} entries`)
+  if (block.height !== height) return fault('link', `a block of height ${height} must stand here`)
+  if (block.prevId !== (head?.id ?? null)) {
+    return fault('link', 'prev_id is not the id of the block before')
   }
-  if (timestamps.length !== entries.length) return fault('there is not one timestamp per entry')
-  if (blinds.length !== entries.length * HASH_BYTES)
-    return fault('there is not one blind per entry')
-  if (commitments.length !== blinds.length) return fault('there is not one commitment per entry')
-  let last = head?.timestamp ?? 0
-  for (const [index, timestamp] of timestamps.entries()) {
-    if (!Number.isSafeInteger(timestamp)) return fault('the timestamp is not an integer', index)
-    if (timestamp < last) return fault('the timestamp is before the one in front of it', index)
-    last = timestamp
+  const shape = shapeFault(block, head)
+  if (shape !== null) return fault(shape.code, shape.what, shape.index)
+  if (commitments.length !== block.blinds.length) {
+    return fault('counts', 'there is not one commitment per entry')
   }
   const recomputed = commitmentsOf(block)
   for (const index of erased) {
     recomputed.set(hashAt(commitments, index), index * HASH_BYTES)
   }
-  if (recomputed.compare(commitments) !== 0) {
-    const index = recomputed.findIndex((byte, at) => byte !== commitments[at])
-    return fault(
-      'the entry, its timestamp, blind and commitment do not match',
-      Math.floor(index / HASH_BYTES),
-    )
+  const wrongByte = recomputed.findIndex((byte, at) => byte !== commitments[at])
+  if (wrongByte !== -1) {
+    const index = Math.floor(wrongByte / HASH_BYTES)
+    return fault('commitment', 'the entry, its timestamp, blind and commitment do not match', index)
   }
-  if (treeHash(commitments) !== block.root) return fault('the root is not that of its commitments')
-  if (blockId(headerOf(block)) !== block.id) return fault('the id is not that of its header')
+  if (bytesToHex(treeRoot(commitments)) !== block.root) {
+    return fault('root', 'the root is not that of its commitments')
+  }
+  if (blockId(headerOf(block)) !== block.id) return fault('id', 'the id is not that of its header')
+  return null
+}
+
+/** The first fault in the number of entries, timestamps and blinds, or in the order of the timestamps. */
+function shapeFault(
+  { entries, timestamps, blinds }: BlockContent,
+  head: Head | null,
+): Omit<BlockFault, 'height'> | null {
+  const counts = (what: string) => ({ code: 'counts', index: null, what }) as const
+  const time = (what: string, index: number) => ({ code: 'time', index, what }) as const
+  if (entries.length < 1 || entries.length > ENTRIES_MAX) {
+    return counts(`it holds ${entries.length} entries`)
+  }
+  if (timestamps.length !== entries.length) return counts('there is not one timestamp per entry')
+  if (blinds.length !== entries.length * HASH_BYTES) {
+    return counts('there is not one blind per entry')
+  }
+  let last = head?.timestamp ?? 0
+  for (const [index, timestamp] of timestamps.entries()) {
+    if (!Number.isSafeInteger(timestamp)) return time('the timestamp is not an integer', index)
+    if (timestamp < last) return time('the timestamp is before the one in front of it', index)
+    last = timestamp
+  }
   return null
 }
 
 /**
- * The indexes of the entries of `block` that were erased: they have no blind, 32 zeros stand there, and
- * in the place of the entry stands what is left of it, with an item that has an `id` only or an
- * attachment without members.
+ * The indexes of the erased entries of `block`. Their blinds are 32 zeros, and the entry was replaced by
+ * what remains of it, with an item that has only an `id`, or an attachment without members.
  */
 export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null
@@ -189,24 +225,8 @@ export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   return erased ?? NONE_ERASED
 }
 
-/** Whether entry `index` of the block was erased: the same of one entry. */
+/** Whether entry `index` of the block was erased. */
 export function isErased({ blinds }: Pick<Block, 'blinds'>, index: number): boolean {
-  const at = index * HASH_BYTES
-  // Nearly every blind has something else than zero in front.
-  if (blinds[at] !== 0 || blinds[at + 1] !== 0) return false
-  return hashAt(blinds, index).every((byte) => byte === 0)
-}
-
-/** Hash `index` of hashes that stand back to back. */
-export function hashAt(hashes: Uint8Array, index: number): Uint8Array {
-  return hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
-}
-
-/** The block as `GET /api/ledgers` shows it, as JSON text: exactly the five documented fields. */
-export function blockJson(block: Block): string {
-  const prevId = block.prevId === null ? 'null' : `"${block.prevId}"`
-  return (
-    `{"prev_id":${prevId},"body":[${block.entries.join(',')}],` +
-    `"timestamps":[${block.timestamps.join(',')}],"nonce":${block.nonce},"id":"${block.id}"}`
-  )
+  // The first byte of nearly every blind is not zero.
+  return blinds[index * HASH_BYTES] === 0 && hashAt(blinds, index).every((byte) => byte === 0)
 }

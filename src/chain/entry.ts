@@ -1,6 +1,5 @@
 import { canonicalString } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
-import { parsePosition, positionText } from './position.ts'
 
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
@@ -42,9 +41,8 @@ export type Entry =
 /** The methods of entries about attachments. */
 export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 
-/** Entries that one block may hold; a larger unit of work is refused. */
+/** Maximum entries of a block; a larger unit of work is refused. */
 export const ENTRIES_MAX = 10_000
-
 /**
  * The canonical text (RFC 8785) of an entry, from parts that are canonical already.
  *
@@ -155,4 +153,46 @@ function isPositions(value: Json | undefined): value is string[] {
     last = position ?? last
     return follows
   })
+}
+
+/** Room for the entries of one block in a packed position: a power of two above ENTRIES_MAX. */
+const INDEX_ROOM = 16_384
+
+/** The place of an entry in its chain. */
+export interface Position {
+  readonly height: number
+  /** The index in the block. */
+  readonly index: number
+}
+
+/**
+ * A position as one integer that sorts like the chain. Stores keep it; it identifies databases and
+ * the creation of items, and is equal on every node that replays the chain.
+ */
+export function packPosition(height: number, index: number): number {
+  return height * INDEX_ROOM + index
+}
+
+/** The inverse of `packPosition`. */
+export function unpackPosition(packed: number): Position {
+  return { height: heightOf(packed), index: packed % INDEX_ROOM }
+}
+
+/** The height in a packed position. */
+export function heightOf(packed: number): number {
+  return Math.floor(packed / INDEX_ROOM)
+}
+
+/** A packed position as `<height>.<index>`, the form in headers and messages. */
+export function positionText(packed: number): string {
+  return `${heightOf(packed)}.${packed % INDEX_ROOM}`
+}
+
+/** Packs the position `<height>.<index>`, or returns null if `text` is not one. */
+export function parsePosition(text: string): number | null {
+  const match = /^(0|[1-9]\d{0,11})\.(0|[1-9]\d{0,4})$/.exec(text)
+  if (match === null) return null
+  const [height, index] = [Number(match[1]), Number(match[2])]
+  const packed = packPosition(height, index)
+  return index < INDEX_ROOM && Number.isSafeInteger(packed) ? packed : null
 }

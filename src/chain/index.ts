@@ -2,17 +2,17 @@ export {
   type Block,
   type BlockContent,
   type BlockFault,
-  blockJson,
   erasedIn,
   type Head,
-  hashAt,
+  type Header,
   headerOf,
+  headerText,
   headOf,
   isErased,
   sealBlock,
   verifyBlock,
 } from './block.ts'
-export { CutBlock, CutEntry, cutBlocks, type ProvenBlockParts } from './cut-block.ts'
+export { blockJson, type BlockParts, decodeBlock, provenBlockJson } from './block-json.ts'
 export {
   type Attachment,
   type AttachmentMethod,
@@ -22,10 +22,14 @@ export {
   type Entry,
   entryOf,
   entryText,
+  heightOf,
   type Item,
+  packPosition,
+  parsePosition,
+  positionText,
+  unpackPosition,
 } from './entry.ts'
-export { nodeSha256 } from './hashing.ts'
-export { type Header, headerText } from './header.ts'
+export { equalBytes, HASH_BYTES, hashAt } from './hashes.ts'
 export {
   type Audited,
   auditedJson,
@@ -40,17 +44,14 @@ export {
   checkpointText,
   logOrigin,
   openCheckpoint,
-} from './log/checkpoint.ts'
-export { ProofError, type ProofErrorCode } from './log/errors.ts'
-export { equalBytes, HASH_BYTES, leafHash, type Sha256 } from './log/hashes.ts'
-export { nodeCrypto, rawPublicKey } from './log/node-crypto.ts'
-export {
-  type Crypto,
+  ProofError,
+  type ProofErrorCode,
+  serverIdOfRaw,
   signedNote,
   type VerifierKey,
   verifierKeyOf,
   verifierKeyText,
-} from './log/note.ts'
+} from './log/checkpoint.ts'
 export {
   type EntryProof,
   type ProvenEntry,
@@ -69,23 +70,17 @@ export {
   tilePath,
 } from './log/tiles.ts'
 export {
+  commitmentPath,
   EMPTY_FRONTIER,
   type Frontier,
   frontierAt,
   frontierNodes,
   grown,
+  leafHash,
   nodePlace,
   type ReadNodes,
   rootOf,
   type TreeNode,
-} from './log/tree.ts'
-export { commitmentPath } from './merkle-tree.ts'
-export {
-  heightOf,
-  packPosition,
-  parsePosition,
-  positionText,
-  unpackPosition,
-} from './position.ts'
-export { provenBlockJson, provenBlockParts } from './proven-block.ts'
-export { serverIdOf, serverIdOfRaw } from './server-id.ts'
+} from './merkle-tree.ts'
+export { nodeVerifySignature, rawPublicKey, serverIdOf } from './node-keys.ts'
+export { RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'

@@ -1,55 +1,147 @@
-import assert from 'node:assert/strict'
-import { leafHashInto, nodeHashInto } from './hashing.ts'
-import { HASH_BYTES } from './log/hashes.ts'
+import { HASH_BYTES, hashAt, joined, sha256 } from './hashes.ts'
 
-/**
- * The Merkle tree hash of `leaves`, lowercase hex.
- *
- * Shapes: `leaves` holds 1..n leaf data of 32 bytes each, back to back.
- * Works level by level; a last hash without a partner rises as it is, which gives the same tree as
- * the recursive definition (split at the largest power of two below n).
- * Source: RFC 6962 section 2.1.
- */
-export function treeHash(leaves: Uint8Array): string {
-  return levelsOf(leaves, () => {}).toString('hex', 0, HASH_BYTES)
+// The Merkle tree of RFC 6962 section 2.1: over the commitments of a block, and over the headers of a chain.
+
+/** The hash of a leaf that holds `data`. */
+export function leafHash(data: Uint8Array): Uint8Array {
+  return sha256(joined(Uint8Array.of(0x00), data))
 }
 
-/**
- * The hashes that lead from leaf `index` to the tree hash of `leaves`, from its sibling upwards.
- * Source: RFC 6962 section 2.1.1.
- */
-export function commitmentPath(leaves: Uint8Array, index: number): Uint8Array[] {
+/** The hash of the node over two hashes. */
+export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
+  const node = new Uint8Array(1 + 2 * HASH_BYTES)
+  node[0] = 0x01
+  node.set(left, 1)
+  node.set(right, 1 + HASH_BYTES)
+  return sha256(node)
+}
+
+/** The root of the tree whose leaves hold one of the concatenated `hashes` each; at least one. */
+export function treeRoot(hashes: Uint8Array): Uint8Array {
+  let level = leafLevel(hashes)
+  while (level.length > 1) level = levelAbove(level)
+  return level[0] ?? sha256(new Uint8Array(0))
+}
+
+/** The hashes from the sibling of leaf `index` up to the root of that tree. Source: RFC 6962 section 2.1.1. */
+export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] {
   const path: Uint8Array[] = []
   let at = index
-  levelsOf(leaves, (level, count) => {
-    const sibling = at % 2 === 0 ? at + 1 : at - 1
-    if (sibling < count) {
-      path.push(Uint8Array.from(level.subarray(sibling * HASH_BYTES, (sibling + 1) * HASH_BYTES)))
-    }
+  for (let level = leafLevel(hashes); level.length > 1; level = levelAbove(level)) {
+    const sibling = level[at % 2 === 0 ? at + 1 : at - 1]
+    if (sibling !== undefined) path.push(sibling)
     at = Math.floor(at / 2)
-  })
+  }
   return path
 }
 
-/** Computes level after level and shows each but the root's, whose hash is the first of what it returns. */
-function levelsOf(leaves: Uint8Array, show: (level: Buffer, count: number) => void): Buffer {
-  assert(leaves.length >= HASH_BYTES && leaves.length % HASH_BYTES === 0)
-  const data = Buffer.from(leaves.buffer, leaves.byteOffset, leaves.length)
-  let count = leaves.length / HASH_BYTES
-  const level = Buffer.allocUnsafe(leaves.length)
-  for (let index = 0; index < count; index += 1) {
-    leafHashInto(level, index * HASH_BYTES, data, index * HASH_BYTES)
+function leafLevel(hashes: Uint8Array): Uint8Array[] {
+  const count = hashes.length / HASH_BYTES
+  return Array.from({ length: count }, (_, index) => leafHash(hashAt(hashes, index)))
+}
+
+/** A last hash without a partner moves up unchanged, which gives the tree of the recursive definition. */
+function levelAbove(level: readonly Uint8Array[]): Uint8Array[] {
+  const above: Uint8Array[] = []
+  for (let at = 0; at < level.length; at += 2) {
+    const [left, right] = [level[at], level[at + 1]]
+    if (left !== undefined) above.push(right === undefined ? left : nodeHash(left, right))
   }
-  while (count > 1) {
-    show(level, count)
-    const pairs = count >> 1
-    for (let pair = 0; pair < pairs; pair += 1) {
-      nodeHashInto(level, pair * HASH_BYTES, level, pair * 2 * HASH_BYTES)
-    }
-    if (count % 2 === 1) {
-      level.copyWithin(pairs * HASH_BYTES, (count - 1) * HASH_BYTES, count * HASH_BYTES)
-    }
-    count = pairs + (count % 2)
+  return above
+}
+
+/**
+ * A node of the log that never changes again: it stands for the 2^level leaves from
+ * `index` · 2^level on, all of which are there. Level 0 are the leaf hashes.
+ */
+export interface TreeNode {
+  readonly level: number
+  readonly index: number
+}
+
+/** The leaves from `from` on, up to but without `to`. */
+export interface LeafRange {
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * What a tree must keep to grow: its size, and the hashes of its largest complete subtrees from left
+ * to right, one for each binary digit 1 of the size.
+ */
+export interface Frontier {
+  readonly size: number
+  readonly peaks: readonly Uint8Array[]
+}
+
+/** The frontier of the empty tree. */
+export const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] }
+
+/**
+ * The tree of `frontier` with one more leaf, and the hashes of the nodes that this completes: the leaf
+ * itself, then upwards. A store keeps these by the index of the leaf (`nodePlace` finds them again).
+ */
+export function grown(
+  frontier: Frontier,
+  leaf: Uint8Array,
+): { readonly frontier: Frontier; readonly nodes: readonly Uint8Array[] } {
+  const peaks = [...frontier.peaks]
+  const nodes = [leaf]
+  let hash = leaf
+  for (let left = frontier.size; left % 2 === 1; left = (left - 1) / 2) {
+    const sibling = peaks.pop()
+    if (sibling === undefined) throw new RangeError('a frontier lacks a peak')
+    hash = nodeHash(sibling, hash)
+    nodes.push(hash)
   }
-  return level
+  peaks.push(hash)
+  return { frontier: { size: frontier.size + 1, peaks }, nodes }
+}
+
+/** Which leaf completes `node`, and where among the hashes that it completes the node's stands. */
+export function nodePlace({ level, index }: TreeNode): {
+  readonly leaf: number
+  readonly at: number
+} {
+  return { leaf: (index + 1) * 2 ** level - 1, at: level * HASH_BYTES }
+}
+
+/**
+ * The complete nodes that cover `range` from left to right; the hash of the range is folded from them.
+ * `range.from` is a multiple of every power of two below the length of the range, as in all proofs.
+ */
+export function nodesOf({ from, to }: LeafRange): TreeNode[] {
+  const nodes: TreeNode[] = []
+  let at = from
+  while (at < to) {
+    const level = Math.floor(Math.log2(to - at))
+    // The logarithm of a large number may be rounded up to the next integer.
+    const fitting = 2 ** level > to - at ? level - 1 : level
+    nodes.push({ level: fitting, index: at / 2 ** fitting })
+    at += 2 ** fitting
+  }
+  return nodes
+}
+
+/** The hash over `peaks`, complete subtrees from left to right, at least one. */
+export function folded(peaks: readonly Uint8Array[]): Uint8Array {
+  return peaks.reduceRight((right, left) => nodeHash(left, right))
+}
+
+/** The root hash of the tree of `frontier` (RFC 6962 section 2.1); SHA-256 of nothing when empty. */
+export function rootOf({ peaks }: Frontier): Uint8Array {
+  return peaks.length === 0 ? sha256(new Uint8Array(0)) : folded(peaks)
+}
+
+/** Reads the hashes of complete nodes, in the order asked for. */
+export type ReadNodes = (nodes: readonly TreeNode[]) => Promise<readonly Uint8Array[]>
+
+/** The nodes whose hashes are the peaks of the tree of `size` leaves. */
+export function frontierNodes(size: number): TreeNode[] {
+  return nodesOf({ from: 0, to: size })
+}
+
+/** The frontier of the tree that the first `size` leaves make. */
+export async function frontierAt(size: number, read: ReadNodes): Promise<Frontier> {
+  return { size, peaks: await read(frontierNodes(size)) }
 }

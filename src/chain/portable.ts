@@ -1,11 +1,19 @@
-// What of this wing runs without Node: the face for programs of browsers.
-
-export { headerText } from './header.ts'
-export { type Checkpoint, openCheckpoint } from './log/checkpoint.ts'
-export { ProofError, type ProofErrorCode } from './log/errors.ts'
-export { equalBytes, hmacSha256, leafHash, type Sha256 } from './log/hashes.ts'
-export { type Crypto, type VerifierKey, type VerifySignature, verifierKeyOf } from './log/note.ts'
+// The public API for programs that run in browsers: nothing here needs Node.
+export { headerOf, headerText, headOf, verifyBlock, type Block, type BlockFault, type Head } from './block.ts'
+export { decodeBlock } from './block-json.ts'
+export {
+  type Checkpoint,
+  openCheckpoint,
+  ProofError,
+  type ProofErrorCode,
+  serverIdOfRaw,
+  type VerifierKey,
+  type VerifySignature,
+  verifierKeyOf,
+  webVerifySignature,
+} from './log/checkpoint.ts'
+export { equalBytes } from './hashes.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
-export { EMPTY_FRONTIER, type Frontier, grown, rootOf } from './log/tree.ts'
-export { type Fetch, isBefore, type Place, VerifyingReader } from './log/verifying-reader.ts'
-export { portableSha256, webVerifySignature } from './log/web-crypto.ts'
+export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
+export { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from './merkle-tree.ts'
+export type { Position } from './entry.ts'

@@ -1,52 +1,62 @@
-import { hash } from 'node:crypto'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
-import { type Header, headerText } from '../header.ts'
-import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
-import { ProofError } from './errors.ts'
-import { equalBytes, HASH_BYTES, leafHash } from './hashes.ts'
-import type { Crypto, VerifierKey } from './note.ts'
+import { isJsonObject, type Json, parseJsonOrNull } from '../../base/json.ts'
+import { type Header, headerText } from '../block.ts'
+import { equalBytes, HASH_BYTES, hashAt, sha512Hex } from '../hashes.ts'
+import {
+  EMPTY_FRONTIER,
+  type Frontier,
+  frontierNodes,
+  grown,
+  leafHash,
+  rootOf,
+} from '../merkle-tree.ts'
+import {
+  type Checkpoint,
+  openCheckpoint,
+  ProofError,
+  type VerifierKey,
+  type VerifySignature,
+} from './checkpoint.ts'
 import { entriesOfBundle, TILE_WIDTH, tilePath } from './tiles.ts'
-import { EMPTY_FRONTIER, type Frontier, frontierNodes, grown, rootOf } from './tree.ts'
 
-/** What an auditor remembers of a log that it has gone through. */
+/** The state of an audit, kept for the next one. */
 export interface Audited {
   readonly frontier: Frontier
-  /** The id of the last block, or null when there is none. */
+  /** The id of the last block, or null if there is none. */
   readonly headId: string | null
 }
 
-/** Before the first audit. */
+/** The state before the first audit. */
 export const NOTHING_AUDITED: Audited = { frontier: EMPTY_FRONTIER, headId: null }
 
-/** Gives the bytes at a path below the log's prefix. Errors: any, when it cannot. */
+/** Fetches the bytes at a path below the prefix of the log. Errors: any. */
 export type FetchBytes = (path: string) => Promise<Uint8Array>
 
-/** How an audit runs. */
+/** The input of an audit. */
 export interface AuditOptions {
-  readonly crypto: Crypto
+  readonly verifySignature: VerifySignature
   readonly key: VerifierKey
   readonly serverId: number
   readonly fetch: FetchBytes
-  /** What the last audit ended with. */
+  /** The result of the last audit. */
   readonly before: Audited
   readonly progress?: (blocks: number, ofBlocks: number) => void
 }
 
 /**
- * Reads all headers that were added to a log since the last audit, from its tiles, and shows that the
- * signed head is the log of the last audit with exactly these headers after it; and that they make a
+ * Fetches all headers that were added to a log since the last audit, from its tiles, and checks that the
+ * signed checkpoint is the log of the last audit followed by exactly these headers; and that they form a
  * chain. Memory does not grow with the log.
  *
- * Errors: NOTE_…, CHECKPOINT_…; LOG_ROLLED_BACK, LOG_FORKED when the head does not continue what was
- * audited; LOG_BROKEN when tiles and head do not fit or the headers make no chain.
+ * Errors: NOTE_…, CHECKPOINT_…; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last
+ * audit; LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
  */
 export async function auditLog(
   options: AuditOptions,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly audited: Audited }> {
-  const { crypto, key, before, fetch } = options
+  const { verifySignature, key, before, fetch } = options
   const note = new TextDecoder().decode(await fetch('checkpoint'))
-  const checkpoint = await openCheckpoint(crypto, key, note)
+  const checkpoint = await openCheckpoint(verifySignature, key, note)
   const known = before.frontier.size
   if (checkpoint.size < known) {
     throw new ProofError(
@@ -56,102 +66,91 @@ export async function auditLog(
   }
   let audited = before
   while (audited.frontier.size < checkpoint.size) {
-    const { size } = audited.frontier
-    const index = Math.floor(size / TILE_WIDTH)
-    const width = Math.min(TILE_WIDTH, checkpoint.size - index * TILE_WIDTH)
-    audited = await auditedTile(options, audited, index, width)
+    audited = await auditTile(options, audited, checkpoint.size)
     options.progress?.(audited.frontier.size, checkpoint.size)
   }
-  if (equalBytes(rootOf(crypto.sha256, audited.frontier), checkpoint.root)) {
-    return { checkpoint, audited }
+  if (equalBytes(rootOf(audited.frontier), checkpoint.root)) return { checkpoint, audited }
+  if (known === 0) {
+    throw new ProofError('LOG_BROKEN', 'the signed root is not that of the headers')
   }
-  const [code, what] =
-    known === 0
-      ? (['LOG_BROKEN', 'the signed root is not that of the headers'] as const)
-      : (['LOG_FORKED', `the log does not continue the ${known} blocks that were audited`] as const)
-  throw new ProofError(code, what)
+  const what = `the log does not continue the ${known} blocks that were audited`
+  throw new ProofError('LOG_FORKED', what)
 }
 
-/** Goes through the headers of one bundle that are new, beside the tile of their hashes. */
-async function auditedTile(
-  { crypto, serverId, fetch, before: known }: AuditOptions,
+/** Audits the new headers of the next bundle, and the tile of their hashes. `size` is that of the log. */
+async function auditTile(
+  { serverId, fetch, before: known }: AuditOptions,
   before: Audited,
-  index: number,
-  width: number,
+  size: number,
 ): Promise<Audited> {
-  const tile = { index, width }
+  let { frontier, headId } = before
+  const index = Math.floor(frontier.size / TILE_WIDTH)
+  const first = index * TILE_WIDTH
+  const tile = { index, width: Math.min(TILE_WIDTH, size - first) }
   const [bundle, hashes] = await Promise.all([
     fetch(`tile/${tilePath({ level: 'entries', ...tile })}`),
     fetch(`tile/${tilePath({ level: 0, ...tile })}`),
   ])
   const entries = entriesOfBundle(bundle)
-  if (entries?.length !== width || hashes.length !== width * HASH_BYTES) {
-    throw broken(index * TILE_WIDTH, 'the tile has another size')
+  if (entries?.length !== tile.width || hashes.length !== tile.width * HASH_BYTES) {
+    throw broken(first, 'the tile has another size')
   }
-  let { frontier, headId } = before
   for (const [at, entry] of entries.entries()) {
-    const height = index * TILE_WIDTH + at
+    const height = first + at
     if (height < frontier.size) continue
-    const leaf = leafHash(crypto.sha256, entry)
-    if (!equalBytes(leaf, hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES))) {
+    const leaf = leafHash(entry)
+    if (!equalBytes(leaf, hashAt(hashes, at))) {
       throw broken(height, 'the hash in the tile is not that of the header')
     }
-    const text = new TextDecoder().decode(entry)
-    const header = headerIn(text)
+    const header = headerIn(new TextDecoder().decode(entry))
     if (height === known.frontier.size && height > 0 && header?.prevId !== headId) {
       throw new ProofError('LOG_FORKED', `block ${height} does not continue what was audited`)
     }
     if (header?.height !== height || header.serverId !== serverId || header.prevId !== headId) {
       throw broken(height, 'the header does not continue the chain')
     }
-    headId = hash('sha512', text)
-    frontier = grown(crypto.sha256, frontier, leaf).frontier
+    headId = sha512Hex(entry)
+    frontier = grown(frontier, leaf).frontier
   }
   return { frontier, headId }
 }
 
-/** The header that `text` is, or null when it is not exactly one. */
+/** Parses a header, or returns null if `text` is not exactly one. */
 function headerIn(text: string): Header | null {
-  const value = parsed(text)
+  const value = parseJsonOrNull(text)
   if (!isJsonObject(value)) return null
-  const { serverid, height, prev_id: prevId, nonce, root, count } = value
-  if (typeof serverid !== 'number' || typeof height !== 'number') return null
-  if (typeof nonce !== 'number' || typeof count !== 'number' || typeof root !== 'string')
-    return null
+  const { serverid: serverId, height, prev_id: prevId, nonce, root, count } = value
+  if (typeof serverId !== 'number' || typeof height !== 'number') return null
+  if (typeof nonce !== 'number' || typeof count !== 'number') return null
+  if (typeof root !== 'string' || !/^[0-9a-f]{64}$/.test(root)) return null
   if (prevId !== null && typeof prevId !== 'string') return null
-  const header = { serverId: serverid, height, prevId, nonce, root, count }
-  return headerText(header) === text && /^[0-9a-f]{64}$/.test(root) ? header : null
-}
-
-function parsed(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
+  const header = { serverId, height, prevId, nonce, root, count }
+  return headerText(header) === text ? header : null
 }
 
 function broken(height: number, what: string): ProofError {
   return new ProofError('LOG_BROKEN', `at height ${height}: ${what}`)
 }
 
-/** What was audited, as JSON for the next time. */
+/** The state of an audit as JSON. */
 export function auditedJson({ frontier, headId }: Audited): Json {
   return { size: frontier.size, peaks: frontier.peaks.map(toBase64), headId }
 }
 
-/** What `auditedJson` made `value` of, or null. */
+/** The inverse of `auditedJson`, or null for any other value. */
 export function auditedOf(value: Json | undefined): Audited | null {
   if (!isJsonObject(value) || !Array.isArray(value.peaks)) return null
   const { size, headId = null } = value
   const peaks = value.peaks
     .map((peak) => (typeof peak === 'string' ? fromBase64(peak) : null))
-    .filter((peak) => peak?.length === HASH_BYTES)
     .filter((peak) => peak !== null)
+    .filter((peak) => peak.length === HASH_BYTES)
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) return null
-  if (peaks.length !== frontierNodes(size).length || peaks.length !== value.peaks.length)
+  if (peaks.length !== frontierNodes(size).length || peaks.length !== value.peaks.length) {
     return null
-  if (headId !== null && !(typeof headId === 'string' && /^[0-9a-f]{128}$/.test(headId)))
+  }
+  if (headId !== null && !(typeof headId === 'string' && /^[0-9a-f]{128}$/.test(headId))) {
     return null
+  }
   return { frontier: { size, peaks }, headId }
 }

@@ -1,28 +1,185 @@
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { ProofError } from './errors.ts'
-import { HASH_BYTES } from './hashes.ts'
-import { type Crypto, openNote, type VerifierKey } from './note.ts'
+import { CodedError } from '../../base/coded-error.ts'
+import { equalBytes, HASH_BYTES, joined, sha256 } from '../hashes.ts'
 
-/** The head of a log: how many leaves it has, and the root hash over them. */
+/** Why a note, a checkpoint, a proof or a log is refused. */
+export type ProofErrorCode =
+  | 'NOTE_MALFORMED' // not a signed note, or not a verifier key
+  | 'NOTE_UNSIGNED' // no signature by a known key
+  | 'NOTE_FORGED' // a wrong signature by a known key
+  | 'CHECKPOINT_MALFORMED' // signed, but not a checkpoint
+  | 'CHECKPOINT_FOREIGN' // the checkpoint of another log
+  | 'PROOF_MALFORMED' // not a proof file
+  | 'PROOF_WRONG' // its hashes do not lead from the entry to the checkpoint
+  | 'LOG_ROLLED_BACK' // a checkpoint that is older than one seen before
+  | 'LOG_FORKED' // two checkpoints that contradict each other
+  | 'LOG_BROKEN' // entries, hashes and checkpoint of a log contradict each other
+  | 'ITEM_OTHER' // a proof of something else than was asked for
+  | 'ITEM_STALE' // an older revision than one seen before
+  | 'ITEM_ERASED' // an erased revision, which can be neither shown nor proven
+  | 'SERVER_FAILED' // no reply that could be verified
+
+/** Thrown by everything that verifies notes, checkpoints, proofs and logs. */
+export class ProofError extends CodedError<ProofErrorCode> {
+  override readonly name = 'ProofError'
+}
+
+/** The type byte of Ed25519 in verifier keys and key ids. */
+const ED25519 = 0x01
+const KEY_ID_BYTES = 4
+const NOTE_LENGTH_MAX = 65_536
+const SIGNATURES_MAX = 64
+
+/** A public key that signs notes, and its name. */
+export interface VerifierKey {
+  /** Not empty; no space and no `+`. */
+  readonly name: string
+  /** Raw Ed25519. */
+  readonly publicKey: Uint8Array
+}
+
+/** Whether `signature` is that of `publicKey` (raw Ed25519) over `message`. Asynchronous with Web Crypto. */
+export type VerifySignature = (
+  publicKey: Uint8Array,
+  message: Uint8Array,
+  signature: Uint8Array,
+) => boolean | Promise<boolean>
+
+/** Verifies with Web Crypto. Rejects where it has no Ed25519: in old browsers, and on pages without TLS. */
+export const webVerifySignature: VerifySignature = async (publicKey, message, signature) => {
+  const { subtle } = globalThis.crypto
+  const key = await subtle.importKey('raw', Uint8Array.from(publicKey), 'Ed25519', false, [
+    'verify',
+  ])
+  return subtle.verify('Ed25519', key, Uint8Array.from(signature), Uint8Array.from(message))
+}
+
+const UTF8 = new TextEncoder()
+
+/** The first four bytes of SHA-256 over name, newline, type and key. */
+function keyId({ name, publicKey }: VerifierKey): Uint8Array {
+  const typed = joined(UTF8.encode(`${name}\n`), Uint8Array.of(ED25519), publicKey)
+  return sha256(typed).slice(0, KEY_ID_BYTES)
+}
+
+/** The key as text: `<name>+<key id in hex>+<base64 of type and key>` (C2SP signed-note). */
+export function verifierKeyText(key: VerifierKey): string {
+  const encoded = toBase64(joined(Uint8Array.of(ED25519), key.publicKey))
+  return `${key.name}+${bytesToHex(keyId(key))}+${encoded}`
+}
+
+/** Parses a verifier key. Errors: NOTE_MALFORMED, also for keys that are not Ed25519. */
+export function verifierKeyOf(text: string): VerifierKey {
+  const [, name = '', , encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text) ?? []
+  const typed = fromBase64(encoded)
+  if (typed?.length === 1 + HASH_BYTES && typed[0] === ED25519 && isKeyName(name)) {
+    const key = { name, publicKey: typed.slice(1) }
+    if (verifierKeyText(key) === text) return key
+  }
+  throw new ProofError('NOTE_MALFORMED', 'this is not an Ed25519 verifier key')
+}
+
+/**
+ * The server id of a node with this public key, raw Ed25519: the first 53 bits of its SHA-256, as an
+ * integer that JSON and JavaScript represent exactly. 0 is not used and becomes 1.
+ *
+ * It does not replace the key: a key for 53 given bits can be searched for, so peers pin whole keys.
+ * Source: specification, “Ledger entry”, `serverid`; docs/decisions/0001-block-id.md.
+ */
+export function serverIdOfRaw(publicKey: Uint8Array): number {
+  const digest = sha256(publicKey)
+  const first = new DataView(digest.buffer, digest.byteOffset).getBigUint64(0)
+  return Number(first >> 11n) || 1
+}
+
+/** Signs a note: `text`, which ends in a newline, and one signature line. */
+export function signedNote(
+  key: VerifierKey,
+  text: string,
+  sign: (message: Uint8Array) => Uint8Array,
+): string {
+  const signature = sign(UTF8.encode(text))
+  return `${text}\n— ${key.name} ${toBase64(joined(keyId(key), signature))}\n`
+}
+
+/**
+ * The text of `note`, if `key` has signed it.
+ *
+ * Signatures by other keys are ignored; a wrong signature by this key is an error.
+ * Errors: NOTE_MALFORMED, NOTE_UNSIGNED, NOTE_FORGED. Source: c2sp.org/signed-note.
+ */
+export async function openNote(
+  verifySignature: VerifySignature,
+  key: VerifierKey,
+  note: string,
+): Promise<string> {
+  const { text, signatures } = parseNote(note)
+  const id = keyId(key)
+  const own = signatures.filter(
+    ({ name, bytes }) => name === key.name && equalBytes(bytes.subarray(0, KEY_ID_BYTES), id),
+  )
+  if (own.length === 0) {
+    throw new ProofError('NOTE_UNSIGNED', `the note is not signed by the key of ${key.name}`)
+  }
+  const message = UTF8.encode(text)
+  for (const { bytes } of own) {
+    if (await verifySignature(key.publicKey, message, bytes.subarray(KEY_ID_BYTES))) continue
+    throw new ProofError('NOTE_FORGED', `the signature of ${key.name} does not hold`)
+  }
+  return text
+}
+
+function parseNote(note: string): {
+  text: string
+  signatures: { name: string; bytes: Uint8Array }[]
+} {
+  // The text is everything before the last empty line, including the newline that ends it.
+  const end = note.lastIndexOf('\n\n') + 1
+  const lines = note.slice(end + 1).split('\n')
+  const isNote =
+    note.length <= NOTE_LENGTH_MAX &&
+    end > 0 &&
+    lines.pop() === '' &&
+    lines.length >= 1 &&
+    lines.length <= SIGNATURES_MAX &&
+    note.isWellFormed() &&
+    !/[\u0000-\u0009\u000b-\u001f\u007f]/.test(note)
+  if (!isNote) throw new ProofError('NOTE_MALFORMED', 'this is not a signed note')
+  return { text: note.slice(0, end), signatures: lines.map(parseSignature) }
+}
+
+function parseSignature(line: string): { name: string; bytes: Uint8Array } {
+  const [, name = '', encoded = ''] = /^— (\S+) (\S+)$/.exec(line) ?? []
+  const bytes = fromBase64(encoded)
+  if (isKeyName(name) && bytes !== null && bytes.length > KEY_ID_BYTES) return { name, bytes }
+  throw new ProofError('NOTE_MALFORMED', 'a signature line of the note is malformed')
+}
+
+function isKeyName(name: string): boolean {
+  return /^[^\s+]+$/u.test(name) && name.isWellFormed()
+}
+
+/** The head of a log: the number of its leaves, and the root hash over them. */
 export interface Checkpoint {
-  /** Which log: the first line, and the name of the key that signs. */
+  /** Identifies the log: the first line, and the name of the key that signs. */
   readonly origin: string
   readonly size: number
   readonly root: Uint8Array
 }
 
-/** The origin of the log of node `serverId`, which is also the name that its key signs under. */
+/** The origin of the log of node `serverId`, and the name of its key. */
 export function logOrigin(serverId: number): string {
   return `daicho/${serverId}`
 }
 
-/** What is signed of a checkpoint: origin, size and root, a line each (C2SP tlog-checkpoint). */
+/** The text of a checkpoint that is signed: origin, size and root, a line each (C2SP tlog-checkpoint). */
 export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${toBase64(root)}\n`
 }
 
 /**
- * The checkpoint that `text` says. Lines after the third are extensions, which are passed over.
+ * Parses the text of a checkpoint. Lines after the third are extensions, which are ignored.
  * Errors: CHECKPOINT_MALFORMED. Source: c2sp.org/tlog-checkpoint.
  */
 export function checkpointOf(text: string): Checkpoint {
@@ -44,11 +201,11 @@ export function checkpointOf(text: string): Checkpoint {
  * Errors: NOTE_…, CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN.
  */
 export async function openCheckpoint(
-  crypto: Crypto,
+  verifySignature: VerifySignature,
   key: VerifierKey,
   note: string,
 ): Promise<Checkpoint> {
-  const checkpoint = checkpointOf(await openNote(crypto, key, note))
+  const checkpoint = checkpointOf(await openNote(verifySignature, key, note))
   if (checkpoint.origin === key.name) return checkpoint
   throw new ProofError('CHECKPOINT_FOREIGN', `this is a checkpoint of ${checkpoint.origin}`)
 }

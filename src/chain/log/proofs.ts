@@ -1,5 +1,5 @@
-import { equalBytes, HASH_BYTES, nodeHash, type Sha256 } from './hashes.ts'
-import { folded, type LeafRange, nodesOf, type ReadNodes } from './tree.ts'
+import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
+import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
 /** Hashes of a proof, in the order of RFC 6962: from the leaves upwards. */
 export type Hashes = readonly Uint8Array[]
@@ -45,13 +45,12 @@ function consistencyRanges(before: number, size: number): LeafRange[] {
  * Source: RFC 6962 section 2.1.1.
  */
 export async function proveInclusion(
-  sha256: Sha256,
   index: number,
   size: number,
   read: ReadNodes,
 ): Promise<Hashes> {
   if (!(index >= 0 && index < size)) throw new RangeError(`no leaf ${index} in ${size}`)
-  return hashesOf(sha256, inclusionRanges(index, size), read)
+  return hashesOf(inclusionRanges(index, size), read)
 }
 
 /**
@@ -59,18 +58,16 @@ export async function proveInclusion(
  * there is nothing to prove. Source: RFC 6962 section 2.1.2.
  */
 export async function proveConsistency(
-  sha256: Sha256,
   before: number,
   size: number,
   read: ReadNodes,
 ): Promise<Hashes> {
   if (!(before >= 0 && before <= size)) throw new RangeError(`no size ${before} before ${size}`)
-  return before === 0 ? [] : hashesOf(sha256, consistencyRanges(before, size), read)
+  return before === 0 ? [] : hashesOf(consistencyRanges(before, size), read)
 }
 
 /** One reading for all ranges. */
 async function hashesOf(
-  sha256: Sha256,
   ranges: readonly LeafRange[],
   read: ReadNodes,
 ): Promise<Hashes> {
@@ -79,7 +76,7 @@ async function hashesOf(
   let at = 0
   return nodes.map(({ length }) => {
     at += length
-    return folded(sha256, hashes.slice(at - length, at))
+    return folded(hashes.slice(at - length, at))
   })
 }
 
@@ -94,7 +91,6 @@ interface Rooted {
  * Source: RFC 9162 section 2.1.3.2, which verifies proofs of RFC 6962.
  */
 export function verifyInclusion(
-  sha256: Sha256,
   { index, leaf }: { readonly index: number; readonly leaf: Uint8Array },
   tree: Rooted,
   proof: Hashes,
@@ -105,7 +101,7 @@ export function verifyInclusion(
   let hash = leaf
   for (const sibling of proof) {
     if (path.atTop) return false
-    hash = path.step() ? nodeHash(sha256, sibling, hash) : nodeHash(sha256, hash, sibling)
+    hash = path.step() ? nodeHash(sibling, hash) : nodeHash(hash, sibling)
   }
   return path.atTop && equalBytes(hash, tree.root)
 }
@@ -115,7 +111,6 @@ export function verifyInclusion(
  * Source: RFC 9162 section 2.1.4.2, which verifies proofs of RFC 6962.
  */
 export function verifyConsistency(
-  sha256: Sha256,
   before: Rooted,
   tree: Rooted,
   proof: Hashes,
@@ -135,10 +130,10 @@ export function verifyConsistency(
   for (const sibling of rest) {
     if (path.atTop) return false
     if (path.step()) {
-      oldHash = nodeHash(sha256, sibling, oldHash)
-      newHash = nodeHash(sha256, sibling, newHash)
+      oldHash = nodeHash(sibling, oldHash)
+      newHash = nodeHash(sibling, newHash)
     } else {
-      newHash = nodeHash(sha256, newHash, sibling)
+      newHash = nodeHash(newHash, sibling)
     }
   }
   return path.atTop && equalBytes(oldHash, before.root) && equalBytes(newHash, tree.root)

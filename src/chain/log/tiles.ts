@@ -1,5 +1,5 @@
-import { joined } from './hashes.ts'
-import type { TreeNode } from './tree.ts'
+import { joined } from '../hashes.ts'
+import type { TreeNode } from '../merkle-tree.ts'
 
 /** Hashes of a full tile, and entries of a full bundle. */
 export const TILE_WIDTH = 256

@@ -1,69 +1,67 @@
 import { fromBase64 } from '../../base/base64.ts'
-import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
-import { type Checkpoint, openCheckpoint } from './checkpoint.ts'
-import { ProofError } from './errors.ts'
-import { equalBytes } from './hashes.ts'
-import type { Crypto, VerifierKey } from './note.ts'
+import { isJsonObject, type JsonObject, parseJsonOrNull } from '../../base/json.ts'
+import type { Position } from '../entry.ts'
+import { equalBytes } from '../hashes.ts'
+import {
+  type Checkpoint,
+  openCheckpoint,
+  ProofError,
+  type VerifierKey,
+  type VerifySignature,
+} from './checkpoint.ts'
 import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { verifyConsistency } from './proofs.ts'
 
-/** Items whose newest position is remembered; the one asked for longest ago is forgotten first. */
+/** Maximum items whose newest position is remembered; the least recently noted one is forgotten first. */
 const ITEMS_MAX = 10_000
 
-/** Asks the server for `path`; resolves with status and body, whatever the status. */
+/** Sends a GET request for `path`; resolves whatever the status. */
 export type Fetch = (
   path: string,
   signal?: AbortSignal,
 ) => Promise<{ readonly status: number; readonly text: string }>
 
-/** What a reader needs. */
 export interface VerifyingReaderOptions {
-  readonly crypto: Crypto
-  /** The key that the node is trusted by; never taken from the node itself. */
+  readonly verifySignature: VerifySignature
+  /** The key that the node is trusted by; it must not come from the node. */
   readonly key: VerifierKey
   readonly fetch: Fetch
-  /** The head that an earlier reader has seen, or null. */
+  /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
-  /** Keeps the signed note of a head that was verified, before anything under it is believed. */
+  /** Stores the signed note of a verified checkpoint, before anything under it is trusted. */
   readonly keep?: (note: string) => Promise<void>
 }
 
-/** The place of an entry in the chain. */
-export interface Place {
-  readonly height: number
-  readonly index: number
-}
-
-/** What was last seen of an item; a deletion counts as well. */
-interface Seen extends Place {
+/** The last entry of an item that was seen. */
+interface Seen extends Position {
   readonly isDeleted: boolean
 }
 
-/** An item with the place of its revision. */
-export interface ProvenItem extends Place {
+/** An item with the position of its revision. */
+export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
 
-/** What was known when a request was sent; a reply must not be behind it. */
+/** The state when a request was sent; the reply must not be older. */
 interface Known {
   readonly checkpoint: Checkpoint | null
   readonly signal: AbortSignal | undefined
 }
 
 /**
- * Reads items and believes nothing: what the server says must follow from a head that its key has
- * signed, and every head must continue the one before. It keeps the last head and, of the items it
- * has read, the position of their revision, and throws on a server that takes either back. Reads may
- * run beside each other: a reply is held against what was known when it was asked for.
+ * Reads items without trusting the server: every reply must follow from a checkpoint that the key has
+ * signed, and every checkpoint must continue the one before. It keeps the last checkpoint and the positions
+ * of the revisions it has read, and throws if the server goes back behind either. Reads may run
+ * concurrently: a reply is compared with what was known when the request was sent.
  *
- * What it cannot see: a newer revision that the server has never shown it. That takes reading all
- * entries since (an audit of the log), because the log says what was recorded, not what is current.
+ * It does not detect that the server withholds a newer revision: that takes reading all entries since then
+ * (an audit of the log), because the log proves what was recorded, not what is current.
  */
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
   #checkpoint: Checkpoint | null
-  /** Heads are compared one after the other, or two that were never compared could both be believed. */
-  #turn: Promise<unknown> = Promise.resolve()
+  /** Checkpoints are compared one at a time; otherwise two that contradict each other could be trusted. */
+  #comparing: Promise<unknown> = Promise.resolve()
   readonly #seen = new Map<string, Seen>()
 
   constructor(options: VerifyingReaderOptions) {
@@ -71,15 +69,14 @@ export class VerifyingReader {
     this.#checkpoint = options.checkpoint
   }
 
-  /** The last head that was verified. */
+  /** The last checkpoint that was verified. */
   get checkpoint(): Checkpoint | null {
     return this.#checkpoint
   }
 
   /**
-   * The item as its proof shows it, or null when there is none: of an item that was seen its deletion
-   * is proven, of any other it is the word of the server.
-   * Errors: ProofError, with the code of what does not hold; those of `fetch`.
+   * The proven item, or null if it does not exist. For an item that was seen before, its deletion is proven;
+   * for any other one, this is what the server says. Errors: ProofError; those of `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -100,7 +97,7 @@ export class VerifyingReader {
   }
 
   /**
-   * The entry at `<height>.<index>`, which is one of this item; of an erased one only its place is
+   * The entry at `<height>.<index>`, which is about this item; for an erased one, only its position is
    * proven. Errors: as for `readItem`.
    */
   async readEntry(
@@ -119,8 +116,8 @@ export class VerifyingReader {
     throw new ProofError('ITEM_OTHER', `the proof is not of the entry ${position} of item ${id}`)
   }
 
-  /** What is known of an item from elsewhere, such as a change that was made: never older than this. */
-  note(db: string, id: string, { height, index }: Place, isDeleted: boolean): void {
+  /** Remembers that an item has an entry at this position, for example one that the caller has recorded. */
+  note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
     const name = nameOf(db, id)
     const last = this.#seen.get(name)
     if (last !== undefined && isBefore({ height, index }, last)) return
@@ -132,24 +129,24 @@ export class VerifyingReader {
   }
 
   /** The last entry of an item that was seen, or null. */
-  seen(db: string, id: string): Place | null {
+  seen(db: string, id: string): Position | null {
     return this.#seen.get(nameOf(db, id)) ?? null
   }
 
-  /** After the deletion of a database: no item of it need be there any more. */
+  /** Forgets the items of a database that was deleted. */
   forgetDatabase(db: string): void {
     const beginning = `${JSON.stringify([db]).slice(0, -1)},`
     for (const name of this.#seen.keys()) if (name.startsWith(beginning)) this.#seen.delete(name)
   }
 
-  /** Asks for the head and verifies that it continues the last one. Errors: ProofError. */
+  /** Fetches the checkpoint and verifies that it continues the last one. Errors: ProofError. */
   async refresh(signal?: AbortSignal): Promise<Checkpoint> {
-    const { crypto, key, fetch } = this.#options
+    const { verifySignature, key, fetch } = this.#options
     const known = this.#known(signal)
     const path = `/api/ledgers/${serverIdIn(key)}/checkpoint`
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
-    const checkpoint = await openCheckpoint(crypto, key, text)
+    const checkpoint = await openCheckpoint(verifySignature, key, text)
     await this.#follow(checkpoint, text, known)
     return checkpoint
   }
@@ -159,13 +156,13 @@ export class VerifyingReader {
   }
 
   async #verify(file: string, known: Known): Promise<ProvenEntry> {
-    const { crypto, key } = this.#options
-    const proven = await verifyProofFile(crypto, key, file)
+    const { verifySignature, key } = this.#options
+    const proven = await verifyProofFile(verifySignature, key, file)
     await this.#follow(proven.checkpoint, noteOf(file), known)
     return proven
   }
 
-  /** An item that was seen is denied: it must have been deleted since, and perhaps created again. */
+  /** The server denies an item that was seen: it must have been deleted since then. */
   async #expectDeleted(
     db: string,
     id: string,
@@ -186,8 +183,8 @@ export class VerifyingReader {
   }
 
   #follow(next: Checkpoint, note: string, known: Known): Promise<void> {
-    const followed = this.#turn.then(() => this.#compare(next, note, known))
-    this.#turn = followed.catch(() => {})
+    const followed = this.#comparing.then(() => this.#compare(next, note, known))
+    this.#comparing = followed.catch(() => {})
     return followed
   }
 
@@ -204,7 +201,7 @@ export class VerifyingReader {
       if (equalBytes(next.root, last.root)) return
       throw new ProofError('LOG_FORKED', `there are two logs of ${next.size} blocks`)
     }
-    // A head that was sent earlier may come later than one that continues it.
+    // An older checkpoint may arrive after one that continues it.
     if (last !== null && next.size < last.size) {
       await this.#expectContinued(next, last, known.signal)
       return
@@ -219,11 +216,11 @@ export class VerifyingReader {
     next: Checkpoint,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const { crypto, key, fetch } = this.#options
+    const { key, fetch } = this.#options
     const path = `/api/ledgers/${serverIdIn(key)}/consistency?from=${last.size}&to=${next.size}`
     const { status, text } = await fetch(path, signal)
     if (status !== 200) throw failed(path, status)
-    if (verifyConsistency(crypto.sha256, last, next, consistencyOf(text))) return
+    if (verifyConsistency(last, next, consistencyProofIn(text))) return
     throw new ProofError(
       'LOG_FORKED',
       `the log of ${next.size} blocks does not continue the one of ${last.size}`,
@@ -240,11 +237,11 @@ function pathOf(db: string, id: string): string {
 }
 
 /** Whether `one` was recorded before `other`. */
-export function isBefore(one: Place, other: Place): boolean {
+export function isBefore(one: Position, other: Position): boolean {
   return one.height < other.height || (one.height === other.height && one.index < other.index)
 }
 
-function expectNotBefore(found: Place, seen: Place): void {
+function expectNotBefore(found: Position, seen: Position): void {
   if (!isBefore(found, seen)) return
   throw new ProofError(
     'ITEM_STALE',
@@ -264,32 +261,21 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
   throw new ProofError('ITEM_OTHER', `the proof is not of item ${id} in ${db}`)
 }
 
-function parsed(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
-}
-
 /** The position of the deletion in a page of a history, or null. */
 function deletionIn(text: string): string | null {
-  const reply = parsed(text)
-  const history = isJsonObject(reply) ? reply.history : null
-  if (!Array.isArray(history)) return null
-  const deletion = history.find((one) => isJsonObject(one) && one.method === 'delete_item')
-  const position = isJsonObject(deletion) ? deletion.position : null
-  return typeof position === 'string' ? position : null
+  const reply = parseJsonOrNull(text)
+  const history = isJsonObject(reply) && Array.isArray(reply.history) ? reply.history : []
+  const deletion = history.filter(isJsonObject).find(({ method }) => method === 'delete_item')
+  return typeof deletion?.position === 'string' ? deletion.position : null
 }
 
-function consistencyOf(text: string): Uint8Array[] {
-  const reply = parsed(text)
-  const proof = isJsonObject(reply) ? reply.proof : null
-  const hashes = Array.isArray(proof)
-    ? proof.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
-    : [null]
-  const whole = hashes.filter((hash) => hash !== null)
-  if (whole.length === hashes.length) return whole
+function consistencyProofIn(text: string): Uint8Array[] {
+  const reply = parseJsonOrNull(text)
+  const given = isJsonObject(reply) && Array.isArray(reply.proof) ? reply.proof : null
+  const proof = given
+    ?.map((hash) => (typeof hash === 'string' ? fromBase64(hash) : null))
+    .filter((hash) => hash !== null)
+  if (proof !== undefined && proof.length === given?.length) return proof
   throw new ProofError('PROOF_MALFORMED', 'this is not a consistency proof')
 }
 

@@ -1,0 +1,92 @@
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import type { Block } from './block.ts'
+import { HASH_BYTES, hashAt } from './hashes.ts'
+
+const HASH_HEX = /^[0-9a-f]{64}$/
+const ZEROS = '0'.repeat(HASH_BYTES * 2)
+
+/** The block as `GET /api/ledgers` returns it, as JSON text: exactly the five documented fields. */
+export function blockJson(block: Block): string {
+  const prevId = block.prevId === null ? 'null' : `"${block.prevId}"`
+  return (
+    `{"prev_id":${prevId},"body":[${block.entries.join(',')}],` +
+    `"timestamps":[${block.timestamps.join(',')}],"nonce":${block.nonce},"id":"${block.id}"}`
+  )
+}
+
+/**
+ * The block as JSON text with its proof, as `GET /api/ledgers?proof=1` returns it and an export contains
+ * it: the five documented fields and `proof`. The blind of an erased entry, 32 zeros in a store, is `null`.
+ */
+export function provenBlockJson(block: Block): string {
+  return (
+    `${blockJson(block).slice(0, -1)},"proof":{"height":${block.height},"root":"${block.root}",` +
+    `"blinds":${hexListJson(block.blinds, 'null')},` +
+    `"commitments":${hexListJson(block.commitments, `"${ZEROS}"`)}}}`
+  )
+}
+
+/** `zeros` is what is written for 32 zeros. */
+function hexListJson(hashes: Uint8Array, zeros: string): string {
+  const list = Array.from({ length: hashes.length / HASH_BYTES }, (_, index) => {
+    const hex = bytesToHex(hashAt(hashes, index))
+    return hex === ZEROS ? zeros : `"${hex}"`
+  })
+  return `[${list.join(',')}]`
+}
+
+/** A decoded block whose entries are not decoded yet. */
+export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
+  readonly body: readonly Json[]
+}
+
+/**
+ * Decodes what `provenBlockJson` writes, or returns a sentence about what is missing. Types and
+ * lengths are checked; `verifyBlock` checks the rest.
+ */
+export function decodeBlock(value: Json): BlockParts | string {
+  if (!isJsonObject(value)) return 'it is not an object'
+  const { prev_id: prevId, body, timestamps, nonce, id, proof } = value
+  if (prevId !== null && typeof prevId !== 'string') return 'prev_id is neither an id nor null'
+  if (!Array.isArray(body)) return 'body is not a list'
+  if (!isIntegerList(timestamps)) return 'timestamps is not a list of integers'
+  if (!isCount(nonce)) return 'nonce is not an integer'
+  if (typeof id !== 'string') return 'id is not a text'
+  if (!isJsonObject(proof)) return 'there is no proof'
+  const { height, root } = proof
+  if (!isCount(height)) return 'proof.height is not an integer'
+  if (typeof root !== 'string') return 'proof.root is not a text'
+  const blinds = decodeHashes(proof, 'blinds', null)
+  if (typeof blinds === 'string') return blinds
+  const commitments = decodeHashes(proof, 'commitments', ZEROS)
+  if (typeof commitments === 'string') return commitments
+  return { prevId, body, timestamps, nonce, id, height, root, blinds, commitments }
+}
+
+function isCount(value: Json | undefined): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+function isIntegerList(value: Json | undefined): value is number[] {
+  return Array.isArray(value) && value.every((one) => Number.isSafeInteger(one))
+}
+
+/** `zeros` is what is written for 32 zeros. */
+function decodeHashes(
+  proof: JsonObject,
+  name: string,
+  zeros: null | string,
+): Uint8Array | string {
+  const list = proof[name]
+  if (!Array.isArray(list)) return `proof.${name} is not a list`
+  const bytes = new Uint8Array(list.length * HASH_BYTES)
+  for (const [index, given] of list.entries()) {
+    if (given === zeros) continue
+    if (typeof given !== 'string' || !HASH_HEX.test(given)) {
+      return `proof.${name}[${index}] is not 64 lowercase hex digits`
+    }
+    bytes.set(hexToBytes(given), index * HASH_BYTES)
+  }
+  return bytes
+}

@@ -1,0 +1,342 @@
+import { type Json, parseJson } from '../base/json.ts'
+import type { BlockParts } from './block-json.ts'
+import { HASH_BYTES } from './hashes.ts'
+
+// The fast path of restore and verify: takes blocks and entries out of their JSON text as substrings, if they
+// are written exactly as `provenBlockJson` and `entryText` write them. Decoding all entries and printing
+// them again, to learn their canonical form, takes a fifth of the time of either. Any other text is left to the
+// ordinary decoder, so every function here may return null for valid JSON.
+
+/** A `create_item` or `update_item` entry as it stands in a text, in canonical form. */
+export class RawEntry {
+  readonly text: string
+  readonly method: 'create_item' | 'update_item'
+  readonly db: string
+  readonly id: string
+  readonly itemText: string
+
+  constructor(
+    text: string,
+    method: RawEntry['method'],
+    { db, id, itemText }: { db: string; id: string; itemText: string },
+  ) {
+    this.text = text
+    this.method = method
+    this.db = db
+    this.id = id
+    this.itemText = itemText
+  }
+}
+
+/** A block as it stands in a text; its other entries are decoded JSON. */
+export class RawBlock {
+  readonly parts: Omit<BlockParts, 'body'> & { readonly body: readonly (Json | RawEntry)[] }
+
+  constructor(parts: RawBlock['parts']) {
+    this.parts = parts
+  }
+}
+
+/**
+ * The blocks of node `serverId` in the array that begins at `start` of `text`, and where the array
+ * ends. `text` was decoded from UTF-8, so it contains no lone surrogate.
+ */
+export function rawBlocks(
+  text: string,
+  start: number,
+  serverId: number,
+): { readonly blocks: readonly RawBlock[]; readonly end: number } | null {
+  const scanner = new Scanner(text, start, serverId)
+  try {
+    return { blocks: scanner.blocks(), end: scanner.at }
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof RangeError) return null
+    throw error
+  }
+}
+
+/** The entry of node `serverId` that `text` consists of. `text` was decoded from UTF-8. */
+export function rawEntry(text: string, serverId: number): RawEntry | null {
+  const scanner = new Scanner(text, 0, serverId)
+  const entry = scanner.rawEntry()
+  return scanner.at === text.length ? entry : null
+}
+
+const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
+const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
+const INTEGERS = /^(?:0|[1-9]\d{0,14})(?:,(?:0|[1-9]\d{0,14}))*$/
+const DB = '{"db":"'
+const ITEM = '","item":'
+
+/** Scans a text once. Errors: SyntaxError for any other form; RangeError from `parseJson`. */
+class Scanner {
+  at: number
+  readonly #text: string
+  readonly #tails: readonly (readonly [RawEntry['method'], string])[]
+  /** Characters that are left to the decoder: escapes, and controls, which JSON does not allow. */
+  readonly #unusual = /[\\\u0000-\u001f]/g
+  /** The next of them at or after the current entry. */
+  #unusualAt = -1
+
+  constructor(text: string, start: number, serverId: number) {
+    this.#text = text
+    this.at = start
+    const methods = ['create_item', 'update_item'] as const
+    this.#tails = methods.map((method) => [method, `,"method":"${method}","serverid":${serverId}}`])
+  }
+
+  blocks(): RawBlock[] {
+    const blocks: RawBlock[] = []
+    this.#expect('[')
+    do blocks.push(this.#block())
+    while (this.#skips(','))
+    this.#expect(']')
+    return blocks
+  }
+
+  /** The entry at the current position, and moves behind it; or null, and does not move. */
+  rawEntry(): RawEntry | null {
+    const [text, start] = [this.#text, this.at]
+    if (!text.startsWith(DB, start)) return null
+    const dbEnd = text.indexOf('"', start + DB.length)
+    if (!text.startsWith(ITEM, dbEnd)) return null
+    const itemStart = dbEnd + ITEM.length
+    const item = idMember(text, itemStart)
+    if (item === null) return null
+    const found = this.#tails.find(([, tail]) => text.startsWith(tail, item.end))
+    if (found === undefined) return null
+    const [method, tail] = found
+    const end = item.end + tail.length
+    if (this.#nextUnusual(start) < end) return null
+    this.at = end
+    return new RawEntry(text.slice(start, end), method, {
+      db: text.slice(start + DB.length, dbEnd),
+      id: item.id,
+      itemText: text.slice(itemStart, item.end),
+    })
+  }
+
+  #block(): RawBlock {
+    this.#expect('{"prev_id":')
+    const prevId = this.#skips('null') ? null : this.#hex(128)
+    this.#expect(',"body":[')
+    const body: (Json | RawEntry)[] = []
+    do body.push(this.rawEntry() ?? this.#otherEntry())
+    while (this.#skips(','))
+    this.#expect('],"timestamps":[')
+    const timestamps = this.#integers(']')
+    this.#expect('],"nonce":')
+    const [nonce = 0] = this.#integers(',')
+    this.#expect(',"id":')
+    const id = this.#hex(128)
+    this.#expect(',"proof":{"height":')
+    const [height = 0] = this.#integers(',')
+    this.#expect(',"root":')
+    const root = this.#hex(64)
+    this.#expect(',"blinds":[')
+    const blinds = this.#hashes('null')
+    this.#expect('],"commitments":[')
+    const commitments = this.#hashes(ZEROS)
+    this.#expect(']}}')
+    return new RawBlock({ prevId, body, timestamps, nonce, id, height, root, blinds, commitments })
+  }
+
+  #otherEntry(): Json {
+    const start = this.at
+    this.#skipObject()
+    return parseJson(this.#text.slice(start, this.at))
+  }
+
+  #nextUnusual(start: number): number {
+    if (this.#unusualAt < start) {
+      this.#unusual.lastIndex = start
+      this.#unusualAt = this.#unusual.exec(this.#text)?.index ?? Number.POSITIVE_INFINITY
+    }
+    return this.#unusualAt
+  }
+
+  /** Moves behind an object, if it is JSON. */
+  #skipObject(): void {
+    let depth = 0
+    for (; ; this.at += 1) {
+      const char = this.#text[this.at]
+      if (char === '"') this.#skipString()
+      else if (char === '{' || char === '[') depth += 1
+      else if (char === '}' || char === ']') depth -= 1
+      else if (char === undefined) throw new SyntaxError('an object does not end')
+      if (depth <= 0) break
+    }
+    this.at += 1
+  }
+
+  /** Moves to the closing quote. */
+  #skipString(): void {
+    for (this.at += 1; this.#text[this.at] !== '"'; this.at += 1) {
+      if (this.#text[this.at] === '\\') this.at += 1
+      else if (this.at >= this.#text.length) throw new SyntaxError('a string does not end')
+    }
+  }
+
+  #integers(end: string): number[] {
+    const list = this.#upTo(end)
+    if (!INTEGERS.test(list)) throw new SyntaxError('these are not integers')
+    let [last, number] = ['', 0]
+    // Entries that were recorded together have the same timestamp.
+    return list.split(',').map((digits) => {
+      if (digits !== last) [last, number] = [digits, Number(digits)]
+      return number
+    })
+  }
+
+  /** A copy, because it is kept for longer than the text. */
+  #hex(digits: number): string {
+    this.#expect('"')
+    const written = this.#upTo('"')
+    const hex = Buffer.from(written, 'hex').toString('hex')
+    if (written.length !== digits || hex !== written) throw new SyntaxError('this is not hex')
+    this.at += 1
+    return hex
+  }
+
+  /** `zeros` is what is written for 32 zeros. */
+  #hashes(zeros: string): Buffer {
+    const written = this.#upTo(']')
+    const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
+    for (let at = 0; at < list.length; at += QUOTED_HASH_LENGTH + 1) {
+      if (list[at] !== '"' || list[at + QUOTED_HASH_LENGTH - 1] !== '"') {
+        throw new SyntaxError('these are not hashes')
+      }
+    }
+    const hex = list.slice(1, -1).replaceAll('","', '')
+    const hashes = Buffer.from(hex, 'hex')
+    if (hashes.length % HASH_BYTES === 0 && hashes.toString('hex') === hex) return hashes
+    throw new SyntaxError('these are not hashes')
+  }
+
+  #upTo(end: string): string {
+    const at = this.#text.indexOf(end, this.at)
+    if (at === -1) throw new SyntaxError(`${end} is missing`)
+    const start = this.at
+    this.at = at
+    return this.#text.slice(start, at)
+  }
+
+  #skips(expected: string): boolean {
+    if (!this.#text.startsWith(expected, this.at)) return false
+    this.at += expected.length
+    return true
+  }
+
+  #expect(expected: string): void {
+    if (!this.#skips(expected)) throw new SyntaxError(`${expected} is missing`)
+  }
+}
+
+// Code units of JSON (RFC 8259 section 2): comparing numbers creates no strings.
+const QUOTE = 0x22
+const COMMA = 0x2c
+const MINUS = 0x2d
+const ZERO = 0x30
+const NINE = 0x39
+const COLON = 0x3a
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+
+/** Maximum nesting that is followed. */
+const DEPTH_MAX = 64
+/** An integer with at most this many digits is printed as it is written. */
+const EXACT_DIGITS_MAX = 15
+/** Returned instead of an end where the text is not canonical JSON, or not recognized as such. */
+const NONE = -1
+
+/**
+ * The member `id`, a string, of the object that begins at `start`, and the end of the object, if it is
+ * canonical (RFC 8785 section 3.2). The caller ensures that the object contains no escapes and controls.
+ */
+function idMember(text: string, start: number): { readonly id: string; readonly end: number } | null {
+  if (text.charCodeAt(start) !== OPEN_OBJECT) return null
+  let id: string | null = null
+  const end = objectEnd(text, start, DEPTH_MAX, (name, valueStart, valueEnd) => {
+    if (name === 'id' && text.charCodeAt(valueStart) === QUOTE) {
+      id = text.slice(valueStart + 1, valueEnd - 1)
+    }
+  })
+  return end === NONE || id === null ? null : { id, end }
+}
+
+/** The end of the value that begins at `start`, or NONE. */
+function valueEnd(text: string, start: number, depth: number): number {
+  const first = text.charCodeAt(start)
+  if (first === QUOTE) return text.indexOf('"', start + 1) + 1 || NONE
+  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1)
+  if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1)
+  if (first === MINUS || (first >= ZERO && first <= NINE)) return numberEnd(text, start)
+  for (const literal of ['true', 'false', 'null']) {
+    if (text.startsWith(literal, start)) return start + literal.length
+  }
+  return NONE
+}
+
+function objectEnd(
+  text: string,
+  start: number,
+  depth: number,
+  onMember?: (name: string, start: number, end: number) => void,
+): number {
+  if (depth < 0) return NONE
+  if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
+  let previous: string | null = null
+  for (let at = start + 1; ; at += 1) {
+    if (text.charCodeAt(at) !== QUOTE) return NONE
+    const nameEnd = text.indexOf('"', at + 1)
+    if (nameEnd < 0 || text.charCodeAt(nameEnd + 1) !== COLON) return NONE
+    const name = text.slice(at + 1, nameEnd)
+    // In the order of UTF-16 code units, without duplicates.
+    if (previous !== null && name <= previous) return NONE
+    previous = name
+    at = valueEnd(text, nameEnd + 2, depth)
+    if (at === NONE) return NONE
+    onMember?.(name, nameEnd + 2, at)
+    const next = text.charCodeAt(at)
+    if (next === CLOSE_OBJECT) return at + 1
+    if (next !== COMMA) return NONE
+  }
+}
+
+function arrayEnd(text: string, start: number, depth: number): number {
+  if (depth < 0) return NONE
+  if (text.charCodeAt(start + 1) === CLOSE_ARRAY) return start + 2
+  for (let at = start + 1; ; at += 1) {
+    at = valueEnd(text, at, depth)
+    if (at === NONE) return NONE
+    const next = text.charCodeAt(at)
+    if (next === CLOSE_ARRAY) return at + 1
+    if (next !== COMMA) return NONE
+  }
+}
+
+/** The end of the number that begins at `start`, if it is written as ECMAScript prints it. */
+function numberEnd(text: string, start: number): number {
+  let end = start + 1
+  let isInteger = true
+  for (; !endsValue(text.charCodeAt(end)); end += 1) {
+    const code = text.charCodeAt(end)
+    isInteger &&= code >= ZERO && code <= NINE
+  }
+  const first = text.charCodeAt(start)
+  if (isInteger && first !== MINUS && end - start <= EXACT_DIGITS_MAX) {
+    return first !== ZERO || end === start + 1 ? end : NONE
+  }
+  const written = text.slice(start, end)
+  const value = Number(written)
+  return Number.isFinite(value) && `${value}` === written ? end : NONE
+}
+
+/** Whether `code`, which follows a value, cannot be part of it; NaN is the end of the text. */
+function endsValue(code: number): boolean {
+  return (
+    code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)
+  )
+}
