@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import {
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   type ProvenEntry,
   verifierKeyOf,
   verifyProofFile,
@@ -58,7 +57,7 @@ async function loaded(items: number): Promise<{ folder: string; server: Server; 
 async function proofs(server: Server, ids: readonly string[], items: number): Promise<void> {
   const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
   const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
-  const key = verifierKeyOf(nodeSha256, vkey.trim())
+  const key = verifierKeyOf(vkey.trim())
   const start = performance.now()
   // A head that covers all of them.
   for (const id of ids) await textAt(`${server.url}/api/bench/${id}/proof`)
@@ -74,7 +73,7 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
     const between = performance.now()
     const file = await textAt(`${server.url}/api/bench/${id}/proof`)
     const after = performance.now()
-    const proven: ProvenEntry = await verifyProofFile(nodeCrypto, key, file)
+    const proven: ProvenEntry = await verifyProofFile(nodeVerifySignature, key, file)
     verified.push(performance.now() - after)
     made.push(after - between)
     baseline.push(between - before)

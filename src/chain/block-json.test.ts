@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { JsonObject } from '../base/json.ts'
 import { type Block, sealBlock } from './block.ts'
-import { provenBlockJson, provenBlockParts } from './proven-block.ts'
+import { parseBlockParts, provenBlockJson } from './block-json.ts'
 
 const SERVER_ID = 4_126
 
@@ -21,12 +21,12 @@ function block(entries: number): Block {
 
 it.each([1, 2, 7])('the text of a block with %i entries gives its parts back', (entries) => {
   const { serverId, entries: texts, ...sealed } = block(entries)
-  const parts = provenBlockParts(
+  const parts = parseBlockParts(
     JSON.parse(provenBlockJson({ serverId, entries: texts, ...sealed })),
   )
   expect(parts).toEqual({
     ...sealed,
-    blinds: Buffer.from(sealed.blinds),
+    blinds: Uint8Array.from(sealed.blinds),
     body: texts.map((text) => JSON.parse(text)),
   })
 })
@@ -35,7 +35,9 @@ it('a blind that is no more is null', () => {
   const erased = { ...block(2), blinds: Buffer.concat([Buffer.alloc(32), Buffer.alloc(32, 7)]) }
   const text = provenBlockJson(erased)
   expect(text).toContain(`"blinds":[null,"${'07'.repeat(32)}"]`)
-  expect(provenBlockParts(JSON.parse(text))).toMatchObject({ blinds: erased.blinds })
+  expect(parseBlockParts(JSON.parse(text))).toMatchObject({
+    blinds: Uint8Array.from(erased.blinds),
+  })
 })
 
 it.each<[string, (value: JsonObject) => void]>([
@@ -68,8 +70,8 @@ it.each<[string, (value: JsonObject) => void]>([
 ])('says that %s', (what, change) => {
   const value: JsonObject = JSON.parse(provenBlockJson(block(1)))
   change(value)
-  expect(provenBlockParts(value)).toBe(what)
-  expect(provenBlockParts([])).toBe('it is not an object')
+  expect(parseBlockParts(value)).toBe(what)
+  expect(parseBlockParts([])).toBe('it is not an object')
 })
 
 function proof(value: JsonObject): JsonObject {

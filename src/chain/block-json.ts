@@ -45,7 +45,7 @@ export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
  * Decodes what `provenBlockJson` writes, or returns a sentence about what is missing. Types and
  * lengths are checked; `verifyBlock` checks the rest.
  */
-export function decodeBlock(value: Json): BlockParts | string {
+export function parseBlockParts(value: Json): BlockParts | string {
   if (!isJsonObject(value)) return 'it is not an object'
   const { prev_id: prevId, body, timestamps, nonce, id, proof } = value
   if (prevId !== null && typeof prevId !== 'string') return 'prev_id is neither an id nor null'
@@ -73,11 +73,7 @@ function isIntegerList(value: Json | undefined): value is number[] {
 }
 
 /** `zeros` is what is written for 32 zeros. */
-function decodeHashes(
-  proof: JsonObject,
-  name: string,
-  zeros: null | string,
-): Uint8Array | string {
+function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`
   const bytes = new Uint8Array(list.length * HASH_BYTES)

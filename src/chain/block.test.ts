@@ -8,16 +8,17 @@ import { canonicalJson } from '../base/canonical-json.ts'
 import type { Json } from '../base/json.ts'
 import {
   type Block,
-  blockJson,
+  type BlockFault,
   erasedIn,
   type Head,
   headerOf,
+  headerText,
   headOf,
   sealBlock,
   verifyBlock,
 } from './block.ts'
+import { blockJson } from './block-json.ts'
 import { entryText } from './entry.ts'
-import { headerText } from './header.ts'
 
 const vectors = new URL('../../test/vectors/', import.meta.url)
 const read = (name: string) => JSON.parse(readFileSync(new URL(name, vectors), 'utf8'))
@@ -186,6 +187,7 @@ it('an id has at most four zeros asked of it, and a block holds 1 to 10000 entri
     expect(() => sealBlock(null, content(count))).toThrow()
     const what = `it holds ${count} entries`
     expect(verifyBlock({ ...full, ...content(count) }, null)).toEqual({
+      code: 'counts',
       height: 0,
       index: null,
       what,
@@ -197,26 +199,32 @@ it('says what does not hold in a block, and in which entry', () => {
   const first = sealed(['{}'])
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
   const { timestamps, blinds, commitments, id, root } = block
-  const faults: [Partial<Block>, string, number | null][] = [
-    [{ height: 2 }, 'a block of height 1 must stand here', null],
-    [{ prevId: null }, 'prev_id is not the id of the block before', null],
-    [{ timestamps: [5, 5] }, 'there is not one timestamp per entry', null],
-    [{ timestamps: [5, 5, 5.5] }, 'the timestamp is not an integer', 2],
-    [{ timestamps: [4, 5, 5] }, 'the timestamp is before the one in front of it', 0],
-    [{ timestamps: [5, 6, 5] }, 'the timestamp is before the one in front of it', 2],
-    [{ blinds: blinds.subarray(1) }, 'there is not one blind per entry', null],
-    [{ commitments: commitments.subarray(1) }, 'there is not one commitment per entry', null],
+  const faults: [Partial<Block>, BlockFault['code'], string, number | null][] = [
+    [{ height: 2 }, 'link', 'a block of height 1 must stand here', null],
+    [{ prevId: null }, 'link', 'prev_id is not the id of the block before', null],
+    [{ timestamps: [5, 5] }, 'counts', 'there is not one timestamp per entry', null],
+    [{ timestamps: [5, 5, 5.5] }, 'time', 'the timestamp is not an integer', 2],
+    [{ timestamps: [4, 5, 5] }, 'time', 'the timestamp is before the one in front of it', 0],
+    [{ timestamps: [5, 6, 5] }, 'time', 'the timestamp is before the one in front of it', 2],
+    [{ blinds: blinds.subarray(1) }, 'counts', 'there is not one blind per entry', null],
+    [
+      { commitments: commitments.subarray(1) },
+      'counts',
+      'there is not one commitment per entry',
+      null,
+    ],
     [
       { timestamps: timestamps.with(2, 6) },
+      'commitment',
       'the entry, its timestamp, blind and commitment do not match',
       2,
     ],
-    [{ root: `${root.slice(0, -1)}x` }, 'the root is not that of its commitments', null],
-    [{ id: `${id.slice(0, -1)}x` }, 'the id is not that of its header', null],
+    [{ root: `${root.slice(0, -1)}x` }, 'root', 'the root is not that of its commitments', null],
+    [{ id: `${id.slice(0, -1)}x` }, 'id', 'the id is not that of its header', null],
   ]
-  for (const [changed, what, index] of faults) {
+  for (const [changed, code, what, index] of faults) {
     const fault = verifyBlock({ ...block, ...changed }, headOf(first))
-    expect(fault).toEqual({ height: changed.height ?? 1, index, what })
+    expect(fault).toEqual({ code, height: changed.height ?? 1, index, what })
   }
   expect(verifyBlock(block, null)?.what).toBe('a block of height 0 must stand here')
 })

@@ -1,6 +1,6 @@
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { ENTRIES_MAX } from './entry.ts'
 import { HASH_BYTES, HmacSha256, hashAt, sha512Hex } from './hashes.ts'
-import { bytesToHex } from '@noble/hashes/utils.js'
 import { treeRoot } from './merkle-tree.ts'
 
 /** Maximum leading hexadecimal zeros that a node can require of its block ids. */
@@ -128,10 +128,6 @@ function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Arra
     commitments.set(hmac.digest(hashAt(blinds, index), message), index * HASH_BYTES)
   }
   return commitments
-}
-
-function rootOfBlock(commitments: Uint8Array): string {
-  return bytesToHex(treeRoot(commitments))
 }
 
 /** Why a block is not valid. */

@@ -1,6 +1,15 @@
 import { expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
-import { attachmentOf, type Entry, entryOf, entryText } from './entry.ts'
+import {
+  attachmentOf,
+  type Entry,
+  entryOf,
+  entryText,
+  heightOf,
+  packPosition,
+  parsePosition,
+  positionText,
+} from './entry.ts'
 
 const sha256 = '0123456789abcdef'.repeat(4)
 const note = { name: 'n"1', content_type: 'text/plain', length: 0, sha256 }
@@ -108,4 +117,29 @@ it('an attachment has exactly its four members, each of its type', () => {
     })),
   ]
   for (const value of wrong) expect(attachmentOf(value), JSON.stringify(value)).toBeNull()
+})
+
+it('a position comes back from its text, and no other text is one', () => {
+  for (const [height, index] of [
+    [0, 0],
+    [1, 9_999],
+    [549_755_813_887, 16_383],
+  ] as const) {
+    const packed = packPosition(height, index)
+    expect([parsePosition(positionText(packed)), heightOf(packed)]).toEqual([packed, height])
+  }
+  for (const text of [
+    '',
+    '1',
+    '1.',
+    '.1',
+    '1.16384',
+    '01.0',
+    '1.00',
+    '-1.0',
+    ' 1.0',
+    '549755813888.0',
+  ]) {
+    expect([text, parsePosition(text)]).toEqual([text, null])
+  }
 })

@@ -12,7 +12,7 @@ export {
   sealBlock,
   verifyBlock,
 } from './block.ts'
-export { blockJson, type BlockParts, decodeBlock, provenBlockJson } from './block-json.ts'
+export { type BlockParts, blockJson, parseBlockParts, provenBlockJson } from './block-json.ts'
 export {
   type Attachment,
   type AttachmentMethod,

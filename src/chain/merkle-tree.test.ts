@@ -1,8 +1,6 @@
-import { createHash, createHmac, randomBytes } from 'node:crypto'
-import fc from 'fast-check'
+import { createHash, randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { hmacInto } from './hashing.ts'
-import { commitmentPath, treeHash } from './merkle-tree.ts'
+import { commitmentPath, treeRoot } from './merkle-tree.ts'
 
 const sha256 = (...parts: Uint8Array[]) =>
   createHash('sha256').update(Buffer.concat(parts)).digest()
@@ -19,7 +17,7 @@ function defined(leaves: Buffer[]): Buffer {
 it('is the tree hash of RFC 6962 for 1 to 300 leaves', () => {
   for (let count = 1; count <= 300; count += 1) {
     const leaves = Array.from({ length: count }, () => randomBytes(32))
-    expect(treeHash(Buffer.concat(leaves))).toBe(defined(leaves).toString('hex'))
+    expect(Buffer.from(treeRoot(Buffer.concat(leaves)))).toEqual(defined(leaves))
   }
 })
 
@@ -41,17 +39,4 @@ it('leads from each of 1 to 20 leaves to the tree hash as in RFC 6962', () => {
     const expected = leaves.map((_, index) => definedPath(index, leaves))
     expect(paths.map((path) => path.map((hash) => Buffer.from(hash)))).toEqual(expected)
   }
-})
-
-it('commits with HMAC-SHA-256, whatever the length of the message', () => {
-  const lengths = fc.oneof(fc.nat(200), fc.integer({ min: 16_000, max: 17_000 }))
-  fc.assert(
-    fc.property(lengths, fc.constantFrom('a', 'é', '台', '🍎'), (length, unit) => {
-      const key = randomBytes(32)
-      const message = unit.repeat(length)
-      const out = Buffer.alloc(40)
-      hmacInto(out, 8, Buffer.concat([Buffer.alloc(3), key]), 3, message)
-      expect(out.subarray(8)).toEqual(createHmac('sha256', key).update(message).digest())
-    }),
-  )
 })

@@ -17,5 +17,10 @@ export function serverIdOf(publicKey: KeyObject): number {
 /** Verifies Ed25519 signatures with Node. */
 export const nodeVerifySignature: VerifySignature = (publicKey, message, signature) => {
   const der = Buffer.concat([SPKI_PREFIX, publicKey])
-  return verify(null, message, createPublicKey({ key: der, format: 'der', type: 'spki' }), signature)
+  return verify(
+    null,
+    message,
+    createPublicKey({ key: der, format: 'der', type: 'spki' }),
+    signature,
+  )
 }

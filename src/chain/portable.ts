@@ -1,6 +1,8 @@
 // The public API for programs that run in browsers: nothing here needs Node.
-export { headerOf, headerText, headOf, verifyBlock, type Block, type BlockFault, type Head } from './block.ts'
-export { decodeBlock } from './block-json.ts'
+export { type BlockFault, type Head, headerOf, headerText, headOf, verifyBlock } from './block.ts'
+export { parseBlockParts } from './block-json.ts'
+export type { Position } from './entry.ts'
+export { equalBytes } from './hashes.ts'
 export {
   type Checkpoint,
   openCheckpoint,
@@ -12,8 +14,6 @@ export {
   verifierKeyOf,
   webVerifySignature,
 } from './log/checkpoint.ts'
-export { equalBytes } from './hashes.ts'
 export type { ProvenEntry } from './log/proof-file.ts'
 export { type Fetch, isBefore, VerifyingReader } from './log/verifying-reader.ts'
 export { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from './merkle-tree.ts'
-export type { Position } from './entry.ts'

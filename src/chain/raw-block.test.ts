@@ -2,14 +2,16 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
-import { type Json, parseJson } from '../base/json.ts'
-import { plainValue } from '../base/test-plain.ts'
+import { isJsonObject, type Json, parseJson } from '../base/json.ts'
 import { sealBlock } from './block.ts'
-import { type CutBlock, CutEntry, cutBlocks, type ProvenBlockParts } from './cut-block.ts'
-import { provenBlockJson, provenBlockParts } from './proven-block.ts'
+import { type BlockParts, parseBlockParts, provenBlockJson } from './block-json.ts'
+import { type RawBlock, RawEntry, rawBlocks, rawEntry } from './raw-block.ts'
+import { plainValue } from './test-plain.ts'
 
 const SERVER_ID = 4_126
 const RUNS = 500
+/** Runs of properties of one entry. */
+const ENTRY_RUNS = 2_000
 
 /** The text of a block with these entries, of which the erased ones have no blind. */
 function blockText(entries: readonly string[], erased: readonly number[] = []): string {
@@ -24,10 +26,10 @@ function blockText(entries: readonly string[], erased: readonly number[] = []): 
   return provenBlockJson({ ...block, blinds })
 }
 
-/** What was cut, with values in the place of entries, each of which is what was cut of it. */
-function valuesOf({ parts }: CutBlock): ProvenBlockParts {
+/** The parts with decoded entries, after checking each raw entry against its decoded value. */
+function valuesOf({ parts }: RawBlock): BlockParts {
   const body = parts.body.map((entry) => {
-    if (!(entry instanceof CutEntry)) return entry
+    if (!(entry instanceof RawEntry)) return entry
     const { text, method, db, id, itemText } = entry
     const value = parseJson(text)
     expect(canonicalJson(value)).toBe(text)
@@ -64,9 +66,9 @@ it('gives what parsing gives, of all blocks that a node can write', () => {
     fc.property(blocks, (bodies) => {
       const texts = bodies.map((body, at) => blockText(body, at === 1 ? [0] : []))
       const list = `[${texts.join(',')}]`
-      const cut = cutBlocks(`xx${list},"limit":0`, 2, SERVER_ID)
+      const cut = rawBlocks(`xx${list},"limit":0`, 2, SERVER_ID)
       expect(cut?.end).toBe(2 + list.length)
-      expect(cut?.blocks.map(valuesOf)).toEqual(texts.map((t) => provenBlockParts(parseJson(t))))
+      expect(cut?.blocks.map(valuesOf)).toEqual(texts.map((t) => parseBlockParts(parseJson(t))))
     }),
     { numRuns: RUNS },
   )
@@ -80,9 +82,9 @@ it('cuts plain creations and changes of items, also beside entries with escapes'
     '{"db":"fruit","id":"a","method":"delete_item","serverid":4126}',
     '{"db":"fruit","item":{"id":"d"},"method":"create_item","serverid":7}',
   ]
-  const cut = cutBlocks(`[${blockText(entries)}]`, 0, SERVER_ID)
+  const cut = rawBlocks(`[${blockText(entries)}]`, 0, SERVER_ID)
   const body = cut?.blocks[0]?.parts.body ?? []
-  expect(body.map((one) => one instanceof CutEntry)).toEqual([true, false, true, false, false])
+  expect(body.map((one) => one instanceof RawEntry)).toEqual([true, false, true, false, false])
 })
 
 it('says nothing of a text that is changed in any one place, unless parsing it says the same', () => {
@@ -102,11 +104,11 @@ it('says nothing of a text that is changed in any one place, unless parsing it s
       const place = at % list.length
       // Half a surrogate does not come out of UTF-8.
       const text = (list.slice(0, place) + by + list.slice(place + cut)).toWellFormed()
-      const found = cutBlocks(text, 0, SERVER_ID)
+      const found = rawBlocks(text, 0, SERVER_ID)
       if (found === null || found.end !== text.length) return
       same += 1
       const values: Json[] = parseJson(text)
-      expect(found.blocks.map(valuesOf)).toEqual(values.map((value) => provenBlockParts(value)))
+      expect(found.blocks.map(valuesOf)).toEqual(values.map((value) => parseBlockParts(value)))
     }),
     { numRuns: RUNS * 4 },
   )
@@ -126,6 +128,102 @@ it.each([
   ['half an entry', (text: string) => text.slice(0, 40)],
 ])('leaves a block with %s to the parser', (_what, change) => {
   const text = `[${blockText(['{"db":"fruit","method":"create_db","serverid":4126}'])}]`
-  expect(cutBlocks(text, 0, SERVER_ID)).not.toBeNull()
-  expect(cutBlocks(change(text), 0, SERVER_ID)).toBeNull()
+  expect(rawBlocks(text, 0, SERVER_ID)).not.toBeNull()
+  expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()
+})
+
+/** The entry that parsing and printing `text` gives, or null if `text` is not the canonical form of one. */
+function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {
+  try {
+    const value: Json = JSON.parse(text)
+    if (!isJsonObject(value) || canonicalJson(value) !== text) return null
+    const { db, method, item, serverid } = value
+    if (typeof db !== 'string' || !isJsonObject(item) || typeof item.id !== 'string') return null
+    if (method !== 'create_item' && method !== 'update_item') return null
+    return serverid === SERVER_ID && Object.keys(value).length === 4
+      ? { method, db, id: item.id, itemText: canonicalJson(item) }
+      : null
+  } catch {
+    return null
+  }
+}
+
+const entryWith = (itemText: string) =>
+  `{"db":"d","item":${itemText},"method":"update_item","serverid":${SERVER_ID}}`
+const plainText = fc.string({ unit: fc.constantFrom(...'aZ09 .é本🍎/id'), maxLength: 6 })
+const plain = plainValue(plainText)
+const plainItem = fc
+  .tuple(fc.dictionary(plainText, plain, { maxKeys: 6 }), plainText)
+  .map(([members, id]) => canonicalJson({ ...members, id }))
+
+it('takes every entry that creates or changes an item and needs no escapes', () => {
+  fc.assert(
+    fc.property(plainItem, (itemText) => {
+      const text = entryWith(itemText)
+      const entry = rawEntry(text, SERVER_ID)
+      expect(entry).toEqual(expect.objectContaining({ text, itemText }))
+      expect(entry).toMatchObject(parsedEntry(text) ?? { text: 'is not an entry' })
+    }),
+    { numRuns: ENTRY_RUNS },
+  )
+})
+
+it('takes no entry that was changed in any one place, unless parsing it gives the same', () => {
+  const changes = [...'"{}[]:,-+.0 19eEaé\\\u0000tfn', '', '"id":1', ',,', '00', 'null']
+  fc.assert(
+    fc.property(
+      plainItem,
+      fc.nat(),
+      fc.constantFrom(...changes),
+      fc.nat(2),
+      (item, at, put, cut) => {
+        const text = entryWith(item)
+        const place = at % (text.length + 1)
+        // Text that was decoded from UTF-8 has no lone surrogates.
+        const changed = (text.slice(0, place) + put + text.slice(place + cut)).toWellFormed()
+        const entry = rawEntry(changed, SERVER_ID)
+        if (entry !== null) expect(entry).toMatchObject(parsedEntry(changed) ?? { text: 'is none' })
+      },
+    ),
+    { numRuns: 5 * ENTRY_RUNS },
+  )
+})
+
+it.each([
+  ['{"id":"x"}', true],
+  ['{"a":{"id":2},"id":"x"}', true],
+  ['{"a":-1.5,"b":[],"c":{},"id":"x"}', true],
+  ['{"10":1,"2":2,"id":"x"}', true],
+  ['{"a":100000000000000000000,"id":"x"}', true],
+  ['{"a":"😀","id":"x"}', true],
+  // Left to the decoder.
+  ['{"a":"\\n","id":"x"}', false],
+  [`{"a":${'['.repeat(65)}${']'.repeat(65)},"id":"x"}`, false],
+  // No item.
+  ['{"id":1}', false],
+  ['{"ie":"x"}', false],
+  ['[{"id":"x"}]', false],
+  ['"id"', false],
+  ['{"a":{"id":"x"}}', false],
+  // Not canonical.
+  ['{"id":"x","id":"x"}', false],
+  ['{"id":"x","a":2}', false],
+  ['{"2":2,"10":1,"id":"x"}', false],
+  ['{"a":-0,"id":"x"}', false],
+  ['{"a":01,"id":"x"}', false],
+  ['{"a":1.0,"id":"x"}', false],
+  ['{"a":1e3,"id":"x"}', false],
+  ['{"a":9007199254740993,"id":"x"}', false],
+  ['{"a":1e400,"id":"x"}', false],
+  ['{"a":1 ,"id":"x"}', false],
+  ['{"id":"x" }', false],
+  ['{"id":"x"}}', false],
+  ['{"id":"x"', false],
+  ['{"id":"x",}', false],
+  ['{"a":truely,"id":"x"}', false],
+  ['{"id":"x}', false],
+  ['["id",1]', false],
+  ['', false],
+])('%j', (itemText, isTaken) => {
+  expect(rawEntry(entryWith(itemText), SERVER_ID)?.id).toBe(isTaken ? 'x' : undefined)
 })

@@ -199,7 +199,7 @@ class Scanner {
   }
 
   /** `zeros` is what is written for 32 zeros. */
-  #hashes(zeros: string): Buffer {
+  #hashes(zeros: string): Uint8Array {
     const written = this.#upTo(']')
     const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
     for (let at = 0; at < list.length; at += QUOTED_HASH_LENGTH + 1) {
@@ -209,8 +209,10 @@ class Scanner {
     }
     const hex = list.slice(1, -1).replaceAll('","', '')
     const hashes = Buffer.from(hex, 'hex')
-    if (hashes.length % HASH_BYTES === 0 && hashes.toString('hex') === hex) return hashes
-    throw new SyntaxError('these are not hashes')
+    if (hashes.length % HASH_BYTES !== 0 || hashes.toString('hex') !== hex) {
+      throw new SyntaxError('these are not hashes')
+    }
+    return new Uint8Array(hashes.buffer, hashes.byteOffset, hashes.length)
   }
 
   #upTo(end: string): string {
@@ -255,7 +257,10 @@ const NONE = -1
  * The member `id`, a string, of the object that begins at `start`, and the end of the object, if it is
  * canonical (RFC 8785 section 3.2). The caller ensures that the object contains no escapes and controls.
  */
-function idMember(text: string, start: number): { readonly id: string; readonly end: number } | null {
+function idMember(
+  text: string,
+  start: number,
+): { readonly id: string; readonly end: number } | null {
   if (text.charCodeAt(start) !== OPEN_OBJECT) return null
   let id: string | null = null
   const end = objectEnd(text, start, DEPTH_MAX, (name, valueStart, valueEnd) => {
@@ -336,7 +341,5 @@ function numberEnd(text: string, start: number): number {
 
 /** Whether `code`, which follows a value, cannot be part of it; NaN is the end of the text. */
 function endsValue(code: number): boolean {
-  return (
-    code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)
-  )
+  return code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)
 }

@@ -1,11 +1,9 @@
 import {
-  type Crypto,
   isBefore,
   openCheckpoint,
-  type Place,
+  type Position,
   ProofError,
   type ProvenEntry,
-  portableSha256,
   VerifyingReader,
   type VerifySignature,
   verifierKeyOf,
@@ -32,14 +30,14 @@ export class Verification {
   readonly serverId: number
   readonly #transport: Transport
   readonly #options: VerifyOptions
-  readonly #crypto: Crypto
+  readonly #verifySignature: VerifySignature
   #reader: Promise<VerifyingReader> | null = null
 
   /** Errors: TypeError when the key is none of a node. */
   constructor(transport: Transport, options: VerifyOptions) {
     this.#transport = transport
     this.#options = options
-    this.#crypto = { sha256: portableSha256, verifySignature: checking(options.verifySignature) }
+    this.#verifySignature = checking(options.verifySignature)
     this.serverId = serverIdIn(options.key)
   }
 
@@ -81,7 +79,7 @@ export class Verification {
     { signal }: RequestOptions,
   ): AsyncGenerator<Revision<Item>> {
     const seen = (await this.#opened()).seen(db, id)
-    let last: Place = { height: -1, index: 0 }
+    let last: Position = { height: -1, index: 0 }
     for await (const { position, timestamp, method } of told) {
       const proven = await this.#proving((reader) => reader.readEntry(db, id, position, signal))
       if (!isBefore(last, proven)) {
@@ -133,12 +131,12 @@ export class Verification {
 
   async #open(): Promise<VerifyingReader> {
     const { key: text, checkpoint: place } = this.#options
-    const key = verifierKeyOf(portableSha256, text)
+    const key = verifierKeyOf(text)
     const kept = (await place.get()) ?? null
     return new VerifyingReader({
-      crypto: this.#crypto,
+      verifySignature: this.#verifySignature,
       key,
-      checkpoint: kept === null ? null : await openCheckpoint(this.#crypto, key, kept),
+      checkpoint: kept === null ? null : await openCheckpoint(this.#verifySignature, key, kept),
       keep: async (note) => place.set(note),
       fetch: (path, signal) => this.#fetch(path, signal),
     })
@@ -179,7 +177,7 @@ function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['
 
 function serverIdIn(key: string): number {
   try {
-    const { name } = verifierKeyOf(portableSha256, key)
+    const { name } = verifierKeyOf(key)
     const [, serverId = ''] = /^daicho\/([1-9]\d{0,15})$/.exec(name) ?? []
     if (serverId !== '') return Number(serverId)
   } catch (error) {

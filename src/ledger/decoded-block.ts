@@ -1,12 +1,12 @@
 import type { Json } from '../base/json.ts'
 import {
   type Block,
-  type CutBlock,
-  CutEntry,
   entryOf,
   isErased,
   packPosition,
-  provenBlockParts,
+  parseBlockParts,
+  RawBlock,
+  RawEntry,
 } from '../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
@@ -30,11 +30,11 @@ export interface UndecodableBlock {
  * follows the one before it is for `verifyBlock` to say.
  */
 export function decodeBlock(
-  value: Json | CutBlock,
+  value: Json | RawBlock,
   serverId: number,
   height: number,
 ): DecodedBlock | UndecodableBlock {
-  const parts = provenBlockParts(value)
+  const parts = value instanceof RawBlock ? value.parts : parseBlockParts(value)
   if (typeof parts === 'string') return { index: null, what: parts }
   const { body, ...sealed } = parts
   const effects: Effect[] = []
@@ -46,21 +46,21 @@ export function decodeBlock(
       return { index, what: 'it names no attachment' }
     }
     effects.push(effect)
-    entries.push(entry instanceof CutEntry ? entry.text : entryTextOf(effect, serverId))
+    entries.push(entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId))
   }
   return { block: { ...sealed, serverId, entries }, effects }
 }
 
 /** What the entry does, or a sentence about what is wrong with it. */
-function effectIn(value: Json | CutEntry, serverId: number, position: number): Effect | string {
-  const entry = value instanceof CutEntry ? value : entryOf(value)
+function effectIn(value: Json | RawEntry, serverId: number, position: number): Effect | string {
+  const entry = value instanceof RawEntry ? value : entryOf(value)
   if (entry === null) return 'it is not an entry'
-  if (!(entry instanceof CutEntry) && entry.serverid !== serverId) {
+  if (!(entry instanceof RawEntry) && entry.serverid !== serverId) {
     return 'the entry names another server id'
   }
   try {
     const effect =
-      entry instanceof CutEntry ? cutEffect(entry, position) : effectOf(entry, position)
+      entry instanceof RawEntry ? cutEffect(entry, position) : effectOf(entry, position)
     checkDatabaseName(effect.db)
     if ('id' in effect) checkItemId(effect.id)
     if ('of' in effect) checkItemId(effect.of)
@@ -72,6 +72,6 @@ function effectIn(value: Json | CutEntry, serverId: number, position: number): E
 }
 
 /** As `effectOf`, of an entry that the node of the chain is named in. */
-function cutEffect({ method: kind, db, id, itemText: text }: CutEntry, position: number): Effect {
+function cutEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
   return { kind, position, db, id, text }
 }

@@ -3,8 +3,7 @@
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   openCheckpoint,
   verifierKeyOf,
   verifyConsistency,
@@ -39,7 +38,7 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
   expect((await fetch(`${server.url}/api/fruit`, { method: 'POST' })).status).toBe(200)
   const { serverid } = JSON.parse((await textAt(`${server.url}/api/serverid`)) ?? '{}')
   const log = () => `${server.url}/api/ledgers/${serverid}`
-  const key = verifierKeyOf(nodeSha256, ((await textAt(`${log()}/vkey`)) ?? '').trim())
+  const key = verifierKeyOf(((await textAt(`${log()}/vkey`)) ?? '').trim())
   const notes = new Set<string>()
   const heads: Checkpoint[] = []
 
@@ -67,7 +66,7 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
         if (note === null) return
         if (notes.has(note)) continue
         notes.add(note)
-        const head = await openCheckpoint(nodeCrypto, key, note)
+        const head = await openCheckpoint(nodeVerifySignature, key, note)
         expect(head.size).toBeGreaterThanOrEqual(size)
         size = head.size
         heads.push(head)
@@ -86,7 +85,11 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
     for (const client of clients) client.settle(stored)
   }
 
-  const last = await openCheckpoint(nodeCrypto, key, (await textAt(`${log()}/checkpoint`)) ?? '')
+  const last = await openCheckpoint(
+    nodeVerifySignature,
+    key,
+    (await textAt(`${log()}/checkpoint`)) ?? '',
+  )
   const sorted = [...heads, last].toSorted((a, b) => a.size - b.size)
   expect(sorted.at(-1)?.size).toBe(last.size)
   expect(sorted.length).toBeGreaterThan(KILLS)
@@ -94,7 +97,7 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
     const next = sorted[at + 1] ?? last
     const reply = await textAt(`${log()}/consistency?from=${head.size}&to=${next.size}`)
     const proof = JSON.parse(reply ?? '{}').proof.map((hash: string) => Buffer.from(hash, 'base64'))
-    expect(verifyConsistency(nodeSha256, head, next, proof)).toBe(true)
+    expect(verifyConsistency(head, next, proof)).toBe(true)
   }
   console.log(
     `${KILLS} kills: ${heads.length} heads given out, up to ${last.size} blocks, all consistent`,

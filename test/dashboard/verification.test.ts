@@ -1,5 +1,5 @@
 // The verifier that runs in browsers holds the frozen vectors, as that of Node does, and refuses damage.
-import { generateKeyPairSync, sign } from 'node:crypto'
+import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, it, vi } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
@@ -12,7 +12,6 @@ import {
   headOf,
   leafHash,
   logOrigin,
-  nodeSha256,
   provenBlockJson,
   rawPublicKey,
   sealBlock,
@@ -21,12 +20,12 @@ import {
   verifierKeyText,
 } from '../../src/chain/index.ts'
 import { EMPTY_FRONTIER, grown, rootOf } from '../../src/chain/portable.ts'
-import { pageCrypto } from '../../src/dashboard/browser/verification/hashing.ts'
-import { verifyBlock } from '../../src/dashboard/browser/verification/verify-block.ts'
+import { verifySignature } from '../../src/dashboard/browser/verification/signature.ts'
 import {
   type ChainSource,
   UnreadableReply,
   verifyChain,
+  verifyListedBlock,
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
 const vectors = new URL('../vectors/', import.meta.url)
@@ -46,17 +45,15 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
       id,
       proof: { height, root, blinds: blinds ?? [], commitments },
     }
-    const before = {
-      serverId: Number(serverid),
-      height: Number(height),
-      prevId: previous === null ? null : expected[String(previous)].id,
-      timestamp: 0,
-    }
-    const verified = verifyBlock(pageCrypto, block, before)
-    expect(verified).toMatchObject({ id, entries: commitments.length, erased: 0 })
+    const head =
+      previous === null
+        ? null
+        : { height: Number(height) - 1, id: expected[String(previous)].id, timestamp: 0 }
+    const verified = verifyListedBlock(block, Number(serverid), head)
+    expect(verified).toMatchObject({ head: { id }, entries: commitments.length, erased: 0 })
     expect(verified).toHaveProperty(
       'leaf',
-      Uint8Array.from(leafHash(nodeSha256, new TextEncoder().encode(expected[name].header))),
+      createHash('sha256').update(Buffer.of(0)).update(expected[name].header).digest(),
     )
   },
 )
@@ -81,23 +78,23 @@ function chain(): { source: ChainSource; blocks: JsonObject[] } {
     const blinds = new Uint8Array(64).fill(height + 1)
     const block = sealBlock(head, { serverId, entries, timestamps, blinds })
     head = headOf(block)
-    const leaf = leafHash(nodeSha256, new TextEncoder().encode(headerText(headerOf(block))))
-    log = grown(nodeSha256, log, leaf).frontier
+    const leaf = leafHash(new TextEncoder().encode(headerText(headerOf(block))))
+    log = grown(log, leaf).frontier
     blocks.push(JSON.parse(provenBlockJson(block)))
   }
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
-  const text = checkpointText({ origin: key.name, size: 4, root: rootOf(nodeSha256, log) })
+  const text = checkpointText({ origin: key.name, size: 4, root: rootOf(log) })
   const source = {
     serverId,
-    verifierKey: `${verifierKeyText(nodeSha256, key)}\n`,
-    checkpoint: signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey)),
+    verifierKey: `${verifierKeyText(key)}\n`,
+    checkpoint: signedNote(key, text, (bytes) => sign(null, bytes, privateKey)),
     remembered: null,
     blocks: async (from: number, limit: number) => blocks.slice(from, from + limit),
   }
   return { source, blocks }
 }
 
-const verify = (source: ChainSource) => verifyChain(pageCrypto, source, () => {})
+const verify = (source: ChainSource) => verifyChain(verifySignature, source, () => {})
 
 it('a sound chain holds, is remembered, and holds again', async () => {
   const { source } = chain()
@@ -193,7 +190,7 @@ it.each([
   const message = Uint8Array.of(1, 2, 3)
   const signature = Uint8Array.from(sign(null, message, privateKey))
   const other = Uint8Array.from(signature, (byte, at) => (at === 0 ? byte ^ 1 : byte))
-  const verify = pageCrypto.verifySignature
+  const verify = verifySignature
   expect(await verify(key, message, signature)).toBe(true)
   expect(await verify(key, message, other)).toBe(false)
   expect(await verify(key, Uint8Array.of(1, 2, 4), signature)).toBe(false)

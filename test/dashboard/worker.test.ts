@@ -1,7 +1,6 @@
 // What the worker that verifies tells the page, by what the node answers it.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import type { Report } from '../../src/dashboard/browser/verification/messages.ts'
-import type { Remembered } from '../../src/dashboard/browser/verification/verify-chain.ts'
+import type { Remembered, Report } from '../../src/dashboard/browser/verification/verify-chain.ts'
 import { basic } from '../support/basic.ts'
 import {
   CREDENTIALS,

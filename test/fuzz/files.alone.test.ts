@@ -8,8 +8,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CodedError } from '../../src/base/coded-error.ts'
 import {
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   openCheckpoint,
   verifierKeyOf,
   verifyProofFile,
@@ -210,11 +209,11 @@ const FORMATS: Readonly<Record<string, Format>> = {
   'a compressed export': { good: sample('packed'), read: readChain },
   'a proof file': {
     good: sample('proof'),
-    read: (bytes) => verifyProofFile(nodeCrypto, keyOf(vkey), bytes.toString('utf8')),
+    read: (bytes) => verifyProofFile(nodeVerifySignature, keyOf(vkey), bytes.toString('utf8')),
   },
   'a checkpoint': {
     good: sample('checkpoint'),
-    read: (bytes) => openCheckpoint(nodeCrypto, keyOf(vkey), bytes.toString('utf8')),
+    read: (bytes) => openCheckpoint(nodeVerifySignature, keyOf(vkey), bytes.toString('utf8')),
   },
   'a verifier key': { good: sample('vkey'), read: (bytes) => keyOf(bytes.toString('utf8')) },
   'the key of a node': {
@@ -254,7 +253,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
 }
 
 function keyOf(text: string) {
-  return verifierKeyOf(nodeSha256, text)
+  return verifierKeyOf(text)
 }
 
 function refusing(read: () => unknown): void {

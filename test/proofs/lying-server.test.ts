@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   type ProofErrorCode,
   verifierKeyOf,
 } from '../../src/chain/index.ts'
@@ -21,7 +20,7 @@ const asking =
 
 async function keyOf(node: LedgerNode) {
   const { text } = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
-  return verifierKeyOf(nodeSha256, text.trim())
+  return verifierKeyOf(text.trim())
 }
 
 /** Nodes that share one key, as whoever has taken it over could run: each with its own folder. */
@@ -51,7 +50,7 @@ async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) 
   const asked = { fetch: asking(node) }
   const key = await keyOf(node)
   const reader = new VerifyingReader({
-    crypto: nodeCrypto,
+    verifySignature: nodeVerifySignature,
     key,
     fetch: (path) => asked.fetch(path),
     checkpoint,

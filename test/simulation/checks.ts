@@ -1,7 +1,6 @@
 import {
   checkpointOf,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   openCheckpoint,
   verifierKeyOf,
 } from '../../src/chain/index.ts'
@@ -80,11 +79,11 @@ async function checkEvidence(
   node: SimulatedNode,
   { evidence, ids, isOwn, at }: Copy,
 ): Promise<void> {
-  const key = verifierKeyOf(nodeSha256, node.identity.vkey)
+  const key = verifierKeyOf(node.identity.vkey)
   const notes = (evidence?.notes ?? []).slice(isOwn ? 1 : 0)
   const histories: (readonly string[])[] = isOwn ? [ids] : []
   for (const note of notes) {
-    const head = await openCheckpoint(nodeCrypto, key, note).catch(() => null)
+    const head = await openCheckpoint(nodeVerifySignature, key, note).catch(() => null)
     if (head === null) world.fault(`${at.host} has evidence that nobody has signed`)
     histories.push(signed.find((one) => one.note === note)?.ids ?? [])
   }

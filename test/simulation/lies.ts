@@ -2,11 +2,10 @@ import { canonicalJson } from '../../src/base/canonical-json.ts'
 import { isJsonObject, type Json } from '../../src/base/json.ts'
 import {
   type Block,
-  CutEntry,
   type Head,
   headOf,
+  parseBlockParts,
   provenBlockJson,
-  provenBlockParts,
   sealBlock,
 } from '../../src/chain/index.ts'
 import type { Answer, Sent } from './network.ts'
@@ -94,15 +93,13 @@ function sealedAnew(values: Blocks, at: number): Buffer {
   changed(values[at])
   let head: Head | null = null
   const texts = values.map((value, index) => {
-    const parts = provenBlockParts(value)
+    const parts = parseBlockParts(value)
     if (typeof parts === 'string') throw new Error(parts)
     const first = parts.body[0]
     const serverId = isJsonObject(first ?? null)
       ? Number((first as { serverid: Json }).serverid)
       : 0
-    const entries = parts.body.map((entry) =>
-      entry instanceof CutEntry ? entry.text : canonicalJson(entry),
-    )
+    const entries = parts.body.map(canonicalJson)
     let block: Block = { ...parts, serverId, entries }
     const before: Head | null =
       head ??

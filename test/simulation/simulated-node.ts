@@ -5,7 +5,6 @@ import { CodedError } from '../../src/base/coded-error.ts'
 import {
   checkpointOf,
   logOrigin,
-  nodeSha256,
   rawPublicKey,
   serverIdOf,
   verifierKeyText,
@@ -47,7 +46,7 @@ export function identityOf(world: World): Identity {
   return {
     pem: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
     serverId,
-    vkey: verifierKeyText(nodeSha256, {
+    vkey: verifierKeyText({
       name: logOrigin(serverId),
       publicKey: rawPublicKey(publicKey),
     }),

@@ -1,15 +1,12 @@
 import { generateKeyPairSync, hash, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { Json } from '../../base/json.ts'
-import { nodeSha256 } from '../hashing.ts'
-import { headerText } from '../header.ts'
+import { headerText } from '../block.ts'
+import { EMPTY_FRONTIER, type Frontier, grown, leafHash, rootOf } from '../merkle-tree.ts'
+import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
 import { type Audited, auditedJson, auditedOf, auditLog, NOTHING_AUDITED } from './audit.ts'
-import { checkpointText, logOrigin } from './checkpoint.ts'
-import { leafHash } from './hashes.ts'
-import { nodeCrypto, rawPublicKey } from './node-crypto.ts'
-import { signedNote } from './note.ts'
+import { checkpointText, logOrigin, signedNote } from './checkpoint.ts'
 import { entryBundle, tileOf } from './tiles.ts'
-import { EMPTY_FRONTIER, type Frontier, grown, rootOf } from './tree.ts'
 
 const SERVER = 4_126
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
@@ -30,20 +27,20 @@ function headersOf(size: number, fork = size): string[] {
 }
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
-const leafOf = (text: string) => leafHash(nodeSha256, bytesOf(text))
+const leafOf = (text: string) => leafHash(bytesOf(text))
 
 function frontierOf(headers: readonly string[]): Frontier {
   return headers.reduce<Frontier>(
-    (frontier, text) => grown(nodeSha256, frontier, leafOf(text)).frontier,
+    (frontier, text) => grown(frontier, leafOf(text)).frontier,
     EMPTY_FRONTIER,
   )
 }
 
 /** A log whose tiles and signed head fit these headers, whatever they say; `asked` are its paths. */
-function logOf(headers: readonly string[], root = rootOf(nodeSha256, frontierOf(headers))) {
+function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
   const asked: string[] = []
   const text = checkpointText({ origin: key.name, size: headers.length, root })
-  const note = signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey))
+  const note = signedNote(key, text, (bytes) => sign(null, bytes, privateKey))
   const fetch = async (path: string): Promise<Uint8Array> => {
     asked.push(path)
     if (path === 'checkpoint') return bytesOf(note)
@@ -68,7 +65,7 @@ const audit = (
   { before = NOTHING_AUDITED, serverId = SERVER, told }: Asked = {},
 ) =>
   auditLog({
-    ...{ crypto: nodeCrypto, key, serverId, fetch, before },
+    ...{ verifySignature: nodeVerifySignature, key, serverId, fetch, before },
     ...(told === undefined ? {} : { progress: (...now) => told.push(now) }),
   })
 

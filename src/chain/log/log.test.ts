@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { nodeSha256 } from '../hashing.ts'
-import { equalBytes, leafHash } from './hashes.ts'
+import { equalBytes } from '../hashes.ts'
+import {
+  EMPTY_FRONTIER,
+  frontierAt,
+  grown,
+  leafHash,
+  nodePlace,
+  type ReadNodes,
+  rootOf,
+} from '../merkle-tree.ts'
 import {
   type Hashes,
   proveConsistency,
@@ -9,7 +17,6 @@ import {
   verifyConsistency,
   verifyInclusion,
 } from './proofs.ts'
-import { EMPTY_FRONTIER, frontierAt, grown, nodePlace, type ReadNodes, rootOf } from './tree.ts'
 
 const SIZE_MAX = 300
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
@@ -47,12 +54,12 @@ function subproof(m: number, d: readonly Uint8Array[], whole: boolean): Buffer[]
 function logOf(leaves: readonly Uint8Array[]) {
   let frontier = EMPTY_FRONTIER
   const rows: Buffer[] = []
-  const roots = [rootOf(nodeSha256, frontier)]
+  const roots = [rootOf(frontier)]
   for (const leaf of leaves) {
-    const step = grown(nodeSha256, frontier, leafHash(nodeSha256, leaf))
+    const step = grown(frontier, leafHash(leaf))
     frontier = step.frontier
     rows.push(Buffer.concat(step.nodes))
-    roots.push(rootOf(nodeSha256, frontier))
+    roots.push(rootOf(frontier))
   }
   const read: ReadNodes = async (nodes) =>
     nodes.map((node) => {
@@ -67,14 +74,14 @@ const log = logOf(leaves)
 const treeOf = (size: number) => ({ size, root: log.roots[size] ?? Buffer.alloc(0) })
 const leafOf = (index: number) => ({
   index,
-  leaf: leafHash(nodeSha256, leaves[index] ?? Buffer.alloc(0)),
+  leaf: leafHash(leaves[index] ?? Buffer.alloc(0)),
 })
 
 it(`trees of 0 to ${SIZE_MAX} leaves have the roots that the recursive definition gives`, async () => {
   for (let size = 0; size <= SIZE_MAX; size += 1) {
     expect(hex(treeOf(size).root)).toBe(hex(mth(leaves.slice(0, size))))
     const again = await frontierAt(size, log.read)
-    expect(hex(rootOf(nodeSha256, again))).toBe(hex(treeOf(size).root))
+    expect(hex(rootOf(again))).toBe(hex(treeOf(size).root))
   }
 })
 
@@ -101,11 +108,11 @@ it('the example trees of the Certificate Transparency project have their publish
 it('every inclusion proof is the one of the definition, and verifies', async () => {
   for (const size of [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 127, 128, 129, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += 1) {
-      const proof = await proveInclusion(nodeSha256, index, size, log.read)
+      const proof = await proveInclusion(index, size, log.read)
       if (size <= 33 || index % 16 === 3) {
         expect(proof.map(hex)).toEqual(path(index, leaves.slice(0, size)).map(hex))
       }
-      expect(verifyInclusion(nodeSha256, leafOf(index), treeOf(size), proof)).toBe(true)
+      expect(verifyInclusion(leafOf(index), treeOf(size), proof)).toBe(true)
     }
   }
 })
@@ -114,10 +121,10 @@ it(`all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} leaves ver
   let proofs = 0
   for (let size = 1; size <= SIZE_MAX; size += 1) {
     for (let index = 0; index < size; index += 1) {
-      const inclusion = await proveInclusion(nodeSha256, index, size, log.read)
-      if (!verifyInclusion(nodeSha256, leafOf(index), treeOf(size), inclusion)) break
-      const consistency = await proveConsistency(nodeSha256, index, size, log.read)
-      if (!verifyConsistency(nodeSha256, treeOf(index), treeOf(size), consistency)) break
+      const inclusion = await proveInclusion(index, size, log.read)
+      if (!verifyInclusion(leafOf(index), treeOf(size), inclusion)) break
+      const consistency = await proveConsistency(index, size, log.read)
+      if (!verifyConsistency(treeOf(index), treeOf(size), consistency)) break
       proofs += 2
     }
   }
@@ -127,7 +134,7 @@ it(`all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} leaves ver
 it('every consistency proof is the one of the definition', async () => {
   for (const size of [2, 3, 4, 6, 7, 8, 13, 64, 65, 200, 256, 300]) {
     for (let before = 1; before <= size; before += size > 64 ? 13 : 1) {
-      const proof = await proveConsistency(nodeSha256, before, size, log.read)
+      const proof = await proveConsistency(before, size, log.read)
       expect(proof.map(hex)).toEqual(subproof(before, leaves.slice(0, size), true).map(hex))
     }
   }
@@ -163,9 +170,9 @@ it('of more than 100,000 damaged proofs none is accepted', async () => {
   for (const size of [2, 3, 5, 8, 13, 27, 64, 100, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += Math.ceil(size / 16)) {
       const what = `${index} in ${size}`
-      const proof = await proveInclusion(nodeSha256, index, size, log.read)
+      const proof = await proveInclusion(index, size, log.read)
       const included = (at: number, of: number, by = proof, leaf = leafOf(index).leaf) =>
-        verifyInclusion(nodeSha256, { index: at, leaf }, { ...treeOf(size), size: of }, by)
+        verifyInclusion({ index: at, leaf }, { ...treeOf(size), size: of }, by)
       expect(included(index, size)).toBe(true)
       for (const wrong of damaged(proof)) expectRefused(what, included(index, size, wrong))
       for (let other = -1; other <= size; other += 1) {
@@ -179,10 +186,9 @@ it('of more than 100,000 damaged proofs none is accepted', async () => {
       expectRefused(what, included(index, size, proof, otherLeaf))
 
       if (index === 0) continue
-      const consistency = await proveConsistency(nodeSha256, index, size, log.read)
+      const consistency = await proveConsistency(index, size, log.read)
       const continued = (before: number, of: number, by = consistency) =>
         verifyConsistency(
-          nodeSha256,
           { size: before, root: treeOf(index).root },
           { size: of, root: treeOf(size).root },
           by,
@@ -196,7 +202,7 @@ it('of more than 100,000 damaged proofs none is accepted', async () => {
         const root = Uint8Array.from(treeOf(index).root)
         root[flip] = (root[flip] ?? 0) ^ 1
         const before = { size: index, root }
-        expectRefused(what, verifyConsistency(nodeSha256, before, treeOf(size), consistency))
+        expectRefused(what, verifyConsistency(before, treeOf(size), consistency))
       }
     }
   }
@@ -206,11 +212,11 @@ it('of more than 100,000 damaged proofs none is accepted', async () => {
 
 it('two trees of one size are consistent only when they are the same', () => {
   const other = { size: 5, root: treeOf(6).root }
-  expect(verifyConsistency(nodeSha256, treeOf(5), treeOf(5), [])).toBe(true)
-  expect(verifyConsistency(nodeSha256, other, treeOf(5), [])).toBe(false)
-  expect(verifyConsistency(nodeSha256, treeOf(6), treeOf(5), [])).toBe(false)
-  expect(verifyConsistency(nodeSha256, treeOf(0), treeOf(5), [])).toBe(true)
-  expect(verifyConsistency(nodeSha256, { size: 0, root: other.root }, treeOf(5), [])).toBe(false)
+  expect(verifyConsistency(treeOf(5), treeOf(5), [])).toBe(true)
+  expect(verifyConsistency(other, treeOf(5), [])).toBe(false)
+  expect(verifyConsistency(treeOf(6), treeOf(5), [])).toBe(false)
+  expect(verifyConsistency(treeOf(0), treeOf(5), [])).toBe(true)
+  expect(verifyConsistency({ size: 0, root: other.root }, treeOf(5), [])).toBe(false)
 })
 
 it('bytes are equal only when all of them are', () => {

@@ -1,17 +1,20 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { type Block, headerOf, headOf, sealBlock } from '../block.ts'
+import { type Block, headerOf, headerText, headOf, sealBlock } from '../block.ts'
 import { entryText } from '../entry.ts'
-import { nodeSha256 } from '../hashing.ts'
-import { headerText } from '../header.ts'
-import { commitmentPath } from '../merkle-tree.ts'
-import { checkpointText, logOrigin } from './checkpoint.ts'
-import { leafHash } from './hashes.ts'
-import { nodeCrypto, rawPublicKey } from './node-crypto.ts'
-import { signedNote } from './note.ts'
+import {
+  commitmentPath,
+  EMPTY_FRONTIER,
+  grown,
+  leafHash,
+  nodePlace,
+  type ReadNodes,
+  rootOf,
+} from '../merkle-tree.ts'
+import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
+import { checkpointText, logOrigin, signedNote } from './checkpoint.ts'
 import { proofFileText, verifyProofFile } from './proof-file.ts'
 import { proveInclusion } from './proofs.ts'
-import { EMPTY_FRONTIER, grown, nodePlace, type ReadNodes, rootOf } from './tree.ts'
 
 const SERVER = 4_126
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
@@ -34,8 +37,8 @@ function chainOf(size: number) {
       blinds: randomBytes(32 * entries.length),
     })
     blocks.push(block)
-    const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
-    const step = grown(nodeSha256, frontier, leaf)
+    const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+    const step = grown(frontier, leaf)
     frontier = step.frontier
     rows.push(Buffer.concat(step.nodes))
   }
@@ -44,8 +47,8 @@ function chainOf(size: number) {
       const { leaf, at } = nodePlace(node)
       return rows[leaf]?.subarray(at, at + 32) ?? Buffer.alloc(0)
     })
-  const text = checkpointText({ origin: key.name, size, root: rootOf(nodeSha256, frontier) })
-  const checkpoint = signedNote(nodeSha256, key, text, (bytes) => sign(null, bytes, privateKey))
+  const text = checkpointText({ origin: key.name, size, root: rootOf(frontier) })
+  const checkpoint = signedNote(key, text, (bytes) => sign(null, bytes, privateKey))
   return { blocks, read, checkpoint }
 }
 
@@ -61,7 +64,7 @@ async function proofOf(chain: ReturnType<typeof chainOf>, height: number, positi
     timestamp: block.timestamps[position] ?? 0,
     blind: block.blinds.subarray(position * 32, position * 32 + 32),
   }
-  const path = await proveInclusion(nodeSha256, height, chain.blocks.length, chain.read)
+  const path = await proveInclusion(height, chain.blocks.length, chain.read)
   return { opening, height, path, checkpoint: chain.checkpoint }
 }
 
@@ -70,7 +73,7 @@ it('a proof file shows the entry, where it stands and when it was made, with the
   for (const [height, block] of chain.blocks.entries()) {
     for (const [position, entry] of block.entries.entries()) {
       const file = proofFileText(await proofOf(chain, height, position))
-      expect(await verifyProofFile(nodeCrypto, key, file)).toMatchObject({
+      expect(await verifyProofFile(nodeVerifySignature, key, file)).toMatchObject({
         serverId: SERVER,
         height,
         index: position,
@@ -88,14 +91,16 @@ it('of an erased entry a proof shows the place and the commitment, and no entry'
   const { header, count, position, path } = proof.opening
   const commitment = chain.blocks[5]?.commitments.subarray(96, 128) ?? Buffer.alloc(0)
   const erased = { ...proof, opening: { header, count, position, path, commitment } }
-  expect(await verifyProofFile(nodeCrypto, key, proofFileText(erased))).toMatchObject({
+  expect(await verifyProofFile(nodeVerifySignature, key, proofFileText(erased))).toMatchObject({
     height: 5,
     index: 3,
     entry: null,
     timestamp: null,
   })
   const other = { ...erased, opening: { ...erased.opening, commitment: Buffer.alloc(32) } }
-  await expect(verifyProofFile(nodeCrypto, key, proofFileText(other))).rejects.toMatchObject({
+  await expect(
+    verifyProofFile(nodeVerifySignature, key, proofFileText(other)),
+  ).rejects.toMatchObject({
     code: 'PROOF_WRONG',
   })
 })
@@ -124,7 +129,7 @@ it('no file with a flipped, dropped or doubled byte, or lines dropped, doubled o
     if (changed === file) return
     tried += 1
     try {
-      await verifyProofFile(nodeCrypto, key, changed)
+      await verifyProofFile(nodeVerifySignature, key, changed)
       accepted.push(what)
     } catch (error) {
       expect((error as { code?: string }).code).toMatch(/^(PROOF|NOTE|CHECKPOINT)_/)
@@ -186,19 +191,21 @@ it('what opens the commitment cannot be changed, in any of its members', async (
     () => 1,
   ]
   for (const change of changes) {
-    await expect(verifyProofFile(nodeCrypto, key, changedExtra(change))).rejects.toMatchObject({
+    await expect(
+      verifyProofFile(nodeVerifySignature, key, changedExtra(change)),
+    ).rejects.toMatchObject({
       name: 'ProofError',
     })
   }
   expect(
     await verifyProofFile(
-      nodeCrypto,
+      nodeVerifySignature,
       key,
       changedExtra((extra) => extra),
     ),
   ).toBeTruthy()
   const other = { ...key, publicKey: rawPublicKey(generateKeyPairSync('ed25519').publicKey) }
-  await expect(verifyProofFile(nodeCrypto, other, whole)).rejects.toMatchObject({
+  await expect(verifyProofFile(nodeVerifySignature, other, whole)).rejects.toMatchObject({
     code: 'NOTE_UNSIGNED',
   })
 })
@@ -208,7 +215,11 @@ it('what opens the commitment is UTF-8, and JSON in one form', async () => {
   const [, encoded = ''] = /extra (\S+)/.exec(whole) ?? []
   const bytes = Buffer.from(encoded, 'base64')
   const messageFor = (changed: Buffer) =>
-    verifyProofFile(nodeCrypto, key, whole.replace(encoded, changed.toString('base64'))).then(
+    verifyProofFile(
+      nodeVerifySignature,
+      key,
+      whole.replace(encoded, changed.toString('base64')),
+    ).then(
       () => 'verified',
       ({ code, message }) => `${code}: ${message}`,
     )
@@ -236,11 +247,11 @@ it('a proof file of 32 MiB is read, and none that is longer', async () => {
         ...{ serverId: SERVER, entries: [entry(text)], timestamps: [5] },
         blinds: Buffer.alloc(32, 1),
       })
-      const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
-      const { frontier } = grown(nodeSha256, EMPTY_FRONTIER, leaf)
-      const root = rootOf(nodeSha256, frontier)
+      const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+      const { frontier } = grown(EMPTY_FRONTIER, leaf)
+      const root = rootOf(frontier)
       const head = checkpointText({ origin: key.name, size: 1, root })
-      const checkpoint = signedNote(nodeSha256, key, head, (said) => sign(null, said, privateKey))
+      const checkpoint = signedNote(key, head, (said) => sign(null, said, privateKey))
       return proofFileText(
         await proofOf({ blocks: [block], read: async () => [], checkpoint }, 0, 0),
       )
@@ -249,7 +260,7 @@ it('a proof file of 32 MiB is read, and none that is longer', async () => {
     const file = await fileOf('x'.repeat(Math.floor(room / 4) * 3 + bytes))
     lengths.push(file.length - 32 * 1024 * 1024)
     outcomes.push(
-      await verifyProofFile(nodeCrypto, key, file).then(
+      await verifyProofFile(nodeVerifySignature, key, file).then(
         () => 'verified',
         ({ message }) => message,
       ),

@@ -67,10 +67,7 @@ export async function proveConsistency(
 }
 
 /** One reading for all ranges. */
-async function hashesOf(
-  ranges: readonly LeafRange[],
-  read: ReadNodes,
-): Promise<Hashes> {
+async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<Hashes> {
   const nodes = ranges.map(nodesOf)
   const hashes = await read(nodes.flat())
   let at = 0
@@ -110,11 +107,7 @@ export function verifyInclusion(
  * Whether `proof` shows that `tree` begins with all leaves of `before`.
  * Source: RFC 9162 section 2.1.4.2, which verifies proofs of RFC 6962.
  */
-export function verifyConsistency(
-  before: Rooted,
-  tree: Rooted,
-  proof: Hashes,
-): boolean {
+export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): boolean {
   if (!isIndex(before.size) || !isIndex(tree.size) || before.size > tree.size) return false
   if (!areHashes(proof)) return false
   if (before.size === tree.size) return proof.length === 0 && equalBytes(before.root, tree.root)

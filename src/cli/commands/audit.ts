@@ -9,8 +9,7 @@ import {
   auditedOf,
   auditLog,
   NOTHING_AUDITED,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   ProofError,
   type VerifierKey,
   verifierKeyOf,
@@ -80,7 +79,7 @@ async function audited(of: {
   const known = before.frontier.size
   try {
     const { audited: now } = await auditLog({
-      crypto: nodeCrypto,
+      verifySignature: nodeVerifySignature,
       key,
       serverId,
       before,
@@ -116,7 +115,7 @@ async function keyFor(
   if (flags.key !== undefined) return givenKey(flags.key)
   if (remembered !== null) return remembered.key
   const text = new TextDecoder().decode(await vkey())
-  return verifierKeyOf(nodeSha256, text.trim())
+  return verifierKeyOf(text.trim())
 }
 
 async function serverIdAt(base: string, read: Read): Promise<number> {
@@ -147,13 +146,13 @@ function rememberedIn(path: string): Remembered | null {
   const value = parsed(readFileSync(path, 'utf8'))
   const audited = isJsonObject(value) ? auditedOf(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
-    return { key: verifierKeyOf(nodeSha256, value.key), audited }
+    return { key: verifierKeyOf(value.key), audited }
   }
   throw new Exit(EXIT.configuration, `${path} does not hold what an audit has remembered`)
 }
 
 function remember(path: string, { key, audited }: Remembered): void {
-  const state = { key: verifierKeyText(nodeSha256, key), audited: auditedJson(audited) }
+  const state = { key: verifierKeyText(key), audited: auditedJson(audited) }
   makeFolder(dirname(path))
   writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true })
   renameSync(`${path}.new`, path)
@@ -174,7 +173,7 @@ function inWords(result: AuditResult, key: VerifierKey, firstSight: boolean): st
         `The log holds: ${blocks} blocks, ${added} of them new.`,
         `server id  ${serverId}`,
         `head       ${headId ?? '(none)'}`,
-        `key        ${verifierKeyText(nodeSha256, key)}`,
+        `key        ${verifierKeyText(key)}`,
         ...(firstSight
           ? ['The key was taken from the node itself; compare it with another source.']
           : []),

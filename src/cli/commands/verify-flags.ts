@@ -1,4 +1,4 @@
-import { nodeSha256, ProofError, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { ProofError, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { textOrFile } from '../text-or-file.ts'
 
@@ -16,7 +16,7 @@ export interface VerifyFlags {
 /** The key that `text` is, or that the file of that name holds. Errors: Exit (usage). */
 export function givenKey(text: string): VerifierKey {
   try {
-    return verifierKeyOf(nodeSha256, textOrFile(text))
+    return verifierKeyOf(textOrFile(text))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     throw new Exit(EXIT.usage, '--key is not a verifier key, nor a file that holds one', {

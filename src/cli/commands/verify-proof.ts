@@ -1,5 +1,10 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
-import { nodeCrypto, ProofError, type ProvenEntry, verifyProofFile } from '../../chain/index.ts'
+import {
+  nodeVerifySignature,
+  ProofError,
+  type ProvenEntry,
+  verifyProofFile,
+} from '../../chain/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import { givenKey, type VerifyFlags } from './verify-flags.ts'
 
@@ -38,7 +43,11 @@ type ProofResult =
 
 async function provenIn(file: string, key: string): Promise<ProofResult> {
   try {
-    const { checkpoint, ...proven } = await verifyProofFile(nodeCrypto, givenKey(key), file)
+    const { checkpoint, ...proven } = await verifyProofFile(
+      nodeVerifySignature,
+      givenKey(key),
+      file,
+    )
     const { size, root } = checkpoint
     const hex = Buffer.from(root).toString('hex')
     return { status: true, erased: proven.entry === null, ...proven, size, root: hex }

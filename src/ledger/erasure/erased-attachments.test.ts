@@ -11,8 +11,7 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import {
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   positionText,
   verifierKeyOf,
   verifyProofFile,
@@ -143,7 +142,7 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
   const vkey = (await node.send('GET', `/api/ledgers/${serverId}/vkey`)).text.trim()
   const proofOf = async (id: string, position: string) => {
     const { text } = await node.send('GET', `/api/people/${id}/proof?position=${position}`)
-    return verifyProofFile(nodeCrypto, verifierKeyOf(nodeSha256, vkey), text)
+    return verifyProofFile(nodeVerifySignature, verifierKeyOf(vkey), text)
   }
   expect(await proofOf('ann', '3.0')).toMatchObject({ height: 3, index: 0, entry: null })
   expect(await proofOf('ann', '6.0')).toMatchObject({

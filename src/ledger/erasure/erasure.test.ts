@@ -10,15 +10,15 @@ import {
   temporaryFolder,
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
-import { nodeCrypto, nodeSha256, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
+import { nodeVerifySignature, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { importExport } from '../export/import.ts'
 import { exportLines } from '../export/write-export.ts'
 
 const proofOf = async (node: LedgerNode, path: string) => {
   const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)
-  const key = verifierKeyOf(nodeSha256, vkey.text.trim())
-  return verifyProofFile(nodeCrypto, key, (await node.send('GET', path)).text)
+  const key = verifierKeyOf(vkey.text.trim())
+  return verifyProofFile(nodeVerifySignature, key, (await node.send('GET', path)).text)
 }
 
 it('after erasing, the content is in no file; every other entry is proven as before', async () => {

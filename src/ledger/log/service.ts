@@ -10,7 +10,6 @@ import {
   headerOf,
   headerText,
   logOrigin,
-  nodeSha256,
   nodesOfTile,
   proofFileText,
   proveConsistency,
@@ -87,7 +86,7 @@ export class LedgerLog {
 
   /** The verifier key of the checkpoints, in C2SP form. */
   get verifierKey(): string {
-    return verifierKeyText(nodeSha256, this.#verifier)
+    return verifierKeyText(this.#verifier)
   }
 
   /** Returns a recent checkpoint as a signed note. Errors: LOG_…. */
@@ -124,7 +123,7 @@ export class LedgerLog {
       )
     }
     await this.#signing.covering(size)
-    const proof = await proveConsistency(nodeSha256, from, size, this.#readNodes)
+    const proof = await proveConsistency(from, size, this.#readNodes)
     return { from, to: size, proof }
   }
 
@@ -137,7 +136,7 @@ export class LedgerLog {
     const { size, note } = await this.#signing.covering(block.height + 1)
     const opening = openingOf(block, index)
     const { height } = block
-    const inclusion = await proveInclusion(nodeSha256, height, size, this.#readNodes)
+    const inclusion = await proveInclusion(height, size, this.#readNodes)
     return proofFileText({ opening, height, path: inclusion, checkpoint: note })
   }
 

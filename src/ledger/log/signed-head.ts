@@ -8,7 +8,6 @@ import {
   equalBytes,
   frontierAt,
   logOrigin,
-  nodeSha256,
   ProofError,
   rootOf,
 } from '../../chain/index.ts'
@@ -68,7 +67,7 @@ export async function rootAt(
   size: number,
 ): Promise<Uint8Array> {
   const frontier = await frontierAt(size, (nodes) => store.treeNodes(store.serverId, nodes))
-  return rootOf(nodeSha256, frontier)
+  return rootOf(frontier)
 }
 
 /**
@@ -141,5 +140,5 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
  */
 export function beginSigning(kept: SignedHead, origin: string): void {
   if (kept.read() !== null) return
-  kept.write({ origin, size: 0, root: rootOf(nodeSha256, EMPTY_FRONTIER) })
+  kept.write({ origin, size: 0, root: rootOf(EMPTY_FRONTIER) })
 }

@@ -19,8 +19,7 @@ import {
   type Checkpoint,
   checkpointOf,
   logOrigin,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   openCheckpoint,
   proveConsistency,
   verifyConsistency,
@@ -56,8 +55,8 @@ async function expectConsistent(store: StoreReader, heads: readonly Checkpoint[]
   const sorted = heads.toSorted((a, b) => a.size - b.size)
   for (const [at, head] of sorted.entries()) {
     const next = sorted[at + 1] ?? head
-    const proof = await proveConsistency(nodeSha256, head.size, next.size, read)
-    expect(verifyConsistency(nodeSha256, head, next, proof)).toBe(true)
+    const proof = await proveConsistency(head.size, next.size, read)
+    expect(verifyConsistency(head, next, proof)).toBe(true)
   }
 }
 
@@ -82,7 +81,7 @@ it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKe
   const real = signedHeadIn(temporaryFolder())
   const given: Checkpoint[] = []
   const give = async (note: string) =>
-    given.push(await openCheckpoint(nodeCrypto, key.verifier, note))
+    given.push(await openCheckpoint(nodeVerifySignature, key.verifier, note))
 
   for (let round = 0; round < 5; round += 1) {
     await write(3)

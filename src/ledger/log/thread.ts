@@ -4,7 +4,6 @@ import { CodedError } from '../../base/coded-error.ts'
 import {
   type Checkpoint,
   checkpointText,
-  nodeSha256,
   rootOf,
   signedNote,
   type VerifierKey,
@@ -98,10 +97,10 @@ export class LogSigner {
     const isBehind = entries >= ENTRIES_PER_SIGNATURE
     if (this.#signed?.size === size) return { ...this.#signed, isBehind }
     const { verifier, privateKey } = this.#key
-    const root = rootOf(nodeSha256, this.#walk.frontier)
+    const root = rootOf(this.#walk.frontier)
     const head: Checkpoint = { origin: verifier.name, size, root }
     this.#kept.write(head)
-    const note = signedNote(nodeSha256, verifier, checkpointText(head), (message) =>
+    const note = signedNote(verifier, checkpointText(head), (message) =>
       sign(null, message, privateKey),
     )
     this.#signed = { size, note, isBehind }

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { checkpointText, nodeSha256, rawPublicKey, signedNote } from '../../chain/index.ts'
+import { checkpointText, rawPublicKey, signedNote } from '../../chain/index.ts'
 import { CHECKPOINTS_MAX, CheckpointVerifier } from './evidence.ts'
 
 const NAME = 'daicho/7'
@@ -9,11 +9,8 @@ const pair = () => {
   return { key: { name: NAME, publicKey: rawPublicKey(publicKey) }, privateKey }
 }
 const headOf = (key: { name: string; publicKey: Uint8Array }, by: KeyObject, size: number) =>
-  signedNote(
-    nodeSha256,
-    key,
-    checkpointText({ origin: NAME, size, root: new Uint8Array(32) }),
-    (message) => sign(null, message, by),
+  signedNote(key, checkpointText({ origin: NAME, size, root: new Uint8Array(32) }), (message) =>
+    sign(null, message, by),
   )
 
 it('a verified note is accepted for its own key only, and no other note with it', async () => {

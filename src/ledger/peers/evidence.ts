@@ -6,8 +6,7 @@ import {
   type Frontier,
   grown,
   HASH_BYTES,
-  nodeCrypto,
-  nodeSha256,
+  nodeVerifySignature,
   openCheckpoint,
   rootOf,
   TILE_WIDTH,
@@ -72,7 +71,7 @@ export class CheckpointVerifier {
   async open(note: string): Promise<SignedCheckpoint> {
     const known = this.#verified.get(note)
     if (known !== undefined) return known
-    const checkpoint = { ...(await openCheckpoint(nodeCrypto, this.#key, note)), note }
+    const checkpoint = { ...(await openCheckpoint(nodeVerifySignature, this.#key, note)), note }
     if (this.#verified.size === CHECKPOINTS_MAX) this.#verified.clear()
     this.#verified.set(note, checkpoint)
     return checkpoint
@@ -101,17 +100,17 @@ export async function isForkByLeaves(
       const tile = await source.leaves(frontier.size / TILE_WIDTH, width)
       for (let at = 0; at < width; at += 1) {
         const leaf = tile.slice(at * HASH_BYTES, (at + 1) * HASH_BYTES)
-        frontier = grown(nodeSha256, frontier, leaf).frontier
+        frontier = grown(frontier, leaf).frontier
         const { size } = frontier
         differs ||= smaller.some((one) => {
-          return one.size === size && !equalBytes(rootOf(nodeSha256, frontier), one.root)
+          return one.size === size && !equalBytes(rootOf(frontier), one.root)
         })
       }
     }
   } catch {
     return false
   }
-  return differs && equalBytes(rootOf(nodeSha256, frontier), head.root)
+  return differs && equalBytes(rootOf(frontier), head.root)
 }
 
 /** This node's own chain. */

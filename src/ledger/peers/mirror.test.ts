@@ -12,7 +12,7 @@ import {
   verifyFolder,
 } from '../../../test/support/ledger-node.ts'
 import type { Json } from '../../base/json.ts'
-import { cutBlocks } from '../../chain/index.ts'
+import { rawBlocks } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { Mirror } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
@@ -113,7 +113,7 @@ it('a block that was changed in any way, or is of another chain, is refused and 
     const parsed = copy(honest)
     change(parsed)
     const text = what === 'deep' ? '[]' : JSON.stringify(parsed)
-    const cut = cutBlocks(text, 0, node.service.serverId)?.blocks
+    const cut = rawBlocks(text, 0, node.service.serverId)?.blocks
     if (cut !== undefined) cuts += 1
     for (const values of [parsed, cut ?? parsed]) {
       const blocks = async () => ({ values, bytes: 1 })

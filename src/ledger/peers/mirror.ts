@@ -2,7 +2,6 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
-  type CutBlock,
   equalBytes,
   erasedIn,
   type Frontier,
@@ -13,7 +12,7 @@ import {
   headerText,
   headOf,
   leafHash,
-  nodeSha256,
+  type RawBlock,
   rootOf,
   type VerifierKey,
   verifyBlock,
@@ -191,7 +190,7 @@ export class Mirror {
       // A smaller one too: only blocks that the newest head covers are stored, or they could not accuse it.
       const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
       const proof = await prove(from.size, to.size)
-      if (!verifyConsistency(nodeSha256, from, to, proof)) throw unproven(from.size, to.size)
+      if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
     }
     this.#expectNotFrozen()
     await this.#maintain()
@@ -207,7 +206,7 @@ export class Mirror {
    * Errors: BLOCK_REFUSED, LOG_UNPROVEN, MIRROR_FROZEN, StoreError; those of `prove`.
    */
   async take(
-    values: readonly (Json | CutBlock)[],
+    values: readonly (Json | RawBlock)[],
     head: SignedCheckpoint,
     prove: Prove,
   ): Promise<number> {
@@ -218,8 +217,8 @@ export class Mirror {
       throw new PeerError('BLOCK_REFUSED', 'there are no blocks, or more than are signed')
     }
     const proof = size === head.size ? [] : await prove(size, head.size)
-    const treeHead = { size, root: rootOf(nodeSha256, frontier) }
-    if (!verifyConsistency(nodeSha256, treeHead, head, proof)) throw unproven(size, head.size)
+    const treeHead = { size, root: rootOf(frontier) }
+    if (!verifyConsistency(treeHead, head, proof)) throw unproven(size, head.size)
     await this.#append(decoded)
     this.#head = last
     this.#frontier = frontier
@@ -288,7 +287,7 @@ export class Mirror {
     }
   }
 
-  #verified(values: readonly (Json | CutBlock)[]) {
+  #verified(values: readonly (Json | RawBlock)[]) {
     const { serverId } = this.#options
     const decoded: DecodedBlock[] = []
     let last = this.#head
@@ -300,8 +299,8 @@ export class Mirror {
       const { block } = one
       const fault = verifyBlock(block, last, erasedIn(block))
       if (fault !== null) throw refused(height, fault.index, fault.what)
-      const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
-      frontier = grown(nodeSha256, frontier, leaf).frontier
+      const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+      frontier = grown(frontier, leaf).frontier
       last = headOf(block)
       decoded.push(one)
     }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CodedError } from '../../base/coded-error.ts'
-import { nodeSha256, type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
+import { type VerifierKey, verifierKeyOf } from '../../chain/index.ts'
 import {
   BlobStore,
   fileExists,
@@ -265,7 +265,7 @@ export class Mirrors {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
     if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
-    const key = verifierKeyOf(nodeSha256, readFileSync(keyPath, 'utf8').trim())
+    const key = verifierKeyOf(readFileSync(keyPath, 'utf8').trim())
     const reader = openStoreReader(folder, { frozen: false })
     const files = new BlobStore(folder, reader.attachments, false)
     const blobs = new ChainBlobs(reader.attachments, files)

@@ -1,11 +1,11 @@
 import { fromBase64 } from '../../base/base64.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
-  type CutBlock,
-  cutBlocks,
   HASH_BYTES,
   parsePosition,
   positionText,
+  type RawBlock,
+  rawBlocks,
   tilePath,
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
@@ -42,7 +42,7 @@ export interface PeerClientOptions {
 
 /** A page of blocks, pre-parsed if its text has the usual form. */
 export interface BlockPage {
-  readonly values: readonly (Json | CutBlock)[]
+  readonly values: readonly (Json | RawBlock)[]
   readonly bytes: number
 }
 
@@ -202,10 +202,10 @@ function malformed(message: string): PeerError {
 }
 
 /** The blocks of a page, or null if it is none. Errors: REPLY_MALFORMED. */
-function blocksIn(body: Buffer, serverId: number): readonly (Json | CutBlock)[] | null {
+function blocksIn(body: Buffer, serverId: number): readonly (Json | RawBlock)[] | null {
   const text = body.toString()
   if (text.startsWith(PAGE_OPENING)) {
-    const cut = cutBlocks(text, PAGE_OPENING.length, serverId)
+    const cut = rawBlocks(text, PAGE_OPENING.length, serverId)
     if (cut !== null && PAGE_END.test(text.slice(cut.end))) return cut.blocks
   }
   const reply = parsedReply(body)

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { isJsonObject } from '../../base/json.ts'
 import {
   logOrigin,
-  nodeSha256,
   ProofError,
   serverIdOfRaw,
   type VerifierKey,
@@ -46,7 +45,7 @@ export function knownPeer({ vkey, url, push = false }: Peer): KnownPeer {
 /** Parses the verifier key of a node. Errors: PEER_INVALID. */
 export function nodeOfKey(vkey: string): { key: VerifierKey; serverId: number } {
   try {
-    const key = verifierKeyOf(nodeSha256, vkey)
+    const key = verifierKeyOf(vkey)
     const serverId = serverIdOfRaw(key.publicKey)
     if (key.name === logOrigin(serverId)) return { key, serverId }
   } catch (error) {

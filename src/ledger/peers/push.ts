@@ -1,11 +1,9 @@
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import type { Json, JsonObject } from '../../base/json.ts'
-import { isJsonObject } from '../../base/json.ts'
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import {
   checkpointOf,
   equalBytes,
   HASH_BYTES,
-  nodeSha256,
   proveConsistency,
   provenBlockJson,
   verifyConsistency,
@@ -103,7 +101,7 @@ export async function nextPush(
   const read = (nodes: Parameters<StoreReader['treeNodes']>[1]) => store.treeNodes(serverId, nodes)
   for (const from of new Set([mirror.size, mirror.seen, end])) {
     if (from >= size) continue
-    proofs[from] = (await proveConsistency(nodeSha256, from, size, read)).map(toBase64)
+    proofs[from] = (await proveConsistency(from, size, read)).map(toBase64)
     roots[from] = toBase64(await rootAt(store, from))
   }
   return pushText({ from: mirror.size, texts, note, proofs, roots }, end)
@@ -172,7 +170,7 @@ function isForkByProof(
     const root = typeof text === 'string' ? fromBase64(text) : null
     if (root?.length !== HASH_BYTES || size === 0 || size >= head.size) return false
     if (equalBytes(root, knownRoot)) return false
-    return verifyConsistency(nodeSha256, { size, root }, head, proofIn(proofs, size))
+    return verifyConsistency({ size, root }, head, proofIn(proofs, size))
   })
 }
 

@@ -1,11 +1,5 @@
 import { join } from 'node:path'
-import {
-  equalBytes,
-  logOrigin,
-  nodeSha256,
-  type VerifierKey,
-  verifierKeyText,
-} from '../../chain/index.ts'
+import { equalBytes, logOrigin, type VerifierKey, verifierKeyText } from '../../chain/index.ts'
 import {
   BlobStore,
   holdFolder,
@@ -144,7 +138,7 @@ async function fillMirror(
     return blobs.missing
   } catch (error) {
     if (!(error instanceof PeerError && / answered 401/.test(error.message))) throw error
-    const vkey = verifierKeyText(nodeSha256, { name: logOrigin(serverId), publicKey })
+    const vkey = verifierKeyText({ name: logOrigin(serverId), publicKey })
     throw new PeerError(error.code, `${error.message}: this node must be a peer there, ${vkey}`)
   } finally {
     await mirror.close()

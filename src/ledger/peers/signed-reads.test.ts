@@ -2,13 +2,7 @@
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
-import {
-  logOrigin,
-  nodeSha256,
-  rawPublicKey,
-  serverIdOf,
-  verifierKeyText,
-} from '../../chain/index.ts'
+import { logOrigin, rawPublicKey, serverIdOf, verifierKeyText } from '../../chain/index.ts'
 import { issueApiToken, openTokens } from '../../tokens/index.ts'
 import { decodeBlock } from '../decoded-block.ts'
 import { type BlockPage, PeerClient } from './peer-client.ts'
@@ -20,7 +14,7 @@ function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const serverId = serverIdOf(publicKey)
   const key = { name: logOrigin(serverId), publicKey: rawPublicKey(publicKey) }
-  return { serverId, privateKey, vkey: verifierKeyText(nodeSha256, key) }
+  return { serverId, privateKey, vkey: verifierKeyText(key) }
 }
 
 /** A node that asks for tokens and knows one peer, by its key alone. */

@@ -1,6 +1,6 @@
 import { hash, type KeyObject, randomBytes, sign, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
-import { logOrigin, nodeCrypto } from '../../chain/index.ts'
+import { logOrigin, nodeVerifySignature } from '../../chain/index.ts'
 import { PeerError } from './errors.ts'
 
 /** What is signed of a request, in this order. */
@@ -140,7 +140,7 @@ export class SignedRequests {
     const key = keyOf(keyId)
     if (key === null) throw refused('the key is not that of a peer')
     const base = Buffer.from(signatureBase(request, digest, params))
-    if (!(await nodeCrypto.verifySignature(key, base, signature))) {
+    if (!(await nodeVerifySignature(key, base, signature))) {
       throw refused('the signature does not hold')
     }
     this.#use(`${keyId} ${nonce}`, expires, nowS)

@@ -9,7 +9,6 @@ import {
   headerText,
   leafHash,
   nodePlace,
-  nodeSha256,
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import { bytesOf } from './rows.ts'
@@ -47,8 +46,8 @@ export class TreeRows {
     if (before.size !== block.height) {
       throw new StoreError('STORE_DAMAGED', `the log has ${before.size} leaves at ${block.height}`)
     }
-    const leaf = leafHash(nodeSha256, Buffer.from(headerText(headerOf(block))))
-    const { frontier, nodes } = grown(nodeSha256, before, leaf)
+    const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
+    const { frontier, nodes } = grown(before, leaf)
     this.#insert.run(block.height, Buffer.concat(nodes))
     this.#frontier = frontier
   }

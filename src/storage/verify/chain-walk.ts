@@ -10,7 +10,6 @@ import {
   headerText,
   headOf,
   leafHash,
-  nodeSha256,
   verifyBlock,
 } from '../../chain/index.ts'
 import { isDamage, StoreError } from '../errors.ts'
@@ -95,9 +94,9 @@ export class ChainWalk {
       return { height, index: null, what: `it belongs to server id ${block.serverId}` }
     }
     const fault = verifyBlock(block, this.#head, erasedIn(block))
-    if (fault !== null) return fault
+    if (fault !== null) return { height, index: fault.index, what: fault.what }
     const text = Buffer.from(headerText(headerOf(block)))
-    const { frontier, nodes } = grown(nodeSha256, this.#frontier, leafHash(nodeSha256, text))
+    const { frontier, nodes } = grown(this.#frontier, leafHash(text))
     if (leaf === undefined || !equalBytes(Buffer.concat(nodes), leaf)) {
       return { height, index: null, what: 'the nodes of the log are not those of its headers' }
     }

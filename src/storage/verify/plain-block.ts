@@ -1,7 +1,6 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
-import { canonicalMember } from '../../base/canonical-scan.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
-import { type Block, erasedIn } from '../../chain/index.ts'
+import { type Block, erasedIn, rawEntry } from '../../chain/index.ts'
 import type { Creations, StoreReader } from '../store.ts'
 
 /**
@@ -22,7 +21,7 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
   if (erasedIn(block).size > 0) return null
   const ids: string[] = []
   for (const entry of entries) {
-    const itemId = createdId(entry)
+    const itemId = itemIdIn(entry, block.serverId)
     // Ids are compared line by line.
     if (itemId === null || itemId.includes('\n')) return null
     ids.push(itemId)
@@ -32,9 +31,9 @@ export async function plainBlock(block: Block, store: StoreReader): Promise<Plai
 }
 
 /** The id of the item that `entry` is about, or null unless the entry is in canonical form. */
-function createdId(entry: string): string | null {
-  const id = canonicalMember(entry, 'item', 'id')
-  if (id?.startsWith('"')) return id.slice(1, -1)
+function itemIdIn(entry: string, serverId: number): string | null {
+  const raw = rawEntry(entry, serverId)
+  if (raw !== null) return raw.id
   try {
     const value: Json = parseJson(entry)
     if (!isJsonObject(value) || canonicalJson(value) !== entry) return null

@@ -1,5 +1,5 @@
 import type { Texts } from '../language/english.ts'
-import type { Fault, FaultCode } from './faults.ts'
+import type { Fault, FaultCode } from './verify-chain.ts'
 
 /** What is checked, by the name of its sentence. */
 export type CheckName = keyof Texts['checks']

@@ -1,19 +1,53 @@
-import type { Json } from '../../../base/json.ts'
+import { toBase64 } from '../../../base/base64.ts'
+import { canonicalJson } from '../../../base/canonical-json.ts'
+import { isJsonObject, type Json } from '../../../base/json.ts'
 import {
+  type BlockFault,
   type Checkpoint,
   EMPTY_FRONTIER,
   equalBytes,
   type Frontier,
   grown,
+  type Head,
+  headerOf,
+  headerText,
+  headOf,
+  leafHash,
   openCheckpoint,
   ProofError,
+  parseBlockParts,
   rootOf,
+  serverIdOfRaw,
   type VerifierKey,
   type VerifySignature,
   verifierKeyOf,
+  verifyBlock,
 } from '../../../chain/portable.ts'
-import type { Fault, FaultCode } from './faults.ts'
-import { type Hashing, verifyBlock } from './verify-block.ts'
+
+/** Everything that a verification can find; the page has a sentence for each. */
+export type FaultCode =
+  | BlockFault['code']
+  | 'unreadable'
+  | 'shape'
+  | 'missing'
+  | 'serverid'
+  | 'unsigned'
+  | 'signature'
+  | 'checkpoint'
+  | 'key'
+  | 'keyChanged'
+  | 'log'
+  | 'rolledBack'
+  | 'forked'
+
+/** The first thing that is wrong. */
+export interface Fault {
+  readonly code: FaultCode
+  /** The height of the block; null if it is not about a block. */
+  readonly height: number | null
+  /** The index of the entry; null if it is about the whole block. */
+  readonly index: number | null
+}
 
 /** What a browser remembers of a chain that it verified. */
 export interface Remembered {
@@ -23,141 +57,144 @@ export interface Remembered {
   readonly root: string
 }
 
-/** What a verification looks at. */
+/** The input of a verification. */
 export interface ChainSource {
   readonly serverId: number
-  /** As the node gives it. */
+  /** As the node returns it. */
   readonly verifierKey: string
-  /** The signed note; null when the node signs none, as where its store is broken. */
+  /** The signed note; null if the node does not sign, for example because its store is damaged. */
   readonly checkpoint: string | null
-  /** What was verified before; null the first time. */
+  /** The result of the last verification; null the first time. */
   readonly remembered: Remembered | null
-  /** Blocks with their proofs from a height on, at most `limit`. Errors: any; nothing is believed. */
+  /** Blocks with their proofs from a height on, at most `limit`. Errors: UnreadableReply; any. */
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
 
-/** How the page computes. */
-export interface VerifierCrypto extends Hashing {
-  readonly verifySignature: VerifySignature
+/** Thrown by a source for a reply that is not JSON of blocks: one of them may be damaged. */
+export class UnreadableReply extends Error {
+  override readonly name = 'UnreadableReply'
 }
 
 /** How far a verification has come. */
 export interface Progress {
   readonly blocks: number
-  /** How many are signed; null when the node signs none. */
+  /** The size of the signed log; null if the node does not sign. */
   readonly size: number | null
   readonly entries: number
   readonly erased: number
 }
 
-/** What has come of it. */
+/** The result of a verification. */
 export interface Verdict extends Progress {
-  /** Null: everything holds. */
+  /** Null if the chain is valid. */
   readonly fault: Fault | null
-  /** What to remember when everything holds. */
+  /** What to remember of a valid chain. */
   readonly remember: Remembered | null
 }
 
-/** Entries that one request should bring, and the blocks that it may. */
+/** The only message of the page to its worker. */
+export interface Order {
+  readonly base: string
+  readonly remembered: Readonly<Record<string, Remembered>>
+}
+
+/** The messages of the worker to the page. */
+export type Report =
+  | { readonly kind: 'progress'; readonly progress: Progress }
+  | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
+  | { readonly kind: 'failed'; readonly message: string }
+
+/** Entries that one request should return, and the maximum of its blocks. */
 const ENTRIES_PER_PAGE = 2_000
 const BLOCKS_MAX = 256
 
 /**
  * Verifies the chain of a node from its first block to its last: the key and the signature of the
- * checkpoint, every block, the signed root, and that all continues what was verified before. Blocks that
- * came after the checkpoint hang on it by their links.
- * Errors: those of `source.blocks` when even a single block could not be asked for.
+ * checkpoint, every block, the signed root, and that the chain continues what was verified before. Blocks
+ * after the checkpoint are verified by their links.
+ * Errors: those of `source.blocks` other than UnreadableReply.
  */
 export async function verifyChain(
-  crypto: VerifierCrypto,
+  verifySignature: VerifySignature,
   source: ChainSource,
   onProgress: (progress: Progress) => void,
 ): Promise<Verdict> {
-  const none = { blocks: 0, size: null, entries: 0, erased: 0 }
   const { remembered } = source
-  const signed = await signedHead(crypto, source)
-  if (typeof signed === 'string') return verdict(none, fault(signed))
-  const size = signed?.size ?? null
-  if (remembered !== null && size !== null && remembered.size > size) {
-    return verdict({ ...none, size }, fault('rolledBack'))
+  const signed = await signedHead(verifySignature, source)
+  const walk = new Walk(source, typeof signed === 'string' ? null : (signed?.size ?? null))
+  const refused = (found: Fault): Verdict => ({ ...walk.progress, fault: found, remember: null })
+  if (typeof signed === 'string') return refused(fault(signed))
+  if (remembered !== null && signed !== null && remembered.size > signed.size) {
+    return refused(fault('rolledBack'))
   }
-
-  const walk = new Walk(crypto, source, size)
   for (;;) {
-    const found = await walk.page()
+    const found = await walk.nextPage()
     if (found === 'end') break
-    if (found !== null) return verdict(walk.progress, found)
+    if (found !== null) return refused(found)
     onProgress(walk.progress)
   }
-  if (signed === null) return verdict(walk.progress, fault('unsigned'))
-  if (walk.progress.blocks < signed.size) {
-    return verdict(walk.progress, fault('missing', walk.progress.blocks))
-  }
-  if (!equalBytes(walk.rootAtSize, signed.root)) return verdict(walk.progress, fault('log'))
+  if (signed === null) return refused(fault('unsigned'))
+  const { blocks } = walk.progress
+  if (blocks < signed.size) return refused(fault('missing', blocks))
+  if (!equalBytes(walk.rootAtSize, signed.root)) return refused(fault('log'))
   return {
     ...walk.progress,
     fault: null,
     remember: {
       verifierKey: source.verifierKey.trim(),
       size: signed.size,
-      root: base64Of(signed.root),
+      root: toBase64(signed.root),
     },
   }
 }
 
-/** The checkpoint, when the key is the node's and has signed it; null for none; else what is wrong. */
+/** The checkpoint, signed by the key of the node; null if there is none; or what is wrong. */
 async function signedHead(
-  crypto: VerifierCrypto,
+  verifySignature: VerifySignature,
   { serverId, verifierKey, checkpoint, remembered }: ChainSource,
 ): Promise<Checkpoint | FaultCode | null> {
   let key: VerifierKey
   try {
-    key = verifierKeyOf(crypto.sha256, verifierKey.trim())
+    key = verifierKeyOf(verifierKey.trim())
   } catch {
     return 'key'
   }
-  // The server id is made of the first 53 bits of the hash of the key: docs/reference/chain-format.md.
-  const digest = crypto.sha256(key.publicKey)
-  const first = new DataView(digest.buffer, digest.byteOffset).getBigUint64(0)
-  if ((Number(first >> 11n) || 1) !== serverId) return 'key'
+  if (serverIdOfRaw(key.publicKey) !== serverId) return 'key'
   if (remembered !== null && remembered.verifierKey !== verifierKey.trim()) return 'keyChanged'
   if (checkpoint === null) return null
   try {
-    return await openCheckpoint(crypto, key, checkpoint)
+    return await openCheckpoint(verifySignature, key, checkpoint)
   } catch (error) {
     const isForged = error instanceof ProofError && /^NOTE_(FORGED|UNSIGNED)$/.test(error.code)
     return isForged ? 'signature' : 'checkpoint'
   }
 }
 
-/** The way along the blocks. */
+/** Fetches and verifies block after block. */
 class Walk {
   progress: Progress
-  /** Root of the log when it had the size that is signed. */
+  /** Root of the log at the signed size. */
   rootAtSize: Uint8Array
-  #log: Frontier = EMPTY_FRONTIER
-  readonly #crypto: VerifierCrypto
   readonly #source: ChainSource
-  #prevId: string | null = null
-  #timestamp = 0
+  #log: Frontier = EMPTY_FRONTIER
+  #head: Head | null = null
   #limit = 16
 
-  constructor(crypto: VerifierCrypto, source: ChainSource, size: number | null) {
-    this.#crypto = crypto
+  constructor(source: ChainSource, size: number | null) {
     this.#source = source
     this.progress = { blocks: 0, size, entries: 0, erased: 0 }
-    this.rootAtSize = rootOf(crypto.sha256, this.#log)
+    this.rootAtSize = rootOf(this.#log)
   }
 
   /** Verifies the next blocks, also those that are not signed yet; resolves to what is wrong, or null. */
-  async page(): Promise<Fault | 'end' | null> {
+  async nextPage(): Promise<Fault | 'end' | null> {
     const { blocks: from, entries: before } = this.progress
     const limit = this.#limit
     let blocks: readonly Json[]
     try {
       blocks = await this.#source.blocks(from, limit)
     } catch (error) {
-      // What cannot be read is found block by block.
+      // Smaller and smaller pages find the block that cannot be read.
       if (!(error instanceof UnreadableReply)) throw error
       if (limit === 1) return fault('unreadable', from)
       this.#limit = Math.max(1, Math.floor(limit / 4))
@@ -174,47 +211,66 @@ class Walk {
   }
 
   #block(value: Json): Fault | null {
-    const { blocks: height, entries, erased } = this.progress
-    const before = {
-      serverId: this.#source.serverId,
-      height,
-      prevId: this.#prevId,
-      timestamp: this.#timestamp,
-    }
-    const block = verifyBlock(this.#crypto, value, before)
+    const { blocks: height, size, entries, erased } = this.progress
+    const { serverId, remembered } = this.#source
+    const block = verifyListedBlock(value, serverId, this.#head)
     if ('code' in block) return { ...block, height }
-    this.#prevId = block.id
-    this.#timestamp = block.timestamp
-    this.#log = grown(this.#crypto.sha256, this.#log, block.leaf).frontier
+    this.#head = block.head
+    this.#log = grown(this.#log, block.leaf).frontier
     this.progress = {
-      ...this.progress,
       blocks: height + 1,
+      size,
       entries: entries + block.entries,
       erased: erased + block.erased,
     }
-    if (this.progress.size === height + 1) {
-      this.rootAtSize = rootOf(this.#crypto.sha256, this.#log)
-    }
-    const { remembered } = this.#source
+    if (size === height + 1) this.rootAtSize = rootOf(this.#log)
     if (remembered?.size !== height + 1) return null
-    const root = base64Of(rootOf(this.#crypto.sha256, this.#log))
-    return root === remembered.root ? null : fault('forked')
+    return toBase64(rootOf(this.#log)) === remembered.root ? null : fault('forked')
   }
 }
 
-/** Thrown by a source for a reply that is not JSON of blocks: one of them may be broken. */
-export class UnreadableReply extends Error {
-  override readonly name = 'UnreadableReply'
+/** A valid block. */
+export interface VerifiedBlock {
+  readonly head: Head
+  readonly entries: number
+  readonly erased: number
+  /** Its leaf hash in the log. */
+  readonly leaf: Uint8Array
+}
+
+/**
+ * Verifies a block of node `serverId` after `head`, as `GET /api/ledgers?proof=1` returns it. The text of each
+ * entry is printed from its value, which is what a reader sees. Source: docs/reference/chain-format.md.
+ */
+export function verifyListedBlock(
+  value: Json,
+  serverId: number,
+  head: Head | null,
+): VerifiedBlock | Omit<Fault, 'height'> {
+  const parts = parseBlockParts(value)
+  if (typeof parts === 'string') return { code: 'shape', index: null }
+  const { body, ...sealed } = parts
+  const foreign = body.findIndex((entry) => Object(entry).serverid !== serverId)
+  if (foreign !== -1) return { code: 'serverid', index: foreign }
+  const block = { ...sealed, serverId, entries: body.map(canonicalJson) }
+  const erased = erasedIn(value)
+  const found = verifyBlock(block, head, erased)
+  if (found !== null) return { code: found.code, index: found.index }
+  return {
+    head: headOf(block),
+    entries: body.length,
+    erased: erased.size,
+    leaf: leafHash(new TextEncoder().encode(headerText(headerOf(block)))),
+  }
+}
+
+/** The indexes of the entries without a blind. */
+function erasedIn(value: Json): ReadonlySet<number> {
+  const proof = isJsonObject(value) && isJsonObject(value.proof) ? value.proof : {}
+  const blinds = Array.isArray(proof.blinds) ? proof.blinds : []
+  return new Set(blinds.flatMap((blind, index) => (blind === null ? [index] : [])))
 }
 
 function fault(code: FaultCode, height: number | null = null): Fault {
   return { code, height, index: null }
-}
-
-function verdict(progress: Progress, found: Fault): Verdict {
-  return { ...progress, fault: found, remember: null }
-}
-
-function base64Of(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes))
 }

@@ -1,12 +1,13 @@
-import { isJsonObject, type Json, parseJson } from '../../../base/json.ts'
+import { isJsonObject, type Json, parseJsonOrNull } from '../../../base/json.ts'
 import { Session } from '../node/session.ts'
-import { pageCrypto } from './hashing.ts'
-import type { Order, Report } from './messages.ts'
-import { UnreadableReply, verifyChain } from './verify-chain.ts'
+import { verifySignature } from './signature.ts'
+import { type Order, type Report, UnreadableReply, verifyChain } from './verify-chain.ts'
 
-/** A reply that is no block list: the node refuses, or cannot be reached. */
-class Refused extends Error {
-  override readonly name = 'Refused'
+// The program of the worker that verifies the chain of a node.
+
+/** The node refuses a request. */
+class RefusedError extends Error {
+  override readonly name = 'RefusedError'
   readonly status: number
 
   constructor(status: number, text: string) {
@@ -16,62 +17,58 @@ class Refused extends Error {
 }
 
 addEventListener('message', ({ data }: MessageEvent<Order>) => {
-  run(data).then(tell, (error: unknown) => {
-    tell({ kind: 'failed', message: error instanceof Error ? error.message : String(error) })
+  verify(data).then(report, (error: unknown) => {
+    report({ kind: 'failed', message: error instanceof Error ? error.message : String(error) })
   })
 })
 
-function tell(report: Report): void {
-  postMessage(report)
+function report(message: Report): void {
+  postMessage(message)
 }
 
-async function run({ base, remembered }: Order): Promise<Report> {
-  const { fetch: ask } = new Session({
+async function verify({ base, remembered }: Order): Promise<Report> {
+  const session = new Session({
     fetch: (input, init) => fetch(input, init),
     base,
     now: () => performance.now(),
     onState: () => {},
   })
   const textAt = async (path: string): Promise<string> => {
-    const reply = await ask(`${base}api/${path}`, { cache: 'no-store' })
-    // A reply that ends early is how a node tells, in the middle of one, that it cannot go on.
+    const reply = await session.fetch(`${base}api/${path}`, { cache: 'no-store' })
+    // A node that fails in the middle of a reply ends it early.
     const text = await reply.text().catch(() => '')
     if (reply.ok) return text
-    throw reply.status === 500 ? new UnreadableReply() : new Refused(reply.status, text)
+    throw reply.status === 500 ? new UnreadableReply() : new RefusedError(reply.status, text)
   }
-  const { serverid } = objectIn(await textAt('serverid'))
-  if (typeof serverid !== 'number') throw new Refused(0, 'no server id')
+  const { serverid: serverId } = objectIn(await textAt('serverid'))
+  if (typeof serverId !== 'number') throw new RefusedError(0, 'no server id')
   const [verifierKey, checkpoint] = await Promise.all([
-    textAt(`ledgers/${serverid}/vkey`),
-    textAt(`ledgers/${serverid}/checkpoint`).catch((error: unknown) => {
-      if (error instanceof Refused && error.status === 503) return null
+    textAt(`ledgers/${serverId}/vkey`),
+    textAt(`ledgers/${serverId}/checkpoint`).catch((error: unknown) => {
+      if (error instanceof RefusedError && error.status === 503) return null
       throw error
     }),
   ])
   const source = {
-    serverId: serverid,
+    serverId,
     verifierKey,
     checkpoint,
-    remembered: remembered[serverid] ?? null,
+    remembered: remembered[serverId] ?? null,
     blocks: async (from: number, limit: number) => {
-      const query = `serverid=${serverid}&proof=1&offset=${from}&limit=${limit}`
+      const query = `serverid=${serverId}&proof=1&offset=${from}&limit=${limit}`
       const { ledgers } = objectIn(await textAt(`ledgers?${query}`))
       if (!Array.isArray(ledgers)) throw new UnreadableReply()
       return ledgers
     },
   }
-  const verdict = await verifyChain(pageCrypto, source, (progress) =>
-    tell({ kind: 'progress', progress }),
+  const verdict = await verifyChain(verifySignature, source, (progress) =>
+    report({ kind: 'progress', progress }),
   )
-  return { kind: 'verdict', verdict, serverId: serverid }
+  return { kind: 'verdict', verdict, serverId }
 }
 
 function objectIn(text: string): Record<string, Json> {
-  try {
-    const value: Json = parseJson(text)
-    if (isJsonObject(value)) return value
-  } catch {
-    // Told below.
-  }
+  const value = parseJsonOrNull(text)
+  if (isJsonObject(value)) return value
   throw new UnreadableReply()
 }

@@ -1,49 +1,10 @@
-import { signal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import { base } from '../node/ledger.ts'
 import { Sign } from '../parts/sign.tsx'
 import { hrefOf } from '../routes.ts'
 import { type CheckState, checkStates } from '../verification/checks.ts'
-import type { Fault } from '../verification/faults.ts'
-import type { Order, Report } from '../verification/messages.ts'
-import { remember, rememberedChains } from '../verification/remembered.ts'
-import type { Progress, Verdict } from '../verification/verify-chain.ts'
-
-type Run =
-  | { readonly state: 'idle' | 'stopped' }
-  | { readonly state: 'running'; readonly progress: Progress | null }
-  | { readonly state: 'done'; readonly verdict: Verdict; readonly hadMemory: boolean }
-  | { readonly state: 'failed'; readonly message: string }
-
-// Outside of the view: a verification goes on while another page is looked at.
-const run = signal<Run>({ state: 'idle' })
-let worker: Worker | null = null
-
-function start(): void {
-  worker?.terminate()
-  worker = new Worker(new URL('../verification/worker.ts', import.meta.url), { type: 'module' })
-  const remembered = rememberedChains()
-  run.value = { state: 'running', progress: null }
-  worker.onmessage = ({ data }: MessageEvent<Report>) => {
-    if (data.kind === 'progress') run.value = { state: 'running', progress: data.progress }
-    if (data.kind === 'failed') end({ state: 'failed', message: data.message })
-    if (data.kind === 'verdict') {
-      const { verdict, serverId } = data
-      if (verdict.remember !== null) remember(serverId, verdict.remember)
-      end({ state: 'done', verdict, hadMemory: remembered[serverId] !== undefined })
-    }
-  }
-  worker.onerror = (event) => end({ state: 'failed', message: event.message ?? '' })
-  const order: Order = { base, remembered }
-  worker.postMessage(order)
-}
-
-function end(result: Run): void {
-  worker?.terminate()
-  worker = null
-  run.value = result
-}
+import { type Run, run, start, stop } from '../verification/run.ts'
+import type { Fault, Progress } from '../verification/verify-chain.ts'
 
 /** Verifies the chain in this browser, and shows what was checked. */
 export function VerificationView(): JSX.Element {
@@ -57,12 +18,7 @@ export function VerificationView(): JSX.Element {
           <p>{t().verificationIs}</p>
         </div>
         {isRunning ? (
-          <button
-            key="stop"
-            type="button"
-            class="secondary"
-            onClick={() => end({ state: 'stopped' })}
-          >
+          <button key="stop" type="button" class="secondary" onClick={stop}>
             {t().stop}
           </button>
         ) : (

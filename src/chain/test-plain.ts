@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { Json } from './json.ts'
+import type { Json } from '../base/json.ts'
 
 /** Numbers and others at the edges of what is written plainly. */
 const EDGES: readonly Json[] = [

@@ -1,12 +1,18 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
-import { nodeSha256 } from '../hashing.ts'
-import { checkpointOf, checkpointText, openCheckpoint } from './checkpoint.ts'
-import { nodeCrypto, rawPublicKey } from './node-crypto.ts'
-import { openNote, signedNote, verifierKeyOf, verifierKeyText } from './note.ts'
+import { nodeVerifySignature, rawPublicKey } from '../node-keys.ts'
+import {
+  checkpointOf,
+  checkpointText,
+  openCheckpoint,
+  openNote,
+  signedNote,
+  verifierKeyOf,
+  verifierKeyText,
+} from './checkpoint.ts'
 
-const keyOf = (text: string) => verifierKeyOf(nodeSha256, text)
+const keyOf = (text: string) => verifierKeyOf(text)
 const codeOf = async (work: () => unknown): Promise<string> => {
   try {
     await work()
@@ -34,12 +40,14 @@ const ENOCH_LINE =
   '— EnochRoot rwz+eBzmZa0SO3NbfRGzPCpDckykFXSdeX+MNtCOXm2/5n2tiOHp+vAF1aGrQ5ovTG01oOTGwnWLox33WWd1RvMc+QQ=\n'
 
 it('opens the published examples, with each of their keys', async () => {
-  expect(await openNote(nodeCrypto, keyOf(FOO), FOO_NOTE)).toBe('This is an example message.\n')
+  expect(await openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE)).toBe(
+    'This is an example message.\n',
+  )
   const both = `${PETER_TEXT}\n${PETER_LINE}${ENOCH_LINE}`
-  expect(await openNote(nodeCrypto, keyOf(PETER), both)).toBe(PETER_TEXT)
-  expect(await openNote(nodeCrypto, keyOf(ENOCH), both)).toBe(PETER_TEXT)
-  expect(await codeOf(() => openNote(nodeCrypto, keyOf(FOO), both))).toBe('NOTE_UNSIGNED')
-  for (const key of [FOO, PETER, ENOCH]) expect(verifierKeyText(nodeSha256, keyOf(key))).toBe(key)
+  expect(await openNote(nodeVerifySignature, keyOf(PETER), both)).toBe(PETER_TEXT)
+  expect(await openNote(nodeVerifySignature, keyOf(ENOCH), both)).toBe(PETER_TEXT)
+  expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), both))).toBe('NOTE_UNSIGNED')
+  for (const key of [FOO, PETER, ENOCH]) expect(verifierKeyText(keyOf(key))).toBe(key)
 })
 
 it('refuses keys that are not exactly Ed25519 verifier keys', async () => {
@@ -61,18 +69,18 @@ it('refuses keys that are not exactly Ed25519 verifier keys', async () => {
 it('signs what it opens again, beside 16 signatures of others', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
-  const own = signedNote(nodeSha256, key, 'text\n', (message) => sign(null, message, privateKey))
-  expect(await openNote(nodeCrypto, key, own)).toBe('text\n')
+  const own = signedNote(key, 'text\n', (message) => sign(null, message, privateKey))
+  expect(await openNote(nodeVerifySignature, key, own)).toBe('text\n')
   const others = Array.from(
     { length: 16 },
     (_, n) => `— witness/${n} ${toBase64(Buffer.alloc(76, n))}\n`,
   )
-  expect(await openNote(nodeCrypto, key, own + others.join(''))).toBe('text\n')
+  expect(await openNote(nodeVerifySignature, key, own + others.join(''))).toBe('text\n')
   // The text ends before the last empty line: whoever adds one moves the signed text.
-  expect(await codeOf(() => openNote(nodeCrypto, key, `x\n\n${own}`))).toBe('NOTE_FORGED')
+  expect(await codeOf(() => openNote(nodeVerifySignature, key, `x\n\n${own}`))).toBe('NOTE_FORGED')
   const text = 'first\n\n— second QUJDREVGR0g=\n'
-  const nested = signedNote(nodeSha256, key, text, (message) => sign(null, message, privateKey))
-  expect(await openNote(nodeCrypto, key, nested)).toBe(text)
+  const nested = signedNote(key, text, (message) => sign(null, message, privateKey))
+  expect(await openNote(nodeVerifySignature, key, nested)).toBe(text)
 })
 
 it('no note with a flipped, dropped or doubled byte opens', async () => {
@@ -82,7 +90,7 @@ it('no note with a flipped, dropped or doubled byte opens', async () => {
   const opened: string[] = []
   const attempt = async (what: string, changed: Buffer) => {
     tried += 1
-    const code = await codeOf(() => openNote(nodeCrypto, key, changed.toString('utf8')))
+    const code = await codeOf(() => openNote(nodeVerifySignature, key, changed.toString('utf8')))
     if (code === 'taken') opened.push(what)
     expect(code).toMatch(/^(taken|NOTE_.*)$/)
   }
@@ -113,7 +121,7 @@ it.each([
   ['two spaces', FOO_NOTE.replace('foo U', 'foo  U')],
   ['a line of another kind', `${FOO_NOTE}signed\n`],
 ])('refuses a note with %s', async (_, note) => {
-  expect(await codeOf(() => openNote(nodeCrypto, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
+  expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
 })
 
 // The tree of golang.org/x/mod/sumdb/tlog's tests.
@@ -146,13 +154,13 @@ it('refuses a head of another log, though its key is known', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const signed = (origin: string) =>
-    signedNote(nodeSha256, key, checkpointText({ ...checkpointOf(TREE), origin }), (message) =>
+    signedNote(key, checkpointText({ ...checkpointOf(TREE), origin }), (message) =>
       sign(null, message, privateKey),
     )
-  expect(await openCheckpoint(nodeCrypto, key, signed('daicho/7'))).toMatchObject({
+  expect(await openCheckpoint(nodeVerifySignature, key, signed('daicho/7'))).toMatchObject({
     origin: 'daicho/7',
   })
-  expect(await codeOf(() => openCheckpoint(nodeCrypto, key, signed('daicho/8')))).toBe(
+  expect(await codeOf(() => openCheckpoint(nodeVerifySignature, key, signed('daicho/8')))).toBe(
     'CHECKPOINT_FOREIGN',
   )
 })
