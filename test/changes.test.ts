@@ -139,7 +139,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
   })
 
   it('refuses what it cannot do in the shape of the ledger, also to HEAD', async () => {
-    const node = await start({ feedBounds: { followersMax: 1 } })
+    const node = await start({ feedBounds: { subscribersMax: 1 } })
     await node.send('POST', '/api/a')
     const own = node.service.serverId
     const cases: [string, number, string][] = [
@@ -219,8 +219,8 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await client.until(({ entries }) => entries.length === 16)
     expect(node.service.feed.heldBytes).toBeLessThan(1_100_000)
     for (let beats = 0; beats < 7; beats += 1) schedule.beat()
-    expect(node.service.feed.leavings).toMatchObject({ stalled: 1, left: 0 })
-    expect([node.service.feed.followers, node.service.feed.heldBytes]).toEqual([1, 0])
+    expect(node.service.feed.ended).toMatchObject({ stalled: 1, left: 0 })
+    expect([node.service.feed.subscribers, node.service.feed.heldBytes]).toEqual([1, 0])
     await node.send('DELETE', '/api/a')
     await client.until(({ entries }) => entries.length === 17)
     stalled.resume()
@@ -240,7 +240,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
       // It holds nothing when the next entry comes, so the slowest is always one of the others.
       await client.until(({ entries }) => entries.length === count + 1)
     }
-    expect(node.service.feed.leavings.crowded).toBeGreaterThan(0)
+    expect(node.service.feed.ended.crowded).toBeGreaterThan(0)
     expect(node.service.feed.heldBytes).toBeLessThan(1_500_000)
     expect(client.closed).toBe(false)
   })
@@ -323,7 +323,7 @@ describe('LedgerService.changes', () => {
     expect(methods).toEqual(['create_db a', 'create_db b', 'create_item a', 'create_item b'])
     const { value } = await some.next()
     expect(value).toMatchObject({ entry: { db: 'b', item: { id: 'y' } } })
-    expect(node.service.feed.followers).toBe(1)
+    expect(node.service.feed.subscribers).toBe(1)
     node.service.feed.close()
     expect(await some.next()).toEqual({ done: true, value: undefined })
     await expect(node.service.changes()).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
@@ -343,6 +343,6 @@ describe('LedgerService.changes', () => {
       if (seen.length === 50) break
     }
     expect(seen).toEqual(Array.from({ length: 50 }, (_, n) => n))
-    expect(node.service.feed.followers).toBe(0)
+    expect(node.service.feed.subscribers).toBe(0)
   })
 })

@@ -28,7 +28,7 @@ const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
 /** As on other listeners, and one for each follower of the changes. */
-const SOCKETS_MAX = 1_000 + FEED_BOUNDS.followersMax
+const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
 /** Refusals with 503 that an operator must see; the others pass by themselves. */
 const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED'])

@@ -6,9 +6,9 @@ import { type StoredItem, StoreError, type StoreReader, storedJson } from '../st
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
 import type { Change, OwnDatabase, Written } from './change.ts'
-import { databaseFilter } from './changes/database-filter.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
+import { databaseFilter } from './changes/page-cache.ts'
 import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
@@ -327,7 +327,7 @@ export class LedgerService {
    */
   async changes(range: ChangesRange = {}): Promise<AsyncIterableIterator<PlacedEntry>> {
     const entries = new EntryIterator(databaseFilter(range.db ?? []))
-    entries.open(await this.feed.join(entries, range.after ?? 'now'), range.signal)
+    entries.open(await this.feed.subscribe(entries, range.after ?? 'now'), range.signal)
     return entries
   }
 

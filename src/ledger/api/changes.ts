@@ -2,18 +2,22 @@ import type { ServerResponse } from 'node:http'
 import { Type } from '../../base/shape.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
-import { type DatabaseFilter, databaseFilter } from '../changes/database-filter.ts'
-import type { EntryPage, Slice } from '../changes/entry-page.ts'
-import type { ChangeFeed, ChangesStart, Follower, Seat } from '../changes/feed.ts'
+import type { ChangesStart, Subscriber, Subscription } from '../changes/feed.ts'
+import {
+  type Chunk,
+  type DatabaseFilter,
+  databaseFilter,
+  type EntryPage,
+  type PageCache,
+} from '../changes/page-cache.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../service.ts'
 import { serverIdFrom } from './replies.ts'
 import { failures, SERVERID_PATTERN } from './schemas.ts'
 
-/** Databases that one follower may name. */
+/** Maximum databases per subscription. */
 const DATABASES_MAX = 100
 
-/** Whose changes. */
 const ChangesParams = Type.Object({
   serverid: Type.String({
     shownPattern: SERVERID_PATTERN,
@@ -21,7 +25,6 @@ const ChangesParams = Type.Object({
   }),
 })
 
-/** What of them, and from where on. */
 const ChangesQuery = Type.Object({
   token: Type.Optional(Type.String({ description: 'Only where tokens are required' })),
   db: Type.Optional(
@@ -39,19 +42,18 @@ const ChangesQuery = Type.Object({
   ),
 })
 
-/** A position to go on after, as browsers send it when they connect again. */
+/** Browsers send the id of the last event when they reconnect. */
 const ChangesHeaders = Type.Object({
   'last-event-id': Type.Optional(Type.String({ description: 'As `since`' })),
 })
 
-/** Events, one for each entry. */
 const ChangesStream = Type.String({
   description:
     'Server-sent events: `id` is the position, `event` is `entry`, `data` is ' +
     '`{"position":…,"timestamp":…,"entry":{…}}`',
 })
 
-/** Mounts `GET /api/ledgers/{serverid}/changes` on `app`; its clients are let go when `app` closes. */
+/** Mounts `GET /api/ledgers/{serverid}/changes` on `app`; subscriptions end when `app` closes. */
 export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
   app.addHook('preClose', async () => ledger.feed.close())
   app.get(
@@ -71,19 +73,22 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
           ...failures,
         },
       },
-      // Of all databases, whichever the filter names: a chain is one thing.
+      // Grants access to all databases: a filter does not change that.
       config: { scope: 'ledger:read', lasting: true },
     },
     async (request, reply) => {
       const { method, params, query, headers } = request
       const feed = ledger.feedOf(serverIdFrom(params.serverid))
       const filter = databaseFilter(query.db ?? [])
-      // A browser that connects again asks for the same address, and says how far it came.
+      // A browser that reconnects sends the same query, so the header has priority.
       const after = startFrom(headers['last-event-id'] || query.since || 'now')
-      if (method === 'HEAD') await sendHead(feed, reply.raw, after)
-      else {
+      if (method === 'HEAD') {
+        await feed.check(after)
+        reply.raw.writeHead(200, HEADERS).end()
+      } else {
         const onFailure = (error: Error) => request.reportFailure(error)
-        await sendChanges(feed, reply.raw, after, filter, onFailure)
+        const stream = new EventStream(reply.raw, filter, onFailure)
+        stream.open(await feed.subscribe(stream, after))
       }
       return reply.hijack()
     },
@@ -97,54 +102,27 @@ function startFrom(text: string): ChangesStart {
   throw new LedgerError('POSITION_INVALID', 'a position is <height>.<index>, `start` or `now`')
 }
 
-/** What a browser waits before it connects again, milliseconds. */
+/** Delay before a browser reconnects. */
 const RETRY_MS = 2_000
 
-/** Of every reply, also to HEAD. */
+/** Headers of the reply, also to HEAD. */
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store',
-  // nginx would gather events before it passes them on.
+  // nginx would buffer events.
   'x-accel-buffering': 'no',
   connection: 'close',
 }
 
-/** Answers HEAD. Errors: those of `join`. */
-async function sendHead(
-  feed: ChangeFeed,
-  response: ServerResponse,
-  after: ChangesStart,
-): Promise<void> {
-  await feed.check(after)
-  response.writeHead(200, HEADERS).end()
-}
-
-/**
- * Sends the entries after `after` over `response` until either side ends; `onFailure` is called when the
- * chain cannot be read. Errors: those of `join`.
- */
-async function sendChanges(
-  feed: ChangeFeed,
-  response: ServerResponse,
-  after: ChangesStart,
-  filter: DatabaseFilter | null,
-  onFailure: (error: Error) => void,
-): Promise<void> {
-  const stream = new EventStream(response, filter, onFailure)
-  stream.open(await feed.join(stream, after))
-}
-
-/**
- * A client that is sent server-sent events, one slice at a time: the next one when its connection
- * has taken the one before.
- */
-class EventStream implements Follower {
+/** A client that is sent one chunk of events at a time, the next when its connection has taken the last. */
+class EventStream implements Subscriber {
   readonly #response: ServerResponse
   readonly #filter: DatabaseFilter | null
   readonly #onFailure: (error: Error) => void
-  #held: Slice | null = null
-  #seat: Seat | null = null
+  #held: Chunk | null = null
+  #subscription: Subscription | null = null
 
+  /** `onFailure` is called if the chain cannot be read. */
   constructor(
     response: ServerResponse,
     filter: DatabaseFilter | null,
@@ -159,55 +137,53 @@ class EventStream implements Follower {
     return this.#held !== null
   }
 
-  get held(): Slice | null {
+  get held(): Chunk | null {
     return this.#held
   }
 
-  /** Before the first slice: turns of the feed come later than this. */
-  open(seat: Seat): void {
+  /** Sends the head of the reply; the feed sends the first chunk later. */
+  open(subscription: Subscription): void {
     const response = this.#response
-    this.#seat = seat
-    response.on('close', () => seat.leave())
+    this.#subscription = subscription
+    response.on('close', () => subscription.leave())
     response.on('error', () => response.destroy())
-    if (response.destroyed) seat.leave()
-    // The end of the connection is the end of the stream: frames of chunks would cost as much as
-    // everything else that is done for a follower.
+    if (response.destroyed) subscription.leave()
+    // The end of the connection ends the reply: chunked encoding would double the cost per subscriber.
     response.useChunkedEncodingByDefault = false
     response.writeHead(200, HEADERS)
-    response.write(`retry: ${RETRY_MS}\n${progress(seat.after)}`)
+    response.write(`retry: ${RETRY_MS}\n${progress(subscription.after)}`)
   }
 
-  take(page: EntryPage, from: number): number {
-    const slice = page.slice(from, this.#filter)
-    if (slice.bytes.length > 0) {
-      this.#held = slice
-      // Not through the response, which puts writing off to the end of the turn: the feed measures
-      // what it costs the others, and the kernel's part is most of it.
-      this.#response.socket?.write(slice.bytes, this.#written)
+  take(page: EntryPage, from: number, cache: PageCache): number {
+    const chunk = cache.chunk(page, from, this.#filter)
+    if (chunk.bytes.length > 0) {
+      this.#held = chunk
+      // Directly to the socket: the response would write it after the round, whose time the feed measures.
+      this.#response.socket?.write(chunk.bytes, this.#written)
     }
-    return slice.next
+    return chunk.next
   }
 
-  beat(passed: number | null): void {
+  heartbeat(passed: number | null): void {
     this.#response.write(passed === null ? ':\n\n' : progress(passed))
   }
 
   end(error: Error | null): void {
     if (error !== null) this.#onFailure(error)
-    // What its connection has not taken would keep it open; the client resumes where it was.
+    // Unsent bytes would keep the connection open; the client resumes at the right place.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()
   }
 
   readonly #written = (): void => {
     this.#held = null
-    this.#seat?.ready()
+    this.#subscription?.ready()
   }
 }
 
 /**
- * Where to resume, without an event: a client takes note of the id and sees nothing. Who filters, or
- * has not been sent anything yet, neither misses an entry nor has the chain searched again.
+ * An id without an event, which clients store as the place to resume at. So a client that has not received an
+ * event yet misses nothing, and one with a filter does not search the same entries again.
  */
 function progress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`

@@ -97,7 +97,7 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
     registry,
     'daicho_feed_followers',
     'Clients that follow the changes',
-    () => feed.followers,
+    () => feed.subscribers,
   )
   addGauge(
     registry,
@@ -110,7 +110,7 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
     'daicho_feed_left_total',
     'Clients that follow no more: they left, took nothing, held too much, failed, node closing',
     ['why'],
-    () => Object.entries(feed.leavings).map(([why, count]) => [{ why }, count]),
+    () => Object.entries(feed.ended).map(([why, count]) => [{ why }, count]),
   )
 }
 

@@ -1,10 +1,9 @@
 import type { Entry } from '../../chain/index.ts'
 import { storedJson } from '../../storage/index.ts'
-import type { DatabaseFilter } from './database-filter.ts'
-import type { EntryPage } from './entry-page.ts'
-import type { Follower, Seat } from './feed.ts'
+import type { Subscriber, Subscription } from './feed.ts'
+import type { DatabaseFilter, EntryPage } from './page-cache.ts'
 
-/** An entry, and where and when it was recorded. */
+/** An entry with its position and time. */
 export interface PlacedEntry {
   /** Packed. */
   readonly position: number
@@ -13,32 +12,30 @@ export interface PlacedEntry {
   readonly entry: Entry
 }
 
-/** Characters that are taken from the feed at a time; one entry more may pass it. */
+/** A batch ends with the entry that reaches this many characters. */
 const BATCH_CHARACTERS = 131_072
 
 /**
- * Follows the feed as an iterator. At most one batch waits for whoever iterates, however slow that
- * is. It ends when `signal` does, when the loop is left, or when the node closes; it fails when the
- * chain cannot be read.
+ * A subscription as an iterator. It buffers at most one batch, however slow the consumer is. It ends when
+ * the signal aborts, the loop is left, or the node closes; it fails if the chain cannot be read.
  */
-export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntry> {
+export class EntryIterator implements Subscriber, AsyncIterableIterator<PlacedEntry> {
   readonly held = null
   readonly #filter: DatabaseFilter | null
-  #seat: Seat | null = null
+  #subscription: Subscription | null = null
   #batch: PlacedEntry[] = []
   #at = 0
   #ended = false
   #error: Error | null = null
-  /** Those who wait for an entry or the end. */
-  #wake: (() => void)[] = []
+  /** Pending calls of `next`. */
+  #waiting: (() => void)[] = []
 
   constructor(filter: DatabaseFilter | null) {
     this.#filter = filter
   }
 
-  /** Once it is let in. */
-  open(seat: Seat, signal: AbortSignal | undefined): void {
-    this.#seat = seat
+  open(subscription: Subscription, signal: AbortSignal | undefined): void {
+    this.#subscription = subscription
     if (signal?.aborted === true) this.#leave()
     else signal?.addEventListener('abort', () => this.#leave(), { once: true })
   }
@@ -51,23 +48,22 @@ export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntr
     const batch: PlacedEntry[] = []
     let characters = 0
     const next = page.walk(from, this.#filter, (position, timestamp, text) => {
-      // What the store holds are entries: `verify` is what doubts them.
       batch.push({ position, timestamp, entry: storedJson(text) })
       characters += text.length
       return characters < BATCH_CHARACTERS
     })
     this.#batch = batch
     this.#at = 0
-    if (batch.length > 0) this.#tell()
+    if (batch.length > 0) this.#wake()
     return next
   }
 
-  beat(): void {}
+  heartbeat(): void {}
 
   end(error: Error | null): void {
     this.#ended = true
     this.#error = error
-    this.#tell()
+    this.#wake()
   }
 
   async next(): Promise<IteratorResult<PlacedEntry>> {
@@ -75,12 +71,12 @@ export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntr
       const value = this.#batch[this.#at]
       if (value !== undefined) {
         this.#at += 1
-        if (!this.busy) this.#seat?.ready()
+        if (!this.busy) this.#subscription?.ready()
         return { done: false, value }
       }
       if (this.#error !== null) throw this.#error
       if (this.#ended) return { done: true, value: undefined }
-      await new Promise<void>((resolve) => this.#wake.push(resolve))
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
     }
   }
 
@@ -94,14 +90,14 @@ export class EntryIterator implements Follower, AsyncIterableIterator<PlacedEntr
   }
 
   #leave(): void {
-    this.#seat?.leave()
+    this.#subscription?.leave()
     this.#batch = []
     this.end(null)
   }
 
-  #tell(): void {
-    const waiting = this.#wake
-    this.#wake = []
-    for (const wake of waiting) wake()
+  #wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
   }
 }

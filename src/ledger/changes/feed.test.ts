@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import type { Slice } from './entry-page.ts'
-import { ChangeFeed, FEED_BOUNDS, type Follower } from './feed.ts'
+import { ChangeFeed, FEED_BOUNDS, pauseMs, type Subscriber } from './feed.ts'
+import type { Chunk } from './page-cache.ts'
 
 /** Runs what waits when it is told to, and remembers for how long it was to wait. */
 class HandSchedule implements Schedule {
@@ -29,7 +29,7 @@ let loopShare: number
 beforeEach(() => {
   loopShare = 0
   let nowMs = 0
-  // Each look at the clock costs a millisecond: a turn with one follower takes two.
+  // Each look at the clock costs a millisecond: a round with one subscriber takes two.
   vi.spyOn(performance, 'now').mockImplementation(() => {
     nowMs += 1
     return nowMs
@@ -42,9 +42,9 @@ beforeEach(() => {
 })
 afterEach(() => vi.restoreAllMocks())
 
-/** `slice`: what the follower takes each time, if anything. */
+/** `chunk`: what the subscriber takes each time, if anything. */
 async function followed(
-  slice: Slice | null = null,
+  chunk: Chunk | null = null,
 ): Promise<{ schedule: HandSchedule; commit: (height: number) => void }> {
   const schedule = new HandSchedule()
   const block = { entries: ['{"db":"a"}'], timestamps: [1] }
@@ -53,18 +53,18 @@ async function followed(
     blocks: async (_: number, height: number) => [{ ...block, height }],
   } as unknown as StoreReader
   const feed = new ChangeFeed(null, { store, schedule, bounds: FEED_BOUNDS })
-  const follower: Follower = {
+  const subscriber: Subscriber = {
     busy: false,
-    held: slice,
+    held: chunk,
     take: (page) => page.end,
-    beat() {},
+    heartbeat() {},
     end() {},
   }
-  await feed.join(follower, 'now')
+  await feed.subscribe(subscriber, 'now')
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 
-it('what is written now and then goes out at once, and the feed is soon ready again', async () => {
+it('sends an occasional entry at once, and is soon ready again', async () => {
   const { schedule, commit } = await followed()
   for (let height = 0; height < 3; height += 1) {
     commit(height)
@@ -78,9 +78,9 @@ it.each([
   ['nine', 'something', { bytes: Buffer.from('an event'), next: 0, holders: 0 }, 18],
   ['29', 'nothing', null, 58],
 ])(
-  'beside writers the feed rests %s times as long as it works when it has %s to hand over',
-  async (_times, _what, slice, rest) => {
-    const { schedule, commit } = await followed(slice)
+  'pauses %s times as long as the round while blocks are committed, when it sends %s',
+  async (_times, _what, chunk, rest) => {
+    const { schedule, commit } = await followed(chunk)
     commit(0)
     await schedule.run()
     for (const height of [1, 2]) {
@@ -92,9 +92,9 @@ it.each([
   },
 )
 
-it('where the event loop is crowded the feed rests for what it handed over, too', async () => {
-  const slice = { bytes: Buffer.from('an event'), next: 0, holders: 0 }
-  const { schedule, commit } = await followed(slice)
+it('pauses for each chunk, too, when the event loop is busy', async () => {
+  const chunk = { bytes: Buffer.from('an event'), next: 0, holders: 0 }
+  const { schedule, commit } = await followed(chunk)
   commit(0)
   await schedule.run()
   for (const [height, share] of [0.2, 0.9, 0.9, 0.2].entries()) {
@@ -104,3 +104,24 @@ it('where the event loop is crowded the feed rests for what it handed over, too'
   }
   expect(schedule.waits).toEqual([0, 2, 18, 24, 24, 18])
 })
+
+it.each([
+  // Round, written, share of the loop, chunks, pause.
+  [10, false, 0, 100, 10],
+  [10, false, 1, 100, 10],
+  [10, true, 0, 100, 90],
+  [10, true, 0.49, 100, 90],
+  [10, true, 0.5, 100, 690],
+  [10, true, 0, 1, 90],
+  [10, true, 0, 0, 290],
+  [10, true, 1, 0, 290],
+  [0.5, true, 1, 1, 10.5],
+  [10, true, 1, 152, 1_000],
+  [200, true, 0, 0, 1_000],
+  [5_000, false, 0, 0, 1_000],
+])(
+  'after a round of %s ms (written %s, loop share %s, %s chunks) the feed pauses for %s ms',
+  (roundTime, isWritten, loopShare, chunks, pause) => {
+    expect(pauseMs(roundTime, { isWritten, loopShare, chunks })).toBe(pause)
+  },
+)

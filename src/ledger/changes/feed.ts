@@ -2,75 +2,69 @@ import type { Schedule } from '../../base/clock.ts'
 import { heightOf, packPosition, positionText } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { EntryPage, Slice } from './entry-page.ts'
-import { PageShelf } from './page-shelf.ts'
-import { restMs } from './rest.ts'
+import { type Chunk, type EntryPage, PageCache } from './page-cache.ts'
 
-/** Where a follower begins: before the first entry, behind the last one, or behind a packed position. */
+/** Where a subscription begins: before the first entry, after the last one, or after a packed position. */
 export type ChangesStart = 'start' | 'now' | number
 
-/** How much the feed bears. */
 export interface FeedBounds {
-  /** Followers at the same time. */
-  readonly followersMax: number
-  /** What pages that were read are kept, in characters and bytes; the oldest go first. */
-  readonly keptMax: number
-  /** Bytes that connections have not taken yet, shared ones counted once. */
+  readonly subscribersMax: number
+  /** Memory for cached pages and chunks. */
+  readonly cacheBytesMax: number
+  /** Bytes that connections have not taken yet; shared ones count once. */
   readonly heldBytesMax: number
-  /** A follower to whom nothing was sent for this long is sent a sign of life. */
+  /** A subscriber that was sent nothing for this long is sent a heartbeat. */
   readonly heartbeatMs: number
 }
 
-/** The bounds of a node. */
 export const FEED_BOUNDS: FeedBounds = {
-  followersMax: 2_000,
-  keptMax: 16 * 1024 * 1024,
+  subscribersMax: 2_000,
+  cacheBytesMax: 16 * 1024 * 1024,
   heldBytesMax: 64 * 1024 * 1024,
   heartbeatMs: 15_000,
 }
 
-/** A turn ends with the follower that reaches this time. */
-const TURN_MS = 10
-/** What a connection must take from one heartbeat to the next but one. */
-const BYTES_PER_BEAT = 262_144
+/** A round of work ends with the subscriber that reaches this time. */
+const ROUND_MS = 10
+/** Bytes that a connection must take between two heartbeats. */
+const BYTES_PER_HEARTBEAT = 262_144
 
-/** Whoever follows a chain. */
-export interface Follower {
-  /** Takes what it wants of `page` from packed position `from` on; returns where to go on from. */
-  take(page: EntryPage, from: number): number
-  /** Whether it has taken something and wants nothing more until it says so (`Seat.ready`). */
+/** The receiver of a subscription. */
+export interface Subscriber {
+  /** Takes entries of `page` from packed position `from` on; returns the position at which to continue. */
+  take(page: EntryPage, from: number, cache: PageCache): number
+  /** Whether it wants nothing more until it calls `Subscription.ready`. */
   readonly busy: boolean
-  /** What its connection has not taken yet. */
-  readonly held: Slice | null
-  /** Nothing was sent from one heartbeat to the next. `passed`: packed; null while it catches up. */
-  beat(passed: number | null): void
-  /** The feed lets go of it; `error` when it could not go on. */
+  /** The chunk that its connection has not taken yet. */
+  readonly held: Chunk | null
+  /** Sends a heartbeat. `passed`: packed position of the last entry; null while it is catching up. */
+  heartbeat(passed: number | null): void
+  /** The feed ends the subscription, because of `error` if given. */
   end(error: Error | null): void
 }
 
-/** Why followers went. */
-export type Leaving = 'left' | 'stalled' | 'crowded' | 'failed' | 'closing'
+/** Why subscriptions ended. */
+export type EndReason = 'left' | 'stalled' | 'crowded' | 'failed' | 'closing'
 
-/** A follower's place in the feed. */
-export interface Seat {
-  /** The packed position of the entry after which the follower was let in; null for the start. */
+export interface Subscription {
+  /** The packed position after which it began; null for the start. */
   readonly after: number | null
-  /** The follower wants more. */
+  /** The subscriber wants more. */
   ready(): void
-  /** It is gone. */
+  /** The subscriber is gone. */
   leave(): void
 }
 
-interface Place {
-  readonly follower: Follower
-  /** Packed position of the next entry to look at. */
+/** The feed's state of a subscription. */
+interface Slot {
+  readonly subscriber: Subscriber
+  /** Packed position of the next entry to send. */
   next: number
-  held: Slice | null
+  held: Chunk | null
   /** Heartbeats since something was sent or taken. */
-  beats: number
+  idleHeartbeats: number
 }
 
-/** What a feed is made of. */
 export interface FeedDeps {
   readonly store: StoreReader
   readonly schedule: Schedule
@@ -78,127 +72,127 @@ export interface FeedDeps {
 }
 
 /**
- * The entries of a chain for whoever follows it, each once and in order.
+ * Delivers the entries of a chain to subscribers, each entry once and in order.
  *
- * A follower is a position. What it has not been given stays in the store, so a slow one costs no
- * memory but one slice. What is read is read once for all followers at the same place, and with no
- * follower nothing is read at all.
+ * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow
+ * subscriber costs no more memory than one chunk. Pages that are read are shared by all subscribers, and without
+ * subscribers nothing is read.
  *
- * Writers go first: after each turn the feed rests, many times as long as the turn took while changes
- * are being written, and longer the more it handed over (`rest.ts`). What came meanwhile goes out together. What comes while it is idle
- * goes out at once.
+ * Writers have priority: the feed works in rounds, and pauses after each of them (`pauseMs`). Entries that are
+ * written while it is idle are sent at once.
  */
 export class ChangeFeed {
   readonly #deps: FeedDeps
-  /** Packed position of the last entry, or null while there is none. */
+  readonly #cache: PageCache
+  /** Packed position of the last entry, or null if there is none. */
   #last: number | null
-  /** Packed position behind the last block. */
+  /** Packed position after the last block. */
   #end: number
-  /** Followers that have all there is; that can be given more; that are still taking. Oldest first. */
-  readonly #idle = new Set<Place>()
-  readonly #due = new Set<Place>()
-  readonly #busy = new Set<Place>()
-  readonly #pages: PageShelf
+  /** Subscriptions that have all entries; that can be sent more; that are busy. Oldest first. */
+  readonly #idle = new Set<Slot>()
+  readonly #due = new Set<Slot>()
+  readonly #busy = new Set<Slot>()
   #heldBytes = 0
-  #turning = false
-  /** Whether anything was written since the last turn began, but for what woke the feed. */
-  #written = false
-  /** Slices that the turn has handed over. */
-  #handed = 0
-  /** The event loop's time when the last turn ended. */
-  #restedFrom = performance.eventLoopUtilization()
+  /** Whether a round is running or scheduled, or the pause after one. */
+  #isActive = false
+  /** Whether anything was committed since the last round began, except for the commit that started it. */
+  #isWritten = false
+  /** Chunks sent in this round. */
+  #chunksSent = 0
+  /** Use of the event loop at the end of the last round. */
+  #loopUse = performance.eventLoopUtilization()
   #closed = false
-  #forgetBeat: (() => void) | null = null
-  readonly #leavings = { left: 0, stalled: 0, crowded: 0, failed: 0, closing: 0 }
+  #cancelHeartbeat: (() => void) | null = null
+  readonly #ended = { left: 0, stalled: 0, crowded: 0, failed: 0, closing: 0 }
 
-  /** `last` is the packed position of the last entry, or null while there is none. */
+  /** `last`: packed position of the last entry, or null if there is none. */
   constructor(last: number | null, deps: FeedDeps) {
     this.#deps = deps
     this.#last = last
     this.#end = last === null ? 0 : packPosition(heightOf(last) + 1, 0)
-    this.#pages = new PageShelf(deps.store, deps.bounds.keptMax)
+    this.#cache = new PageCache(deps.store, deps.bounds.cacheBytesMax)
   }
 
-  /** Followers at this moment. */
-  get followers(): number {
+  /** Number of subscribers. */
+  get subscribers(): number {
     return this.#idle.size + this.#due.size + this.#busy.size
   }
 
-  /** How many followers have gone, by the reason. */
-  get leavings(): Readonly<Record<Leaving, number>> {
-    return this.#leavings
+  /** Number of subscriptions that ended, by reason. */
+  get ended(): Readonly<Record<EndReason, number>> {
+    return this.#ended
   }
 
-  /** Bytes that connections have not taken yet; what several wait for is counted once. */
+  /** Bytes that connections have not taken yet; shared ones count once. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** The block of the entry at packed position `last` is durable, and the store's reader shows it. */
+  /** Called when the block of the entry at packed position `last` is durable and visible to the reader. */
   committed(last: number): void {
     this.#last = last
     this.#end = packPosition(heightOf(last) + 1, 0)
-    if (this.#turning) this.#written = true
+    if (this.#isActive) this.#isWritten = true
     if (this.#idle.size === 0) return
-    for (const place of this.#idle) this.#due.add(place)
+    for (const slot of this.#idle) this.#due.add(slot)
     this.#idle.clear()
-    this.#wake()
+    this.#activate()
   }
 
-  /** Entries have been erased: what was read of the chain before is not sent any more. */
+  /** Called after an erasure: cached entries may be erased ones. */
   erased(): void {
-    this.#pages.clear()
+    this.#cache.clear()
   }
 
   /**
-   * Whether a follower could be let in.
-   * Errors: POSITION_UNKNOWN when there is no entry at the position, FEED_UNAVAILABLE.
+   * Checks whether a subscription can begin.
+   * Errors: POSITION_UNKNOWN if there is no entry at the position, FEED_UNAVAILABLE.
    */
   async check(after: ChangesStart): Promise<void> {
-    this.#refuseWhenFull()
-    if (typeof after === 'number') await this.#checkEntry(after)
+    this.#expectCapacity()
+    if (typeof after === 'number') await this.#expectEntry(after)
   }
 
-  /** Lets `follower` in. Errors: as for `check`. */
-  async join(follower: Follower, after: ChangesStart): Promise<Seat> {
+  /** Begins a subscription. Errors: as `check`. */
+  async subscribe(subscriber: Subscriber, after: ChangesStart): Promise<Subscription> {
     await this.check(after)
-    // Once more, after the wait. From here on nothing can happen in between.
-    this.#refuseWhenFull()
+    // Again, since `check` has waited. Nothing can change from here on.
+    this.#expectCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
-    const place: Place = { follower, next, held: null, beats: 0 }
-    this.#seat(place)
-    if (this.followers === 1) this.#beatLater()
+    const slot: Slot = { subscriber, next, held: null, idleHeartbeats: 0 }
+    this.#enqueue(slot)
+    if (this.subscribers === 1) this.#scheduleHeartbeat()
     return {
       after: passed,
-      ready: () => this.#ready(place),
-      leave: () => void this.#unseat(place, 'left'),
+      ready: () => this.#ready(slot),
+      leave: () => void this.#remove(slot, 'left'),
     }
   }
 
-  /** Ends all followers; nobody is let in any more. */
+  /** Ends all subscriptions; there will be no more. */
   close(): void {
     this.#closed = true
-    for (const place of this.#places()) this.#dismiss(place, 'closing', null)
-    this.#pages.clear()
+    for (const slot of this.#slots()) this.#endSubscription(slot, 'closing', null)
+    this.#cache.clear()
   }
 
-  #places(): Place[] {
+  #slots(): Slot[] {
     return [...this.#idle, ...this.#due, ...this.#busy]
   }
 
-  #refuseWhenFull(): void {
+  #expectCapacity(): void {
     if (this.#closed) throw new LedgerError('FEED_UNAVAILABLE', 'the node is closing')
-    if (this.followers < this.#deps.bounds.followersMax) return
+    if (this.subscribers < this.#deps.bounds.subscribersMax) return
     throw new LedgerError(
       'FEED_UNAVAILABLE',
       'too many follow the changes already; try again later',
     )
   }
 
-  async #checkEntry(position: number): Promise<void> {
-    const known = this.#last !== null && position <= this.#last
-    if (known && (await this.#page(heightOf(position))).holds(position)) return
+  async #expectEntry(position: number): Promise<void> {
+    const isKnown = this.#last !== null && position <= this.#last
+    if (isKnown && (await this.#page(heightOf(position))).holds(position)) return
     throw new LedgerError(
       'POSITION_UNKNOWN',
       `the chain has no entry at ${positionText(position)}; it may have been restored from a copy`,
@@ -206,130 +200,169 @@ export class ChangeFeed {
   }
 
   /**
-   * The page that begins at `height`. It ends where the feed does: the store may show a block before
-   * its writer has told of it, and followers that were ahead of the feed would be called back.
+   * Returns the page that begins at `height`. It ends where the feed does: the store may already have a block
+   * that was not reported as committed, and subscribers must not be ahead of the feed.
    */
   #page(height: number): Promise<EntryPage> {
-    return this.#pages.at(height, heightOf(this.#end))
+    return this.#cache.page(height, heightOf(this.#end))
   }
 
-  /** Puts `place` where it belongs now. */
-  #seat(place: Place): void {
-    if (place.follower.busy) {
-      this.#busy.add(place)
-    } else if (place.next >= this.#end) {
-      this.#idle.add(place)
+  /** Adds `slot` to the set that fits its state. */
+  #enqueue(slot: Slot): void {
+    if (slot.subscriber.busy) {
+      this.#busy.add(slot)
+    } else if (slot.next >= this.#end) {
+      this.#idle.add(slot)
     } else {
-      this.#due.add(place)
-      this.#wake()
+      this.#due.add(slot)
+      this.#activate()
     }
   }
 
-  #ready(place: Place): void {
-    if (!this.#busy.delete(place)) return
-    this.#release(place)
-    place.beats = 0
-    this.#seat(place)
+  #ready(slot: Slot): void {
+    if (!this.#busy.delete(slot)) return
+    this.#release(slot)
+    slot.idleHeartbeats = 0
+    this.#enqueue(slot)
   }
 
-  /** Whether it was there at all. */
-  #unseat(place: Place, why: Leaving): boolean {
-    const was = this.#idle.delete(place) || this.#due.delete(place) || this.#busy.delete(place)
-    if (!was) return false
-    this.#release(place)
-    this.#leavings[why] += 1
-    if (this.followers === 0) {
-      this.#forgetBeat?.()
-      this.#forgetBeat = null
-      this.#pages.clear()
+  /** Returns whether the slot was in the feed. */
+  #remove(slot: Slot, reason: EndReason): boolean {
+    const wasThere = this.#idle.delete(slot) || this.#due.delete(slot) || this.#busy.delete(slot)
+    if (!wasThere) return false
+    this.#release(slot)
+    this.#ended[reason] += 1
+    if (this.subscribers === 0) {
+      this.#cancelHeartbeat?.()
+      this.#cancelHeartbeat = null
+      this.#cache.clear()
     }
     return true
   }
 
-  #dismiss(place: Place, why: Leaving, error: Error | null): void {
-    if (this.#unseat(place, why)) place.follower.end(error)
+  #endSubscription(slot: Slot, reason: EndReason, error: Error | null): void {
+    if (this.#remove(slot, reason)) slot.subscriber.end(error)
   }
 
-  #wake(): void {
-    if (this.#turning) return
-    this.#turning = true
-    this.#deps.schedule.after(0, () => void this.#turn())
+  #activate(): void {
+    if (this.#isActive) return
+    this.#isActive = true
+    this.#deps.schedule.after(0, () => void this.#round())
   }
 
-  /** Serves followers until there are none to serve or the time is up; then rests. */
-  async #turn(): Promise<void> {
+  /** Serves due subscriptions until there are none or the time is up; then pauses. */
+  async #round(): Promise<void> {
     const startedAt = performance.now()
-    const loopShare = performance.eventLoopUtilization(this.#restedFrom).utilization
-    for (const place of this.#due) {
+    const loopShare = performance.eventLoopUtilization(this.#loopUse).utilization
+    for (const slot of this.#due) {
       try {
-        const height = heightOf(place.next)
-        const page = this.#pages.kept(height) ?? (await this.#page(height))
-        // It may have gone while the page was read.
-        if (!this.#due.delete(place)) continue
-        this.#serve(place, page)
+        const height = heightOf(slot.next)
+        const page = this.#cache.cached(height) ?? (await this.#page(height))
+        // The subscriber may have left while the page was read.
+        if (!this.#due.delete(slot)) continue
+        this.#serve(slot, page)
       } catch (error) {
         const reason = error instanceof Error ? error : new Error(String(error))
-        this.#dismiss(place, 'failed', reason)
+        this.#endSubscription(slot, 'failed', reason)
       }
-      if (performance.now() - startedAt > TURN_MS) break
+      if (performance.now() - startedAt > ROUND_MS) break
     }
-    // All have all there is: what was read is young garbage as long as nothing keeps it.
-    if (this.#due.size + this.#busy.size === 0) this.#pages.clear()
-    const beside = { written: this.#written, loopShare, handed: this.#handed }
-    const rest = restMs(performance.now() - startedAt, beside)
-    this.#written = false
-    this.#handed = 0
-    this.#restedFrom = performance.eventLoopUtilization()
-    this.#deps.schedule.after(rest, () => {
-      this.#turning = this.#due.size > 0
-      if (this.#turning) void this.#turn()
+    // Everybody has everything; V8 frees young objects cheaply if nothing keeps them.
+    if (this.#due.size + this.#busy.size === 0) this.#cache.clear()
+    const pause = pauseMs(performance.now() - startedAt, {
+      isWritten: this.#isWritten,
+      loopShare,
+      chunks: this.#chunksSent,
+    })
+    this.#isWritten = false
+    this.#chunksSent = 0
+    this.#loopUse = performance.eventLoopUtilization()
+    this.#deps.schedule.after(pause, () => {
+      this.#isActive = this.#due.size > 0
+      if (this.#isActive) void this.#round()
     })
   }
 
-  #serve(place: Place, page: EntryPage): void {
-    place.next = place.follower.take(page, place.next)
-    const { held } = place.follower
-    if (held !== null) this.#hold(place, held)
-    this.#seat(place)
-    // The one that has waited longest is the slowest.
+  #serve(slot: Slot, page: EntryPage): void {
+    slot.next = slot.subscriber.take(page, slot.next, this.#cache)
+    const { held } = slot.subscriber
+    if (held !== null) this.#hold(slot, held)
+    this.#enqueue(slot)
+    // The one that has been busy for longest is the slowest.
     for (const slowest of this.#busy) {
       if (this.#heldBytes <= this.#deps.bounds.heldBytesMax) break
-      if (slowest.held !== null) this.#dismiss(slowest, 'crowded', null)
+      if (slowest.held !== null) this.#endSubscription(slowest, 'crowded', null)
     }
   }
 
-  #hold(place: Place, slice: Slice): void {
-    place.held = slice
-    place.beats = 0
-    this.#handed += 1
-    if (slice.holders === 0) this.#heldBytes += slice.bytes.length
-    slice.holders += 1
+  #hold(slot: Slot, chunk: Chunk): void {
+    slot.held = chunk
+    slot.idleHeartbeats = 0
+    this.#chunksSent += 1
+    if (chunk.holders === 0) this.#heldBytes += chunk.bytes.length
+    chunk.holders += 1
   }
 
-  #release(place: Place): void {
-    const slice = place.held
-    if (slice === null) return
-    place.held = null
-    slice.holders -= 1
-    if (slice.holders === 0) this.#heldBytes -= slice.bytes.length
+  #release(slot: Slot): void {
+    const chunk = slot.held
+    if (chunk === null) return
+    slot.held = null
+    chunk.holders -= 1
+    if (chunk.holders === 0) this.#heldBytes -= chunk.bytes.length
   }
 
-  #beatLater(): void {
-    this.#forgetBeat = this.#deps.schedule.after(this.#deps.bounds.heartbeatMs, () => this.#beat())
+  #scheduleHeartbeat(): void {
+    const { schedule, bounds } = this.#deps
+    this.#cancelHeartbeat = schedule.after(bounds.heartbeatMs, () => this.#heartbeat())
   }
 
-  /** Signs of life to those who were sent nothing; an end for those who take nothing. */
-  #beat(): void {
-    for (const place of this.#places()) {
-      place.beats += 1
-      if (place.beats < 2) continue
-      if (place.held !== null) {
-        const allowed = 1 + Math.ceil(place.held.bytes.length / BYTES_PER_BEAT)
-        if (place.beats > allowed) this.#dismiss(place, 'stalled', null)
-      } else if (!place.follower.busy) {
-        place.follower.beat(place.next >= this.#end ? this.#last : null)
+  /** Sends heartbeats to subscribers that were sent nothing; ends those that take nothing. */
+  #heartbeat(): void {
+    for (const slot of this.#slots()) {
+      slot.idleHeartbeats += 1
+      if (slot.idleHeartbeats < 2) continue
+      if (slot.held !== null) {
+        const allowed = 1 + Math.ceil(slot.held.bytes.length / BYTES_PER_HEARTBEAT)
+        if (slot.idleHeartbeats > allowed) this.#endSubscription(slot, 'stalled', null)
+      } else if (!slot.subscriber.busy) {
+        slot.subscriber.heartbeat(slot.next >= this.#end ? this.#last : null)
       }
     }
-    if (this.followers > 0) this.#beatLater()
+    if (this.subscribers > 0) this.#scheduleHeartbeat()
   }
+}
+
+/** What happened since the last round of the feed ended. */
+export interface RoundLoad {
+  /** Whether blocks were committed. */
+  readonly isWritten: boolean
+  /** Share of the event loop that was in use, 0 to 1. */
+  readonly loopShare: number
+  /** Number of chunks that the round sent. */
+  readonly chunks: number
+}
+
+/** A pause is this many times as long as the round before it, */
+const PAUSE_FACTOR = 1
+/** while blocks are committed, so that the feed takes a tenth of the event loop, */
+const PAUSE_FACTOR_WRITES = 9
+/** and if no subscriber wants them. */
+const PAUSE_FACTOR_UNWANTED = 29
+/** Also per chunk, while blocks are committed and the event loop is busy. */
+const PAUSE_MS_PER_CHUNK = 6
+const BUSY_LOOP_SHARE = 0.5
+const PAUSE_MS_MAX = 1_000
+
+/**
+ * Returns how long the feed pauses after a round of `roundMs`.
+ *
+ * The round sees only part of its cost. Each chunk is also processed by the kernel, and maybe by a client on
+ * the same computer, which takes many times as long. On an idle computer that slows down nobody; on a busy one
+ * it would slow down writers (docs/decisions/0020-change-feed.md).
+ */
+export function pauseMs(roundMs: number, { isWritten, loopShare, chunks }: RoundLoad): number {
+  if (!isWritten) return Math.min(roundMs * PAUSE_FACTOR, PAUSE_MS_MAX)
+  const chunkMs = loopShare >= BUSY_LOOP_SHARE ? chunks * PAUSE_MS_PER_CHUNK : 0
+  const factor = chunks === 0 ? PAUSE_FACTOR_UNWANTED : PAUSE_FACTOR_WRITES
+  return Math.min(roundMs * factor + chunkMs, PAUSE_MS_MAX)
 }
