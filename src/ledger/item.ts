@@ -1,9 +1,11 @@
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import { LedgerError } from './errors.ts'
-import { ITEM_BYTES_MAX } from './unit-of-work.ts'
 
-/** Errors: ITEM_INVALID unless `value` is a JSON object. */
+/** Maximum bytes of one item in canonical form. */
+export const ITEM_BYTES_MAX = 10 * 1024 * 1024
+
+/** Returns `value` as an item. Errors: ITEM_INVALID unless it is a JSON object. */
 export function requireItem(value: unknown): JsonObject {
   if (isJsonObject(value)) return value
   throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
@@ -22,4 +24,18 @@ export function itemText(item: JsonObject, id?: string): string {
 /** The canonical text of a parsed body; null without one. */
 export function bodyText(body: unknown): string | null {
   return body === undefined || body === null ? null : canonicalJson(body as Json)
+}
+
+/** Applies the merge patch `patch` (RFC 7396) to `target`; neither is modified. */
+export function mergePatch(target: JsonObject, patch: JsonObject): JsonObject {
+  const merged: JsonObject = { ...target }
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name]
+    else if (!isJsonObject(value)) merged[name] = value
+    else {
+      const current = merged[name]
+      merged[name] = mergePatch(isJsonObject(current) ? current : {}, value)
+    }
+  }
+  return merged
 }

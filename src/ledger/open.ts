@@ -153,7 +153,7 @@ async function openMirrors(
     { ownBlobs, platform },
   )
   mirrors.ownCheckpoint = () => log.checkpoint()
-  mirrors.onConflict = (message) => writer.holdBack(new LedgerError('CHAIN_DOUBTED', message))
+  mirrors.onConflict = (message) => writer.suspend(new LedgerError('CHAIN_DOUBTED', message))
   const { ownEvidence } = mirrors
   if (ownEvidence !== null) mirrors.onConflict(ownEvidence.what)
   await mirrors.begin()

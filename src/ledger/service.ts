@@ -5,7 +5,6 @@ import { type Block, ENTRIES_MAX, entryOf, packPosition, unpackPosition } from '
 import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
-import type { Change, OwnDatabase, Written } from './change.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { databaseFilter } from './changes/page-cache.ts'
@@ -19,7 +18,15 @@ import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import { checkUnit, type Earlier, type Operation, type UnitOfWork } from './unit-of-work.ts'
+import {
+  type Change,
+  checkUnit,
+  type Earlier,
+  type Operation,
+  type OwnDatabase,
+  type UnitOfWork,
+  type Written,
+} from './unit-of-work.ts'
 import type { CommittedBlock } from './writer/messages.ts'
 import type { LedgerWriter } from './writer/writer.ts'
 
@@ -102,7 +109,7 @@ export class LedgerService {
 
   /** WRITER_STOPPED or, until a change is stored again, STORE_FULL or STORE_DAMAGED; null when all is well. */
   get writesRefused(): LedgerError | null {
-    return this.#writer.refuses
+    return this.#writer.failure
   }
 
   /** Why a part of the store could not be read, as long as that is so; null when all is well. */
@@ -112,7 +119,7 @@ export class LedgerService {
 
   /** Requests with changes that wait or are being written, and their bytes. */
   get queue(): { readonly units: number; readonly bytes: number } {
-    return { units: this.#writer.depth, bytes: this.#writer.waitingBytes }
+    return { units: this.#writer.depth, bytes: this.#writer.queueBytes }
   }
 
   /** Sets the function that is called with each block that was stored. */

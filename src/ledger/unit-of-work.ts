@@ -1,12 +1,46 @@
+import type { JsonObject } from '../base/json.ts'
 import { ENTRIES_MAX } from '../chain/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
 
+/** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
+export type Change =
+  | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
+  | {
+      readonly method: 'create_item' | 'update_item'
+      readonly db: string
+      readonly item: JsonObject
+    }
+  | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
+
+/** A change by the owner of a database. */
+export type OwnChange = Change & {
+  /** The id of a created item is freshly generated, so nobody checks whether it exists. */
+  readonly assigned?: boolean
+}
+
+/** Where a change was recorded; `position` is packed. */
+export interface Written {
+  readonly position: number
+  readonly height: number
+  readonly blockId: string
+}
+
+/** Changes a database that has an owner. */
+export interface OwnDatabase {
+  /**
+   * Checks `changes` as far as possible without the stored state; `record` refuses nothing that depends
+   * only on them. Errors: as for `recordChanges`.
+   */
+  prepare(changes: readonly OwnChange[]): UnitOfWork
+  /** Records prepared changes in one block. Errors: those of the writer, and of the stored state. */
+  record(unit: UnitOfWork): Promise<Written>
+}
+
 /**
- * One change that a client asks for. Names are checked, texts are canonical JSON.
+ * One validated change. Names are checked, texts are canonical JSON.
  *
- * `create_item.assigned` says that the id was made here and is fresh, so nobody needs to look
- * whether it is taken. `patch_item.text` is an RFC 7396 merge patch; it is recorded as an
- * `update_item` with the whole item that comes out.
+ * `create_item.assigned`: the id was generated here, so nobody checks whether it exists.
+ * `patch_item.text` is an RFC 7396 merge patch; it is recorded as an `update_item` with the whole result.
  */
 export type Operation =
   | { readonly kind: 'create_db' | 'delete_db'; readonly db: string }
@@ -23,14 +57,14 @@ export type Operation =
       readonly id: string
       readonly text: string
     }
-  | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
   | {
       readonly kind: 'create_attachment'
       readonly db: string
       readonly id: string
-      /** The attachment as canonical JSON; its bytes are on the disk already. */
+      /** The metadata; the bytes are on the disk already. */
       readonly text: string
     }
+  | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
   | {
       readonly kind: 'delete_attachment'
       readonly db: string
@@ -40,41 +74,39 @@ export type Operation =
   | {
       readonly kind: 'erase_item'
       readonly db: string
-      /** Of the item, which stays as it is. */
+      /** The item's id; the item stays as it is. */
       readonly of: string
-      /** Packed; null stands for all revisions that are no longer current. */
+      /** Packed; null for all revisions that are no longer current. */
       readonly positions: readonly number[] | null
     }
 
-/** Operations that happen together: all of them in one block, or none. */
+/** Operations that are recorded together in one block, or not at all. */
 export type UnitOfWork = readonly Operation[]
 
-/** What one entry may cost beside its item: names, id, method, timestamp. */
+/** Estimated size of an entry beside its item: names, id, method, timestamp. */
 const OPERATION_OVERHEAD_BYTES = 128
-/** The most bytes of one unit of work. */
+/** Maximum bytes of one unit of work. */
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
-/** The most bytes of one item in canonical form. */
-export const ITEM_BYTES_MAX = 10 * 1024 * 1024
 
-/** Where what a request asked for was recorded before. */
+/** Where an earlier request with the same idempotency key was recorded. */
 export interface Earlier {
   /** Packed, of the first entry. */
   readonly position: number
   readonly entries: number
 }
 
-/** What became of a unit of work. */
+/** The outcome of a unit of work. */
 export type Outcome =
   | {
       /** Of its first entry in the block. */
       readonly index: number
-      /** The SHA-256 of contents that it took entries from, when there are any. */
+      /** The SHA-256 of each content that an erased entry named, if there are any. */
       readonly freed?: readonly string[]
     }
-  | Earlier // it was done before, when the same request came first
+  | Earlier
   | { readonly code: LedgerErrorCode; readonly message: string }
 
-/** A rough size of `unit` in bytes, from the lengths of its texts. */
+/** The approximate size of `unit` in bytes, from the lengths of its texts. */
 export function bytesOf(unit: UnitOfWork): number {
   let bytes = 0
   for (const operation of unit) {

@@ -4,7 +4,7 @@ import type { BlobStore, StoredAttachment, StoreReader } from '../../storage/ind
 import { LedgerError } from '../errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
 import type { RequestConditions, UploadConditions } from '../request-conditions.ts'
-import { checkAttachment } from '../writer/attachments.ts'
+import { checkAttachment } from '../writer/plan.ts'
 import { type LedgerWriter, positionOf } from '../writer/writer.ts'
 import { checkMediaType } from './media-type.ts'
 

@@ -1,10 +1,10 @@
+import { deserialize, serialize } from 'node:v8'
 import type { IndexOutcome } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { RequestConditions } from '../request-conditions.ts'
-import type { Outcome } from '../unit-of-work.ts'
-import type { EncodedUnit } from './batch-text.ts'
+import type { Operation, Outcome, UnitOfWork } from '../unit-of-work.ts'
 
-/** What the writer's thread is started with. */
+/** Start arguments of the writer thread. */
 export interface WriterStart {
   readonly folder: string
   readonly serverId: number
@@ -12,54 +12,101 @@ export interface WriterStart {
   readonly difficulty: number
 }
 
-/** Main thread to writer: the units of work of the next block, a change of the indexes, or the last message. */
+/**
+ * A unit of work in the queue. `postMessage` clones a short one. A long one becomes bytes at once, which
+ * move to the thread without a copy: texts of that size are collected late, and would be most of a node's
+ * memory while lists arrive. Layout: the length of the head, the head (the operations in V8's
+ * serialization, with the length of each text instead of the text), then the texts as UTF-8.
+ */
+export type PackedUnit = UnitOfWork | Uint8Array<ArrayBuffer>
+
+/** Size from which a unit of work becomes bytes. */
+const BYTES_MIN = 32 * 1024
+const HEAD_OFFSET = 4
+
+type WithoutText = Operation | (Omit<Operation, 'text'> & { readonly text: number })
+
+/** Packs `unit`, which has about `bytes` bytes. */
+export function packUnit(unit: UnitOfWork, bytes: number): PackedUnit {
+  if (bytes < BYTES_MIN) return unit
+  const texts: string[] = []
+  let textBytes = 0
+  const operations = unit.map((operation): WithoutText => {
+    if (!('text' in operation)) return operation
+    const length = Buffer.byteLength(operation.text)
+    texts.push(operation.text)
+    textBytes += length
+    return { ...operation, text: length }
+  })
+  const head = serialize(operations)
+  const packed = Buffer.from(new ArrayBuffer(HEAD_OFFSET + head.length + textBytes))
+  packed.writeUInt32LE(head.length)
+  packed.set(head, HEAD_OFFSET)
+  let at = HEAD_OFFSET + head.length
+  for (const text of texts) at += packed.write(text, at)
+  return packed
+}
+
+/** The packed unit of work; bytes are released. */
+export function unpackUnit(packed: PackedUnit): UnitOfWork {
+  if (!(packed instanceof Uint8Array)) return packed
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
+  let at = HEAD_OFFSET + bytes.readUInt32LE()
+  const operations: WithoutText[] = deserialize(bytes.subarray(HEAD_OFFSET, at))
+  const unit = operations.map((operation) => {
+    if (!('text' in operation)) return operation
+    const end = at + Number(operation.text)
+    const text = bytes.toString('utf8', at, end)
+    at = end
+    // The operation that was packed.
+    return { ...operation, text } as Operation
+  })
+  packed.buffer.transfer(0)
+  return unit
+}
+
+/** Main thread to writer: the units of work of the next block, an index change, or the last message. */
 export type ToWriter =
   | {
-      readonly units: readonly EncodedUnit[]
+      readonly units: readonly PackedUnit[]
       readonly nowMs: number
-      /** Of the units that have any, by their place among the units. */
-      readonly terms?: ReadonlyMap<number, RequestConditions>
+      /** By the position of their unit; absent if no unit has any. */
+      readonly conditions?: ReadonlyMap<number, RequestConditions>
     }
   | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
   | { readonly close: true }
 
-/** What the writer tells of a block that it has stored. */
+/** A stored block. */
 export interface CommittedBlock {
   readonly height: number
   readonly id: string
-  /** How many entries it has. */
+  /** Number of entries. */
   readonly entries: number
-  /** The bytes of their texts. */
+  /** Bytes of their texts. */
   readonly bytes: number
-  /** How long storing it took, milliseconds. */
+  /** Duration of the commit, milliseconds. */
   readonly ms: number
+}
+
+/** A failure of the store. After `stopped` nothing more is written. */
+export interface StoreRefusal {
+  readonly refused: LedgerErrorCode
+  readonly reason: string
+  readonly stopped: boolean
 }
 
 /** Writer to main thread. */
 export type FromWriter =
   | { readonly ready: true }
-  /**
-   * The units are durable; units of which nothing could be done make no block. Without `outcomes` each
-   * unit made one entry, which is the usual case and costs nothing to tell.
-   */
-  | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] | null }
-  /** Nothing of the units was done, or with `unknown` nobody knows; after `stopped` nothing more will be. */
-  | {
-      readonly refused: LedgerErrorCode
-      readonly reason: string
-      readonly stopped: boolean
-      readonly unknown: boolean
-    }
-  /** What became of the change of the indexes that was sent first; null when the store failed. */
+  /** The units are durable. `block` is null if none of them could be done. */
+  | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
+  /** None of the units was done, or with `unknown` it is not known which. */
+  | (StoreRefusal & { readonly unknown: boolean })
+  /** Outcome of the oldest index change; null when the store failed. */
   | { readonly indexed: IndexOutcome }
-  | {
-      readonly indexed: null
-      readonly refused: LedgerErrorCode
-      readonly reason: string
-      readonly stopped: boolean
-    }
-  /** Maintenance failed for good: nothing more will be written. */
+  | (StoreRefusal & { readonly indexed: null })
+  /** Maintenance failed for good: nothing more is written. */
   | { readonly maintenanceFailed: string }
-  /** It could not start. */
+  /** The thread could not start. */
   | { readonly code: string; readonly failed: string }
   | { readonly closed: true }

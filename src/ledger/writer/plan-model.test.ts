@@ -168,12 +168,12 @@ it('a batch comes to what its changes do one after the other; of a refused one n
       storeOf(stored()),
       units.map(({ unit }) => unit),
       HEIGHT,
-      { nowMs: 0, terms: asked },
+      { nowMs: 0, conditions: asked },
     )
     expect(
       plan.outcomes.map((one) => ('code' in one ? one.code : 'index' in one && one.index)),
     ).toEqual(outcomes)
-    expect(plan.answers).toEqual(answers)
+    expect(plan.records).toEqual(answers)
     expect(plan.entries.map((text) => JSON.parse(text))).toEqual(entries)
     expect(plan.entries).toEqual(entries.map((entry) => canonicalJson(entry as never)))
     expect(plan.effects.map(({ kind, position }) => [kind, position])).toEqual(

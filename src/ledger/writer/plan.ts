@@ -1,6 +1,13 @@
+import assert from 'node:assert/strict'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
-import { entryText, packPosition, positionText } from '../../chain/index.ts'
+import {
+  type Attachment,
+  attachmentOf,
+  entryText,
+  packPosition,
+  positionText,
+} from '../../chain/index.ts'
 import {
   type Effect,
   type NewIdempotencyRecord,
@@ -9,77 +16,67 @@ import {
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { mergePatch } from '../merge-patch.ts'
+import { ITEM_BYTES_MAX, mergePatch } from '../item.ts'
 import { holds, type Precondition, type RequestConditions } from '../request-conditions.ts'
-import {
-  ITEM_BYTES_MAX,
-  type Operation,
-  type Outcome,
-  UNIT_BYTES_MAX,
-  type UnitOfWork,
-} from '../unit-of-work.ts'
-import { attachmentBefore, attachmentMeant, checkAttachment } from './attachments.ts'
+import { type Operation, type Outcome, UNIT_BYTES_MAX, type UnitOfWork } from '../unit-of-work.ts'
 import { plannedErasure } from './erasure.ts'
-import { KeptAnswers } from './idempotency.ts'
+import { IdempotencyRecords } from './idempotency.ts'
 
 /**
- * The most text that one block's entries may come to; any unit of work fits, since it is bounded
- * itself. Patches are small when they are queued and as large as their items when they are planned:
- * without this bound, some tens of them on large items made a block too large to be stored.
+ * Maximum text of one block's entries. Any unit of work fits, since it has a bound of its own. A patch is
+ * small in the queue but as large as its item when it is planned: without this bound, some tens of
+ * patches of large items made a block too large to store.
  */
 const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
 
-/** What a batch of units of work comes to: the next block's entries, their effects, and answers. */
+/** The next block, and the outcome of each unit of work. */
 export interface Plan {
   /** Canonical texts. */
   readonly entries: string[]
-  /** `effects[i]` is what `entries[i]` does. */
+  /** `effects[i]` is the effect of `entries[i]`. */
   readonly effects: Effect[]
-  /** To be kept for requests that are sent again. */
-  readonly answers: readonly NewIdempotencyRecord[]
+  readonly records: readonly NewIdempotencyRecord[]
   /** One per unit, in order. */
   readonly outcomes: Outcome[]
 }
 
-/** On what terms units of a batch are to be done. */
-interface BatchTerms {
-  /** The time by which answers are kept, milliseconds since the Unix epoch. */
+interface BatchContext {
+  /** The time at which idempotency records expire, milliseconds since the Unix epoch. */
   readonly nowMs: number
-  /** Of the units that have any, by their place. */
-  readonly terms: ReadonlyMap<number, RequestConditions> | undefined
+  /** By the position of their unit. */
+  readonly conditions: ReadonlyMap<number, RequestConditions> | undefined
 }
 
-/** A database as the batch sees it: the store, and over it what the batch has changed so far. */
+/** A database as the batch sees it: the store, overlaid by the changes of the batch. */
 interface View {
-  exists: boolean
-  /** Whether the store's items of this name belong to it; false once the batch made it anew. */
+  readonly exists: boolean
+  /** Whether the store's items of this name belong to it; false once the batch created it anew. */
   readonly stored: boolean
-  /** Texts of the items that the batch touched; null for those that are gone. */
+  /** Texts of the items that the batch changed; null for deleted ones. */
   readonly items: Map<string, string | null>
 }
 
 /**
- * Decides `units` one after the other, each on what the ones before it left, against the databases
- * of `store`. A unit that cannot be done leaves nothing behind and does not disturb the others; one
- * that would make the block too large is told to come again (WRITER_BUSY).
+ * Plans `units` one after the other, each on the state that the previous ones left. A unit that cannot be
+ * done leaves nothing behind and does not affect the others; one that would make the block too large gets
+ * WRITER_BUSY. Units in `refused`, by position, are not planned: their outcome is known.
  *
- * Units in `refused`, by their place, are not planned: their outcome is known.
  * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
  */
 export async function planBatch(
   store: StoreReader,
   units: readonly UnitOfWork[],
   height: number,
-  { nowMs, terms }: BatchTerms = { nowMs: 0, terms: undefined },
+  { nowMs, conditions }: BatchContext = { nowMs: 0, conditions: undefined },
   refused: ReadonlyMap<number, Outcome> = new Map(),
 ): Promise<Plan> {
-  const answers = new KeptAnswers(store, height, nowMs)
-  const planner = new Planner(store, height, answers)
+  const records = new IdempotencyRecords(store, height, nowMs)
+  const planner = new Planner(store, height, records)
   const outcomes: Outcome[] = []
   for (const [at, unit] of units.entries()) {
-    outcomes.push(refused.get(at) ?? (await planner.unit(unit, terms?.get(at))))
+    outcomes.push(refused.get(at) ?? (await planner.unit(unit, conditions?.get(at))))
   }
-  return { entries: planner.entries, effects: planner.effects, answers: answers.added, outcomes }
+  return { entries: planner.entries, effects: planner.effects, records: records.added, outcomes }
 }
 
 class Planner {
@@ -87,38 +84,39 @@ class Planner {
   readonly effects: Effect[] = []
   readonly #store: StoreReader
   readonly #height: number
-  readonly #answers: KeptAnswers
+  readonly #records: IdempotencyRecords
   readonly #views = new Map<string, View>()
-  /** What erasures of the batch take. */
+  /** Positions that erasures of the batch erase. */
   readonly #erased = new Set<number>()
   #characters = 0
-  /** How to take back what the unit at hand has changed, last first. */
+  /** Reverts the changes of the current unit, last one first. */
   #undo: (() => void)[] = []
-  /** The contents that the unit at hand no longer names. */
+  /** The contents that the current unit no longer names. */
   #freed: string[] = []
 
-  constructor(store: StoreReader, height: number, answers: KeptAnswers) {
+  constructor(store: StoreReader, height: number, records: IdempotencyRecords) {
     this.#store = store
     this.#height = height
-    this.#answers = answers
+    this.#records = records
   }
 
-  async unit(unit: UnitOfWork, terms?: RequestConditions): Promise<Outcome> {
+  async unit(
+    unit: UnitOfWork,
+    { precondition, once }: Partial<RequestConditions> = {},
+  ): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []
     this.#freed = []
     try {
-      if (terms?.once) {
-        const earlier = await this.#answers.find(terms.once)
-        if (earlier !== null) return earlier
-      }
-      if (terms?.precondition) await this.#expect(terms.precondition, unit)
+      const earlier = once ? await this.#records.find(once) : null
+      if (earlier !== null) return earlier
+      if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
-        // The usual operation asks the store for nothing: waiting would cost more than planning it.
-        if (!this.#createFresh(operation)) await this.#decide(operation)
+        // The usual operation reads nothing from the store: awaiting would cost more than planning it.
+        if (!this.#createFresh(operation)) await this.#plan(operation)
       }
-      if (terms?.once) this.#answers.add(terms.once, index, this.entries.length - index)
+      if (once) this.#records.add(once, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
       const { code, message } = refusalOf(error)
@@ -130,18 +128,17 @@ class Planner {
     }
   }
 
-  /** Of what is not there nothing is expected: what changes it is refused as ever. */
-  async #expect(precondition: Precondition, unit: UnitOfWork): Promise<void> {
+  /** Checks the items of `unit`. A missing one is skipped: the change itself is refused as usual. */
+  async #check(precondition: Precondition, unit: UnitOfWork): Promise<void> {
     for (const operation of unit) {
       if (!('id' in operation)) continue
       const { kind, db, id } = operation
-      const view = this.#views.get(db) ?? (await this.#open(db))
+      const view = await this.#view(db)
       if (!view.exists) continue
       if (kind === 'create_attachment' || kind === 'delete_attachment') {
         if ((await this.#find(view, db, id)) === null) continue
-        const current = await attachmentBefore(this.#store, this.effects, operation)
-        if (current === null && kind === 'delete_attachment') continue
-        checkAttachment(precondition, current)
+        const current = await this.#currentAttachment(operation)
+        if (current !== null || kind !== 'delete_attachment') checkAttachment(precondition, current)
         continue
       }
       const revision = await this.#revision(view, db, id)
@@ -153,67 +150,74 @@ class Planner {
     }
   }
 
-  /** Where the content of an item was last set, or null when it is not there. */
+  /** Where the content of an item was last set; null without an item. */
   async #revision(view: View, db: string, id: string): Promise<number | null> {
-    const touched = view.items.get(id)
-    if (touched === null) return null
-    if (touched === undefined) {
+    const changed = view.items.get(id)
+    if (changed === null) return null
+    if (changed === undefined) {
       return view.stored ? ((await this.#store.item(db, id))?.revision ?? null) : null
     }
-    const set = (effect: Effect) => 'text' in effect && effect.id === id && effect.db === db
-    return this.effects.findLast(set)?.position ?? null
+    const sets = (effect: Effect) => 'text' in effect && effect.id === id && effect.db === db
+    return this.effects.findLast(sets)?.position ?? null
   }
 
   /**
-   * Creates the item of a fresh id, which is nowhere yet, and which nobody can name before the answer.
-   * False for any other operation, and while it is not known whether there is a database.
+   * Creates an item whose id was generated here: it cannot exist, and nobody can name it before the answer.
+   * False for any other operation, and while it is unknown whether the database exists.
    */
   #createFresh(operation: Operation): boolean {
     if (operation.kind !== 'create_item' || !operation.assigned) return false
-    const { kind, db, id, text } = operation
-    if (this.#views.get(db)?.exists !== true) return false
-    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+    if (this.#views.get(operation.db)?.exists !== true) return false
+    this.#addItem('create_item', operation)
     return true
   }
 
-  async #decide(operation: Operation): Promise<void> {
+  async #plan(operation: Operation): Promise<void> {
     const { kind, db } = operation
-    const view = this.#views.get(db) ?? (await this.#open(db))
-    if (kind === 'create_db') return this.#createDatabase(view, db)
-    if (!view.exists) throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+    const { serverId } = this.#store
+    const view = await this.#view(db)
+    if (kind === 'create_db') {
+      if (view.exists) throw new LedgerError('DATABASE_EXISTS', `database ${db} exists already`)
+    } else if (!view.exists) {
+      throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
+    }
     switch (kind) {
+      case 'create_db':
       case 'delete_db':
-        this.#replaceView(db, { exists: false, stored: false, items: new Map() })
-        this.#add(entryText.database(kind, this.#store.serverId, db), { kind, db })
+        this.#replaceView(db, { exists: kind === 'create_db', stored: false, items: new Map() })
+        this.#add(entryText.database(kind, serverId, db), { kind, db })
         return
-      case 'create_item':
-        return this.#createItem(view, operation)
+      case 'create_item': {
+        const { id, text, assigned } = operation
+        if (!assigned && (await this.#find(view, db, id)) !== null) {
+          throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
+        }
+        if (!assigned) this.#setItem(view, id, text)
+        this.#addItem(kind, operation)
+        return
+      }
       case 'update_item':
-        await this.#current(view, operation)
-        return this.#setItem(view, db, operation.id, operation.text)
       case 'patch_item': {
         const current = await this.#current(view, operation)
-        return this.#setItem(view, db, operation.id, patched(current, operation))
+        const text = kind === 'patch_item' ? patched(current, operation) : operation.text
+        this.#setItem(view, operation.id, text)
+        this.#addItem('update_item', { ...operation, text })
+        return
       }
       case 'delete_item': {
         await this.#current(view, operation)
         const { id } = operation
-        this.#touch(view, id, null)
-        this.#add(entryText.deleteItem(this.#store.serverId, db, id), { kind, db, id })
+        this.#setItem(view, id, null)
+        this.#add(entryText.deleteItem(serverId, db, id), { kind, db, id })
         return
       }
       case 'create_attachment':
       case 'delete_attachment': {
         await this.#current(view, operation)
-        const attachment = await attachmentMeant(this.#store, this.effects, operation)
         const { id } = operation
-        const { serverId } = this.#store
-        this.#add(entryText.attachment(kind, serverId, db, id, attachment), {
-          kind,
-          db,
-          id,
-          attachment,
-        })
+        const attachment = await this.#attachmentOf(operation)
+        const entry = entryText.attachment(kind, serverId, db, id, attachment)
+        this.#add(entry, { kind, db, id, attachment })
         return
       }
       case 'erase_item': {
@@ -224,42 +228,19 @@ class Planner {
           for (const position of positions) this.#erased.delete(position)
         })
         this.#freed.push(...freed)
-        const entry = entryText.eraseItem(this.#store.serverId, db, of, positions)
+        const entry = entryText.eraseItem(serverId, db, of, positions)
         this.#add(entry, { kind, db, of, positions })
       }
     }
   }
 
-  async #open(db: string): Promise<View> {
+  async #view(db: string): Promise<View> {
+    const known = this.#views.get(db)
+    if (known !== undefined) return known
     const exists = (await this.#store.database(db)) !== null
     const view = { exists, stored: exists, items: new Map() }
     this.#views.set(db, view)
     return view
-  }
-
-  #createDatabase(view: View, db: string): void {
-    if (view.exists) throw new LedgerError('DATABASE_EXISTS', `database ${db} exists already`)
-    this.#replaceView(db, { exists: true, stored: false, items: new Map() })
-    this.#add(entryText.database('create_db', this.#store.serverId, db), { kind: 'create_db', db })
-  }
-
-  async #createItem(
-    view: View,
-    { kind, db, id, text, assigned }: Extract<Operation, { kind: 'create_item' }>,
-  ): Promise<void> {
-    if (!assigned) {
-      if ((await this.#find(view, db, id)) !== null) {
-        throw new LedgerError('ITEM_EXISTS', `item ${id} of ${db} exists already`)
-      }
-      this.#touch(view, id, text)
-    }
-    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
-  }
-
-  #setItem(view: View, db: string, id: string, text: string): void {
-    this.#touch(view, id, text)
-    const kind = 'update_item'
-    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
   }
 
   async #current(view: View, { db, id }: { db: string; id: string }): Promise<string> {
@@ -269,13 +250,46 @@ class Planner {
   }
 
   async #find(view: View, db: string, id: string): Promise<string | null> {
-    const touched = view.items.get(id)
-    if (touched !== undefined) return touched
+    const changed = view.items.get(id)
+    if (changed !== undefined) return changed
     if (!view.stored) return null
     return (await this.#store.item(db, id))?.text ?? null
   }
 
-  #touch(view: View, id: string, text: string | null): void {
+  /** The attachment that `operation` creates or deletes. Errors: ATTACHMENT_NOT_FOUND. */
+  async #attachmentOf(operation: AttachmentOperation): Promise<Attachment> {
+    if (operation.kind === 'create_attachment') return attachmentIn(operation.text)
+    const current = await this.#currentAttachment(operation)
+    if (current !== null) {
+      const { content_type, length, name, sha256 } = current
+      return { content_type, length, name, sha256 }
+    }
+    const { db, id, name } = operation
+    throw new LedgerError(
+      'ATTACHMENT_NOT_FOUND',
+      `there is no attachment ${name} of ${id} in ${db}`,
+    )
+  }
+
+  /** The attachment with the name that `operation` is about, after the changes of the batch, or null. */
+  async #currentAttachment(operation: AttachmentOperation): Promise<Attachment | null> {
+    const { db, id } = operation
+    const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
+    // From the end: it costs nothing if the batch touches no attachments, and a batch is short.
+    for (const effect of this.effects.toReversed()) {
+      if (effect.db !== db) continue
+      // A database or an item that was created or deleted in this batch starts without attachments.
+      if (effect.kind === 'create_db' || effect.kind === 'delete_db') return null
+      // An erasure leaves the current state as it is.
+      if (!('id' in effect) || effect.id !== id || effect.kind === 'update_item') continue
+      if (!('attachment' in effect)) return null
+      if (effect.attachment.name !== name) continue
+      return effect.kind === 'create_attachment' ? effect.attachment : null
+    }
+    return this.#store.attachments.current(db, id, name)
+  }
+
+  #setItem(view: View, id: string, text: string | null): void {
     const before = view.items.get(id)
     view.items.set(id, text)
     this.#undo.push(() => {
@@ -292,6 +306,13 @@ class Planner {
     })
   }
 
+  #addItem(
+    kind: 'create_item' | 'update_item',
+    { db, id, text }: { db: string; id: string; text: string },
+  ): void {
+    this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
+  }
+
   #add(entry: string, effect: Unplaced<Effect>): void {
     this.#characters += entry.length
     if (this.#characters > BLOCK_CHARACTERS_MAX) {
@@ -303,7 +324,28 @@ class Planner {
   }
 }
 
-/** The refusal of one unit, which leaves the others as they are; any other error is thrown again. */
+type AttachmentOperation = Extract<
+  Operation,
+  { kind: 'create_attachment' } | { kind: 'delete_attachment' }
+>
+
+/** An effect without its position. */
+type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
+
+/** Checks `precondition` against the attachment of a name; null for none. Errors: PRECONDITION_FAILED. */
+export function checkAttachment(precondition: Precondition, current: Attachment | null): void {
+  if (holds(precondition, current?.sha256 ?? null)) return
+  const what = current === null ? 'there is none' : `it is "${current.sha256}"`
+  throw new LedgerError('PRECONDITION_FAILED', `the attachment is another than was named: ${what}`)
+}
+
+function attachmentIn(text: string): Attachment {
+  const attachment = attachmentOf(storedJson(text))
+  assert(attachment !== null)
+  return attachment
+}
+
+/** The refusal of one unit, which does not affect the others; rethrows any other error. */
 function refusalOf(error: unknown): LedgerError {
   if (error instanceof LedgerError) return error
   if (
@@ -314,9 +356,6 @@ function refusalOf(error: unknown): LedgerError {
   }
   throw error
 }
-
-/** An effect that does not know its position yet. */
-type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
 
 function patched(
   current: string,
@@ -333,6 +372,6 @@ function patched(
 }
 
 function objectOf(text: string): JsonObject {
-  const value: unknown = storedJson(text)
+  const value = storedJson(text)
   return isJsonObject(value) ? value : {}
 }

@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events'
 import type { FromWriter, ToWriter } from './messages.ts'
 
-/** The writer's thread, played by the test: what it was sent, and what it says. */
+/** A writer thread that the test controls: the messages it received, and the messages it sends. */
 export class PlayedThread extends EventEmitter {
   readonly sent: ToWriter[] = []
-  /** The bytes that came without a copy. */
+  /** The buffers that were moved to it without a copy. */
   readonly moved: ArrayBuffer[] = []
   isTerminated = false
 
@@ -22,14 +22,15 @@ export class PlayedThread extends EventEmitter {
     this.emit('message', message)
   }
 
-  /** The numbers of units of the blocks that it was given. */
+  /** The number of units of each block that it received. */
   blocks(): number[] {
     return this.sent.flatMap((message) => ('units' in message ? [message.units.length] : []))
   }
 
-  /** Stores the next block, of `entries`, one for each unit. */
+  /** Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes of no unit. */
   stores(height: number, entries: number): void {
     const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }
-    this.says({ block, outcomes: null })
+    const units = Math.max(...this.blocks())
+    this.says({ block, outcomes: Array.from({ length: units }, (_, index) => ({ index })) })
   }
 }

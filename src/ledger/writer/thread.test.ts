@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { openStore, type Store, StoreError } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
-import { encodeUnit } from './batch-text.ts'
 import type { FromWriter, ToWriter } from './messages.ts'
-import { serveWriter } from './thread.ts'
+import { pauseAfter, serveWriter } from './thread.ts'
 
 /** The writer's thread on a real store whose methods in `overrides` are the test's. */
 async function started(overrides: Partial<Store>) {
@@ -65,7 +64,7 @@ async function started(overrides: Partial<Store>) {
   }
 }
 
-const unit = () => ({ units: [encodeUnit([{ kind: 'create_db', db: 'd' }])], nowMs: 1 })
+const unit = () => ({ units: [[{ kind: 'create_db' as const, db: 'd' }]], nowMs: 1 })
 const failing = (code: 'STORE_FULL' | 'STORE_FAILED') => async () => {
   throw new StoreError(code, 'the store failed: disk I/O error')
 }
@@ -97,4 +96,10 @@ it('stops after an index change failed on the disk', async () => {
   })
   expect(isClosed()).toBe(true)
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
+})
+
+it('leaves four fifths of the time to blocks after a long step of maintenance, and pauses a minute at most', () => {
+  expect([0, 5, 99.9].map(pauseAfter)).toEqual([0, 0, 0])
+  expect([100, 1_500, 15_000].map(pauseAfter)).toEqual([400, 6_000, 60_000])
+  expect(pauseAfter(600_000)).toBe(60_000)
 })

@@ -58,7 +58,7 @@ it('says why it cannot start', async () => {
 })
 
 describe('blocks', () => {
-  it('hold what came together, with the time and the terms of those that have any', async () => {
+  it('hold what came together, with the time and the conditions of requests that have any', async () => {
     const once = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
     void writer.record(unitOf(1), { precondition: null, once })
@@ -69,7 +69,7 @@ describe('blocks', () => {
       {
         units: expect.any(Array),
         nowMs: 5_000,
-        terms: new Map([
+        conditions: new Map([
           [1, { precondition: null, once }],
           [2, { precondition: ANY, once: null }],
         ]),
@@ -84,7 +84,7 @@ describe('blocks', () => {
     await gathered()
     const [message] = thread.sent
     const units = message !== undefined && 'units' in message ? message.units : []
-    expect(units.map((unit) => typeof unit !== 'string' && unit.buffer)).toEqual(thread.moved)
+    expect(units.map((unit) => unit instanceof Uint8Array && unit.buffer)).toEqual(thread.moved)
     expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
   })
 
@@ -162,7 +162,7 @@ describe('blocks', () => {
       thread.stores(height, 1)
       await gathered()
     }
-    expect([thread.blocks(), writer.depth, writer.waitingBytes]).toEqual([blocks, 0, 0])
+    expect([thread.blocks(), writer.depth, writer.queueBytes]).toEqual([blocks, 0, 0])
   })
 })
 
@@ -213,18 +213,18 @@ describe('answers', () => {
     const first = await full()
     expect(first).toMatchObject({ code: 'STORE_FULL', message: 'nothing was written: no room' })
     expect(await full()).toMatchObject({ cause: first })
-    expect(writer.refuses).toBe(first)
+    expect(writer.failure).toBe(first)
     // What made no block says nothing of the disk.
     const answer = fate(writer.record(unitOf(1)))
     await gathered()
     const refusal = { code: 'ITEM_NOT_FOUND', message: 'none' } as const
     thread.says({ block: null, outcomes: [refusal] })
     expect(await answer).toMatchObject({ code: 'ITEM_NOT_FOUND' })
-    expect(writer.refuses).toBe(first)
+    expect(writer.failure).toBe(first)
     void writer.record(unitOf(1))
     await gathered()
     thread.stores(0, 1)
-    expect(writer.refuses).toBeNull()
+    expect(writer.failure).toBeNull()
   })
 
   it('are the same for all that waits when nobody knows what was written, and nothing is taken then', async () => {
@@ -239,7 +239,7 @@ describe('answers', () => {
     const stopped = { code: 'WRITER_STOPPED', message: 'torn' }
     const later = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
     expect(await Promise.all([...waiting, ...later])).toMatchObject(Array(4).fill(stopped))
-    expect([writer.depth, writer.waitingBytes, thread.blocks()]).toEqual([0, 0, [1]])
+    expect([writer.depth, writer.queueBytes, thread.blocks()]).toEqual([0, 0, [1]])
     await writer.close()
     expect(thread.isTerminated).toBe(true)
   })
@@ -247,7 +247,7 @@ describe('answers', () => {
   it('are WRITER_STOPPED at once when maintenance fails, with its reason', async () => {
     thread.says({ maintenanceFailed: 'the store failed: disk I/O error' })
     const stopped = { code: 'WRITER_STOPPED', message: 'the store failed: disk I/O error' }
-    expect(writer.refuses).toMatchObject(stopped)
+    expect(writer.failure).toMatchObject(stopped)
     await expect(writer.record(unitOf(1))).rejects.toMatchObject(stopped)
     expect(thread.sent).toEqual([])
   })
@@ -294,12 +294,12 @@ describe('what may wait', () => {
     await expect(writer.record([])).rejects.toMatchObject({ code: 'UNIT_EMPTY' })
     void writer.record(half)
     void writer.record(half)
-    expect(writer.waitingBytes).toBe(128 * MIB)
+    expect(writer.queueBytes).toBe(128 * MIB)
     await expect(writer.record(unitOf(1))).rejects.toMatchObject(BUSY)
     await gathered()
     thread.stores(0, 1)
     void writer.record(unitOf(1))
-    expect(writer.waitingBytes).toBe(64 * MIB + 129)
+    expect(writer.queueBytes).toBe(64 * MIB + 129)
   })
 
   it('is 100 changes of indexes, which are answered in their order', async () => {
@@ -377,9 +377,9 @@ it('databases of a network are changed by their owner alone', async () => {
 it('held back, it refuses what comes and writes what waits', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
-  writer.holdBack(why as never)
+  writer.suspend(why as never)
   await expect(writer.record(unitOf(1))).rejects.toBe(why)
-  expect(writer.refuses).toBe(why)
+  expect(writer.failure).toBe(why)
   await gathered()
   thread.stores(0, 1)
   expect(await waiting).toMatchObject({ height: 0 })

@@ -6,27 +6,42 @@ import { LedgerError } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import { bytesOf, checkUnit, type Earlier, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
-import { type EncodedUnit, encodeUnit } from './batch-text.ts'
-import type { CommittedBlock, FromWriter, ToWriter, WriterStart } from './messages.ts'
+import {
+  type CommittedBlock,
+  type FromWriter,
+  type PackedUnit,
+  packUnit,
+  type StoreRefusal,
+  type ToWriter,
+  type WriterStart,
+} from './messages.ts'
 
-/** Entries of one block, beyond which a unit of work waits for the next; one larger goes alone. */
-const BLOCK_ENTRIES = 1_024
-/** Bytes of one block, likewise. */
-const BLOCK_BYTES = 4 * 1024 * 1024
-/** The writer keeps little; with the usual 48 MB its garbage would be most of a node's memory. */
-const YOUNG_MB = 12
-/** Turns of the event loop for which a block is held open while more arrives. */
-const GATHER_TURNS_MAX = 16
-/** Blocks that the thread has at once: one that it writes, and the next laid ready for it. */
-const BLOCKS_UNDER_WAY_MAX = 2
-/** A crowd is served in parts of this share: the thread writes one while the next is taken in. */
-const CROWD_SHARE = 0.4
-/** Fewer than this are no crowd: they share a block. */
-const CROWD_MIN = 8
-/** Bytes that may wait; more is refused with WRITER_BUSY. */
+/** Maximum entries per block. A single larger unit of work gets a block of its own. */
+const BLOCK_ENTRIES_MAX = 1_024
+/** Maximum bytes per block, likewise. */
+const BLOCK_BYTES_MAX = 4 * 1024 * 1024
+/** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
+const YOUNG_GENERATION_MB = 12
+
+// Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md).
+// Clients that wait for each answer would otherwise move in step: the event loop idle while the thread
+// commits, then the other way round. So a block closes when it holds BATCH_FRACTION of the concurrent
+// requests: the thread commits one block while the event loop fills the next. With fewer than BATCH_MIN
+// requests there is nothing to split. While no block is in flight, a block stays open as long as every turn
+// of the event loop brings more requests, because one large block costs far less than several small ones.
+const BATCH_FRACTION = 0.4
+const BATCH_MIN = 8
+/** Maximum event-loop turns to wait for more requests before a block closes. */
+const BATCH_DELAY_TURNS_MAX = 16
+/** Blocks in flight: one being committed, one queued in the thread. */
+const BLOCKS_IN_FLIGHT_MAX = 2
+
+/** Maximum bytes of pending changes; more are refused with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
-/** Units of work that may wait. */
+/** Maximum pending units of work, likewise. */
 const QUEUE_UNITS_MAX = 20_000
+/** Maximum pending index changes, likewise. */
+const INDEX_CHANGES_MAX = 100
 
 /** Where a unit of work was recorded. */
 export interface Recorded {
@@ -35,7 +50,7 @@ export interface Recorded {
   readonly index: number
   /** The id of the block. */
   readonly blockId: string
-  /** The SHA-256 of each content that an erased entry named, when there are any. */
+  /** The SHA-256 of each content that an erased entry named, if there are any. */
   readonly freed?: readonly string[]
 }
 
@@ -44,65 +59,55 @@ export function positionOf(recorded: Recorded | Earlier): number {
   return 'entries' in recorded ? recorded.position : packPosition(recorded.height, recorded.index)
 }
 
-interface Waiting {
-  /** The unit of work; empty when it was sent. */
-  encoded: EncodedUnit
+interface PendingUnit {
+  /** Empty once it was sent. */
+  unit: PackedUnit
   readonly entries: number
-  readonly terms: RequestConditions | undefined
+  readonly conditions: RequestConditions | undefined
   readonly bytes: number
   readonly resolve: (recorded: Recorded | Earlier) => void
   readonly reject: (error: Error) => void
 }
 
-/** Changes of indexes that may wait. */
-const INDEX_CHANGES_MAX = 100
-
-/** Who asked for a change of the indexes. */
-interface IndexChange {
+interface PendingIndexChange {
   readonly resolve: (outcome: IndexOutcome) => void
   readonly reject: (error: Error) => void
 }
 
 /**
- * Group commit: takes everything that came while the last block was being written, makes one block
- * of it, and answers when that is durable. So a lone write waits for nobody, and a thousand at once
- * share one wait for the disk. The work itself is done in a thread of its own (`thread.ts`).
+ * Batches concurrent changes into blocks and commits them in a worker thread (`thread.ts`).
  *
- * A crowd of clients that each wait for an answer before they go on would come all together and wait
- * all together, the event loop resting while the thread works and the other way round. So a block is
- * closed when it holds a good part of the crowd, and while it is written the rest is taken in:
- * docs/decisions/0083-overlapping-blocks.md.
+ * A single write is committed immediately; concurrent writes share one fsync.
  */
 export class LedgerWriter {
   readonly #clock: Clock
   readonly #worker: Thread
-  /** What waits for the next block, oldest first. */
-  #queue: Waiting[] = []
-  /** The blocks that the thread has, oldest first. */
-  #underWay: Waiting[][] = []
-  /** So many waiting units are a block, without looking whether more arrive. */
-  #enough = Number.POSITIVE_INFINITY
-  /** Changes of indexes that the thread was given, oldest first. */
-  #indexChanges: IndexChange[] = []
-  #waitingBytes = 0
-  #scheduled = false
+  /** Pending units, oldest first. */
+  #queue: PendingUnit[] = []
+  /** The units of each block in flight, oldest first. */
+  #inFlight: PendingUnit[][] = []
+  /** Queue length at which a block closes without waiting for more. */
+  #batchSize = Number.POSITIVE_INFINITY
+  /** Index changes that the thread has, oldest first. */
+  #indexChanges: PendingIndexChange[] = []
+  #queueBytes = 0
+  #isBatchOpen = false
   #stopped: LedgerError | null = null
-  /** Why nothing shall be written although it could. */
-  #heldBack: LedgerError | null = null
-  /** Why the last change could not be stored (STORE_FULL, STORE_DAMAGED), until one is. */
+  #suspended: LedgerError | null = null
+  /** The failure of the last block (STORE_FULL, STORE_DAMAGED), until one is stored. */
   #failed: LedgerError | null = null
   #closing = false
-  /** Resolves when the thread has ended, for whatever reason. */
+  /** Resolves when the thread has ended, for any reason. */
   readonly #ended: Promise<void>
 
   /** Called with each block that was stored. */
   onStored: (block: CommittedBlock) => void = () => {}
   /**
-   * Called when a batch is done, before anyone is answered: with the packed position of the last entry
-   * of its block, or null when nothing of it could be done.
+   * Called after each commit, before any request of it is answered: with the packed position of the last
+   * entry of the block, or null if no unit could be done.
    */
   onCommit: (last: number | null) => void = () => {}
-  /** Databases that are changed by their owner alone: `LedgerService.ownDatabase`. */
+  /** Databases that only their owner may change: `LedgerService.ownDatabase`. */
   readonly owned = new Set<string>()
 
   private constructor(worker: Thread, clock: Clock) {
@@ -130,7 +135,7 @@ export class LedgerWriter {
     const worker = platform.startThread(program, {
       name: 'ledger-writer',
       workerData: start,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
     })
     await new Promise<void>((resolve, reject) => {
       const failed = ({ message }: Error) =>
@@ -146,75 +151,76 @@ export class LedgerWriter {
     return new LedgerWriter(worker, clock)
   }
 
-  /** Why nothing can be written any more, or could be the last time, or null. */
-  get refuses(): LedgerError | null {
-    return this.#stopped ?? this.#heldBack ?? this.#failed
+  /** The last write failure, or null. */
+  get failure(): LedgerError | null {
+    return this.#stopped ?? this.#suspended ?? this.#failed
   }
 
-  /** Refuses every change from now on with `error`; what waits is written. */
-  holdBack(error: LedgerError): void {
-    this.#heldBack ??= error
+  /** Rejects every later change with `error`; pending changes are still written. */
+  suspend(error: LedgerError): void {
+    this.#suspended ??= error
   }
 
-  /** Units of work that wait or are being written. */
+  /** Number of units that are queued or in flight. */
   get depth(): number {
-    return this.#underWay.reduce((sum, block) => sum + block.length, this.#queue.length)
+    return this.#inFlight.reduce((sum, block) => sum + block.length, this.#queue.length)
   }
 
-  /** The size of these. */
-  get waitingBytes(): number {
-    return this.#waitingBytes
+  /** Their size. */
+  get queueBytes(): number {
+    return this.#queueBytes
   }
 
   /**
-   * Records `unit`: when the promise resolves, it is durable. With `terms` it may turn out to have
-   * been recorded before.
-   * Errors: LedgerError with the code of what stands in the way; then nothing of it was done.
+   * Records `unit` durably. With `conditions`, the result may be that of an earlier request.
+   * Errors: LedgerError; then nothing of the unit was done.
    */
   record(unit: UnitOfWork): Promise<Recorded>
-  record(unit: UnitOfWork, terms: undefined, byOwner: true): Promise<Recorded>
-  record(unit: UnitOfWork, terms: RequestConditions | undefined): Promise<Recorded | Earlier>
+  record(unit: UnitOfWork, conditions: undefined, byOwner: true): Promise<Recorded>
+  record(unit: UnitOfWork, conditions: RequestConditions | undefined): Promise<Recorded | Earlier>
   record(
     unit: UnitOfWork,
-    terms?: RequestConditions,
+    conditions?: RequestConditions,
     byOwner = false,
   ): Promise<Recorded | Earlier> {
     return new Promise((resolve, reject) => {
-      if (this.#stopped !== null) throw this.#stopped
-      if (this.#heldBack !== null) throw this.#heldBack
-      if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
+      this.#checkOpen()
+      if (this.#suspended !== null) throw this.#suspended
       checkUnit(unit)
       if (!byOwner && this.owned.size > 0) refuseOwned(unit, this.owned)
       const bytes = bytesOf(unit)
       if (
         this.#queue.length >= QUEUE_UNITS_MAX ||
-        (this.#waitingBytes > 0 && this.#waitingBytes + bytes > QUEUE_BYTES_MAX)
+        (this.#queueBytes > 0 && this.#queueBytes + bytes > QUEUE_BYTES_MAX)
       ) {
-        throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
+        throw busy()
       }
-      const encoded = encodeUnit(unit)
-      this.#queue.push({ encoded, entries: unit.length, terms, bytes, resolve, reject })
-      this.#waitingBytes += bytes
-      // An owner has gathered what it sends.
-      if (byOwner || this.#queue.length >= this.#enough) this.#next()
-      else this.#writeSoon()
+      const packed = packUnit(unit, bytes)
+      const entries = unit.length
+      this.#queue.push({ unit: packed, entries, conditions, bytes, resolve, reject })
+      this.#queueBytes += bytes
+      // An owner batches its changes itself.
+      if (byOwner || this.#queue.length >= this.#batchSize) this.#next()
+      else this.#openBatch()
     })
   }
 
   /** Declares or removes an index. Errors: WRITER_STOPPED, WRITER_BUSY, STORE_FULL, STORE_DAMAGED. */
   changeIndex(index: 'add' | 'remove', name: { db: string; path: string }): Promise<IndexOutcome> {
     return new Promise((resolve, reject) => {
-      if (this.#stopped !== null) throw this.#stopped
-      if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
-      if (this.#indexChanges.length >= INDEX_CHANGES_MAX) {
-        throw new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
-      }
+      this.#checkOpen()
+      if (this.#indexChanges.length >= INDEX_CHANGES_MAX) throw busy()
       this.#indexChanges.push({ resolve, reject })
       this.#post({ index, ...name })
     })
   }
 
-  /** Writes what waits, then lets go of the store. Nothing more is taken. */
+  #checkOpen(): void {
+    if (this.#stopped !== null) throw this.#stopped
+    if (this.#closing) throw new LedgerError('WRITER_STOPPED', 'the node is closing')
+  }
+
+  /** Writes the pending changes, then closes the store. Later changes are rejected. */
   async close(): Promise<void> {
     this.#closing = true
     if (this.#stopped === null) this.#next()
@@ -222,56 +228,56 @@ export class LedgerWriter {
     await this.#ended
   }
 
-  /**
-   * When no more arrives: a crowd comes in over several turns of the event loop, and one block of all
-   * of it costs far less than a small one at once and the rest after. A lone write waits one turn.
-   */
-  #writeSoon(): void {
-    if (this.#underWay.length > 0 || this.#scheduled) return
-    this.#scheduled = true
-    let waiting = this.#queue.length
+  /** Sends a block when a turn of the event loop brings no more requests. A single write waits one turn. */
+  #openBatch(): void {
+    if (this.#inFlight.length > 0 || this.#isBatchOpen) return
+    this.#isBatchOpen = true
+    let length = this.#queue.length
     let turns = 0
     const turn = (): void => {
       turns += 1
-      if (this.#queue.length > waiting && turns < GATHER_TURNS_MAX) {
-        waiting = this.#queue.length
+      if (this.#queue.length > length && turns < BATCH_DELAY_TURNS_MAX) {
+        length = this.#queue.length
         setImmediate(turn)
         return
       }
-      this.#scheduled = false
+      this.#isBatchOpen = false
       this.#next()
     }
     setImmediate(turn)
   }
 
-  /** Gives the thread the block of what waits, or has it close when nothing does. */
+  /** Sends the next block, or closes the thread when nothing is pending. */
   #next(): void {
-    if (this.#underWay.length === BLOCKS_UNDER_WAY_MAX || this.#stopped !== null) return
-    if (this.#queue.length > 0) this.#writeBlock()
-    else if (this.#closing && this.#underWay.length === 0 && this.#indexChanges.length === 0) {
+    if (this.#inFlight.length === BLOCKS_IN_FLIGHT_MAX || this.#stopped !== null) return
+    if (this.#queue.length > 0) this.#sendBlock()
+    else if (this.#closing && this.#inFlight.length === 0 && this.#indexChanges.length === 0) {
       this.#post({ close: true })
     }
   }
 
-  #writeBlock(): void {
+  #sendBlock(): void {
     let entries = 0
     let bytes = 0
     let count = 0
-    for (const waiting of this.#queue) {
-      entries += waiting.entries
-      bytes += waiting.bytes
-      if (count > 0 && (entries > BLOCK_ENTRIES || bytes > BLOCK_BYTES)) break
+    for (const pending of this.#queue) {
+      entries += pending.entries
+      bytes += pending.bytes
+      if (count > 0 && (entries > BLOCK_ENTRIES_MAX || bytes > BLOCK_BYTES_MAX)) break
       count += 1
     }
     const block = this.#queue.splice(0, count)
-    this.#underWay.push(block)
-    const units = block.map(({ encoded }) => encoded)
-    const terms = termsIn(block)
+    this.#inFlight.push(block)
+    const units = block.map(({ unit }) => unit)
+    const conditions = new Map<number, RequestConditions>()
+    for (const [at, pending] of block.entries()) {
+      if (pending.conditions !== undefined) conditions.set(at, pending.conditions)
+    }
     this.#post(
-      { units, nowMs: this.#clock.now(), ...(terms === null ? {} : { terms }) },
-      units.flatMap((encoded) => (typeof encoded === 'string' ? [] : [encoded.buffer])),
+      { units, nowMs: this.#clock.now(), ...(conditions.size === 0 ? {} : { conditions }) },
+      units.flatMap((unit) => (unit instanceof Uint8Array ? [unit.buffer] : [])),
     )
-    for (const waiting of block) waiting.encoded = ''
+    for (const pending of block) pending.unit = []
   }
 
   #post(message: ToWriter, moved: ArrayBuffer[] = []): void {
@@ -279,7 +285,7 @@ export class LedgerWriter {
   }
 
   #receive(message: FromWriter): void {
-    // It ends by itself now: a thread that is cut off in the middle can take the process with it.
+    // The thread ends by itself: terminating it while it runs can take the process with it.
     if ('closed' in message) return
     if ('maintenanceFailed' in message) {
       this.#stop(message.maintenanceFailed)
@@ -289,44 +295,40 @@ export class LedgerWriter {
       this.#receiveIndexed(message)
       return
     }
-    const crowd = this.depth
-    this.#enough = crowd < CROWD_MIN ? Number.POSITIVE_INFINITY : Math.ceil(crowd * CROWD_SHARE)
-    const answered = this.#underWay.shift() ?? []
-    for (const { bytes } of answered) this.#waitingBytes -= bytes
+    const concurrent = this.depth
+    this.#batchSize =
+      concurrent < BATCH_MIN ? Number.POSITIVE_INFINITY : Math.ceil(concurrent * BATCH_FRACTION)
+    const answered = this.#inFlight.shift() ?? []
+    for (const { bytes } of answered) this.#queueBytes -= bytes
     if ('outcomes' in message) {
-      const { block } = message
+      const { block, outcomes } = message
       if (block !== null) {
         this.#failed = null
         this.onStored(block)
       }
       this.onCommit(block === null ? null : packPosition(block.height, block.entries - 1))
-      for (const [at, waiting] of answered.entries()) {
-        const outcome = message.outcomes === null ? { index: at } : message.outcomes[at]
-        const error = settle(waiting, message.block, outcome)
+      for (const [at, pending] of answered.entries()) {
+        const error = settle(pending, block, outcomes[at])
         if (error?.code === 'STORE_DAMAGED') this.#failed ??= error
       }
     } else if ('refused' in message) {
       const what = message.unknown ? 'it is not known what was written' : 'nothing was written'
-      // What refuses everything from now on is one failure, and told as one in the log.
-      const cause = this.#failed
-      const error = new LedgerError(message.refused, `${what}: ${message.reason}`, { cause })
-      for (const waiting of answered) waiting.reject(error)
-      if (message.stopped) this.#stop(message.reason, error)
-      else this.#failed ??= error
+      const error = this.#refusal(message, what)
+      for (const pending of answered) pending.reject(error)
+      if (!message.stopped) this.#failed ??= error
     }
-    // Before the answers go out: the thread works while they do.
-    if (this.#closing || this.#queue.length >= this.#enough) this.#next()
-    else if (this.#queue.length > 0) this.#writeSoon()
+    // The thread works while the answers are sent.
+    if (this.#closing || this.#queue.length >= this.#batchSize) this.#next()
+    else if (this.#queue.length > 0) this.#openBatch()
   }
 
   #receiveIndexed(message: Extract<FromWriter, { indexed: unknown }>): void {
     const change = this.#indexChanges.shift()
     if (message.indexed === null) {
-      const { refused, reason, stopped } = message
-      const what = stopped ? 'it is not known whether the index was changed' : 'nothing was changed'
-      const error = new LedgerError(refused, `${what}: ${reason}`)
-      change?.reject(error)
-      if (stopped) this.#stop(reason, error)
+      const what = message.stopped
+        ? 'it is not known whether the index was changed'
+        : 'nothing was changed'
+      change?.reject(this.#refusal(message, what))
     } else {
       this.onCommit(null)
       change?.resolve(message.indexed)
@@ -334,24 +336,27 @@ export class LedgerWriter {
     if (this.#closing) this.#next()
   }
 
+  /** The error of a refusal by the store; stops the writer if it is final. */
+  #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
+    // A failure that lasts is one cause, and logged as one.
+    const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
+    if (stopped) this.#stop(reason, error)
+    return error
+  }
+
   #stop(reason: string, cause?: LedgerError): void {
     this.#stopped ??= new LedgerError('WRITER_STOPPED', reason, { cause })
-    for (const waiting of [...this.#underWay.flat(), ...this.#queue]) waiting.reject(this.#stopped)
-    for (const change of this.#indexChanges) change.reject(this.#stopped)
-    this.#underWay = []
+    const pending = [...this.#inFlight.flat(), ...this.#queue, ...this.#indexChanges]
+    this.#inFlight = []
     this.#indexChanges = []
     this.#queue = []
-    this.#waitingBytes = 0
+    this.#queueBytes = 0
+    for (const { reject } of pending) reject(this.#stopped)
   }
 }
 
-/** The terms of what is written, by place, or null when nothing has any. */
-function termsIn(units: readonly Waiting[]): Map<number, RequestConditions> | null {
-  let found: Map<number, RequestConditions> | null = null
-  for (const [at, { terms }] of units.entries()) {
-    if (terms !== undefined) found = (found ?? new Map()).set(at, terms)
-  }
-  return found
+function busy(): LedgerError {
+  return new LedgerError('WRITER_BUSY', 'too many changes are waiting; try again shortly')
 }
 
 /** Errors: OWNED_BY_NETWORK. */
@@ -362,9 +367,9 @@ function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   }
 }
 
-/** Answers one unit; the error when it was refused. */
+/** Answers one unit; returns its error if it was refused. */
 function settle(
-  { resolve, reject }: Waiting,
+  { resolve, reject }: PendingUnit,
   block: { height: number; id: string } | null,
   outcome: Outcome | undefined,
 ): LedgerError | null {
@@ -374,13 +379,10 @@ function settle(
     reject(error)
     return error
   }
-  if ('position' in outcome) {
-    resolve(outcome)
-    return null
+  if ('position' in outcome) resolve(outcome)
+  else {
+    assert(block !== null)
+    resolve({ height: block.height, blockId: block.id, ...outcome })
   }
-  assert(block !== null)
-  const { index, freed } = outcome
-  const recorded = { height: block.height, index, blockId: block.id }
-  resolve(freed === undefined ? recorded : { ...recorded, freed })
   return null
 }

@@ -1,0 +1,68 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { canonicalJson } from '../../base/canonical-json.ts'
+import type { Operation } from '../unit-of-work.ts'
+import { type PackedUnit, packUnit, unpackUnit } from './messages.ts'
+
+/** What the thread receives of a packed unit. */
+function sent(packed: PackedUnit): PackedUnit {
+  const moved = packed instanceof Uint8Array ? [packed.buffer] : []
+  return structuredClone(packed, { transfer: moved })
+}
+
+it('carries any unit of work to the thread unchanged, whatever characters its names have', () => {
+  const name = fc.string({ unit: 'grapheme' })
+  const text = fc.dictionary(fc.string(), fc.string()).map((object) => canonicalJson(object))
+  const operation: fc.Arbitrary<Operation> = fc.oneof(
+    fc.record({ kind: fc.constantFrom('create_db' as const, 'delete_db' as const), db: name }),
+    fc.record({
+      kind: fc.constant('create_item' as const),
+      db: name,
+      id: name,
+      text,
+      assigned: fc.boolean(),
+    }),
+    fc.record({
+      kind: fc.constantFrom('update_item' as const, 'patch_item' as const),
+      db: name,
+      id: name,
+      text,
+    }),
+    fc.record({ kind: fc.constant('delete_item' as const), db: name, id: name }),
+    fc.record({ kind: fc.constant('create_attachment' as const), db: name, id: name, text }),
+    fc.record({ kind: fc.constant('delete_attachment' as const), db: name, id: name, name }),
+    fc.record({
+      kind: fc.constant('erase_item' as const),
+      db: name,
+      of: name,
+      positions: fc.option(fc.array(fc.nat())),
+    }),
+  )
+  // Small or large by its stated size.
+  const size = fc.constantFrom(0, 1024 * 1024)
+  fc.assert(
+    fc.property(fc.array(operation, { minLength: 1 }), size, (unit, bytes) => {
+      expect(unpackUnit(sent(packUnit(unit, bytes)))).toEqual(unit)
+    }),
+  )
+})
+
+it('does not read a newline in a name as the start of another change', () => {
+  const unit = [{ kind: 'create_db' as const, db: 'a\nX\nb' }]
+  for (const bytes of [0, 1024 * 1024]) {
+    expect(unpackUnit(sent(packUnit(unit, bytes)))).toEqual(unit)
+  }
+})
+
+it('moves a long unit of work as bytes, and releases them once they are read', () => {
+  const text = canonicalJson({ id: 'ä', text: '→'.repeat(100) })
+  const create = { kind: 'create_item' as const, db: 'fruit', id: 'ä', text, assigned: true }
+  const unit = new Array<Operation>(500).fill(create)
+  const packed = packUnit(unit, 32 * 1024)
+  if (!(packed instanceof Uint8Array)) throw new Error('not serialized')
+  const received = sent(packed)
+  expect(packed.buffer.byteLength).toBe(0)
+  expect(unpackUnit(received)).toEqual(unit)
+  expect(received instanceof Uint8Array && received.buffer.byteLength).toBe(0)
+  expect(packUnit(unit, 32 * 1024 - 1)).toBe(unit)
+})
