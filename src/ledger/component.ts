@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
+import { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.ts'
 import {
   type Credentials,
@@ -16,7 +17,7 @@ import { basicCheck, homePage, sessionRoutes } from './api/home-page.ts'
 import { itemsRoutes } from './api/items.ts'
 import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes } from './api/log.ts'
-import { ledgerMetrics } from './api/metrics.ts'
+import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
 import { healthRoutes, indexRoutes } from './api/operations.ts'
 import { contentRoutes, PeerSignatures, peerRoutes, pushRoute } from './api/peers.ts'
 import { statusOf } from './api/statuses.ts'
@@ -65,6 +66,9 @@ people. Every change takes an \`Idempotency-Key\`; items and attachments take \`
 /** Component L: the ledger database on its listener. */
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
+  const registry = new Registry()
+  // From now on: networks are deployed before the listener starts.
+  ledger.onStored(commitMetrics(registry))
   const signatures = new PeerSignatures(ledger.mirrors, deps.clock)
   return {
     name: 'ledger',
@@ -105,7 +109,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
         ],
         ...(deps.tokens === null ? {} : { securitySchemes: API_TOKEN_SCHEMES }),
       })
-      ledgerMetrics(app, ledger)
+      ledgerMetrics(app, registry, ledger)
       itemsRoutes(app, ledger)
       historyRoutes(app, ledger.history)
       ledgersRoutes(app, ledger)

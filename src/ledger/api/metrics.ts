@@ -1,4 +1,4 @@
-import { Histogram, Registry } from 'prom-client'
+import { Histogram, type Registry } from 'prom-client'
 import { CodedError } from '../../base/coded-error.ts'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
 import type { ShownPeer } from '../peers/mirrors.ts'
@@ -9,11 +9,9 @@ const BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 const BUCKETS_ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 10_000]
 const BUCKETS_BYTES = [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 67_108_864]
 
-/** Serves the metrics of `app` and of `ledger` at `GET /metrics`. */
-export function ledgerMetrics(app: HttpApp, ledger: LedgerService): void {
-  const registry = new Registry()
+/** Serves `registry` with the metrics of `app` and of `ledger` at `GET /metrics`. */
+export function ledgerMetrics(app: HttpApp, registry: Registry, ledger: LedgerService): void {
   registerMetrics(app, registry)
-  ledger.onStored(commitMetrics(registry))
   writerMetrics(registry, ledger)
   storeMetrics(registry, ledger)
   feedMetrics(registry, ledger)
