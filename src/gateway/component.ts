@@ -1,37 +1,30 @@
 import type { Clock } from '../base/clock.ts'
-import type { HttpComponent } from '../http/index.ts'
-import { takeStrictJson } from '../http/index.ts'
+import { type HttpComponent, takeStrictJson } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
-import type { NamespaceStyle } from './aliases.ts'
-import type { Doors } from './callers.ts'
-import { ALARMS, errorReply, statusOf } from './errors.ts'
-import { EventSockets, type EventSocketsDeps } from './event-sockets.ts'
-import { explorerRoutes } from './explorer.ts'
-import { takeForms } from './forms.ts'
-import { deploymentRoutes, networkRoutes } from './routes.ts'
-import { GatewayService } from './service.ts'
+import { ALARMS, errorReply, statusOf } from './api/errors.ts'
+import { EventSockets, type EventSocketsDeps } from './api/event-sockets.ts'
+import { takeForms } from './api/forms.ts'
+import { type Access, deploymentRoutes, explorerRoutes, networkRoutes } from './api/routes.ts'
+import { GatewayService, type NamespaceStyle } from './service.ts'
 
-/** Longest request body, bytes. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
-/** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
 
-/** Sockets: requests, and those that listen for events. */
+/** For requests and event subscribers. */
 const SOCKETS_MAX = 3_000
 
-/** What the gateway's listener is made of. */
 export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfMinute'> {
   readonly networks: Networks
-  /** The network at `/api`; null takes the first there is. */
+  /** The network at `/api`; null selects the first. */
   readonly defaultNetwork: string | null
-  readonly doors: Doors
-  /** Which names of types the explorer shows. */
+  readonly access: Access
+  /** Form of type names in the explorer. */
   readonly namespaces: NamespaceStyle
-  /** The id of the node whose ledger it is. */
+  /** Id of the node. */
   readonly serverId: number
   readonly clock: Clock
   readonly version: string
-  /** A text that nobody can guess, for new identities. */
+  /** Returns a secret for a new identity. */
   readonly randomSecret: () => string
   /** Called when the listener has closed and no list is being read any more. */
   readonly close?: () => Promise<void>
@@ -39,11 +32,11 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
 
 /** Component N: business networks as REST, on its listener. */
 export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
-  const { networks, defaultNetwork, doors, namespaces, serverId, version, randomSecret } = deps
+  const { networks, defaultNetwork, access, namespaces, serverId, version, randomSecret } = deps
   const service = new GatewayService(networks, defaultNetwork)
-  const underWay = new Set<Promise<unknown>>()
+  const inProgress = new Set<Promise<unknown>>()
   const { everyHalfMinute } = deps
-  const sockets = new EventSockets({ service, doors, everyHalfMinute })
+  const sockets = new EventSockets({ service, access, everyHalfMinute })
   return {
     name: 'gateway',
     defaultPort: 4130,
@@ -66,14 +59,14 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
         const nowMs = deps.clock.now()
         return { started: new Date(startedMs).toISOString(), uptime: (nowMs - startedMs) / 1000 }
       })
-      networkRoutes(app, { service, doors, serverId, underWay, version, randomSecret })
+      networkRoutes(app, { service, access, serverId, inProgress, version, randomSecret })
       const onRemoved = (name: string) => sockets.closeNetwork(name)
-      await deploymentRoutes(app, { service, doors, onRemoved })
+      await deploymentRoutes(app, { service, access, onRemoved })
       explorerRoutes(app, service, namespaces)
     },
     async close() {
-      // What the networks live on is not let go of under a list that is still being read.
-      await Promise.allSettled(underWay)
+      // A list that is still being read needs the networks.
+      await Promise.allSettled(inProgress)
       await deps.close?.()
     },
     upgrade: (request, socket, head) => sockets.upgrade(request, socket, head),

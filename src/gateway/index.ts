@@ -1,2 +1,2 @@
-export type { NamespaceStyle } from './aliases.ts'
 export { type GatewayComponentDeps, gatewayComponent } from './component.ts'
+export type { NamespaceStyle } from './service.ts'

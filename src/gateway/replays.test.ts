@@ -7,7 +7,7 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /** A chain with one event in each block, whose reads resolve when the test says so. */
 class Source implements ReplaySource {
-  told = 0
+  sent = 0
   /** Heights that were read. */
   readonly reads: number[] = []
   reading = 0
@@ -143,16 +143,16 @@ it('reads no further for a client that does not take what it was sent', async ()
   expect(slow.heights).toEqual(range(0, 8))
 })
 
-it('reads again before it goes live when events were told during the last read', async () => {
+it('reads again before it goes live when events were sent during the last read', async () => {
   const source = new Source(2)
   const replays = new Replays(async () => {})
   const target = new Target()
   replays.add(source, target, 0)
   await source.answer()
   expect(source.reads).toEqual([0, 2])
-  // The read at 2 has begun, and has seen no block; then one is recorded and told.
+  // The read at 2 has begun, and has seen no block; then one is recorded and sent.
   source.blocks = 3
-  source.told += 1
+  source.sent += 1
   await source.answer()
   expect(target.isLive).toBe(false)
   await source.answerAll()
@@ -178,7 +178,7 @@ it('reads for each caller in turn', async () => {
 })
 
 it('closes a socket whose events cannot be read, and goes on with the others', async () => {
-  const broken = { told: 0, read: () => Promise.reject(new Error('damaged')) }
+  const broken = { sent: 0, read: () => Promise.reject(new Error('damaged')) }
   const source = new Source(1)
   const replays = new Replays(async () => {})
   const [failing, other] = [new Target(), new Target()]

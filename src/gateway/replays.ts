@@ -1,9 +1,9 @@
-/** A slice of work after which other requests are served, milliseconds. */
+/** Work after which other requests are served. */
 const SLICE_MS = 10
-/** Longest rest after a slice, milliseconds. */
-const REST_MS_MAX = 100
+/** Maximum pause after a slice of work. */
+const PAUSE_MS_MAX = 100
 
-/** An event, as a WebSocket sends it. */
+/** An event as sent over a WebSocket. */
 export interface EventFrame {
   readonly type: string
   readonly bytes: Buffer
@@ -15,29 +15,28 @@ export interface BlockEvents {
   readonly frames: readonly EventFrame[]
 }
 
-/** The events of some blocks that follow each other. */
+/** The events of consecutive blocks. */
 export interface EventPage {
   readonly blocks: readonly BlockEvents[]
-  /** Height after the last block read; the height that was asked for when there is none. */
+  /** Height after the last block read; the requested height if there was none. */
   readonly next: number
 }
 
-/** Recorded events, as one caller receives them. */
+/** Recorded events that one caller may receive. */
 export interface ReplaySource {
-  /** Counts the calls of `EventSocket.tell` for this caller. */
-  readonly told: number
-  /** The events of the blocks from `height` on, in one read of bounded size. */
+  /** Number of blocks of new events sent to this caller so far. */
+  readonly sent: number
+  /** Reads the events of blocks from `height` on, up to a bounded size. */
   read(height: number): Promise<EventPage>
 }
 
-/** A socket that is sent recorded events. */
 export interface ReplayTarget {
   readonly isOpen: boolean
-  /** Sends events of `page` from the block at `from` on; resolves, once taken, to the next height. */
+  /** Sends events of `page` from height `from` on; resolves, once received, to the next height. */
   replay(page: EventPage, from: number): Promise<number>
-  /** Everything was sent: new events go to it directly. */
+  /** Called after the last recorded event: new events are sent directly. */
   goLive(): void
-  /** The events cannot be read. */
+  /** Called when the events cannot be read. */
   fail(): void
 }
 
@@ -48,24 +47,24 @@ interface Replay {
 }
 
 /**
- * Sends recorded events to sockets, however many ask for them.
+ * Sends recorded events to any number of sockets.
  *
- * One page is read at a time, for all replays of the same source within it. A socket takes part again when
- * its client has taken what it was sent, so each holds one part of a page. After each slice of work the
- * replays rest as long as it took. A socket that has closed is never read for.
+ * One page is read at a time, for all replays of the same source within it. A replay continues when its client
+ * has received the last part, so each socket holds one part of a page. After each slice of work the replays
+ * pause for as long as it took. Nothing is read for a closed socket.
  */
 export class Replays {
-  readonly #rest: (ms: number) => Promise<void>
-  /** Replays whose clients have taken everything, the longest waiting first. */
+  readonly #pause: (ms: number) => Promise<void>
+  /** Replays whose clients have received everything sent, longest wait first. */
   readonly #ready = new Set<Replay>()
   #isRunning = false
 
-  /** `rest` resolves after that many milliseconds. */
-  constructor(rest: (ms: number) => Promise<void>) {
-    this.#rest = rest
+  /** `pause` resolves after that many milliseconds. */
+  constructor(pause: (ms: number) => Promise<void>) {
+    this.#pause = pause
   }
 
-  /** Sends `target` the events of all blocks from height `since` on; then it goes live. */
+  /** Sends `target` the events of all blocks from height `since` on, then makes it live. */
   add(source: ReplaySource, target: ReplayTarget, since: number): void {
     this.#enqueue({ source, target, next: since })
   }
@@ -78,7 +77,7 @@ export class Replays {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // The iteration also visits replays that are added meanwhile.
+    // The iteration includes replays that are added during it.
     for (const first of this.#ready) {
       if (first.target.isOpen) await this.#serve(first)
       else this.#ready.delete(first)
@@ -86,11 +85,11 @@ export class Replays {
     this.#isRunning = false
   }
 
-  /** Reads the page that `first` needs, and sends it to every replay that needs it. */
+  /** Reads the page for `first` and sends it to every replay that needs it. */
   async #serve(first: Replay): Promise<void> {
     const { source, next: from } = first
     let startedAt = performance.now()
-    const { told } = source
+    const { sent } = source
     const page = await source.read(from).catch(() => null)
     if (page === null) {
       this.#ready.delete(first)
@@ -104,14 +103,14 @@ export class Replays {
       this.#ready.delete(replay)
       if (!replay.target.isOpen) continue
       if (!isEnd) void this.#send(replay, page)
-      // What was told since the read began may be of a block that the read did not see.
-      else if (source.told === told) replay.target.goLive()
+      // A block sent since the read began may be missing from the page.
+      else if (source.sent === sent) replay.target.goLive()
       else this.#ready.add(replay)
       if (performance.now() - startedAt < SLICE_MS) continue
-      await this.#restAfter(startedAt)
+      await this.#pauseAfter(startedAt)
       startedAt = performance.now()
     }
-    await this.#restAfter(startedAt)
+    await this.#pauseAfter(startedAt)
   }
 
   async #send(replay: Replay, page: EventPage): Promise<void> {
@@ -119,7 +118,7 @@ export class Replays {
     this.#enqueue(replay)
   }
 
-  #restAfter(startedAt: number): Promise<void> {
-    return this.#rest(Math.min(performance.now() - startedAt, REST_MS_MAX))
+  #pauseAfter(startedAt: number): Promise<void> {
+    return this.#pause(Math.min(performance.now() - startedAt, PAUSE_MS_MAX))
   }
 }

@@ -2,11 +2,13 @@ import {
   type BusinessNetwork,
   definitionIn,
   type FieldDefault,
+  type Model,
   NetworkError,
   type NetworkSummary,
   type Networks,
+  SYSTEM_NAMESPACE,
+  type TypeDeclaration,
 } from '../network/index.ts'
-import { Aliases } from './aliases.ts'
 
 /** A network with the names under which its types are served. */
 export interface ServedNetwork {
@@ -14,20 +16,26 @@ export interface ServedNetwork {
   readonly aliases: Aliases
 }
 
-/** The networks of the gateway: which one a path means, and what is deployed. */
+/** Form of type names in the OpenAPI document. */
+export type NamespaceStyle = 'always' | 'never' | 'required'
+
+/** Kinds of types that have paths. */
+const ROUTED = ['asset', 'participant', 'transaction']
+
+/** Finds the network of a path, deploys, upgrades and removes networks. */
 export class GatewayService {
   readonly #networks: Networks
   readonly #defaultName: string | null
-  /** By network, made for one definition; an upgrade makes them anew. */
+  /** By definition: an upgrade gets new ones. */
   readonly #aliases = new WeakMap<object, Aliases>()
 
-  /** `defaultName` is the network at `/api`; null takes the first there is. */
+  /** `defaultName` is the network at `/api`; null selects the first. */
   constructor(networks: Networks, defaultName: string | null) {
     this.#networks = networks
     this.#defaultName = defaultName
   }
 
-  /** The network of that name; the one at `/api` without one. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Returns the network `name`; null is the one at `/api`. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const wanted = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
     if (wanted === undefined) throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
@@ -35,7 +43,6 @@ export class GatewayService {
     return { network, aliases: this.#aliasesOf(network) }
   }
 
-  /** What is deployed. */
   list(): NetworkSummary[] {
     return this.#networks.list()
   }
@@ -46,7 +53,7 @@ export class GatewayService {
     return this.#summary(network.definition.name)
   }
 
-  /** Exchanges a network for the one in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
+  /** Replaces a network by the one in a `.bna`. Errors: NETWORK_NOT_FOUND, NETWORK_INVALID. */
   async upgrade(
     name: string,
     archive: Buffer,
@@ -65,7 +72,7 @@ export class GatewayService {
     return this.#networks.recorded().includes(name)
   }
 
-  /** Removes a network for good. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Removes a network permanently. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   remove(name: string): Promise<void> {
     return this.#networks.remove(name)
   }
@@ -83,4 +90,57 @@ export class GatewayService {
     this.#aliases.set(definition, made)
     return made
   }
+}
+
+/** Returns the types of `model` that have paths: concrete types with resources, except the system's. */
+export function routedTypes(model: Model): TypeDeclaration[] {
+  return [...model.types()].filter(
+    ({ kind, abstract, namespace }) =>
+      ROUTED.includes(kind) && !abstract && namespace !== SYSTEM_NAMESPACE,
+  )
+}
+
+/**
+ * The names under which a type is served: its qualified name, its short name (`Commodity`) and its
+ * lower-case plural (`commodities`), the last two only if they are unambiguous.
+ */
+export class Aliases {
+  readonly #types = new Map<string, TypeDeclaration>()
+  readonly #ambiguous = new Set<string>()
+
+  constructor(model: Model) {
+    const types = routedTypes(model)
+    for (const type of types) this.#types.set(type.qualifiedName, type)
+    for (const type of types) this.#add(type.name, type)
+    // A type's name takes precedence over a plural.
+    const given = new Set(this.#types.keys())
+    for (const type of types) {
+      const plural = pluralOf(type.name)
+      if (!given.has(plural)) this.#add(plural, type)
+    }
+    for (const name of this.#ambiguous) this.#types.delete(name)
+  }
+
+  find(name: string): TypeDeclaration | null {
+    return this.#types.get(name) ?? null
+  }
+
+  /** Returns the name of `type` in the OpenAPI document. */
+  shown(type: TypeDeclaration, style: NamespaceStyle): string {
+    if (style === 'always') return type.qualifiedName
+    return this.#ambiguous.has(type.name) ? type.qualifiedName : type.name
+  }
+
+  #add(name: string, type: TypeDeclaration): void {
+    const before = this.#types.get(name)
+    if (before !== undefined && before !== type) this.#ambiguous.add(name)
+    else this.#types.set(name, type)
+  }
+}
+
+/** Returns `commodities` for `Commodity`. */
+function pluralOf(name: string): string {
+  const lower = name.toLowerCase()
+  if (/[^aeiou]y$/.test(lower)) return `${lower.slice(0, -1)}ies`
+  return /(?:s|x|z|ch|sh)$/.test(lower) ? `${lower}es` : `${lower}s`
 }

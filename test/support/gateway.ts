@@ -74,7 +74,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const component = gatewayComponent({
     networks,
     defaultNetwork: deploy?.[0]?.name ?? 'mynetwork',
-    doors: { apiKey, open: apiKey === null },
+    access: { apiKey, open: apiKey === null },
     namespaces: options.namespaces ?? 'required',
     serverId: ledger.service.serverId,
     clock,

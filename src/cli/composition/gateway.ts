@@ -25,7 +25,7 @@ export async function createGateway(
   ledger: LedgerService,
 ): Promise<HttpComponent> {
   const { settings, clock, version, logger, onClose } = context
-  const doors = doorsOf(context)
+  const access = accessOf(context)
   const warn = (message: string) => logger.warn(message)
   const networks = await Networks.open({
     ...{ ledger, clock, version, warn, deadlineMs: settings.PROCESSOR_DEADLINE_MS },
@@ -45,7 +45,7 @@ export async function createGateway(
   return gatewayComponent({
     networks,
     defaultNetwork: NETWORK ?? first ?? shipped,
-    doors,
+    access,
     namespaces: settings.GATEWAY_NAMESPACES,
     serverId: ledger.serverId,
     clock,
@@ -59,7 +59,7 @@ export async function createGateway(
 }
 
 /** Errors: Exit (configuration) for an unsafe combination of settings. */
-function doorsOf({ settings, isLoopback, host }: ComponentContext) {
+function accessOf({ settings, isLoopback, host }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
     const message = 'identities are issued with the key of the gateway: set GATEWAY_API_KEY too'

@@ -1,25 +1,25 @@
-import type { Json, JsonObject } from '../base/json.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
 import {
   type Model,
   type Property,
   type Returned,
   SYSTEM_NAMESPACE,
   type TypeDeclaration,
-} from '../network/index.ts'
+} from '../../network/index.ts'
 
-// The shapes on the wire are those of a network's model; these are their schemas (OpenAPI 3.0).
+// Schemas (OpenAPI 3.0) of the types of a network's model.
 
-/** Members that the server fills in. */
+/** Members assigned by the server. */
 const ASSIGNED = ['transactionId', 'timestamp']
-/** How deep examples nest. */
+/** Nesting depth of examples. */
 const EXAMPLE_DEPTH = 4
 
-/** The name of a type's schema. */
-export function schemaName({ qualifiedName }: TypeDeclaration): string {
-  return qualifiedName
+/** Returns a reference to the schema of `type`. */
+export function referenceTo({ qualifiedName }: TypeDeclaration): JsonObject {
+  return { $ref: `#/components/schemas/${qualifiedName}` }
 }
 
-/** The schema of instances of `type`. */
+/** Returns the schema of instances of `type`. */
 export function schemaOf(type: TypeDeclaration): JsonObject {
   const isTransaction = type.kind === 'transaction'
   const properties: JsonObject = {
@@ -74,7 +74,7 @@ function elementSchema({ primitive, type, relationship, regex, range }: Property
   }
 }
 
-/** The schema of what a transaction returns. */
+/** Returns the schema of a transaction's result. */
 export function returnedSchema({ name, array, type }: Returned): JsonObject {
   const one = type === null ? primitiveSchema(name) : typeSchema(type)
   return array ? { type: 'array', items: one } : one
@@ -82,7 +82,7 @@ export function returnedSchema({ name, array, type }: Returned): JsonObject {
 
 function typeSchema(type: TypeDeclaration): JsonObject {
   if (type.kind === 'enum') return { type: 'string', enum: [...type.values] }
-  return { $ref: `#/components/schemas/${schemaName(type)}` }
+  return referenceTo(type)
 }
 
 function primitiveSchema(name: string): JsonObject {
@@ -100,7 +100,7 @@ function primitiveSchema(name: string): JsonObject {
   }
 }
 
-/** An instance of `type` as a client would send it: what it needs, and nothing the server fills in. */
+/** Returns an example of `type` as a client sends it: only required members not assigned by the server. */
 export function exampleOf(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
   const example: JsonObject = { $class: type.qualifiedName }
   for (const [name, property] of type.properties) {
@@ -138,7 +138,7 @@ function relationshipExample({ qualifiedName, identifier }: TypeDeclaration): st
   return `resource:${qualifiedName}#${identifier ?? 'id'}-1`
 }
 
-/** A type of which there can be instances: `type`, or the first that extends it. */
+/** Returns `type`, or if it is abstract the first concrete type that extends it. */
 function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   if (!type.abstract) return type
   for (const each of model.types()) {
@@ -148,10 +148,7 @@ function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   return type
 }
 
-/**
- * The types whose schemas a document needs: those of the model, the system's that have paths, and
- * those that queries select.
- */
+/** Returns the types in the document: of the model, the system's with paths, and those selected by queries. */
 export function documentedTypes(
   model: Model,
   selected: readonly TypeDeclaration[] = [],

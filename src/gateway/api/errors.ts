@@ -1,9 +1,8 @@
-import { statusOfStrictJson } from '../base/strict-json.ts'
-import { FilterError, statusOfFilter } from '../filter/index.ts'
-import { HttpRefusal, type Refusal, type RefusalReply } from '../http/index.ts'
-import { NetworkError, type NetworkErrorCode } from '../network/index.ts'
+import { statusOfStrictJson } from '../../base/strict-json.ts'
+import { FilterError, statusOfFilter } from '../../filter/index.ts'
+import { HttpRefusal, type Refusal, type RefusalReply } from '../../http/index.ts'
+import { NetworkError, type NetworkErrorCode } from '../../network/index.ts'
 
-/** The HTTP status of each refusal of a network. */
 const statusOfNetwork: Record<NetworkErrorCode, number> = {
   NETWORK_UNREADABLE: 400,
   NETWORK_INVALID: 422,
@@ -32,7 +31,7 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
   UNIT_TOO_LARGE: 413,
 }
 
-/** The HTTP status of each refusal that a request can meet, the ledger's own included. */
+/** The HTTP status of each error code, the ledger's included. */
 export const statusOf: Readonly<Record<string, number>> = {
   ...statusOfStrictJson,
   ...statusOfFilter,
@@ -48,14 +47,13 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_FAILED: 503,
 }
 
-/** Refusals with 503 that an operator must see; the others pass by themselves. */
+/** 503 errors that need an operator; the others are temporary. */
 export const ALARMS: ReadonlySet<string> = new Set([
   'WRITER_STOPPED',
   'STORE_DAMAGED',
   'STORE_FAILED',
 ])
 
-/** One detail of a refusal. */
 interface Detail {
   /** JSON pointer into the body or the filter, or `file:line:column`. */
   readonly path: string
@@ -63,7 +61,7 @@ interface Detail {
   readonly message: string
 }
 
-/** A refusal that names every single thing that is wrong. */
+/** A refusal that lists all problems. */
 class DetailedRefusal extends HttpRefusal {
   readonly details: readonly Detail[]
 
@@ -73,7 +71,7 @@ class DetailedRefusal extends HttpRefusal {
   }
 }
 
-/** `error`, with its details where it has some. */
+/** Returns `error`, with its details if it has any. */
 export function detailed(error: unknown): unknown {
   if (error instanceof FilterError) {
     const { code, message, pointer, reason } = error
@@ -91,7 +89,7 @@ export function detailed(error: unknown): unknown {
   return new DetailedRefusal(statusOfNetwork[code], code, message, [...problems, ...found])
 }
 
-/** The shape of every failure of the gateway: that of LoopBack, which clients of Composer know. */
+/** The error shape of LoopBack, which clients of Composer know. */
 export function errorReply(refusal: Refusal): RefusalReply {
   const { status: statusCode, code, message } = refusal
   const details = refusal instanceof DetailedRefusal ? refusal.details : []

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { networkOf } from '../../test/support/gateway.ts'
-import { Aliases } from './aliases.ts'
+import { networkOf } from '../../../test/support/gateway.ts'
+import { Aliases } from '../service.ts'
 import { documentedTypes, exampleOf, returnedSchema, schemaOf } from './schemas.ts'
 
 const { model } = networkOf(

@@ -1,23 +1,22 @@
 import type { FastifyRequest } from 'fastify'
-import type { Json, JsonObject } from '../base/json.ts'
-import { utf8Text } from '../base/strict-json.ts'
-import { numberIn } from '../filter/index.ts'
-import { type HttpApp, HttpRefusal, readBody } from '../http/index.ts'
-import type { Model, Property, TypeDeclaration } from '../network/index.ts'
+import type { Json, JsonObject } from '../../base/json.ts'
+import { utf8Text } from '../../base/strict-json.ts'
+import { numberIn } from '../../filter/index.ts'
+import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
+import type { Model, Property, TypeDeclaration } from '../../network/index.ts'
 
-/** Fields of a form. */
 const FIELDS_MAX = 1_000
-/** Names in brackets of one field, as in `size[unit][name]`. */
+/** Bracketed names per field, as in `size[unit][name]`. */
 const BRACKETS_MAX = 16
 const NAME = /^([^[\]]+)((?:\[[^[\]]*\])*)$/
 
-/** Texts under one name, and members: `size=1` and `size[width]=1`. */
+/** The values of a name, `size=1`, and its members, `size[width]=1`. */
 interface Field {
   readonly texts: string[]
   readonly members: Map<string, Field>
 }
 
-/** Makes `app` read bodies of HTML forms (`application/x-www-form-urlencoded`) as a `Form`. */
+/** Makes `app` parse HTML forms (`application/x-www-form-urlencoded`) as a `Form`. */
 export function takeForms(app: HttpApp): void {
   app.addContentTypeParser('application/x-www-form-urlencoded', async (request: FastifyRequest) => {
     const body = await readBody(request)
@@ -25,7 +24,7 @@ export function takeForms(app: HttpApp): void {
   })
 }
 
-/** An HTML form: texts, which become values by the types of a model. */
+/** An HTML form, whose texts are converted to values by the types of a model. */
 export class Form {
   readonly #root = emptyField()
 
@@ -44,8 +43,8 @@ export class Form {
   }
 
   /**
-   * The form as JSON of an instance of `type`. A text that is no value of its property stays a text,
-   * so that it is refused by the name of the property.
+   * Returns the form as JSON of an instance of `type`. A text that is not a value of its property stays a text,
+   * so that validation rejects it and names the property.
    */
   instanceOf(type: TypeDeclaration, model: Model): JsonObject {
     return instanceIn(this.#root, type, model)
@@ -58,7 +57,7 @@ export class Form {
     if (inner.length > BRACKETS_MAX) {
       throw malformed(`the name of a field has ${BRACKETS_MAX} brackets at most`)
     }
-    // `tags[]` is one more of `tags`.
+    // `tags[]` adds an element to `tags`.
     if (inner.at(-1) === '') inner.pop()
     let field = this.#root
     for (const part of [first, ...inner]) {
@@ -86,7 +85,7 @@ function instanceIn({ members }: Field, declared: TypeDeclaration, model: Model)
 function memberOf(field: Field, property: Property | undefined, model: Model): Json {
   const { texts, members } = field
   if (property?.array === true) {
-    // `links[0][name]=a`: the names of the members are places, in the order of the form.
+    // `links[0][name]=a`: the names of the members are positions, in the order of the form.
     const elements = [...members.values()].map((element) => fieldValue(element, property, model))
     return [...texts.map((text) => valueIn(text, property)), ...elements]
   }

@@ -1,0 +1,337 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { setTimeout as rest } from 'node:timers/promises'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { HttpRefusal } from '../../http/index.ts'
+import {
+  type BusinessNetwork,
+  type Caller,
+  type EmittedEvents,
+  isA,
+  isRevoked,
+  NetworkError,
+  type TypeDeclaration,
+} from '../../network/index.ts'
+import { type BlockEvents, type EventPage, type ReplaySource, Replays } from '../replays.ts'
+import type { GatewayService } from '../service.ts'
+import { type Access, callerOf } from './routes.ts'
+
+const SUBSCRIBERS_MAX = 2_000
+/** Maximum message of a client; messages are ignored. */
+const MESSAGE_BYTES_MAX = 1_024
+/** Maximum number of unsent bytes; a client further behind is closed. */
+const PENDING_BYTES_MAX = 1024 * 1024
+/** Bytes of recorded events that are sent before the client has received them; one block may exceed it. */
+const REPLAY_BYTES = 128 * 1024
+/** Events are text frames, sent from buffers that all sockets share. */
+const TEXT = { binary: false } as const
+
+// Status codes of RFC 6455 and its registry. TOO_SLOW, “try again later”: the client may return with `since`.
+const GOING_AWAY = 1_001
+const POLICY_VIOLATION = 1_008
+const INTERNAL_ERROR = 1_011
+const TOO_SLOW = 1_013
+
+export interface EventSocketsDeps {
+  readonly service: GatewayService
+  readonly access: Access
+  /** Calls `tick` every 30 seconds until the returned function is called. */
+  readonly everyHalfMinute: (tick: () => void) => () => void
+}
+
+/** Subscribers of one network with the same caller: access rules are evaluated once for all of them. */
+interface Subscription extends ReplaySource {
+  readonly network: BusinessNetwork
+  readonly caller: Caller
+  readonly sockets: Set<EventSocket>
+  sent: number
+  end: () => void
+  /** Settles when the access checks so far are done; they run one after the other. */
+  last: Promise<void>
+}
+
+/** Sends the events of networks over WebSocket (RFC 6455), on any path of the gateway. */
+export class EventSockets {
+  readonly #deps: EventSocketsDeps
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    maxPayload: MESSAGE_BYTES_MAX,
+    perMessageDeflate: false,
+    clientTracking: false,
+  })
+  /** By network and caller. */
+  readonly #subscriptions = new Map<string, Subscription>()
+  readonly #replays = new Replays(rest)
+  readonly #stopPings: () => void
+  #count = 0
+  #closed = false
+
+  constructor(deps: EventSocketsDeps) {
+    this.#deps = deps
+    // Thrown inside `handleUpgrade`, which would otherwise reply in a format of its own.
+    this.#server.on('wsClientError', ({ message }) => {
+      throw new HttpRefusal(400, 'HANDSHAKE_INVALID', message)
+    })
+    this.#stopPings = deps.everyHalfMinute(() => {
+      for (const { sockets } of this.#subscriptions.values()) {
+        for (const socket of sockets) socket.ping()
+      }
+    })
+  }
+
+  /** Accepts a connection that asks for WebSocket. Errors: HttpRefusal, NetworkError. */
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (this.#closed) throw new HttpRefusal(503, 'CLOSING', 'the gateway is closing')
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+      throw new HttpRefusal(400, 'UPGRADE_UNKNOWN', 'the only protocol to upgrade to is websocket')
+    }
+    if (this.#count >= SUBSCRIBERS_MAX) {
+      throw new HttpRefusal(503, 'LISTENERS_TOO_MANY', 'too many connections listen for events')
+    }
+    const url = new URL(request.url ?? '/', 'http://gateway')
+    const network = this.#networkAt(url.pathname)
+    const token = url.searchParams.get('access_token')
+    const bearer = token === null ? {} : { authorization: `Bearer ${token}` }
+    const caller = await callerOf({ ...bearer, ...request.headers }, network, this.#deps.access)
+    const since = sinceIn(url.searchParams)
+    const wants = typesIn(url.searchParams, network)
+    this.#count += 1
+    socket.once('close', () => {
+      this.#count -= 1
+    })
+    this.#server.handleUpgrade(request, socket, head, (opened) => {
+      const listening = new EventSocket(opened, socket, { wants, isLive: since === null })
+      const subscription = this.#join(opened, listening, network, caller)
+      if (since !== null) this.#replays.add(subscription, listening, since)
+    })
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.#closed = true
+    this.#stopPings()
+    for (const { sockets } of this.#subscriptions.values()) {
+      for (const socket of sockets) socket.close(GOING_AWAY, 'the gateway is closing')
+    }
+  }
+
+  /** Closes the connections of a network that was removed. */
+  closeNetwork(name: string): void {
+    for (const { network, sockets } of this.#subscriptions.values()) {
+      if (network.definition.name !== name) continue
+      for (const socket of sockets) socket.close(GOING_AWAY, 'the network was removed')
+    }
+  }
+
+  #networkAt(path: string): BusinessNetwork {
+    const { service } = this.#deps
+    const [, first = ''] = path.split('/')
+    return service.serve(service.isNamed(first) ? first : null).network
+  }
+
+  #join(
+    opened: WebSocket,
+    socket: EventSocket,
+    network: BusinessNetwork,
+    caller: Caller,
+  ): Subscription {
+    const subscription = this.#subscriptionOf(network, caller)
+    subscription.sockets.add(socket)
+    opened.on('close', () => {
+      subscription.sockets.delete(socket)
+      if (subscription.sockets.size > 0) return
+      subscription.end()
+      this.#subscriptions.delete(keyOf(network, caller))
+    })
+    return subscription
+  }
+
+  #subscriptionOf(network: BusinessNetwork, caller: Caller): Subscription {
+    const key = keyOf(network, caller)
+    const known = this.#subscriptions.get(key)
+    if (known !== undefined) return known
+    const sockets = new Set<EventSocket>()
+    const subscription: Subscription = {
+      network,
+      caller,
+      sockets,
+      sent: 0,
+      end: () => {},
+      last: Promise.resolve(),
+      async read(height) {
+        const { emitted, next } = await network.events.recordedAt(height)
+        const blocks: BlockEvents[] = []
+        for (const each of emitted) blocks.push(await receivable(network, caller, each))
+        return { blocks, next }
+      },
+    }
+    subscription.end = network.events.listen((emitted) => {
+      subscription.last = subscription.last
+        .then(() => sendNew(subscription, emitted))
+        .catch(() => {})
+    })
+    this.#subscriptions.set(key, subscription)
+    return subscription
+  }
+}
+
+async function sendNew(subscription: Subscription, emitted: EmittedEvents): Promise<void> {
+  const { network, caller, sockets } = subscription
+  if (await isRevoked(network, caller)) {
+    for (const socket of sockets) socket.close(POLICY_VIOLATION, 'the identity has been revoked')
+    return
+  }
+  const block = await receivable(network, caller, emitted)
+  subscription.sent += 1
+  for (const socket of sockets) socket.sendNew(block)
+}
+
+/** Returns the events that `caller` may receive, as frames. */
+async function receivable(
+  network: BusinessNetwork,
+  caller: Caller,
+  { height, events }: EmittedEvents,
+): Promise<BlockEvents> {
+  const allowed = await network.receivableEvents(events, caller)
+  return { height, frames: allowed.map(({ type, text }) => ({ type, bytes: Buffer.from(text) })) }
+}
+
+function keyOf({ definition }: BusinessNetwork, { participant, identity }: Caller): string {
+  return JSON.stringify([definition.name, participant.type, participant.id, identity])
+}
+
+/** Parses `?since=<height>`; null without one. Errors: 400. */
+function sinceIn(query: URLSearchParams): number | null {
+  const text = query.get('since')
+  if (text === null) return null
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'since is the height of a block, from 0')
+}
+
+/** Parses `?types=a,b`: names of event types, short or qualified; subtypes are included. */
+function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
+  const text = query.get('types')
+  if (text === null) return () => true
+  const { model } = network.definition
+  const events = [...model.types()].filter(({ kind }) => kind === 'event')
+  const wanted: TypeDeclaration[] = text.split(',').map((name) => {
+    const found = events.find((type) => type.qualifiedName === name || type.name === name)
+    if (found !== undefined) return found
+    throw new NetworkError('TYPE_NOT_FOUND', `there is no event ${name.slice(0, 100)}`)
+  })
+  return (type) => {
+    const declared = network.definition.model.type(type)
+    return declared !== null && wanted.some(({ qualifiedName }) => isA(declared, qualifiedName))
+  }
+}
+
+/** A connection that receives events. */
+class EventSocket {
+  readonly #socket: WebSocket
+  readonly #stream: Duplex
+  readonly #wants: (type: string) => boolean
+  #isLive: boolean
+  /** Height of the last block that was sent; blocks up to it are not sent again. */
+  #height = -1
+  #answered = true
+
+  /**
+   * `stream` is the connection of `socket`. Unless `isLive`, new events are skipped until `goLive`: a replay
+   * reads them from the ledger.
+   */
+  constructor(
+    socket: WebSocket,
+    stream: Duplex,
+    { wants, isLive }: { wants: (type: string) => boolean; isLive: boolean },
+  ) {
+    this.#socket = socket
+    this.#stream = stream
+    this.#wants = wants
+    this.#isLive = isLive
+    socket.on('pong', () => {
+      this.#answered = true
+    })
+    // An invalid frame closes the connection; nothing else needs to be done.
+    socket.on('error', () => {})
+  }
+
+  get isOpen(): boolean {
+    return this.#socket.readyState === this.#socket.OPEN
+  }
+
+  /** Sends new events, each as a text frame. */
+  sendNew({ height, frames }: BlockEvents): void {
+    if (!this.#isLive || height <= this.#height) return
+    this.#height = height
+    for (const { type, bytes } of frames) {
+      if (this.#wants(type)) this.#socket.send(bytes, TEXT)
+    }
+    if (this.#socket.bufferedAmount <= PENDING_BYTES_MAX) return
+    this.#socket.close(TOO_SLOW, 'too slow')
+    this.#socket.terminate()
+  }
+
+  /**
+   * Sends part of the recorded events of `page` from height `from`. Resolves when the client has received them,
+   * to the height at which to continue.
+   */
+  async replay(page: EventPage, from: number): Promise<number> {
+    const { frames, next } = this.#part(page, from)
+    this.#height = next - 1
+    this.#stream.cork()
+    for (const [at, bytes] of frames.entries()) {
+      const isLast = at === frames.length - 1
+      if (!isLast && this.#socket.bufferedAmount < REPLAY_BYTES) {
+        this.#socket.send(bytes, TEXT)
+        continue
+      }
+      await new Promise<void>((resolve) => {
+        this.#socket.send(bytes, TEXT, () => resolve())
+        this.#stream.uncork()
+      })
+      this.#stream.cork()
+    }
+    this.#stream.uncork()
+    return next
+  }
+
+  /** From now on `sendNew` sends events. */
+  goLive(): void {
+    this.#isLive = true
+  }
+
+  /** Closes the connection because recorded events cannot be read. */
+  fail(): void {
+    this.close(INTERNAL_ERROR, 'the recorded events cannot be read')
+  }
+
+  /** Closes the connection if the last ping was not answered; else sends one. */
+  ping(): void {
+    if (!this.#answered) {
+      this.#socket.terminate()
+      return
+    }
+    this.#answered = false
+    this.#socket.ping()
+  }
+
+  close(code: number, reason: string): void {
+    this.#socket.close(code, reason)
+  }
+
+  /** Returns the wanted frames of whole blocks from `from` on, up to REPLAY_BYTES; the rest is read again later. */
+  #part({ blocks, next }: EventPage, from: number): { frames: Buffer[]; next: number } {
+    const wanted: Buffer[] = []
+    let size = 0
+    for (const { height, frames } of blocks) {
+      if (height < from) continue
+      for (const { type, bytes } of frames) {
+        if (!this.#wants(type)) continue
+        wanted.push(bytes)
+        size += bytes.length
+      }
+      if (size >= REPLAY_BYTES) return { frames: wanted, next: height + 1 }
+    }
+    return { frames: wanted, next }
+  }
+}

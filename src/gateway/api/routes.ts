@@ -1,0 +1,247 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import {
+  assetFiles,
+  type HttpApp,
+  HttpRefusal,
+  readBody,
+  SECURED,
+  servePageFiles,
+  swaggerPage,
+  takeAllMethods,
+} from '../../http/index.ts'
+import {
+  ADMIN,
+  type BusinessNetwork,
+  type Caller,
+  callerWith,
+  type FieldDefault,
+  NetworkError,
+  parseFieldDefault,
+} from '../../network/index.ts'
+import type { GatewayService, NamespaceStyle } from '../service.ts'
+import { detailed } from './errors.ts'
+import { openApiDocument } from './openapi.ts'
+import {
+  allow,
+  answerCollection,
+  answerResource,
+  type NetworkRequest,
+  sendListing,
+} from './resources.ts'
+import { answerSystem, type SystemDeps } from './system.ts'
+
+/** Authentication settings. */
+export interface Access {
+  /** The `x-api-key` of the administrator; null if there is none. */
+  readonly apiKey: string | null
+  /** Whether requests without credentials are the administrator's. */
+  readonly open: boolean
+}
+
+export interface RouteDeps extends SystemDeps {
+  readonly service: GatewayService
+  readonly access: Access
+  readonly serverId: number
+  /** Requests in progress: they continue when their client disconnects. */
+  readonly inProgress: Set<Promise<unknown>>
+}
+
+const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
+/** Path of the files of all explorers. */
+const EXPLORER_ASSETS = '/explorer/static'
+
+/** Returns the caller of a request to `network`. Errors: 401. */
+export async function callerOf(
+  headers: IncomingHttpHeaders,
+  network: BusinessNetwork,
+  access: Access,
+): Promise<Caller> {
+  const { authorization } = headers
+  if (authorization === undefined) return adminOf(headers, access)
+  const [, secret] = BEARER.exec(authorization) ?? []
+  if (secret === undefined) throw unauthorized('Authorization takes a bearer token')
+  return callerWith(network, secret)
+}
+
+/** Returns the administrator. Errors: 401 unless `headers` are theirs. */
+function adminOf(headers: IncomingHttpHeaders, { apiKey, open }: Access): Caller {
+  const key = headers['x-api-key']
+  if (key !== undefined && apiKey !== null) {
+    const hash = (text: string) => createHash('sha256').update(text).digest()
+    if (typeof key === 'string' && timingSafeEqual(hash(key), hash(apiKey))) return ADMIN
+    throw unauthorized('this is not the key of the gateway')
+  }
+  if (open) return ADMIN
+  throw unauthorized('say who you are: Authorization: Bearer, or x-api-key')
+}
+
+function unauthorized(message: string): HttpRefusal {
+  return new HttpRefusal(401, 'UNAUTHORIZED', message)
+}
+
+/**
+ * Mounts `/api/…` and `/<network>/api/…`. Types come and go with networks, so a path is resolved for each
+ * request, and with it the methods that it accepts.
+ */
+export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
+  const method = takeAllMethods(app)
+  for (const url of ['/api/*', '/:network/api/*']) {
+    app.route({
+      method,
+      url,
+      exposeHeadRoute: false,
+      schema: { hide: true },
+      handler: async (request, reply) => {
+        const answering = answer(request, reply, deps)
+        deps.inProgress.add(answering)
+        try {
+          return await answering
+        } catch (error) {
+          const isUnauthorized =
+            (error instanceof HttpRefusal && error.status === 401) ||
+            (error instanceof NetworkError && error.code === 'IDENTITY_UNKNOWN')
+          if (isUnauthorized) reply.header('www-authenticate', 'Bearer realm="daicho"')
+          throw detailed(error)
+        } finally {
+          deps.inProgress.delete(answering)
+        }
+      },
+    })
+  }
+}
+
+async function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { service, access, serverId, ...system }: RouteDeps,
+): Promise<FastifyReply> {
+  const parts = pathParts(request.url)
+  const isDefault = parts[0] === 'api'
+  const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
+  const caller = await callerOf(request.headers, network, access)
+  const query = request.query as NetworkRequest['query']
+  const asked = { request, reply, network, caller, query, serverId }
+  const [top = '', id, ...more] = parts.slice(isDefault ? 1 : 2)
+  if (top === 'system' && id !== undefined) return answerSystem(asked, [id, ...more], system)
+  if (top === 'queries' && id !== undefined && more.length === 0) {
+    allow(request, ['GET', 'HEAD'])
+    return sendListing(reply, await network.query({ name: id, query }, caller))
+  }
+  const type = aliases.find(top)
+  if (type === null || more.length > 0) {
+    const message = `${network.definition.name} has no resources at /${top}`
+    throw new NetworkError('TYPE_NOT_FOUND', message)
+  }
+  return id === undefined ? answerCollection(asked, type) : answerResource(asked, type, id)
+}
+
+/** Returns the decoded parts of a path; a slash within a part is encoded as `%2F`. Errors: 400. */
+function pathParts(url: string): string[] {
+  const [path = ''] = url.split('?', 1)
+  try {
+    const parts = path.split('/').slice(1).map(decodeURIComponent)
+    if (parts.at(-1) === '') parts.pop()
+    return parts
+  } catch {
+    throw new HttpRefusal(400, 'URL_MALFORMED', 'the path is not a valid URL')
+  }
+}
+
+interface DeploymentDeps extends Pick<RouteDeps, 'service' | 'access'> {
+  /** Called after a network was removed. */
+  readonly onRemoved: (name: string) => void
+}
+
+/** Mounts `/networks`, where the administrator lists, deploys, upgrades and removes networks. */
+export async function deploymentRoutes(
+  app: HttpApp,
+  { service, access, onRemoved }: DeploymentDeps,
+): Promise<void> {
+  // In a scope of its own: archives are accepted here only.
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    const type = 'application/octet-stream'
+    scope.addContentTypeParser(type, async (request: FastifyRequest) => readBody(request))
+    const hidden = { schema: { hide: true } }
+    scope.get('/networks', hidden, async (request) => {
+      adminOf(request.headers, access)
+      return service.list()
+    })
+    scope.post('/networks', hidden, async (request) => {
+      adminOf(request.headers, access)
+      return service.deploy(archiveIn(request)).catch(rethrow)
+    })
+    scope.delete<{ Params: { name: string } }>(
+      '/networks/:name',
+      hidden,
+      async (request, reply) => {
+        adminOf(request.headers, access)
+        const { name } = request.params
+        await service.remove(name).catch(rethrow)
+        onRemoved(name)
+        return reply.code(204).send()
+      },
+    )
+    scope.put<{ Params: { name: string } }>('/networks/:name', hidden, async (request) => {
+      adminOf(request.headers, access)
+      const { default: given } = request.query as { default?: string | string[] }
+      const defaults = [given ?? []].flat().map(fieldDefault)
+      return service.upgrade(request.params.name, archiveIn(request), defaults).catch(rethrow)
+    })
+  })
+}
+
+function rethrow(error: unknown): never {
+  throw detailed(error)
+}
+
+function archiveIn({ body }: FastifyRequest): Buffer {
+  if (Buffer.isBuffer(body)) return body
+  const message = 'send an archive as application/octet-stream'
+  throw new HttpRefusal(400, 'NETWORK_UNREADABLE', message)
+}
+
+/** Errors: 400. */
+function fieldDefault(text: string): FieldDefault {
+  const parsed = parseFieldDefault(text)
+  if (parsed !== null) return parsed
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default is written Type.field=value')
+}
+
+/** Mounts `/explorer` and `/<network>/explorer`: the OpenAPI document of a network, and its page. */
+export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
+  servePageFiles(app, assetFiles(EXPLORER_ASSETS))
+  const find = (request: FastifyRequest) => {
+    const { network: name } = request.params as { network?: string }
+    try {
+      const prefix = name === undefined ? '' : `/${encodeURIComponent(name)}`
+      return { served: service.serve(name ?? null), prefix }
+    } catch (error) {
+      throw detailed(error)
+    }
+  }
+  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { served, prefix } = find(request)
+    const { name } = served.network.definition
+    const path = `${prefix}/explorer`
+    const html = swaggerPage({
+      title: `${name}: explorer`,
+      path,
+      links: [{ href: path, text: name }],
+      assets: EXPLORER_ASSETS,
+      document: `${path}/openapi.json`,
+    })
+    return reply.headers(SECURED).type('text/html; charset=utf-8').send(html)
+  }
+  const hidden = { schema: { hide: true } }
+  for (const prefix of ['', '/:network']) {
+    app.get(`${prefix}/explorer`, hidden, page)
+    app.get(`${prefix}/explorer/`, hidden, page)
+    app.get(`${prefix}/explorer/openapi.json`, hidden, async (request) => {
+      const { served, prefix: before } = find(request)
+      return openApiDocument(served, `${before}/api`, style)
+    })
+  }
+}

@@ -1,0 +1,159 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isJsonObject } from '../../base/json.ts'
+import {
+  bindIdentity,
+  issueIdentity,
+  NetworkError,
+  type Problem,
+  pointer,
+  revokeIdentity,
+  systemType,
+} from '../../network/index.ts'
+import {
+  allow,
+  answerReading,
+  bodyOf,
+  type NetworkRequest,
+  objectOf,
+  sendListing,
+} from './resources.ts'
+
+export interface SystemDeps {
+  readonly version: string
+  /** Returns a secret for a new identity. */
+  readonly randomSecret: () => string
+}
+
+/** Answers `/api/system/…`; `parts` is the rest of the path. */
+export async function answerSystem(
+  asked: NetworkRequest,
+  parts: readonly string[],
+  { version, randomSecret }: SystemDeps,
+): Promise<FastifyReply> {
+  const { request, reply, network, caller } = asked
+  const [name, id, verb] = parts
+  if (parts.length === 1) {
+    switch (name) {
+      case 'ping': {
+        allow(request, ['GET', 'HEAD'])
+        const { participant, identity } = caller
+        return reply.send({
+          version,
+          participant: `${participant.type}#${participant.id}`,
+          identity: identity === null ? null : `${systemType('Identity')}#${identity}`,
+        })
+      }
+      case 'archive':
+        return sendArchive(asked)
+      case 'query':
+        return answerQuery(asked)
+    }
+  }
+  if (name === 'historian' && parts.length <= 2) {
+    return answerSystemReading(asked, 'HistorianRecord', id)
+  }
+  if (name !== 'identities' || parts.length > 3) throw noSuchPath()
+  if (parts.length === 2 && id === 'issue') {
+    allow(request, ['POST'])
+    const { participant, userID } = textsOf(request, ['participant', 'userID'])
+    const identity = { participant, name: userID, canIssue: issuerIn(request) }
+    const userSecret = randomSecret()
+    await issueIdentity(network, identity, userSecret, caller)
+    return reply.send({ userID, userSecret })
+  }
+  if (parts.length === 2 && id === 'bind') {
+    allow(request, ['POST'])
+    await bindIdentity(network, textsOf(request, ['participant', 'certificate']), caller)
+    return reply.code(204).send()
+  }
+  if (parts.length < 3) return answerSystemReading(asked, 'Identity', id)
+  if (verb !== 'revoke' || id === undefined) throw noSuchPath()
+  allow(request, ['POST'])
+  await revokeIdentity(network, id, caller)
+  return reply.code(204).send()
+}
+
+function answerSystemReading(
+  asked: NetworkRequest,
+  name: string,
+  id: string | undefined,
+): Promise<FastifyReply> {
+  const type = asked.network.definition.model.type(systemType(name))
+  if (type === null) throw noSuchPath()
+  return answerReading(asked, type, id ?? null)
+}
+
+/** Sends the deployed archive, byte for byte. */
+async function sendArchive({
+  request,
+  reply,
+  network,
+  caller,
+}: NetworkRequest): Promise<FastifyReply> {
+  allow(request, ['GET', 'HEAD'])
+  const bytes = await network.archive(caller)
+  const { name, version, sha256 } = network.definition
+  return reply
+    .header('etag', `"${sha256}"`)
+    .header('content-disposition', `attachment; filename="${name}@${version}.bna"`)
+    .type('application/octet-stream')
+    .send(bytes)
+}
+
+/** Sends the results of the query in the body. */
+async function answerQuery(asked: NetworkRequest): Promise<FastifyReply> {
+  const { request, reply, network, caller, query } = asked
+  allow(request, ['POST'])
+  const { query: text, parameters = {}, ...others } = objectOf(bodyOf(request))
+  const [unknown] = Object.keys(others)
+  const invalid = (path: string, code: Problem['code'], message: string) =>
+    new NetworkError('PARAMETER_INVALID', message, { problems: [{ path, code, message }] })
+  if (typeof text !== 'string') throw invalid('/query', 'MISSING', 'query must be a text, SELECT …')
+  if (!isJsonObject(parameters)) {
+    throw invalid('/parameters', 'WRONG_TYPE', 'parameters must be an object')
+  }
+  if (unknown !== undefined) {
+    const message = `a query has no member ${unknown.slice(0, 64)}`
+    throw invalid(pointer('', unknown), 'UNKNOWN_PROPERTY', message)
+  }
+  return sendListing(reply, await network.queryText({ text, parameters, query }, caller))
+}
+
+/** Whether the body asks for the right to issue identities: `issuer`, or Composer's `options.issuer`. */
+function issuerIn(request: FastifyRequest): boolean {
+  const { issuer, options = {} } = objectOf(bodyOf(request))
+  const given = isJsonObject(options) ? [issuer, options.issuer] : [options]
+  if (given.every((value) => value === undefined || typeof value === 'boolean')) {
+    return given.includes(true)
+  }
+  const message = 'issuer must be true or false'
+  throw new NetworkError('RESOURCE_INVALID', message, {
+    problems: [{ path: '/issuer', code: 'WRONG_TYPE', message }],
+  })
+}
+
+/** Returns members of the body, which must be texts. Errors: RESOURCE_INVALID with every member that is not. */
+function textsOf<Name extends string>(
+  request: FastifyRequest,
+  names: readonly Name[],
+): Record<Name, string> {
+  const body = objectOf(bodyOf(request))
+  const problems: Problem[] = []
+  const entries = names.map((name) => {
+    const value = body[name]
+    if (typeof value === 'string') return [name, value] as const
+    const code = value === undefined ? 'MISSING' : 'WRONG_TYPE'
+    problems.push({ path: `/${name}`, code, message: `${name} must be a text` })
+    return [name, ''] as const
+  })
+  if (problems.length > 0) {
+    const message = problems.map((problem) => problem.message).join('; ')
+    throw new NetworkError('RESOURCE_INVALID', message, { problems })
+  }
+  // One entry for each name.
+  return Object.fromEntries(entries) as Record<Name, string>
+}
+
+function noSuchPath(): NetworkError {
+  return new NetworkError('TYPE_NOT_FOUND', 'the system has no such path')
+}
