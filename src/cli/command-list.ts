@@ -52,7 +52,7 @@ export const COMMANDS: readonly ListedCommand[] = [
     name: 'restore',
     usage: '[options]',
     about: 'make the store of the node in SYSTEM_FOLDER again from a peer that mirrors it',
-    load: async () => (await import('./commands/restore.ts')).restoreCommand(),
+    load: async () => (await import('./commands/import.ts')).restoreCommand(),
   },
   {
     name: 'user',

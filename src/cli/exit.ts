@@ -1,18 +1,45 @@
 import { CodedError } from '../base/coded-error.ts'
 
-/** How the program ends; scripts rely on these. */
+/** Exit codes; scripts rely on them. */
 export const EXIT = {
-  /** All is well. */
   right: 0,
   /** Something was found, or it failed. */
   finding: 1,
-  /** The command was not understood. */
+  /** The command line is wrong. */
   usage: 2,
   /** The configuration does not allow it (EX_CONFIG of sysexits). */
   configuration: 78,
 } as const
 
-/** Ends the program with one line on stderr and an exit code; thrown by commands, caught in `main`. */
+/** Exit codes of coded errors. All others are findings. */
+const EXIT_OF_CODE: Readonly<Record<string, number>> = {
+  EXPORT_FOREIGN: EXIT.usage,
+  INDEX_PATH_INVALID: EXIT.usage,
+  PASSWORD_UNUSABLE: EXIT.usage,
+  PEER_INVALID: EXIT.usage,
+  SCOPE_UNKNOWN: EXIT.usage,
+  SCOPES_TOO_LONG: EXIT.usage,
+  STORE_NOT_FOUND: EXIT.usage,
+  TOKEN_ID_MALFORMED: EXIT.usage,
+  USER_NAME_UNUSABLE: EXIT.usage,
+
+  EXPORT_TOO_NEW: EXIT.configuration,
+  FILE_DAMAGED: EXIT.configuration,
+  FILE_UNREADABLE: EXIT.configuration,
+  FOLDER_IN_USE: EXIT.configuration,
+  FOLDER_KEY_MISSING: EXIT.configuration,
+  FOLDER_UNUSABLE: EXIT.configuration,
+  IMPORT_OVER_STORE: EXIT.configuration,
+  IMPORT_WITHOUT_KEY: EXIT.configuration,
+  KEYS_FIXED: EXIT.configuration,
+  RESTORE_OVER_STORE: EXIT.configuration,
+  RESTORE_WITHOUT_KEY: EXIT.configuration,
+  SECRET_TOO_SHORT: EXIT.configuration,
+  STORE_TOO_NEW: EXIT.configuration,
+  STORE_TOO_OLD: EXIT.configuration,
+}
+
+/** Ends the program with one line on stderr and an exit code. */
 export class Exit extends Error {
   override readonly name = 'Exit'
   readonly code: number
@@ -23,21 +50,26 @@ export class Exit extends Error {
   }
 }
 
-/** How the program ends when something was refused that no command has an answer of its own for. */
-export function exitOfRefusal(error: unknown): Exit | null {
-  if (!(error instanceof CodedError)) return null
-  return new Exit(EXIT.finding, error.message, { cause: error })
+/** How the program ends with `error`; null for a defect, which keeps its stack. */
+export function exitOf(error: unknown): Exit | null {
+  if (error instanceof Exit) return error
+  if (!(error instanceof CodedError)) return exitOfSystem(error)
+  const code = EXIT_OF_CODE[String(error.code)] ?? EXIT.finding
+  return new Exit(code, error.message, { cause: error })
 }
 
-const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
+const NO_SPACE = new Set(['ENOSPC', 'EDQUOT'])
 
-/**
- * How the program ends when the system refuses it a file or a socket, with `code`; null for errors of
- * any other kind, which are defects and keep their stack.
- */
+/** How the program ends when the system refuses it a file or a socket; null for other errors. */
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
-  const full = NO_ROOM.has(String(error.code))
-  const message = full ? `there is no room left on the disk (${error.message})` : error.message
+  const isFull = NO_SPACE.has(String(error.code))
+  const message = isFull ? `there is no room left on the disk (${error.message})` : error.message
   return new Exit(code, message, { cause: error })
+}
+
+/** What `error` says, for a longer message: the system's code, such as EACCES, or the message. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error ? String(error.code) : error.message
 }

@@ -1,22 +1,21 @@
 #!/usr/bin/env -S node --max-semi-space-size=8
-// All of it: Node 20, which lacks a name that is taken from it, would end before it is told why.
+// As a namespace: Node 20 lacks a name of it and would fail before the version check.
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './command-list.ts'
-import { EXIT, Exit, exitOfRefusal, exitOfSystem } from './exit.ts'
+import { EXIT, exitOf } from './exit.ts'
 import { VERSION } from './version.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-// 23 has no `setReturnArrays` in `node:sqlite`, which went into 24 and 22.16.
+// Node 23 lacks `setReturnArrays` of `node:sqlite`, which 24 and 22.16 have.
 if (major < 24 && (major !== 22 || minor < 18)) {
   const needed = 'daicho needs Node 24 or newer, or 22.18 or newer of 22'
   process.stderr.write(`${needed}; this is ${process.versions.node}\n`)
   process.exit(EXIT.configuration)
 }
 
-// What was compiled once is kept beside the program, where that can be written; the environment is how
-// threads learn of it.
+// The compile cache lies beside the program, if that is writable. Threads find it by the environment.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
   new URL('../../node_modules/.cache/compiled', import.meta.url),
 )
@@ -34,7 +33,7 @@ for (const { name, about, load } of COMMANDS) {
 inherit(program)
 program.configureHelp({ subcommandTerm })
 
-/** What holds for the program holds for commands of commands. */
+/** Applies the program's settings to commands of commands. */
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent).exitOverride()
@@ -42,7 +41,7 @@ function inherit(parent: Command): void {
   }
 }
 
-/** How a command stands in the list, whether it is loaded or not. */
+/** The term of a command in the list, whether it is loaded or not. */
 function subcommandTerm(command: Command): string {
   const name = command.name()
   const listed = COMMANDS.find((one) => one.name === name)
@@ -55,7 +54,7 @@ try {
   if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? EXIT.right : EXIT.usage)
   }
-  const exit = error instanceof Exit ? error : (exitOfRefusal(error) ?? exitOfSystem(error))
+  const exit = exitOf(error)
   if (exit === null) throw error
   process.stderr.write(`daicho: ${exit.message}\n`)
   process.exit(exit.code)

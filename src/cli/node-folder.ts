@@ -1,11 +1,36 @@
-import { statSync } from 'node:fs'
-import { CodedError } from '../base/coded-error.ts'
+import { existsSync, statSync } from 'node:fs'
 import { EXIT, Exit } from './exit.ts'
 import type { Settings } from './settings.ts'
 
+/** The key of a node; without it a node cannot continue its chain. */
+export const KEY_FILE = 'node.key'
+/** The head that a node signed last. Never in a backup. */
+export const SIGNED_HEAD_FILE = 'signed-head'
+
 /**
- * The folder of the node that a command acts on, which exists unless it `mayBeNew`: what was
- * mistyped must not become a folder. Errors: Exit (configuration).
+ * The files that a backup takes from a data folder beside the store; docs/operations.md has the table of
+ * all files. Left out: what a node recreates, and what must not come back with an old copy.
+ */
+export const DATA_FILES: readonly {
+  readonly name: string
+  /** Whether it holds a private key: its reader can act as the node. */
+  readonly isKey: boolean
+}[] = [
+  { name: KEY_FILE, isKey: true },
+  { name: 'token-keys.json', isKey: true },
+  { name: 'token-revocations.json', isKey: false },
+  { name: 'peers.json', isKey: false },
+  { name: 'evidence.json', isKey: false },
+  { name: 'users.json', isKey: false },
+  { name: 'rates.json', isKey: false },
+]
+
+/** Folders of files named after the SHA-256 of their content, and the folder of unfinished ones in each. */
+export const CONTENT_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
+
+/**
+ * The folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must
+ * not become a folder. Errors: Exit (configuration).
  */
 export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean }): string {
   const { SYSTEM_FOLDER: folder } = settings
@@ -20,23 +45,21 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 
-/** Runs `work`; a refusal with a code of `exits` ends the program with that exit code and its message. */
-export async function exitingWith<Result>(
-  exits: Readonly<Record<string, number>>,
-  work: () => Promise<Result>,
-): Promise<Result> {
+/** Errors: Exit (usage) when `folder` is no folder. */
+export function requireFolder(folder: string): void {
+  if (existsSync(folder) && statSync(folder).isDirectory()) return
+  throw new Exit(EXIT.usage, `there is no folder ${folder}`)
+}
+
+/** Runs `work` on a store. Errors: also Exit (finding) when the store is damaged. */
+export async function onStore<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    const code = error instanceof CodedError ? exits[String(error.code)] : undefined
-    if (code === undefined || !(error instanceof CodedError)) throw error
-    throw new Exit(code, error.message, { cause: error })
+    // Loaded here: most commands of a folder do not read a store.
+    const { isDamage } = await import('../storage/index.ts')
+    if (!isDamage(error)) throw error
+    const message = `the store cannot be read: ${error.message}`
+    throw new Exit(EXIT.finding, message, { cause: error })
   }
 }
-
-/** How the program ends when a file of the node cannot be used. */
-export const EXITS_OF_FILES = {
-  FILE_DAMAGED: EXIT.configuration,
-  FILE_UNREADABLE: EXIT.configuration,
-  FILE_LOCKED: EXIT.finding,
-} as const

@@ -1,54 +1,40 @@
 import { readFileSync } from 'node:fs'
-import { EXIT, Exit } from './exit.ts'
+import { EXIT, Exit, reasonOf } from './exit.ts'
 
 /** One environment variable. */
 interface Setting<Value> {
+  readonly about: string
   /** In force when the variable is unset or empty. */
   readonly fallback: Value
-  /** The value that `text` stands for, or undefined when it stands for none. */
-  readonly parse: (text: string) => Value | undefined
   /** Completes “must be …”. */
   readonly expected: string
-  readonly about: string
+  /** Returns undefined for an invalid text. */
+  readonly parse: (text: string) => Value | undefined
   /** Also read from the file that `<NAME>_FILE` names; masked when printed. */
-  readonly secret: boolean
+  readonly isSecret?: boolean
 }
 
+const identity = (given: string) => given
 const text = (about: string): Setting<string | null> => ({
-  fallback: null,
-  parse: (given) => given,
-  expected: 'a text',
-  about,
-  secret: false,
+  ...{ about, fallback: null, expected: 'a text', parse: identity },
 })
-
-/** A text that is always there. */
 const textOr = (fallback: string, about: string): Setting<string> => ({
-  fallback,
-  parse: (given) => given,
-  expected: 'a text',
-  about,
-  secret: false,
+  ...{ about, fallback, expected: 'a text', parse: identity },
 })
-
-const secret = (about: string): Setting<string | null> => ({ ...text(about), secret: true })
+const secret = (about: string): Setting<string | null> => ({ ...text(about), isSecret: true })
 
 /** Half of a pair of HTTP Basic credentials, which can hold no control characters (RFC 7617). */
 const credential = (about: string, form: RegExp, expected: string): Setting<string | null> => ({
-  ...text(about),
+  ...{ about, fallback: null, expected },
   parse: (given) => (form.test(given) ? given : undefined),
-  expected,
 })
 
 const integer = (fallback: number, min: number, max: number, about: string): Setting<number> => ({
-  fallback,
+  ...{ about, fallback, expected: `an integer from ${min} to ${max}` },
   parse: (given) => {
     const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
     return value >= min && value <= max ? value : undefined
   },
-  expected: `an integer from ${min} to ${max}`,
-  about,
-  secret: false,
 })
 
 const choice = <Option extends string>(
@@ -56,19 +42,13 @@ const choice = <Option extends string>(
   options: readonly Option[],
   about: string,
 ): Setting<Option> => ({
-  fallback,
+  ...{ about, fallback, expected: `one of ${options.join(', ')}` },
   parse: (given) => options.find((option) => option === given),
-  expected: `one of ${options.join(', ')}`,
-  about,
-  secret: false,
 })
 
 const flag = (about: string): Setting<boolean> => ({
-  fallback: false,
+  ...{ about, fallback: false, expected: '0 or 1' },
   parse: (given) => ({ '0': false, '1': true })[given],
-  expected: '0 or 1',
-  about,
-  secret: false,
 })
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -77,56 +57,37 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
   d: 86_400_000,
 }
+export const DURATION_EXPECTED = 'a number and s, m, h or d, like 4d'
 
-/** A duration as people write it, in milliseconds; undefined for any other text. */
-export function durationOf(text: string): number | undefined {
+/** Parses a duration such as `4d`, in milliseconds; undefined for any other text. */
+export function parseDuration(text: string): number | undefined {
   const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
   const unitMs = UNIT_MS[unit]
   return unitMs === undefined ? undefined : Number(count) * unitMs
 }
 
-/** What `durationOf` takes. */
-export const DURATION_EXPECTED = 'a number and s, m, h or d, like 4d'
-
-const duration = (about: string): Setting<number | null> => ({
-  fallback: null,
-  parse: durationOf,
-  expected: DURATION_EXPECTED,
-  about,
-  secret: false,
+const duration = <Fallback extends number | null>(
+  fallback: Fallback,
+  about: string,
+): Setting<number | Fallback> => ({
+  ...{ about, fallback, expected: DURATION_EXPECTED, parse: parseDuration },
 })
 
-const durationOr = (fallbackMs: number, about: string): Setting<number> => ({
-  fallback: fallbackMs,
-  parse: durationOf,
-  expected: DURATION_EXPECTED,
-  about,
-  secret: false,
-})
-
+const splitList = (given: string): string[] =>
+  given
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
 const list = (about: string): Setting<readonly string[]> => ({
-  fallback: [],
-  parse: (given) =>
-    given
-      .split(',')
-      .map((part) => part.trim())
-      .filter((part) => part !== ''),
-  expected: 'a list with commas',
-  about,
-  secret: false,
+  ...{ about, fallback: [], expected: 'a list with commas', parse: splitList },
 })
-
-const hostNames = (about: string): Setting<readonly string[]> => {
-  const names = list(about)
-  return {
-    ...names,
-    parse: (given) => {
-      const parts = names.parse(given)
-      return parts?.every((name) => /^[A-Za-z0-9._-]+$/.test(name)) ? parts : undefined
-    },
-    expected: 'host names with commas, without scheme and port',
-  }
-}
+const hostNames = (about: string): Setting<readonly string[]> => ({
+  ...{ about, fallback: [], expected: 'host names with commas, without scheme and port' },
+  parse: (given) => {
+    const names = splitList(given)
+    return names.every((name) => /^[A-Za-z0-9._-]+$/.test(name)) ? names : undefined
+  },
+})
 
 /** Every environment variable that daicho reads. */
 const SETTINGS = {
@@ -144,7 +105,7 @@ const SETTINGS = {
       /^[^\u0000-\u001f\u007f]+$/,
       'a password without control characters',
     ),
-    secret: true,
+    isSecret: true,
   },
   PUBLIC_HOSTS: hostNames('Host names under which browsers may reach this node'),
   LEDGER_DIFFICULTY: integer(0, 0, 4, 'Leading hexadecimal zeros of block ids'),
@@ -156,7 +117,7 @@ const SETTINGS = {
   ),
   PEERS: list('Peers whose chains are mirrored, with commas: verifier key, address, push'),
   PEERS_ALLOW_PRIVATE: flag('1 lets peers be on a private network'),
-  PEERS_INTERVAL_MS: integer(500, 10, 3_600_000, 'Milliseconds between two looks at a peer'),
+  PEERS_INTERVAL_MS: integer(500, 10, 3_600_000, 'Milliseconds between two polls of a peer'),
   TOKENS: choice('off', ['off', 'required'], 'Whether calls of the ledger need a token'),
   SECRET: secret('Key that signs tokens, at least 32 bytes; without it daicho makes its own'),
   USERS_FILE: text('File of users of the sample API'),
@@ -167,8 +128,11 @@ const SETTINGS = {
     'Where rates come from, in the order they are tried',
   ),
   RATES_STRICT: flag('1 refuses stale rates with 503'),
-  RATES_STALE_AFTER: durationOr(5 * 86_400_000, 'Age at which replies say that rates are stale'),
-  RATES_MAX_STALE: duration('Refuse stale rates whose date is further back, like 4d'),
+  RATES_STALE_AFTER: duration<number>(
+    5 * 86_400_000,
+    'Age at which replies say that rates are stale',
+  ),
+  RATES_MAX_STALE: duration(null, 'Refuse stale rates whose date is further back, like 4d'),
   RATES_BAND: choice('on', ['on', 'off'], 'Whether rates that jump need a second source'),
   RATES_RECORD: flag('1 records accepted rates in the ledger database "rates"'),
   RATES_ALLOW_PRIVATE: flag('1 lets url: sources be on a private network'),
@@ -204,12 +168,11 @@ const SETTINGS = {
   ),
 } as const
 
-/** What is in force. */
+/** The settings in force. */
 export type Settings = {
   readonly [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name]['fallback']
 }
 
-/** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
@@ -218,40 +181,35 @@ export type Environment = Readonly<Record<string, string | undefined>>
  */
 export function readSettings(environment: Environment): Settings {
   const read = Object.entries<Setting<unknown>>(SETTINGS).map(([name, setting]) => {
-    const given = givenText(environment, name, setting.secret)
-    if (given === null) return [name, setting.fallback]
-    const value = setting.parse(given)
-    if (value === undefined) {
-      const shown = setting.secret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
-      throw new Exit(EXIT.configuration, `${name} must be ${setting.expected}${shown}`)
-    }
-    return [name, value]
+    const { fallback, expected, parse, isSecret = false } = setting
+    const given = isSecret ? givenSecret(environment, name) : environment[name] || null
+    if (given === null) return [name, fallback]
+    const value = parse(given)
+    if (value !== undefined) return [name, value]
+    const shown = isSecret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
+    throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
   })
   // The entries were made from the table, name by name.
   return Object.fromEntries(read) as Settings
 }
 
-function givenText(environment: Environment, name: string, isSecret: boolean): string | null {
-  const direct = environment[name]
-  const path = isSecret ? environment[`${name}_FILE`] : undefined
-  if (path === undefined || path === '') return direct === '' ? null : (direct ?? null)
-  if (direct !== undefined && direct !== '') {
-    throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
-  }
-  const content = secretIn(path, name)
+function givenSecret(environment: Environment, name: string): string | null {
+  const value = environment[name] || null
+  const path = environment[`${name}_FILE`] || null
+  if (path === null) return value
+  if (value !== null) throw new Exit(EXIT.configuration, `set ${name} or ${name}_FILE, not both`)
+  const content = readSecret(path, name)
   if (content !== '') return content
   // Taken as unset, it would let the preset in; taken as it is, it would let everybody in.
   throw new Exit(EXIT.configuration, `${name}_FILE: ${path} is empty`)
 }
 
-function secretIn(path: string, name: string): string {
+function readSecret(path: string, name: string): string {
   try {
     return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
   } catch (error) {
-    const why = error instanceof Error && 'code' in error ? error.code : error
-    throw new Exit(EXIT.configuration, `${name}_FILE: ${path} cannot be read: ${why}`, {
-      cause: error,
-    })
+    const message = `${name}_FILE: ${path} cannot be read: ${reasonOf(error)}`
+    throw new Exit(EXIT.configuration, message, { cause: error })
   }
 }
 
@@ -266,14 +224,14 @@ export interface ShownSetting {
 
 /** All of `settings`, fit to be printed. */
 export function shownSettings(settings: Settings): ShownSetting[] {
-  return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { secret, fallback, about }]) => {
+  return Object.entries<Setting<unknown>>(SETTINGS).map(([name, { isSecret, fallback, about }]) => {
     const value = settings[name as keyof Settings]
-    const shown = secret && value !== null ? '********' : withoutAddresses(value)
+    const shown = isSecret && value !== null ? '********' : withoutAddresses(value)
     return { name, value: shown, isDefault: value === fallback, about }
   })
 }
 
-/** Addresses of the operator's own may hold keys: their hosts are shown, and no more. */
+/** Masks all but the hosts of the operator's own addresses, which may hold keys. */
 function withoutAddresses(value: unknown): unknown {
   if (typeof value !== 'string') return value
   return value.replace(/\burl:https:\/\/(?:[^,/@]*@)?([^,/?#]*)[^,]*/g, 'url:https://$1/********')

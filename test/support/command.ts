@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { vi } from 'vitest'
-import { EXIT, Exit } from '../../src/cli/exit.ts'
+import { EXIT, exitOf } from '../../src/cli/exit.ts'
 import { readSettings, shownSettings } from '../../src/cli/settings.ts'
 import type { Ended } from './program.ts'
 
@@ -24,9 +24,10 @@ export async function runHere(
     await command.parseAsync(args, { from: 'user' })
     return end(Number(process.exitCode ?? EXIT.right))
   } catch (error) {
-    if (!(error instanceof Exit)) throw error
-    process.stderr.write(`daicho: ${error.message}\n`)
-    return end(error.code)
+    const exit = exitOf(error)
+    if (exit === null) throw error
+    process.stderr.write(`daicho: ${exit.message}\n`)
+    return end(exit.code)
   } finally {
     for (const undo of [stdout.restore, stderr.restore, restore]) undo()
     process.exitCode = before

@@ -1,7 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { systemClock } from '../../base/clock.ts'
 import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   type Audited,
@@ -14,136 +13,119 @@ import {
   type VerifierKey,
   verifierKeyOf,
   verifierKeyText,
+  verifyProofFile,
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
-import { EXIT, Exit } from '../exit.ts'
-import { nodeReply } from '../node-reply.ts'
-import { ProgressLine } from '../progress.ts'
-import { givenKey, type VerifyFlags } from './verify-flags.ts'
+import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { fetchFromNode, textOrFile } from '../node-client.ts'
+import { print, withProgress } from '../output.ts'
 
-/** Longest reply: a bundle of entries, with room. */
-const REPLY_BYTES_MAX = 1_048_576
+// What is verified with a verifier key: the log of a running node, and proof files.
 
-/** What an audit says. */
-interface AuditResult {
-  readonly status: boolean
-  readonly serverId: number
-  /** How many blocks hold, and how many of them are new since the last audit. */
-  readonly blocks: number
-  readonly added: number
-  readonly headId: string | null
-  readonly code: string | null
-  readonly what: string | null
+export interface VerifyFlags {
+  readonly json?: boolean
+  /** A verifier key, or a file that holds one. */
+  readonly key?: string
+  /** The file of what was audited before. */
+  readonly state?: string
+  readonly token?: string
 }
 
-/** What is remembered of a log: the key it is known by, and how far it was audited. */
-interface Remembered {
+/** Maximum length of a reply; a full bundle of entries is shorter. */
+const REPLY_BYTES_MAX = 1_048_576
+
+/** The state of an earlier audit: the key of the log, and how far it was audited. */
+interface AuditState {
   readonly key: VerifierKey
   readonly audited: Audited
 }
 
-/** The bytes at a URL of the node. Errors: Exit (usage). */
-type Read = (url: string) => Promise<Uint8Array>
-
-/** Audits the log of the node at `url` and prints what was found. Errors: Exit. */
+/** Audits the log of the node at `url` and prints the result. Errors: Exit. */
 export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
   if (!URL.canParse(url)) throw new Exit(EXIT.usage, `${url} is not the address of a ledger`)
   const base = url.replace(/\/+$/, '')
-  const read: Read = (at) => bytesAt(at, flags.token)
-  const serverId = await serverIdAt(base, read)
-  const prefix = `${base}/api/ledgers/${serverId}`
+  const read = (path: string) => readFrom(`${base}${path}`, flags.token)
+  const serverId = serverIdIn(await read('/api/serverid'))
+  if (serverId === null) throw new Exit(EXIT.usage, `${base} is not the address of a ledger`)
+  const fetch = (part: string) => read(`/api/ledgers/${serverId}/${part}`)
+
   const path = flags.state ?? join(homedir(), '.daicho', `audit-${serverId}.json`)
-  const remembered = rememberedIn(path)
-  const key = await keyFor(() => read(`${prefix}/vkey`), flags, remembered)
-  const line = new ProgressLine('auditing', process.stderr)
-  const before = remembered?.audited ?? NOTHING_AUDITED
-  const fetch = (part: string) => read(`${prefix}/${part}`)
-  const result = await audited({ fetch, serverId, key, before, path, line })
-  line.end()
-  const firstSight = remembered === null && flags.key === undefined
-  process.stdout.write(
-    flags.json === true ? `${JSON.stringify(result)}\n` : inWords(result, key, firstSight),
-  )
-  process.exitCode = result.status ? EXIT.right : EXIT.finding
+  const before = readState(path)
+  const key =
+    flags.key !== undefined ? parseKey(flags.key) : (before?.key ?? (await fetchKey(fetch)))
+  const { audited, problem } = await audit(serverId, key, before?.audited ?? NOTHING_AUDITED, fetch)
+  if (problem === null) writeState(path, { key, audited })
+
+  const blocks = audited.frontier.size
+  const added = blocks - (before?.audited.frontier.size ?? 0)
+  const result = {
+    ...{ status: problem === null, serverId, blocks, added, headId: audited.headId },
+    ...{ code: problem?.code ?? null, what: problem?.message ?? null },
+  }
+  const lines =
+    problem !== null
+      ? [`DIFFERENCE ${problem.message}`, `(${blocks} blocks were audited before)`]
+      : [
+          `The log holds: ${blocks} blocks, ${added} of them new.`,
+          `server id  ${serverId}`,
+          `head       ${audited.headId ?? '(none)'}`,
+          `key        ${verifierKeyText(key)}`,
+        ]
+  if (problem === null && before === null && flags.key === undefined) {
+    lines.push('The key was taken from the node itself; compare it with another source.')
+  }
+  print(flags.json, result, lines.join('\n'))
+  process.exitCode = problem === null ? EXIT.right : EXIT.finding
 }
 
-async function audited(of: {
-  readonly fetch: Read
-  readonly serverId: number
-  readonly key: VerifierKey
-  readonly before: Audited
-  readonly path: string
-  readonly line: ProgressLine
-}): Promise<AuditResult> {
-  const { fetch, serverId, key, before, path, line } = of
-  const known = before.frontier.size
+async function audit(
+  serverId: number,
+  key: VerifierKey,
+  before: Audited,
+  fetch: (part: string) => Promise<Uint8Array>,
+): Promise<{ audited: Audited; problem: ProofError | null }> {
   try {
-    const { audited: now } = await auditLog({
-      verifySignature: nodeVerifySignature,
-      key,
-      serverId,
-      before,
-      fetch,
-      progress: (blocks, ofBlocks) =>
-        line.update(blocks / ofBlocks, `${blocks} blocks`, systemClock.now()),
-    })
-    remember(path, { key, audited: now })
-    const { size } = now.frontier
-    const { headId } = now
-    return {
-      status: true,
-      serverId,
-      blocks: size,
-      added: size - known,
-      headId,
-      code: null,
-      what: null,
-    }
+    const { result } = await withProgress('auditing', (line) =>
+      auditLog({
+        ...{ verifySignature: nodeVerifySignature, key, serverId, before, fetch },
+        progress: (blocks, ofBlocks) => line.update(blocks / ofBlocks, `${blocks} blocks`),
+      }),
+    )
+    return { audited: result.audited, problem: null }
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
-    const { code, message: what } = error
-    return { status: false, serverId, blocks: known, added: 0, headId: before.headId, code, what }
+    return { audited: before, problem: error }
   }
 }
 
-/** The key that was given, else the one remembered, else, on first sight, the node's own word. */
-async function keyFor(
-  vkey: () => Promise<Uint8Array>,
-  flags: VerifyFlags,
-  remembered: Remembered | null,
-): Promise<VerifierKey> {
-  if (flags.key !== undefined) return givenKey(flags.key)
-  if (remembered !== null) return remembered.key
-  const text = new TextDecoder().decode(await vkey())
+async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<VerifierKey> {
+  const text = new TextDecoder().decode(await fetch('vkey'))
   return verifierKeyOf(text.trim())
 }
 
-async function serverIdAt(base: string, read: Read): Promise<number> {
-  const text = new TextDecoder().decode(await read(`${base}/api/serverid`))
-  const reply = parsed(text)
+function serverIdIn(bytes: Uint8Array): number | null {
+  const reply = parseOrNull(new TextDecoder().decode(bytes))
   const serverId = isJsonObject(reply) ? reply.serverid : null
-  if (typeof serverId === 'number' && Number.isSafeInteger(serverId)) return serverId
-  throw new Exit(EXIT.usage, `${base} is not the address of a ledger`)
+  return typeof serverId === 'number' && Number.isSafeInteger(serverId) ? serverId : null
 }
 
-/** Errors: Exit (usage) when there is no such reply. */
-async function bytesAt(url: string, token: string | undefined): Promise<Uint8Array> {
+/** Errors: Exit (usage) unless the reply is a 200. */
+async function readFrom(url: string, token: string | undefined): Promise<Uint8Array> {
   try {
     const headers: Record<string, string> = token === undefined ? {} : { 'x-access-token': token }
-    const { status, bytes } = await nodeReply(url, { headers }, { bytesMax: REPLY_BYTES_MAX })
+    const { status, bytes } = await fetchFromNode(url, { headers }, { bytesMax: REPLY_BYTES_MAX })
     if (status === 200) return bytes
     if (status === 401) throw new Error('the node asks for a valid token (--token)')
     throw new Error(`it answered ${status}`)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new Exit(EXIT.usage, `${url} cannot be read: ${reason}`, { cause: error })
+    throw new Exit(EXIT.usage, `${url} cannot be read: ${reasonOf(error)}`, { cause: error })
   }
 }
 
-/** Errors: Exit (configuration) when the file is not ours: starting anew would forget what was seen. */
-function rememberedIn(path: string): Remembered | null {
+/** Errors: Exit (configuration) for a foreign file: an audit from the start would forget what was seen. */
+function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
-  const value = parsed(readFileSync(path, 'utf8'))
+  const value = parseOrNull(readFileSync(path, 'utf8'))
   const audited = isJsonObject(value) ? auditedOf(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
     return { key: verifierKeyOf(value.key), audited }
@@ -151,14 +133,14 @@ function rememberedIn(path: string): Remembered | null {
   throw new Exit(EXIT.configuration, `${path} does not hold what an audit has remembered`)
 }
 
-function remember(path: string, { key, audited }: Remembered): void {
+function writeState(path: string, { key, audited }: AuditState): void {
   const state = { key: verifierKeyText(key), audited: auditedJson(audited) }
   makeFolder(dirname(path))
   writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true })
   renameSync(`${path}.new`, path)
 }
 
-function parsed(text: string): Json {
+function parseOrNull(text: string): Json {
   try {
     return parseJson(text)
   } catch {
@@ -166,18 +148,48 @@ function parsed(text: string): Json {
   }
 }
 
-function inWords(result: AuditResult, key: VerifierKey, firstSight: boolean): string {
-  const { status, serverId, blocks, added, headId, what } = result
-  const lines = status
-    ? [
-        `The log holds: ${blocks} blocks, ${added} of them new.`,
-        `server id  ${serverId}`,
-        `head       ${headId ?? '(none)'}`,
-        `key        ${verifierKeyText(key)}`,
-        ...(firstSight
-          ? ['The key was taken from the node itself; compare it with another source.']
-          : []),
-      ]
-    : [`DIFFERENCE ${what}`, `(${blocks} blocks were audited before)`]
-  return `${lines.join('\n')}\n`
+/** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */
+export async function verifyProof(path: string, flags: VerifyFlags): Promise<void> {
+  if (flags.key === undefined) {
+    throw new Exit(
+      EXIT.usage,
+      'a proof file is verified with --key: the verifier key of its node, which you know from elsewhere',
+    )
+  }
+  const file = readFileSync(path, 'utf8')
+  const key = parseKey(flags.key)
+  try {
+    const { checkpoint, ...proven } = await verifyProofFile(nodeVerifySignature, key, file)
+    const { serverId, height, index, entry, timestamp } = proven
+    const { size } = checkpoint
+    const root = Buffer.from(checkpoint.root).toString('hex')
+    const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
+    if (entry === null) lines.unshift('The entry was erased, its commitment is intact.')
+    else {
+      lines.unshift('The proof holds.')
+      lines.push(`time       ${new Date(timestamp ?? 0).toISOString()}`)
+      lines.push(`entry      ${JSON.stringify(entry)}`)
+    }
+    print(
+      flags.json,
+      { status: true, erased: entry === null, ...proven, size, root },
+      lines.join('\n'),
+    )
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    const { code, message: what } = error
+    print(flags.json, { status: false, code, what }, `DIFFERENCE ${what}`)
+    process.exitCode = EXIT.finding
+  }
+}
+
+/** The key in `text`, or in the file of that name. Errors: Exit (usage). */
+function parseKey(text: string): VerifierKey {
+  try {
+    return verifierKeyOf(textOrFile(text))
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    const message = '--key is not a verifier key, nor a file that holds one'
+    throw new Exit(EXIT.usage, message, { cause: error })
+  }
 }

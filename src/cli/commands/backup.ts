@@ -1,12 +1,10 @@
 import { resolve, sep } from 'node:path'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { type Backup, backupFolder, dropOldBackups } from '../../storage/index.ts'
-import { count } from '../count.ts'
-import { requireFolder, runOnData } from '../data-command.ts'
-import { CONTENT_FOLDERS, DATA_FILES } from '../data-files.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { ProgressLine } from '../progress.ts'
+import { CONTENT_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
+import { count, print, withProgress } from '../output.ts'
 
 /** `daicho backup`. */
 export function backupCommand(): Command {
@@ -15,11 +13,7 @@ export function backupCommand(): Command {
     .argument('<to>', 'the folder of backups; each gets the time as its name')
     .option('--without-keys', 'leave out node.key and token-keys.json')
     .option('--no-verify', 'do not verify the copy')
-    .addOption(
-      new Option('--keep <number>', 'remove all but this many backups afterwards').argParser(
-        parseKeep,
-      ),
-    )
+    .option('--keep <number>', 'remove all but this many backups afterwards', parseKeep)
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -41,69 +35,60 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
   if (`${resolve(to)}${sep}`.startsWith(`${resolve(folder)}${sep}`)) {
     throw new Exit(EXIT.usage, `${to} is in the folder that is to be backed up`)
   }
-  const startedMs = systemClock.now()
-  const line = new ProgressLine('backing up', process.stderr)
-  const files = DATA_FILES.filter(({ isKey }) => !isKey || flags.withoutKeys !== true)
-  const made = await runOnData(() =>
-    backupFolder({
-      folder,
-      to,
-      nowMs: startedMs,
-      files: files.map(({ name }) => name),
-      contentFolders: CONTENT_FOLDERS,
-      verify: flags.verify,
-      progress: (share, doing) => line.update(share, doing, systemClock.now()),
+  const hasKeys = flags.withoutKeys !== true
+  const files = DATA_FILES.filter(({ isKey }) => hasKeys || !isKey)
+  const { result, seconds } = await withProgress('backing up', (line) =>
+    onStore(async () => {
+      const made = await backupFolder({
+        folder,
+        to,
+        nowMs: systemClock.now(),
+        files: files.map(({ name }) => name),
+        contentFolders: CONTENT_FOLDERS,
+        verify: flags.verify,
+        progress: (share, detail) => line.update(share, detail),
+      })
+      const isDropping = flags.keep !== undefined && made.path !== null
+      return { made, removed: isDropping ? await dropOldBackups(to, flags.keep) : [] }
     }),
   )
-  const { keep } = flags
-  const isDropping = keep !== undefined && made.path !== null
-  const removed = isDropping ? await runOnData(() => dropOldBackups(to, keep)) : []
-  line.end()
-  const seconds = (systemClock.now() - startedMs) / 1000
-  const said =
-    flags.json === true
-      ? JSON.stringify(inJson(made, removed, flags))
-      : inWords(made, removed, flags, seconds)
-  process.stdout.write(`${said}\n`)
-  process.exitCode = made.path === null ? EXIT.finding : EXIT.right
-}
-
-function inJson(made: Backup, removed: readonly string[], flags: BackupFlags) {
+  const { made, removed } = result
   const { path, serverId, blocks, headId, contents, verification } = made
-  return {
+  const finding = verification?.finding ?? null
+  const json = {
     status: path !== null,
     path,
     serverId,
     blocks,
     headId,
     attachments: contents,
-    keys: flags.withoutKeys !== true,
-    verified: verification !== null && verification.finding === null,
+    keys: hasKeys,
+    verified: verification !== null && finding === null,
     removed,
-    finding: verification?.finding ?? null,
+    finding,
   }
+  print(flags.json, json, backupText(made, removed, hasKeys, seconds))
+  process.exitCode = path === null ? EXIT.finding : EXIT.right
 }
 
-function inWords(
+function backupText(
   { path, serverId, blocks, headId, verification }: Backup,
   removed: readonly string[],
-  flags: BackupFlags,
+  hasKeys: boolean,
   seconds: number,
 ): string {
-  const finding = verification?.finding ?? null
   if (path === null) {
-    const { height, index } = finding ?? { height: null, index: null }
-    const at =
-      height === null ? '' : ` at height ${height}${index === null ? '' : `, entry ${index}`}`
-    return `NO BACKUP: the store does not hold${at}: ${finding?.what}`
+    const { height = null, index = null, what } = verification?.finding ?? {}
+    const entry = index === null ? '' : `, entry ${index}`
+    const position = height === null ? '' : ` at height ${height}${entry}`
+    return `NO BACKUP: the store does not hold${position}: ${what}`
   }
-  const held = verification === null ? 'not verified' : 'everything holds'
   return [
-    `Backed up: ${count(blocks, 'block')}, ${held}.`,
+    `Backed up: ${count(blocks, 'block')}, ${verification === null ? 'not verified' : 'everything holds'}.`,
     `folder     ${path}`,
     `server id  ${serverId}`,
     `head       ${headId ?? '(none)'}`,
-    `keys       ${flags.withoutKeys === true ? 'left out: keep node.key elsewhere' : 'in it: keep it as safe as the node'}`,
+    `keys       ${hasKeys ? 'in it: keep it as safe as the node' : 'left out: keep node.key elsewhere'}`,
     `time       ${seconds.toFixed(1)} s`,
     ...removed.map((name) => `removed    ${name}`),
   ].join('\n')

@@ -1,24 +1,20 @@
 import { Command } from 'commander'
+import { print } from '../output.ts'
 import { readSettings, shownSettings } from '../settings.ts'
 
 /** `daicho config`. */
 export function configCommand(): Command {
-  return new Command('config').option('--json', 'print it as one line of JSON').action(config)
-}
-
-function config(flags: { json?: boolean }): void {
-  const shown = shownSettings(readSettings(process.env))
-  if (flags.json === true) {
-    const values = Object.fromEntries(shown.map(({ name, value }) => [name, value]))
-    process.stdout.write(`${JSON.stringify(values)}\n`)
-    return
-  }
-  const width = Math.max(...shown.map(({ name }) => name.length))
-  for (const { name, value, isDefault, about } of shown) {
-    const text = Array.isArray(value) ? value.join(',') : String(value ?? '')
-    const origin = isDefault ? 'default' : 'set'
-    process.stdout.write(
-      `${name.padEnd(width)}  ${text.padEnd(16)}  ${origin.padEnd(7)}  ${about}\n`,
-    )
-  }
+  return new Command('config')
+    .option('--json', 'print it as one line of JSON')
+    .action((flags: { json?: boolean }) => {
+      const shown = shownSettings(readSettings(process.env))
+      const values = Object.fromEntries(shown.map(({ name, value }) => [name, value]))
+      const width = Math.max(...shown.map(({ name }) => name.length))
+      const lines = shown.map(({ name, value, isDefault, about }) => {
+        const text = Array.isArray(value) ? value.join(',') : String(value ?? '')
+        const origin = isDefault ? 'default' : 'set'
+        return `${name.padEnd(width)}  ${text.padEnd(16)}  ${origin.padEnd(7)}  ${about}`
+      })
+      print(flags.json, values, lines.join('\n'))
+    })
 }

@@ -1,17 +1,22 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { createReadStream, existsSync, statSync } from 'node:fs'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { Command } from 'commander'
-import { systemClock } from '../../base/clock.ts'
-import { type ExportEnd, exportLines } from '../../ledger/core.ts'
-import { openStoreReader } from '../../storage/index.ts'
-import { count } from '../count.ts'
-import { requireFolder, runOnData } from '../data-command.ts'
+import { erasedIn } from '../../chain/index.ts'
+import {
+  type ExportEnd,
+  ExportError,
+  type ExportFinding,
+  exportLines,
+  readExport,
+} from '../../ledger/core.ts'
+import { type Effect, openStoreReader, type Verification } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { ProgressLine, shareOf } from '../progress.ts'
+import { onStore, requireFolder } from '../node-folder.ts'
+import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
 
 /** `daicho export`. */
 export function exportCommand(): Command {
@@ -40,31 +45,25 @@ async function exportTo(folder: string, { out, json }: ExportFlags): Promise<voi
   if (out !== '-' && existsSync(out) && statSync(out).isDirectory()) {
     throw new Exit(EXIT.usage, `${out} is a folder: name a file`)
   }
-  const startedMs = systemClock.now()
-  const line = new ProgressLine('exporting', process.stderr)
-  const end = await runOnData(() => exportFolder(folder, out, line))
-  line.end()
-  const seconds = (systemClock.now() - startedMs) / 1000
-  const { blocks, entries, headId } = end
-  if (json === true) {
-    process.stdout.write(`${JSON.stringify({ status: true, out, blocks, entries, headId })}\n`)
-    return
-  }
-  const said = [
+  const { result, seconds } = await withProgress('exporting', (line) =>
+    onStore(() => exportFolder(folder, out, line)),
+  )
+  const { blocks, entries, headId } = result
+  const text = [
     `Exported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}.`,
     `head       ${headId ?? '(none)'}`,
     `time       ${seconds.toFixed(1)} s`,
-  ]
-  // Where the export goes to stdout, nothing else does.
-  const where = out === '-' ? process.stderr : process.stdout
-  where.write(`${said.join('\n')}\n`)
+  ].join('\n')
+  // stdout holds nothing but the export.
+  if (out === '-') process.stderr.write(`${text}\n`)
+  else print(json, { status: true, out, blocks, entries, headId }, text)
 }
 
 async function exportFolder(folder: string, out: string, line: ProgressLine): Promise<ExportEnd> {
   const store = openStoreReader(folder, { frozen: false })
   try {
     const lines = exportLines(store, folder, (done) =>
-      line.update(shareOf(done), `${done.entries} entries`, systemClock.now()),
+      line.update(shareOf(done), `${done.entries} entries`),
     )
     return await (out === '-' ? toStdout(lines) : toFile(lines, out))
   } finally {
@@ -72,25 +71,23 @@ async function exportFolder(folder: string, out: string, line: ProgressLine): Pr
   }
 }
 
-/** Passes `lines` through `write`; what the generator returns is what it comes to. */
+/** Passes `lines` through `write`; returns what the generator returns at its end. */
 async function written(
   lines: AsyncGenerator<string, ExportEnd>,
-  write: (texts: AsyncGenerator<string>) => Promise<void>,
+  write: (texts: Readable) => Promise<void>,
 ): Promise<ExportEnd> {
   let end: ExportEnd | null = null
   async function* texts(): AsyncGenerator<string> {
     end = yield* lines
   }
-  await write(texts())
+  await write(Readable.from(texts()))
   if (end === null) throw new Exit(EXIT.finding, 'the output was closed before its end')
   return end
 }
 
 async function toStdout(lines: AsyncGenerator<string, ExportEnd>): Promise<ExportEnd> {
   try {
-    return await written(lines, async (texts) => {
-      await pipeline(Readable.from(texts), process.stdout, { end: false })
-    })
+    return await written(lines, (texts) => pipeline(texts, process.stdout, { end: false }))
   } catch (error) {
     const isClosed = error instanceof Error && 'code' in error && error.code === 'EPIPE'
     if (!isClosed) throw error
@@ -98,7 +95,7 @@ async function toStdout(lines: AsyncGenerator<string, ExportEnd>): Promise<Expor
   }
 }
 
-/** The file gets its name when all of it is on the disk; until then, and after a crash, it has not. */
+/** The file gets its name when all of it is on the disk; a crash before leaves only a `.partial` file. */
 async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Promise<ExportEnd> {
   const partial = `${out}.${process.pid}.partial`
   try {
@@ -106,26 +103,95 @@ async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Pr
     const file = await open(partial, 'w', 0o600)
     let end: ExportEnd
     try {
-      const sink = new Writable({
-        write(chunk: Buffer, _, done) {
-          file.writeFile(chunk).then(() => done(), done)
-        },
-      })
-      const packing = out.endsWith('.gz') ? [createGzip()] : []
-      end = await written(lines, async (texts) => {
-        await pipeline([Readable.from(texts), ...packing, sink])
-      })
+      const compression = out.endsWith('.gz') ? [createGzip()] : []
+      end = await written(lines, (texts) => pipeline([texts, ...compression, sinkOf(file)]))
       await file.sync()
     } finally {
       await file.close()
     }
-    renameSync(partial, out)
-    const folder = openSync(dirname(resolve(out)), 'r')
-    fsyncSync(folder)
-    closeSync(folder)
+    await rename(partial, out)
+    const folder = await open(dirname(resolve(out)), 'r')
+    await folder.sync().finally(() => folder.close())
     return end
   } catch (error) {
-    rmSync(partial, { force: true })
+    await rm(partial, { force: true })
     throw error
   }
+}
+
+function sinkOf(file: FileHandle): Writable {
+  return new Writable({
+    write(chunk: Buffer, _, done) {
+      file.writeFile(chunk).then(() => done(), done)
+    },
+  })
+}
+
+/** Bytes read from a file at a time. */
+const CHUNK_BYTES = 1024 * 1024
+
+/** The bytes of the file at `path`, or of stdin for `-`. Errors: Exit (usage) when there is none. */
+export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
+  if (path === '-') return process.stdin
+  if (existsSync(path) && !statSync(path).isDirectory()) {
+    return createReadStream(path, { highWaterMark: CHUNK_BYTES })
+  }
+  throw new Exit(EXIT.usage, `there is no file ${path}`)
+}
+
+/** Runs `work` on the export at `path`. Errors: also Exit (usage) when the file is not an export. */
+export async function onExport<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await onStore(work)
+  } catch (error) {
+    if (!(error instanceof ExportError) || error.code !== 'EXPORT_FOREIGN') throw error
+    throw new Exit(EXIT.usage, `there is no export in ${path}: ${error.message}`, { cause: error })
+  }
+}
+
+export interface ExportVerification extends Omit<Verification, 'finding'> {
+  readonly finding: ExportFinding | null
+}
+
+/**
+ * Verifies the export at `path`, `-` for stdin, but not whether each change fits the databases: that needs
+ * a store and is checked by an import. Errors: Exit, ExportError.
+ */
+export async function verifyExport(path: string, line: ProgressLine): Promise<ExportVerification> {
+  const databases = new Map<string, number>()
+  let seen = { serverId: 0, blocks: 0, entries: 0, erased: 0, headId: null as string | null }
+  let size = 0
+  let finding: ExportFinding | null = null
+  try {
+    await onExport(path, () =>
+      readExport(bytesOfFile(path), {
+        async header({ serverId, size: ofBlocks }) {
+          seen = { ...seen, serverId }
+          size = ofBlocks
+        },
+        async blocks(blocks, entries) {
+          for (const { block, effects } of blocks) {
+            for (const effect of effects) countEffect(databases, effect)
+            const erased = seen.erased + erasedIn(block).size
+            seen = { ...seen, blocks: block.height + 1, erased, headId: block.id }
+          }
+          seen = { ...seen, entries }
+          line.update(shareOf({ blocks: seen.blocks, ofBlocks: size }), `${entries} entries`)
+        },
+      }),
+    )
+  } catch (error) {
+    if (!(error instanceof ExportError) || error.finding === null) throw error
+    finding = error.finding
+  }
+  let items = 0
+  for (const inDatabase of databases.values()) items += inDatabase
+  return { ...seen, databases: databases.size, items, finding }
+}
+
+function countEffect(databases: Map<string, number>, { kind, db }: Effect): void {
+  if (kind === 'create_db') databases.set(db, 0)
+  if (kind === 'delete_db') databases.delete(db)
+  if (kind === 'create_item') databases.set(db, (databases.get(db) ?? 0) + 1)
+  if (kind === 'delete_item') databases.set(db, (databases.get(db) ?? 0) - 1)
 }

@@ -3,7 +3,6 @@ import { open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
-import { systemClock } from '../../base/clock.ts'
 import {
   ConversionWorkers,
   ConverterError,
@@ -12,16 +11,16 @@ import {
   type Plan,
   WORKER_LIMITS,
 } from '../../converter/index.ts'
-import { EXIT, Exit } from '../exit.ts'
-import { ProgressLine } from '../progress.ts'
+import { EXIT, Exit, reasonOf } from '../exit.ts'
+import { type ProgressLine, print, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
 
-/** Longer files are not read: no image that is decoded is as long. */
+/** Longer files are not read: no supported image is as long. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
 /** More than for uploads, because the machine is the user's own: 5 bytes of memory per cell. */
 const CELLS_MAX = 50_000_000
 const MEMORY_BYTES_MAX = 2_000_000_000
-/** No conversion takes longer, milliseconds. */
+/** Maximum duration of a conversion, milliseconds. */
 const CONVERSION_MS = 3_600_000
 
 /** `daicho image`. */
@@ -54,30 +53,32 @@ type ImageFlags = { readonly json?: boolean } & {
 }
 
 async function image(from: string, to: string, flags: ImageFlags): Promise<void> {
+  const options = imageOptions(flags)
+  try {
+    const { result, seconds } = await withProgress('converting', async (line) => {
+      const job = { bytes: await readImage(from), name: basename(from), options }
+      return convert({ ...job, cellsMax: CELLS_MAX, product: 'workbook' }, to, line)
+    })
+    report(result, to, seconds, flags.json)
+  } catch (error) {
+    if (!(error instanceof ConverterError)) throw error
+    const { code, message } = error
+    const json = { status: false, code, message }
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(json)}\n`)
+    throw new Exit(EXIT.finding, `${from}: ${message}`, { cause: error })
+  }
+}
+
+/** Errors: Exit (usage), with the message of the service. */
+function imageOptions(flags: ImageFlags) {
   const settings = readSettings(process.env)
   const fields = new Map<string, string>()
   for (const name of OPTION_NAMES) {
     const value = flags[name]
     if (value !== undefined) fields.set(name, String(value))
   }
-  const options = usage(() =>
-    optionsOf(fields, { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }),
-  )
-  const startedMs = systemClock.now()
-  const bytes = await readImage(from)
-  const job = { bytes, name: basename(from), options, cellsMax: CELLS_MAX } as const
   try {
-    const { plan, bytesWritten } = await write({ ...job, product: 'workbook' }, to)
-    report(plan, to, bytesWritten, (systemClock.now() - startedMs) / 1000, flags.json === true)
-  } catch (error) {
-    throw refused(error, from, flags.json === true)
-  }
-}
-
-/** A bad option, in the words of the service but as a matter of usage. */
-function usage<Value>(read: () => Value): Value {
-  try {
-    return read()
+    return optionsOf(fields, { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH })
   } catch (error) {
     if (!(error instanceof ConverterError)) throw error
     throw new Exit(EXIT.usage, error.message.replace('the field ', '--'))
@@ -93,15 +94,21 @@ async function readImage(path: string): Promise<Uint8Array> {
     return await readFile(path)
   } catch (error) {
     if (error instanceof Exit) throw error
-    throw new Exit(EXIT.usage, `${path} cannot be read: ${reason(error)}`, { cause: error })
+    throw new Exit(EXIT.usage, `${path} cannot be read: ${reasonOf(error)}`, { cause: error })
   }
 }
 
+interface Converted {
+  readonly plan: Plan
+  readonly bytesWritten: number
+}
+
 /** Writes beside `to` and moves it there at the end: a broken workbook never has its name. */
-async function write(
+async function convert(
   job: Parameters<ConversionWorkers['start']>[0],
   to: string,
-): Promise<{ plan: Plan; bytesWritten: number }> {
+  line: ProgressLine,
+): Promise<Converted> {
   const workers = new ConversionWorkers({
     ...WORKER_LIMITS,
     workers: 1,
@@ -112,14 +119,13 @@ async function write(
   const interrupted = new AbortController()
   const stop = () => interrupted.abort(new Exit(EXIT.finding, 'interrupted; nothing was written'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
-  const line = new ProgressLine('converting', process.stderr)
   const part = `${to}.part`
   try {
-    // Before any work: a folder that cannot be written to is not worth a long wait.
-    await (await openPart(part)).close()
-    const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) => {
-      line.update(rows / ofRows, `${rows} of ${ofRows} rows`, systemClock.now())
-    })
+    // Before the conversion: it is of no use if the folder cannot be written to.
+    await createEmpty(part)
+    const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
+      line.update(rows / ofRows, `${rows} of ${ofRows} rows`),
+    )
     const file = createWriteStream(part)
     await pipeline(product, file)
     await rename(part, to)
@@ -128,43 +134,30 @@ async function write(
     await rm(part, { force: true })
     throw interrupted.signal.aborted ? interrupted.signal.reason : error
   } finally {
-    line.end()
     process.off('SIGINT', stop).off('SIGTERM', stop)
     await workers.close()
   }
 }
 
-async function openPart(part: string): ReturnType<typeof open> {
+async function createEmpty(path: string): Promise<void> {
   try {
-    return await open(part, 'w')
+    await (await open(path, 'w')).close()
   } catch (error) {
-    throw new Exit(EXIT.usage, `${part} cannot be written: ${reason(error)}`, { cause: error })
+    throw new Exit(EXIT.usage, `${path} cannot be written: ${reasonOf(error)}`, { cause: error })
   }
 }
 
-function reason(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
-}
-
-function report(plan: Plan, out: string, bytes: number, seconds: number, json: boolean): void {
+function report(
+  { plan, bytesWritten: bytes }: Converted,
+  out: string,
+  seconds: number,
+  isJson: boolean | undefined,
+): void {
   const { format, width, height, colors, distinct, grid } = plan
   const cells = grid.columns * grid.rows
-  if (json) {
-    const result = { status: true, out, bytes, seconds, format, width, height, ...grid, cells }
-    process.stdout.write(`${JSON.stringify({ ...result, colors, distinct })}\n`)
-    return
-  }
+  const result = { status: true, out, bytes, seconds, format, width, height, ...grid, cells }
   const kept = colors === distinct ? `${colors} colours` : `${colors} of ${distinct} colours`
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
-  process.stdout.write(
-    `${out}: ${grid.columns} × ${grid.rows} cells, ${kept}, ${size}, ${seconds.toFixed(1)} s\n`,
-  )
-}
-
-/** What a refused image ends the program with. */
-function refused(error: unknown, from: string, json: boolean): unknown {
-  if (!(error instanceof ConverterError)) return error
-  const { code, message } = error
-  if (json) process.stdout.write(`${JSON.stringify({ status: false, code, message })}\n`)
-  return new Exit(EXIT.finding, `${from}: ${message}`, { cause: error })
+  const text = `${out}: ${grid.columns} × ${grid.rows} cells, ${kept}, ${size}, ${seconds.toFixed(1)} s`
+  print(isJson, { ...result, colors, distinct }, text)
 }

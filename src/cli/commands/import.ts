@@ -1,14 +1,18 @@
 import { availableParallelism } from 'node:os'
-import { Command } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
-import { importAnew, importExport } from '../../ledger/core.ts'
-import { count } from '../count.ts'
-import { bytesOfFile, runOnExport } from '../data-command.ts'
-import { nodeFolder } from '../node-folder.ts'
-import { exitingWithPeers } from '../peer-exits.ts'
-import { ProgressLine, shareOf } from '../progress.ts'
+import {
+  importAnew,
+  importExport,
+  PeerClient,
+  type Restored,
+  restoreChain,
+  rootUrl,
+} from '../../ledger/core.ts'
+import { nodeFolder, onStore } from '../node-folder.ts'
+import { count, paceText, print, shareOf, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
-import { restoredJson, restoredText } from './restore.ts'
+import { bytesOfFile, onExport } from './export.ts'
 
 /** `daicho import`. */
 export function importCommand(): Command {
@@ -33,41 +37,116 @@ interface ImportFlags {
   readonly json?: boolean
 }
 
-async function importFrom(file: string, { key, json = false }: ImportFlags): Promise<void> {
+async function importFrom(file: string, { key, json }: ImportFlags): Promise<void> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
   const chunks = bytesOfFile(file)
-  const startedMs = systemClock.now()
-  const line = new ProgressLine('importing', process.stderr)
-  const progress = (done: { blocks: number; ofBlocks: number; entries: number }) =>
-    line.update(shareOf(done), `${done.entries} entries`, systemClock.now())
-  const seconds = () => (systemClock.now() - startedMs) / 1000
   if (key !== undefined) {
-    const done = await runOnExport(file, () =>
-      exitingWithPeers(async () =>
+    const { result, seconds } = await withProgress('importing', (line) =>
+      onExport(file, async () =>
         importAnew({
-          ...{ folder, vkey: key, chunks, progress, clock: systemClock },
+          ...{ folder, vkey: key, chunks, clock: systemClock },
+          progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
           difficulty: settings.LEDGER_DIFFICULTY,
           threads: availableParallelism() - 1,
         }),
       ),
     )
-    line.end()
-    process.stdout.write(`${json ? restoredJson(folder, done) : restoredText(done, seconds())}\n`)
+    print(json, restoredJson(folder, result), restoredText(result, seconds))
     return
   }
-  const { serverId, blocks, entries, headId } = await runOnExport(file, () =>
-    importExport({ folder, chunks, progress }),
+  const { result, seconds } = await withProgress('importing', (line) =>
+    onExport(file, () =>
+      importExport({
+        ...{ folder, chunks },
+        progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+      }),
+    ),
   )
-  line.end()
-  const rate = Math.round(entries / Math.max(seconds(), 0.001))
-  const said = json
-    ? JSON.stringify({ status: true, folder, serverId, blocks, entries, headId })
-    : [
-        `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`,
-        `server id  ${serverId}`,
-        `head       ${headId ?? '(none)'}`,
-        `time       ${seconds().toFixed(1)} s, ${rate} entries/s`,
-      ].join('\n')
-  process.stdout.write(`${said}\n`)
+  const { serverId, blocks, entries, headId } = result
+  const text = [
+    `Imported: ${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`,
+    `server id  ${serverId}`,
+    `head       ${headId ?? '(none)'}`,
+    `time       ${paceText(entries, seconds)}`,
+  ].join('\n')
+  print(json, { status: true, folder, serverId, blocks, entries, headId }, text)
+}
+
+/** `daicho restore`. */
+export function restoreCommand(): Command {
+  return new Command('restore')
+    .requiredOption('--from <url>', 'root of the listener of a node that has the chain')
+    .requiredOption('--serverid <number>', 'whose chain', parseServerId)
+    .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')
+    .option('--json', 'print the result as one line of JSON')
+    .addHelpText(
+      'after',
+      '\nSYSTEM_FOLDER holds the node.key of the node, and no store. Everything is verified against that\n' +
+        'key before the store is there. Interrupted, it goes on where it was when it is run again.\n' +
+        'Without that node.key, SYSTEM_FOLDER is empty, and --key names the key that everything is verified\n' +
+        'against: the databases come back under a new key and chain, and the old chain is kept as a mirror.\n' +
+        'PEERS_ALLOW_PRIVATE=1 lets the peer be on a private network.\n' +
+        '\nExit code 0: the store is there. 1: the peer does not answer, or what it has does not hold.\n' +
+        '2: wrong arguments. 78: the folder does not fit.',
+    )
+    .action(restore)
+}
+
+interface RestoreFlags {
+  readonly from: string
+  readonly serverid: number
+  readonly key?: string
+  readonly json?: boolean
+}
+
+async function restore({ from, serverid: serverId, key, json }: RestoreFlags): Promise<void> {
+  const settings = readSettings(process.env)
+  const folder = nodeFolder(settings, { mayBeNew: key !== undefined })
+  const { PEERS_ALLOW_PRIVATE: allowPrivate, LEDGER_DIFFICULTY: difficulty } = settings
+  const { result, seconds } = await withProgress('restoring', (line) =>
+    onStore(async () => {
+      const url = rootUrl(from)
+      return restoreChain({
+        ...{ folder, serverId, difficulty, vkey: key ?? null, clock: systemClock },
+        source: (signer) => new PeerClient({ url, serverId, allowPrivate, signer }),
+        progress: (done) => line.update(shareOf(done), `${done.blocks} blocks`),
+        threads: availableParallelism() - 1,
+      })
+    }),
+  )
+  print(json, restoredJson(folder, result), restoredText(result, seconds))
+}
+
+function restoredJson(folder: string, { own, mirrored, absent }: Restored) {
+  const { serverId, blocks, entries, databases, items, headId } = own
+  const from = mirrored === null ? {} : { mirrored: mirrored.serverId }
+  return {
+    ...{ status: true, folder, serverId, ...from, blocks, entries, databases, items, headId },
+    absent,
+  }
+}
+
+function restoredText({ own, mirrored, absent }: Restored, seconds: number): string {
+  const { serverId, blocks, entries, databases, items, headId } = own
+  const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}; everything holds.`
+  return [
+    mirrored === null ? `Restored: ${counted}` : `Restored under a new chain: ${counted}`,
+    `server id  ${serverId}`,
+    ...(mirrored === null
+      ? []
+      : [`mirrored   ${mirrored.serverId} with ${count(mirrored.blocks, 'block')}`]),
+    `databases  ${databases} with ${count(items, 'item')}`,
+    ...(absent === 0
+      ? []
+      : [`ABSENT     ${count(absent, 'attached content')}, not to be had there`]),
+    `head       ${headId ?? '(none)'}`,
+    `time       ${paceText(entries + (mirrored?.entries ?? 0), seconds)}`,
+  ].join('\n')
+}
+
+function parseServerId(text: string): number {
+  const serverId = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(serverId)) return serverId
+  throw new InvalidArgumentError('a server id is an integer; /api/serverid of a node shows it.')
 }

@@ -2,33 +2,18 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { type OpenLedger, openLedger } from '../../ledger/core.ts'
-import { openStoreReader } from '../../storage/index.ts'
+import { openLedger } from '../../ledger/core.ts'
+import { openStoreReader, StoreError } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { callNode, type NodeReply } from '../node-call.ts'
-import { exitingWith, nodeFolder } from '../node-folder.ts'
-import { ProgressLine } from '../progress.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
+import { nodeFolder } from '../node-folder.ts'
+import { print, withProgress } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
-import { textOrFile } from '../text-or-file.ts'
 
-const EXITS = {
-  FOLDER_UNUSABLE: EXIT.configuration,
-  STORE_NOT_FOUND: EXIT.configuration,
-  STORE_TOO_NEW: EXIT.configuration,
-  STORE_TOO_OLD: EXIT.configuration,
-  STORE_FOREIGN: EXIT.configuration,
-  STORE_DAMAGED: EXIT.finding,
-  DATABASE_NOT_FOUND: EXIT.finding,
-  INDEX_EXISTS: EXIT.finding,
-  INDEX_NOT_FOUND: EXIT.finding,
-  INDEXES_TOO_MANY: EXIT.finding,
-  INDEX_PATH_INVALID: EXIT.usage,
-} as const
-
-/** How often a node is asked how far it is. */
+/** Interval of the checks while an index is built. */
 const POLL_MS = 200
-/** Building goes in short pieces: longer without one, and something is in the way. */
-const STILL_MS = 30_000
+/** An index is built in short pieces: without one for so long, something is in the way. */
+const STALLED_MS = 30_000
 
 interface IndexState {
   readonly db: string
@@ -38,7 +23,7 @@ interface IndexState {
   readonly total: number
 }
 
-/** Where the indexes are: in a running node, or in the folder of one that rests. */
+/** The indexes of a running node, or of a folder. */
 interface Indexes {
   list(): Promise<IndexState[]>
   change(action: 'add' | 'remove', db: string, path: string): Promise<void>
@@ -62,144 +47,139 @@ export function indexCommand(): Command {
       .option('--url <url>', 'the running node, like http://127.0.0.1:4126')
       .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
       .option('--json', 'print the result as one line of JSON')
-  sub('list', 'show the indexes, and how far they are built').action((flags: Flags) => list(flags))
+  sub('list', 'show the indexes, and how far they are built').action(list)
   sub('add', 'declare an index, and wait until it is built')
     .argument('<database>')
     .argument('<path>', 'a member of the items; names with dots between them')
     .option('--no-wait', 'only declare it: the node builds it in the background')
-    .action((db: string, path: string, flags: Flags) => add(db, path, flags))
-  sub('remove', 'remove an index')
-    .argument('<database>')
-    .argument('<path>')
-    .action((db: string, path: string, flags: Flags) => remove(db, path, flags))
+    .action(add)
+  sub('remove', 'remove an index').argument('<database>').argument('<path>').action(remove)
   return command
 }
 
 async function list(flags: Flags): Promise<void> {
-  const states = await withIndexes(flags, true, (indexes) => indexes.list())
-  if (flags.json === true) {
-    process.stdout.write(`${JSON.stringify({ status: true, indexes: states })}\n`)
-    return
-  }
-  for (const { db, path, state, done, total } of states) {
-    const how = state === 'ready' ? 'ready' : `building, ${done} of ${total} blocks`
-    process.stdout.write(`${db}  ${path}  ${how}\n`)
-  }
-  if (states.length === 0) process.stdout.write('there are no indexes\n')
+  const indexes = await withIndexes(flags, 'read', (opened) => opened.list())
+  const lines = indexes.map(({ db, path, state, done, total }) => {
+    const progress = state === 'ready' ? 'ready' : `building, ${done} of ${total} blocks`
+    return `${db}  ${path}  ${progress}`
+  })
+  const text = lines.length === 0 ? 'there are no indexes' : lines.join('\n')
+  print(flags.json, { status: true, indexes }, text)
 }
 
 async function add(db: string, path: string, flags: Flags): Promise<void> {
-  await withIndexes(flags, false, async (indexes) => {
+  await withIndexes(flags, 'change', async (indexes) => {
     await indexes.change('add', db, path)
-    if (flags.wait !== false) await built(indexes, db, path)
+    if (flags.wait !== false) await waitUntilBuilt(indexes, db, path)
   })
-  say(flags, flags.wait === false ? 'declared' : 'ready', db, path)
+  report(flags, flags.wait === false ? 'declared' : 'ready', db, path)
 }
 
 async function remove(db: string, path: string, flags: Flags): Promise<void> {
-  await withIndexes(flags, false, (indexes) => indexes.change('remove', db, path))
-  say(flags, 'removed', db, path)
+  await withIndexes(flags, 'change', (indexes) => indexes.change('remove', db, path))
+  report(flags, 'removed', db, path)
 }
 
-function say(flags: Flags, what: string, db: string, path: string): void {
-  const json = JSON.stringify({ status: true, db, path, index: what })
-  process.stdout.write(flags.json === true ? `${json}\n` : `index on ${path} of ${db}: ${what}\n`)
+function report({ json }: Flags, index: string, db: string, path: string): void {
+  print(json, { status: true, db, path, index }, `index on ${path} of ${db}: ${index}`)
 }
 
-async function built(indexes: Indexes, db: string, path: string): Promise<void> {
-  const line = new ProgressLine('indexing', process.stderr)
-  let grown = { done: -1, atMs: systemClock.now() }
-  for (;;) {
-    const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
-    if (index === undefined) throw new Exit(EXIT.finding, 'the index was removed meanwhile')
-    const { state, done, total } = index
-    line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`, systemClock.now())
-    if (state === 'ready') break
-    const nowMs = systemClock.now()
-    if (done !== grown.done) grown = { done, atMs: nowMs }
-    if (nowMs - grown.atMs > STILL_MS) {
-      const why = `the index has not grown for ${STILL_MS / 1000} s; is there room on the disk?`
-      throw new Exit(EXIT.finding, `${why} The node goes on building it as soon as it can`)
+async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promise<void> {
+  await withProgress('indexing', async (line) => {
+    let grown = { done: -1, atMs: systemClock.now() }
+    for (;;) {
+      const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
+      if (index === undefined) throw new Exit(EXIT.finding, 'the index was removed meanwhile')
+      const { state, done, total } = index
+      line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`)
+      if (state === 'ready') return
+      const nowMs = systemClock.now()
+      if (done !== grown.done) grown = { done, atMs: nowMs }
+      if (nowMs - grown.atMs > STALLED_MS) {
+        const why = `the index has not grown for ${STALLED_MS / 1000} s; is there room on the disk?`
+        throw new Exit(EXIT.finding, `${why} The node goes on building it as soon as it can`)
+      }
+      await pause(POLL_MS)
     }
-    await pause(POLL_MS)
-  }
-  line.end()
+  })
 }
 
 /** Runs `work` on the node that the flags, or SYSTEM_FOLDER, name. */
 async function withIndexes<Result>(
-  flags: Flags,
-  isReading: boolean,
+  { url, token }: Flags,
+  access: 'read' | 'change',
   work: (indexes: Indexes) => Promise<Result>,
 ): Promise<Result> {
-  return exitingWith(EXITS, async () => {
-    const indexes = await openIndexes(flags, isReading)
-    try {
-      return await work(indexes)
-    } finally {
-      await indexes.close()
-    }
-  })
+  const indexes = url === undefined ? await openIndexes(access) : remoteIndexes(url, token)
+  try {
+    return await work(indexes)
+  } finally {
+    await indexes.close()
+  }
 }
 
-async function openIndexes({ url, token }: Flags, isReading: boolean): Promise<Indexes> {
-  if (url !== undefined) return remoteIndexes(url, token)
+/** Findings about a folder that the command line names; here the configuration names it. */
+const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
+
+/** Reading is possible beside a running node. */
+async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })
-  if (isReading) {
-    // Reading goes beside a running node.
+  return access === 'read' ? openReader(folder) : openStopped(settings, folder)
+}
+
+function openReader(folder: string): Indexes {
+  try {
     const store = openStoreReader(folder, { frozen: false })
-    const list = async () => (await store.indexes()).map(stateOf)
-    const change = async () => {}
-    return { list, change, close: () => store.close() }
-  }
-  const { service, close } = await openAtRest(settings, folder)
-  return {
-    list: async () => (await service.queries.indexes()).map(stateOf),
-    change: (action, db, path) =>
-      action === 'add'
-        ? service.queries.addIndex({ db, path })
-        : service.queries.removeIndex({ db, path }),
-    close,
+    return {
+      list: async () => (await store.indexes()).map(stateOf),
+      change: async () => {},
+      close: () => store.close(),
+    }
+  } catch (error) {
+    if (!(error instanceof StoreError) || !NOT_CONFIGURED.has(error.code)) throw error
+    throw new Exit(EXIT.configuration, error.message, { cause: error })
   }
 }
 
-async function openAtRest(settings: Settings, folder: string): Promise<OpenLedger> {
+async function openStopped(settings: Settings, folder: string): Promise<Indexes> {
   try {
-    return await openLedger({ folder, difficulty: settings.LEDGER_DIFFICULTY, clock: systemClock })
+    const difficulty = settings.LEDGER_DIFFICULTY
+    const { service, close } = await openLedger({ folder, difficulty, clock: systemClock })
+    const { queries } = service
+    return {
+      list: async () => (await queries.indexes()).map(stateOf),
+      change: (action, db, path) =>
+        action === 'add' ? queries.addIndex({ db, path }) : queries.removeIndex({ db, path }),
+      close,
+    }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    const told =
+    const message =
       error.code === 'FOLDER_IN_USE'
         ? `a node runs in ${folder}: name it by --url`
         : `SYSTEM_FOLDER: ${error.message}`
-    throw new Exit(EXIT.configuration, told, { cause: error })
+    throw new Exit(EXIT.configuration, message, { cause: error })
   }
 }
 
-function stateOf(index: {
-  readonly db: string
-  readonly path: string
-  readonly isReady: boolean
-  readonly done: number
-  readonly total: number
-}): IndexState {
+function stateOf(index: Omit<IndexState, 'state'> & { readonly isReady: boolean }): IndexState {
   const { db, path, isReady, done, total } = index
   return { db, path, state: isReady ? 'ready' : 'building', done, total }
 }
 
+interface IndexesReply extends LedgerReply {
+  readonly indexes?: IndexState[]
+}
+
 function remoteIndexes(url: string, token: string | undefined): Indexes {
-  const path = '/api/config/indexes'
+  const route = '/api/config/indexes'
   const node = { url, token }
   return {
-    list: async () => (await callNode<IndexesReply>(node, path, 'GET')).indexes ?? [],
-    change: async (action, db, member) => {
-      await callNode(node, path, action === 'add' ? 'POST' : 'DELETE', { db, path: member })
+    list: async () => (await callNode<IndexesReply>(node, route, 'GET')).indexes ?? [],
+    change: async (action, db, path) => {
+      await callNode(node, route, action === 'add' ? 'POST' : 'DELETE', { db, path })
     },
     close: async () => {},
   }
-}
-
-interface IndexesReply extends NodeReply {
-  readonly indexes?: IndexState[]
 }

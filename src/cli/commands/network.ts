@@ -13,10 +13,16 @@ import {
   readNetwork,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { reportEvery } from '../progress.ts'
+import { count, print, reportEvery } from '../output.ts'
 import { readSettings } from '../settings.ts'
-import { type HostFlags, type NetworkHost, WHERE, withNetworks, withNode } from './network-host.ts'
-import { identityCommand } from './network-identity.ts'
+import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
+
+const WHERE = `
+The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it has a key), or the one in
+SYSTEM_FOLDER, which must not be running.`
+
+const JSON_ABOUT = 'print the result as one line of JSON'
+const PATH_ABOUT = 'the directory of a network, or a .bna'
 
 /** `daicho network`. */
 export function networkCommand(): Command {
@@ -24,8 +30,8 @@ export function networkCommand(): Command {
   command
     .command('check')
     .description('report everything that is wrong in a network, with file, line and column')
-    .argument('<path>', 'the directory of a network, or a .bna')
-    .option('--json', 'print the result as one line of JSON')
+    .argument('<path>', PATH_ABOUT)
+    .option('--json', JSON_ABOUT)
     .addHelpText('after', '\nExit code 0: nothing is wrong. 1: something is. 2: it cannot be read.')
     .action(check)
   command
@@ -33,41 +39,25 @@ export function networkCommand(): Command {
     .description('make the .bna of a network; equal files give equal bytes')
     .argument('<directory>', 'the directory of a network')
     .option('--out <file>', 'the archive to write, else <name>@<version>.bna')
-    .option('--json', 'print the result as one line of JSON')
+    .option('--json', JSON_ABOUT)
     .action(pack)
-  command
-    .command('deploy')
-    .description('record a network in the ledger of a node, which serves it from then on')
-    .argument('<path>', 'the directory of a network, or a .bna')
-    .option('--url <address>', 'the gateway of a running node')
-    .option('--json', 'print the result as one line of JSON')
-    .addHelpText('after', WHERE)
-    .action((path: string, flags: HostFlags) =>
-      act(flags, 'deployed', (node) => node.deploy(read(path))),
+  nodeCommand(command, 'deploy', 'record a network in the ledger of a node, which then serves it')
+    .argument('<path>', PATH_ABOUT)
+    .action((path: string, flags: NodeFlags) =>
+      change(flags, 'deployed', (node) => node.deploy(read(path))),
     )
-  command
-    .command('upgrade')
-    .description('exchange a deployed network, when all that is stored fits the new one')
-    .argument('<path>', 'the directory of a network, or a .bna')
+  nodeCommand(command, 'upgrade', 'replace a deployed network, if all stored data fits the new one')
+    .argument('<path>', PATH_ABOUT)
     .option('--default <Type.field=value>', 'fills a new field; may be repeated', parseDefault, [])
-    .option('--url <address>', 'the gateway of a running node')
-    .option('--json', 'print the result as one line of JSON')
-    .addHelpText('after', WHERE)
-    .action((path: string, flags: HostFlags & { default: readonly string[] }) =>
-      act(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
+    .action((path: string, flags: NodeFlags & { default: readonly string[] }) =>
+      change(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
     )
-  command
-    .command('list')
-    .description('the networks of a node')
-    .option('--url <address>', 'the gateway of a running node')
-    .option('--json', 'print them as one line of JSON')
-    .addHelpText('after', WHERE)
-    .action(list)
+  nodeCommand(command, 'list', 'the networks of a node').action(list)
   command
     .command('verify')
     .description('run all transactions again, and compare what they write with the ledger')
     .argument('[names...]', 'networks of the node in SYSTEM_FOLDER; all of them when none is named')
-    .option('--json', 'print the result as one line of JSON')
+    .option('--json', JSON_ABOUT)
     .addHelpText(
       'after',
       '\nThe node must not be running. Exit code 0: nothing differs. 1: something does.',
@@ -77,80 +67,145 @@ export function networkCommand(): Command {
   return command
 }
 
+function identityCommand(): Command {
+  const command = new Command('identity').description('the identities of participants of a network')
+  const network = ['<network>', 'its name'] as const
+  const participant = ['<participant>', 'like org.example.Trader#ann'] as const
+  nodeCommand(command, 'issue', 'make an identity, and print its secret, which is stored nowhere')
+    .argument(...network)
+    .argument(...participant)
+    .argument('<name>', 'what people call the identity')
+    .option('--issuer', 'let the identity issue, bind and revoke identities of members')
+    .addHelpText(
+      'after',
+      '\nRequests with the secret, as Authorization: Bearer <secret>, are the participant’s.',
+    )
+    .action(issue)
+  nodeCommand(command, 'bind', 'make an identity with a secret that its bearer keeps')
+    .argument(...network)
+    .argument(...participant)
+    .argument('<certificate>', 'sha256:<64 hexadecimal digits>, the hash of the secret')
+    .action(async (name: string, bearer: string, certificate: string, flags: NodeFlags) => {
+      await withNode(flags, (node) => node.bind(name, bearer, certificate))
+      print(flags.json, { status: true }, `bound to ${bearer}`)
+    })
+  nodeCommand(command, 'list', 'the identities of a network')
+    .argument(...network)
+    .action(listIdentities)
+  nodeCommand(command, 'revoke', 'revoke an identity for good')
+    .argument(...network)
+    .argument('<id>', 'the identity, as the list names it')
+    .action(async (name: string, id: string, flags: NodeFlags) => {
+      await withNode(flags, (node) => node.revoke(name, id))
+      print(flags.json, { status: true }, `revoked ${id}`)
+    })
+  return command
+}
+
+/** Adds a command that acts on a node. */
+function nodeCommand(parent: Command, name: string, about: string): Command {
+  return parent
+    .command(name)
+    .description(about)
+    .option('--url <address>', 'the gateway of a running node')
+    .option('--json', JSON_ABOUT)
+    .addHelpText('after', WHERE)
+}
+
 function parseDefault(text: string, before: readonly string[]): string[] {
   if (parseFieldDefault(text) === null) throw new InvalidArgumentError('write Type.field=value.')
   return [...before, text]
 }
 
-function check(path: string, { json }: HostFlags): void {
+function check(path: string, { json }: NodeFlags): void {
   const { findings, definition } = checkNetwork(filesAt(path))
-  const isRight = definition !== null
-  if (json === true) process.stdout.write(`${JSON.stringify({ status: isRight, findings })}\n`)
-  else {
-    for (const finding of findings) process.stdout.write(`${findingText(finding)}\n`)
-    const errors = findings.filter(({ severity }) => severity === 'error').length
-    if (definition === null) process.stdout.write(`${errors} error${errors === 1 ? '' : 's'}\n`)
-    else process.stdout.write(`${definition.name} ${definition.version} is right\n`)
-  }
-  process.exitCode = isRight ? EXIT.right : EXIT.finding
+  const errors = findings.filter(({ severity }) => severity === 'error').length
+  const text = [
+    ...findings.map(findingText),
+    definition === null
+      ? count(errors, 'error')
+      : `${definition.name} ${definition.version} is right`,
+  ].join('\n')
+  print(json, { status: definition !== null, findings }, text)
+  process.exitCode = definition === null ? EXIT.finding : EXIT.right
 }
 
-function pack(path: string, { out, json }: HostFlags & { out?: string }): void {
+function pack(path: string, { out, json }: NodeFlags & { out?: string }): void {
   const { name, version, archive, sha256 } = read(path)
   const file = out ?? `${name}@${version}.bna`
+  const bytes = archive.length
   try {
     writeFileSync(file, archive)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new Exit(EXIT.usage, `${file} cannot be written: ${why}`, { cause: error })
   }
-  const result = { file, name, version, bytes: archive.length, sha256 }
-  if (json === true) process.stdout.write(`${JSON.stringify({ status: true, ...result })}\n`)
-  else process.stdout.write(`${file}  ${archive.length} bytes  sha256 ${sha256}\n`)
+  const result = { status: true, file, name, version, bytes, sha256 }
+  print(json, result, `${file}  ${bytes} bytes  sha256 ${sha256}`)
 }
 
-async function list(flags: HostFlags): Promise<void> {
+async function change(
+  flags: NodeFlags,
+  done: string,
+  work: (node: NetworkNode) => Promise<NetworkSummary>,
+): Promise<void> {
+  const summary = await withNode(flags, work)
+  print(flags.json, { status: true, ...summary }, `${done} ${summaryText(summary)}`)
+}
+
+async function list(flags: NodeFlags): Promise<void> {
   const networks = await withNode(flags, (node) => node.list())
-  if (flags.json === true) process.stdout.write(`${JSON.stringify({ status: true, networks })}\n`)
-  else for (const network of networks) process.stdout.write(`${summaryText(network)}\n`)
+  printList(flags, { networks }, networks.map(summaryText))
 }
 
-async function verify(names: readonly string[], { json }: HostFlags): Promise<void> {
+async function verify(names: readonly string[], { json }: NodeFlags): Promise<void> {
   let progress = () => 'opening the ledger'
   const stopReports = reportEvery(() => progress(), systemSchedule, process.stderr)
   const results = await withNetworks(readSettings(process.env), async (networks) => {
-    const wanted = names.length > 0 ? names : networks.recorded()
-    const found = []
-    for (const name of wanted) {
+    const found: ({ name: string } & NetworkVerification)[] = []
+    for (const name of names.length > 0 ? names : networks.recorded()) {
       const result = await networks.verify(name, ({ height, transactions }) => {
         progress = () => `${name}  block ${height}, transaction ${transactions}`
       })
       found.push({ name, ...result })
-      if (json !== true) process.stdout.write(`${resultText(name, result)}\n`)
+      if (json !== true) process.stdout.write(`${verificationText(name, result)}\n`)
     }
     progress = () => 'closing the ledger'
     return found
   }).finally(stopReports)
-  const isRight = results.every(({ finding }) => finding === null)
-  if (json === true) {
-    process.stdout.write(`${JSON.stringify({ status: isRight, networks: results })}\n`)
-  }
-  process.exitCode = isRight ? EXIT.right : EXIT.finding
+  const status = results.every(({ finding }) => finding === null)
+  if (json === true) process.stdout.write(`${JSON.stringify({ status, networks: results })}\n`)
+  process.exitCode = status ? EXIT.right : EXIT.finding
 }
 
-function resultText(name: string, { blocks, transactions, finding }: NetworkVerification): string {
-  const what = `${transactions} transactions in ${blocks} blocks`
-  return `${name}  ${finding ?? `${what}: all are as recorded`}`
-}
-
-async function act(
-  flags: HostFlags,
-  done: string,
-  work: (node: NetworkHost) => Promise<NetworkSummary>,
+async function issue(
+  network: string,
+  participant: string,
+  userID: string,
+  flags: NodeFlags & { readonly issuer?: boolean },
 ): Promise<void> {
-  const summary = await withNode(flags, work)
-  if (flags.json === true) process.stdout.write(`${JSON.stringify({ status: true, ...summary })}\n`)
-  else process.stdout.write(`${done} ${summaryText(summary)}\n`)
+  const identity = { participant, name: userID, canIssue: flags.issuer === true }
+  const userSecret = await withNode(flags, (node) => node.issue(network, identity))
+  print(flags.json, { status: true, userID, userSecret }, userSecret)
+}
+
+async function listIdentities(network: string, flags: NodeFlags): Promise<void> {
+  const identities = await withNode(flags, (node) => node.identities(network))
+  const lines = identities.map(
+    ({ identityId, name, state, participant, canIssue }) =>
+      `${identityId}  ${state}  ${name}  ${participant}${canIssue ? '  issuer' : ''}`,
+  )
+  printList(flags, { identities }, lines)
+}
+
+/** An empty list prints nothing, except in JSON. */
+function printList({ json }: NodeFlags, result: object, lines: readonly string[]): void {
+  if (json === true || lines.length > 0) print(json, { status: true, ...result }, lines.join('\n'))
+}
+
+function verificationText(name: string, result: NetworkVerification): string {
+  const { blocks, transactions, finding } = result
+  return `${name}  ${finding ?? `${transactions} transactions in ${blocks} blocks: all are as recorded`}`
 }
 
 function summaryText({ name, version, sha256 }: NetworkSummary): string {

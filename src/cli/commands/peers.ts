@@ -1,9 +1,9 @@
 import { Command } from 'commander'
 import { EXIT } from '../exit.ts'
-import { callNode, type NodeReply } from '../node-call.ts'
-import { textOrFile } from '../text-or-file.ts'
+import { callNode, type LedgerReply, textOrFile } from '../node-client.ts'
+import { print } from '../output.ts'
 
-const PATH = '/api/config/peers'
+const ROUTE = '/api/config/peers'
 
 interface Flags {
   readonly url: string
@@ -12,7 +12,7 @@ interface Flags {
   readonly push?: boolean
 }
 
-interface Peers extends NodeReply {
+interface PeersReply extends LedgerReply {
   readonly peers: readonly {
     readonly serverid: number
     readonly url: string | null
@@ -39,8 +39,8 @@ export function peersCommand(): Command {
       .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
       .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
       .option('--json', 'print the result as one line of JSON')
-  sub('list', 'show the peers: blocks, lag, last error', true).action((flags: Flags) => list(flags))
-  // `list`, which is meant where no command is named, would be handed the name of one that there is not.
+  sub('list', 'show the peers: blocks, lag, last error', true).action(list)
+  // Otherwise `list`, the default, would get an unknown command as its argument.
   command.hook('preSubcommand', (_, chosen) => {
     const [first = '-'] = command.args
     if (!first.startsWith('-') && first !== chosen.name()) {
@@ -51,49 +51,30 @@ export function peersCommand(): Command {
     .argument('<vkey>', 'verifier key of that node')
     .argument('[address]', 'root of its listener, or of a node that mirrors it; else it pushes')
     .option('--push', 'push the own chain to that address')
-    .action((vkey: string, url: string | undefined, flags: Flags) => add(vkey, url, flags))
+    .action(async (vkey: string, url: string | undefined, flags: Flags) => {
+      await callNode(flags, ROUTE, 'POST', { vkey, url, push: flags.push })
+      print(flags.json, { status: true, peer: 'added' }, 'added')
+    })
   sub('remove', 'stop mirroring a chain; what was mirrored stays')
     .argument('<serverid>', 'whose chain')
-    .action((serverId: string, flags: Flags) => remove(serverId, flags))
+    .action(async (serverId: string, flags: Flags) => {
+      await callNode(flags, `${ROUTE}/${encodeURIComponent(serverId)}`, 'DELETE')
+      print(flags.json, { status: true, peer: 'removed' }, 'removed')
+    })
   return command
 }
 
 async function list(flags: Flags): Promise<void> {
-  const reply = await callNode<Peers>(node(flags), PATH, 'GET')
-  const { peers, evidence } = reply
-  const isWell = evidence === null && peers.every(({ state }) => !/^f/.test(state))
-  if (!isWell) process.exitCode = EXIT.finding
-  if (flags.json === true) {
-    process.stdout.write(`${JSON.stringify(reply)}\n`)
-    return
-  }
-  for (const { serverid, url, state, blocks, lag, error, evidence: found } of peers) {
-    const why = found?.what ?? error?.message
+  const reply = await callNode<PeersReply>(flags, ROUTE, 'GET')
+  const lines = reply.peers.map(({ serverid, url, state, blocks, lag, error, evidence }) => {
     const behind = lag === 0 ? '' : `, ${lag} behind`
-    process.stdout.write(
-      `${serverid}  ${url ?? '(pushes)'}  ${state}, ${blocks} blocks${behind}${why === undefined ? '' : `: ${why}`}\n`,
-    )
-  }
-  if (peers.length === 0) process.stdout.write('there are no peers\n')
-  if (evidence !== null) process.stdout.write(`THIS NODE  frozen: ${evidence.what}\n`)
-}
-
-async function add(vkey: string, url: string | undefined, flags: Flags): Promise<void> {
-  const { push } = flags
-  await callNode(node(flags), PATH, 'POST', { vkey, url, push })
-  say(flags, 'added')
-}
-
-async function remove(serverId: string, flags: Flags): Promise<void> {
-  await callNode(node(flags), `${PATH}/${encodeURIComponent(serverId)}`, 'DELETE')
-  say(flags, 'removed')
-}
-
-function node({ url, token }: Flags) {
-  return { url, token }
-}
-
-function say(flags: Flags, what: string): void {
-  const json = JSON.stringify({ status: true, peer: what })
-  process.stdout.write(flags.json === true ? `${json}\n` : `${what}\n`)
+    const problem = evidence?.what ?? error?.message
+    const suffix = problem === undefined ? '' : `: ${problem}`
+    return `${serverid}  ${url ?? '(pushes)'}  ${state}, ${blocks} blocks${behind}${suffix}`
+  })
+  if (lines.length === 0) lines.push('there are no peers')
+  if (reply.evidence !== null) lines.push(`THIS NODE  frozen: ${reply.evidence.what}`)
+  print(flags.json, reply, lines.join('\n'))
+  const isFine = reply.peers.every(({ state }) => state === 'current' || state === 'behind')
+  if (!isFine || reply.evidence !== null) process.exitCode = EXIT.finding
 }

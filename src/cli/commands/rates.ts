@@ -1,7 +1,7 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { OutboundError, outboundGet } from '../../http/outbound.ts'
+import { outboundGet } from '../../http/outbound.ts'
 import {
   type FeedLog,
   parseRateDetail,
@@ -22,12 +22,7 @@ const REPLY_BYTES_MAX = 1_048_576
 /** `daicho rates`. */
 export function ratesCommand(): Command {
   return new Command('rates')
-    .addOption(
-      new Option(
-        '--url <address>',
-        'ask the feed that runs there instead of the sources',
-      ).argParser(parseAddress),
-    )
+    .option('--url <address>', 'ask the feed that runs there instead of the sources', parseAddress)
     .option('--json', 'print them as one line of JSON')
     .addHelpText(
       'after',
@@ -50,9 +45,10 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
     }
     process.stdout.write(rateTable(detail))
     const { stale, asOf } = detail.meta
-    // A feed of our own has warned already.
-    if (stale && url !== undefined)
+    // Our own feed has logged a warning already.
+    if (stale && url !== undefined) {
       process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
+    }
   } catch (error) {
     if (!(error instanceof RateFeedError)) throw error
     const { code, message } = error
@@ -69,7 +65,7 @@ async function fromSources(): Promise<RateDetail> {
   }
   try {
     const deps = rateFeedDeps(settings, VERSION, systemClock)
-    const feed = new RateFeed({ ...deps, log, ledger: null, schedule: keptAlive })
+    const feed = new RateFeed({ ...deps, log, ledger: null, schedule: referencedTimers })
     await feed.open()
     await feed.refresh()
     await feed.close()
@@ -81,7 +77,7 @@ async function fromSources(): Promise<RateDetail> {
 }
 
 /** Timers that keep the process alive: the command ends when the feed is closed, not before. */
-const keptAlive: Schedule = {
+const referencedTimers: Schedule = {
   after: (ms, run) => {
     const timer = setTimeout(run, ms)
     return () => clearTimeout(timer)
@@ -92,30 +88,23 @@ const keptAlive: Schedule = {
 async function fromFeed(base: URL): Promise<RateDetail> {
   const url = new URL(base)
   url.search = '?detail=1'
-  try {
-    const reply = await outboundGet(
-      url,
-      { accept: 'application/json', 'user-agent': `daicho/${VERSION}` },
-      {
-        schemes: ['https:', 'http:'],
-        allowPrivate: true,
-        timeoutMs: REPLY_TIMEOUT_MS,
-        bodyBytesMax: REPLY_BYTES_MAX,
-      },
-    )
-    const detail = await parseRateDetail(reply.body.toString('utf8'))
-    if (detail !== null) return detail
-    throw new Exit(EXIT.finding, `${url.host} answered with status ${reply.status}, without rates`)
-  } catch (error) {
-    if (!(error instanceof OutboundError)) throw error
-    throw new Exit(EXIT.finding, error.message, { cause: error })
-  }
+  const { status, body } = await outboundGet(
+    url,
+    { accept: 'application/json', 'user-agent': `daicho/${VERSION}` },
+    {
+      schemes: ['https:', 'http:'],
+      allowPrivate: true,
+      timeoutMs: REPLY_TIMEOUT_MS,
+      bodyBytesMax: REPLY_BYTES_MAX,
+    },
+  )
+  const detail = await parseRateDetail(body.toString('utf8'))
+  if (detail !== null) return detail
+  throw new Exit(EXIT.finding, `${url.host} answered with status ${status}, without rates`)
 }
 
 function parseAddress(text: string): URL {
   const url = URL.parse(text)
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new InvalidArgumentError('an address starts with http:// or https://.')
-  }
-  return url
+  if (url !== null && /^https?:$/.test(url.protocol)) return url
+  throw new InvalidArgumentError('an address starts with http:// or https://.')
 }

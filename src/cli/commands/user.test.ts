@@ -1,9 +1,10 @@
+import { PassThrough, Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { runHere } from '../../../test/support/command.ts'
 import { temporaryFolder } from '../../../test/support/ledger-node.ts'
 import { addUser, usersInFolder } from '../../sample-api/index.ts'
 import { hashPassword } from '../../tokens/index.ts'
-import { userCommand } from './user.ts'
+import { readNewPassword, userCommand } from './user.ts'
 
 it('lists who may log in and who is an administrator, and never a password', async () => {
   const folder = temporaryFolder()
@@ -20,4 +21,52 @@ it('lists who may log in and who is an administrator, and never a password', asy
   }
   expect(await list()).toBe('ann (admin)\nben\n')
   expect(await list('--json')).toBe('[{"name":"ann","admin":true},{"name":"ben","admin":false}]\n')
+})
+
+/** A terminal on which each question is answered with the next of `typed`; `shown` is its screen. */
+function terminal(typed: readonly string[]) {
+  const input = Object.assign(new PassThrough(), { isTTY: true })
+  const shown: string[] = []
+  const left = [...typed]
+  const output = {
+    write: (text: string | Uint8Array) => {
+      shown.push(String(text))
+      if (String(text).endsWith(': ')) setImmediate(() => input.write(left.shift() ?? ''))
+      return true
+    },
+  }
+  return { input, output, shown }
+}
+
+const outcomeOf = (reading: Promise<string>): Promise<string> =>
+  reading.catch((error: Error) => error.message)
+
+it('asks twice on a terminal, and shows nothing of what is typed', async () => {
+  const { input, output, shown } = terminal(['brass: key\r', 'brass: key\r'])
+  expect(await readNewPassword(input, output)).toBe('brass: key')
+  expect(shown).toEqual(['Password: ', '\n', 'Again: ', '\n'])
+})
+
+it.each([
+  ['differ', ['one\r', 'other\r'], 'the two passwords differ; nothing was changed'],
+  ['end with Ctrl-C', ['on\x03'], 'no password was given; nothing was changed'],
+  ['end with Ctrl-D', ['\x04'], 'no password was given; nothing was changed'],
+  ['end with Ctrl-C at last', ['one\r', '\x03'], 'no password was given; nothing was changed'],
+])('changes nothing when they %s', async (_, typed, message) => {
+  const { input, output } = terminal(typed)
+  expect(await outcomeOf(readNewPassword(input, output))).toBe(message)
+})
+
+it.each([
+  ['the first line', ['brass', ': key\nmore\n'], 'brass: key'],
+  ['a line that ends as on Windows', ['brass: key\r\n'], 'brass: key'],
+  ['a text without an end of line', ['brass: key'], 'brass: key'],
+  ['8 KiB', ['x'.repeat(8_191), '\n'], 'x'.repeat(8_191)],
+  ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is no password'],
+  ['nothing', [], 'give the password on standard input'],
+  ['an empty line', ['\nbrass: key\n'], 'give the password on standard input'],
+])('of a pipe with %s takes the password, or says why not', async (_, parts, expected) => {
+  const output = { write: () => expect.fail('nothing is asked') }
+  const reading = readNewPassword(Readable.from(parts, { objectMode: false }), output)
+  expect(await outcomeOf(reading)).toBe(expected)
 })

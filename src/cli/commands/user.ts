@@ -1,3 +1,5 @@
+import { createInterface, type Interface } from 'node:readline'
+import { type Readable, Writable } from 'node:stream'
 import { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
@@ -8,20 +10,11 @@ import {
   usersInFolder,
 } from '../../sample-api/index.ts'
 import { hashPassword, type SharedValue } from '../../tokens/index.ts'
-import { EXIT } from '../exit.ts'
-import { EXITS_OF_FILES, exitingWith, nodeFolder } from '../node-folder.ts'
+import { EXIT, Exit } from '../exit.ts'
+import { nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
-import { readNewPassword } from './password-prompt.ts'
 
-const EXITS = {
-  ...EXITS_OF_FILES,
-  USER_NAME_UNUSABLE: EXIT.usage,
-  PASSWORD_UNUSABLE: EXIT.usage,
-  USER_EXISTS: EXIT.finding,
-  USER_UNKNOWN: EXIT.finding,
-  USERS_FULL: EXIT.finding,
-} as const
-
+/** For trying a change: nobody should type a password for nothing. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 /** `daicho user`. */
@@ -33,67 +26,105 @@ export function userCommand(): Command {
     .description(`add a user; ${about}`)
     .argument('<name>')
     .option('--admin', 'mark the user as an administrator')
-    .action((name: string, flags: { admin?: boolean }) =>
-      change(
-        async (users) => {
-          // Tried without a password first: nobody should type one for nothing.
-          addUser(users.current(), { name, ...NO_PASSWORD, admin: false })
-          const passwordHash = await hashPassword(
-            await readNewPassword(process.stdin, process.stderr),
-          )
-          const since = systemClock.now()
-          const user = { name, passwordHash, admin: flags.admin === true, since }
-          await users.change((list) => addUser(list, user))
-          return `added ${name}`
-        },
-        { mayBeNew: true },
-      ),
-    )
+    .action(async (name: string, flags: { admin?: boolean }) => {
+      const users = openUsers({ mayBeNew: true })
+      const admin = flags.admin === true
+      addUser(users.current(), { name, admin, ...NO_PASSWORD })
+      const password = await newPassword()
+      await users.change((list) => addUser(list, { name, admin, ...password }))
+      process.stdout.write(`added ${name}\n`)
+    })
   command
     .command('passwd')
     .description(`change a password, which ends the user's sessions; ${about}`)
     .argument('<name>')
-    .action((name: string) =>
-      change(async (users) => {
-        changePassword(users.current(), name, NO_PASSWORD)
-        const passwordHash = await hashPassword(
-          await readNewPassword(process.stdin, process.stderr),
-        )
-        const since = systemClock.now()
-        await users.change((list) => changePassword(list, name, { passwordHash, since }))
-        return `changed the password of ${name}`
-      }),
-    )
+    .action(async (name: string) => {
+      const users = openUsers()
+      changePassword(users.current(), name, NO_PASSWORD)
+      const password = await newPassword()
+      await users.change((list) => changePassword(list, name, password))
+      process.stdout.write(`changed the password of ${name}\n`)
+    })
   command
     .command('remove')
     .description("remove a user, which ends the user's sessions")
     .argument('<name>')
-    .action((name: string) =>
-      change(async (users) => {
-        await users.change((list) => removeUser(list, name))
-        return `removed ${name}`
-      }),
-    )
+    .action(async (name: string) => {
+      await openUsers().change((list) => removeUser(list, name))
+      process.stdout.write(`removed ${name}\n`)
+    })
   command
     .command('list')
     .description('list the users; passwords are kept as hashes and never shown')
     .option('--json', 'print them as one line of JSON')
-    .action((flags: { json?: boolean }) =>
-      change(async (users) => {
-        const shown = users.current().map(({ name, admin }) => ({ name, admin }))
-        if (flags.json === true) return JSON.stringify(shown)
-        return shown.map(({ name, admin }) => (admin ? `${name} (admin)` : name)).join('\n')
-      }),
-    )
+    .action((flags: { json?: boolean }) => {
+      const shown = openUsers()
+        .current()
+        .map(({ name, admin }) => ({ name, admin }))
+      const lines = shown.map(({ name, admin }) => (admin ? `${name} (admin)\n` : `${name}\n`))
+      process.stdout.write(flags.json === true ? `${JSON.stringify(shown)}\n` : lines.join(''))
+    })
   return command
 }
 
-/** Runs `work` on the users of the node and prints what it says. */
-async function change(
-  work: (users: SharedValue<Users>) => Promise<string>,
-  { mayBeNew } = { mayBeNew: false },
-): Promise<void> {
-  const folder = nodeFolder(readSettings(process.env), { mayBeNew })
-  const said = await exitingWith(EXITS, () => work(usersInFolder(folder)))
-  if (said !== '') process.stdout.write(`${said}\n`)
+function openUsers({ mayBeNew } = { mayBeNew: false }): SharedValue<Users> {
+  return usersInFolder(nodeFolder(readSettings(process.env), { mayBeNew }))
+}
+
+async function newPassword() {
+  const password = await readNewPassword(process.stdin, process.stderr)
+  return { passwordHash: await hashPassword(password), since: systemClock.now() }
+}
+
+/** Standard input: a terminal, a pipe or a file. */
+type Input = Readable & { readonly isTTY?: boolean }
+type Output = Pick<NodeJS.WriteStream, 'write'>
+
+/** Maximum number of bytes of standard input that are read for a password. */
+const INPUT_BYTES_MAX = 8 * 1024
+
+/**
+ * Reads a new password: twice without echo from a terminal, else the first line of `input`.
+ *
+ * It is never an argument: every process of the machine can read those, and shells keep them.
+ * Errors: Exit (usage) when the two differ, or there is none.
+ */
+export async function readNewPassword(input: Input, output: Output): Promise<string> {
+  if (input.isTTY !== true) return firstLine(input)
+  // The line editor echoes into a sink. It is open before the first question and until the end, so
+  // that nothing typed in between is shown.
+  const sink = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input, output: sink, terminal: true, historySize: 0 })
+  try {
+    const password = await ask(lines, output, 'Password: ')
+    if ((await ask(lines, output, 'Again: ')) === password) return password
+    throw new Exit(EXIT.usage, 'the two passwords differ; nothing was changed')
+  } finally {
+    lines.close()
+  }
+}
+
+function ask(lines: Interface, output: Output, question: string): Promise<string> {
+  output.write(question)
+  return new Promise<string>((resolve, reject) => {
+    lines.once('line', resolve)
+    // Ctrl-C and Ctrl-D. After a line, rejecting has no effect.
+    const end = () => reject(new Exit(EXIT.usage, 'no password was given; nothing was changed'))
+    lines.once('SIGINT', end)
+    lines.once('close', end)
+  }).finally(() => output.write('\n'))
+}
+
+async function firstLine(input: Input): Promise<string> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of input) {
+    const read = Buffer.from(part)
+    parts.push(read)
+    bytes += read.length
+    if (bytes > INPUT_BYTES_MAX) throw new Exit(EXIT.usage, 'standard input is no password')
+  }
+  const [line = ''] = Buffer.concat(parts).toString('utf8').split(/\r?\n/, 1)
+  if (line === '') throw new Exit(EXIT.usage, 'give the password on standard input')
+  return line
 }

@@ -1,8 +1,7 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
-import { systemClock } from '../../base/clock.ts'
 import {
   type BlobVerification,
   type Finding,
@@ -16,13 +15,12 @@ import {
   verifyBlobs,
   verifyStore,
 } from '../../storage/index.ts'
-import { count } from '../count.ts'
-import { KEY_FILE, SIGNED_HEAD_FILE } from '../data-files.ts'
 import { EXIT, Exit, exitOfSystem } from '../exit.ts'
-import { ProgressLine, shareOf } from '../progress.ts'
-import { textOrFile } from '../text-or-file.ts'
-import type { ExportVerification } from './verify-export.ts'
-import type { VerifyFlags } from './verify-flags.ts'
+import { textOrFile } from '../node-client.ts'
+import { KEY_FILE, SIGNED_HEAD_FILE } from '../node-folder.ts'
+import { count, type ProgressLine, paceText, print, shareOf, withProgress } from '../output.ts'
+import type { VerifyFlags } from './audit.ts'
+import type { ExportVerification } from './export.ts'
 
 /** `daicho verify`. */
 export function verifyCommand(): Command {
@@ -46,90 +44,81 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
-// What each kind of thing needs is loaded for it only: a folder is verified sooner than all is compiled.
+// Loads only what the kind needs: verifying a folder takes less time than compiling everything.
 async function verify(what: string, flags: VerifyFlags): Promise<void> {
   if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
-  const { isProofFile, verifyProof } = await import('./verify-proof.ts')
-  if (isProofFile(what)) return verifyProof(what, flags)
+  if (isProofFile(what)) return (await import('./audit.ts')).verifyProof(what, flags)
   return verifyChain(what, flags)
 }
 
-async function verifyChain(path: string, flags: VerifyFlags): Promise<void> {
-  const { key, state, token } = flags
+/** The first bytes of proof files of any version. */
+const PROOF_BEGINNING = 'c2sp.org/tlog-proof'
+
+function isProofFile(path: string): boolean {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return false
+  const file = openSync(path, 'r')
+  const beginning = Buffer.alloc(PROOF_BEGINNING.length)
+  readSync(file, beginning)
+  closeSync(file)
+  return beginning.toString('latin1') === PROOF_BEGINNING
+}
+
+async function verifyChain(path: string, { json, key, state, token }: VerifyFlags): Promise<void> {
   for (const [flag, value] of Object.entries({ key, state, token })) {
     if (value === undefined) continue
-    // Somebody would believe that it was compared.
+    // Ignoring it would let people believe that it was compared.
     throw new Exit(EXIT.usage, `--${flag} is of no use for a folder or an export`)
   }
   if (path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
   }
-  const startedMs = systemClock.now()
-  const line = new ProgressLine('verifying', process.stderr)
   const isFolder = path !== '-' && statSync(path).isDirectory()
-  const verification = isFolder
-    ? await verifyFolder(path, line)
-    : await (await import('./verify-export.ts')).verifyExport(path, line)
-  line.end()
-  const seconds = (systemClock.now() - startedMs) / 1000
-  if (flags.json === true) {
-    process.stdout.write(
-      `${JSON.stringify({ status: verification.finding === null, ...verification })}\n`,
-    )
-  } else {
-    process.stdout.write(`${inWords(verification, seconds)}\n`)
-  }
-  process.exitCode = verification.finding === null ? EXIT.right : EXIT.finding
+  const { result, seconds } = await withProgress('verifying', async (line) =>
+    isFolder ? verifyFolder(path, line) : (await import('./export.ts')).verifyExport(path, line),
+  )
+  const status = result.finding === null
+  print(json, { status, ...result }, verificationText(result, seconds))
+  process.exitCode = status ? EXIT.right : EXIT.finding
 }
 
-const NO_CONTENTS = { contents: 0, contentBytes: 0, absent: 0 } as const
-
 type FolderVerification = Verification & BlobVerification
+
+const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
     requireStoreFile(storePathIn(folder))
-    // Before the view is taken: a node that goes on may sign more meanwhile.
-    const signed = signedHeadIn(folder)
-    // One view of the store from first to last, also while a node goes on writing.
+    // Before the snapshot is taken: a running node may sign more meanwhile.
+    const signed = readSignedHead(folder)
+    // One snapshot of the store from first to last, also while a node writes.
     const store = openStoreReader(folder, { frozen: true })
     try {
       const verification = await verifyStore(store, {
-        progress: (done) =>
-          line.update(shareOf(done), `${done.entries} entries`, systemClock.now()),
-        // This thread has little to do where they find all in order.
+        progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
+        // This thread has little to do as long as they find no difference.
         threads: { folder, count: availableParallelism() },
       })
       const finding = verification.finding ?? (await findingOfHead(store, signed))
-      if (finding !== null) return { ...verification, finding, ...NO_CONTENTS }
-      const contents = await verifyBlobs(store, folder, {
+      if (finding !== null) return { ...verification, ...NO_BLOBS, finding }
+      const blobs = await verifyBlobs(store, folder, {
         isMirror: await isMirror(folder),
-        progress: (share, done) =>
-          line.update(share, `${count(done.contents, 'attached content')}`, systemClock.now()),
+        progress: (share, done) => line.update(share, count(done.contents, 'attached content')),
       })
-      return { ...verification, ...contents }
+      return { ...verification, ...blobs }
     } finally {
       await store.close()
     }
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
-    if (error.code === 'STORE_NOT_FOUND') throw new Exit(EXIT.usage, error.message)
-    if (/^(STORE_TOO|FOLDER)_/.test(error.code)) {
-      throw new Exit(EXIT.configuration, error.message)
-    }
-    const counts = { blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
-    return {
-      serverId: 0,
-      ...counts,
-      ...NO_CONTENTS,
-      headId: null,
-      finding: { height: null, index: null, what: error.message },
-    }
+    if (error.code === 'STORE_NOT_FOUND' || /^(STORE_TOO|FOLDER)_/.test(error.code)) throw error
+    const nothing = { serverId: 0, blocks: 0, entries: 0, erased: 0, databases: 0, items: 0 }
+    const finding = { height: null, index: null, what: error.message }
+    return { ...nothing, ...NO_BLOBS, headId: null, finding }
   }
 }
 
-/** The head that was signed last, or null where none is kept. Errors: Exit (configuration). */
-function signedHeadIn(folder: string): string | null {
+/** The head that was signed last, or null. Errors: Exit (configuration). */
+function readSignedHead(folder: string): string | null {
   const path = join(folder, SIGNED_HEAD_FILE)
   try {
     return fileExists(path) ? readFileSync(path, 'utf8') : null
@@ -138,50 +127,50 @@ function signedHeadIn(folder: string): string | null {
   }
 }
 
-/** What a chain that holds has otherwise than it was signed: a whole other one may hold, too. */
+/** Compares the chain with the head that was signed: another chain, whole and valid, is a finding too. */
 async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
   if (signed === null) return null
   const what = await (await import('../../ledger/core.ts')).contradictionOf(store, signed)
   return what === null ? null : { height: null, index: null, what }
 }
 
-/** A node's own folder has its key in it: nothing that is put there beside it makes a mirror of it. */
+/** A folder with the key of a node is never a mirror, whatever else is put into it. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
   return (await import('../../ledger/core.ts')).isMirrorFolder(folder)
 }
 
-function inWords(verification: FolderVerification | ExportVerification, seconds: number): string {
+function verificationText(
+  verification: FolderVerification | ExportVerification,
+  seconds: number,
+): string {
   const { serverId, blocks, entries, erased, databases, items, headId, finding } = verification
   const counted = `${count(blocks, 'block')}, ${count(entries, 'entry', 'entries')}`
-  if (finding === null) {
-    return [
-      `Everything holds: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
-        `${databases === 1 ? 'follows' : 'follow'} from them.`,
-      ...(erased === 0 ? [] : [`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`]),
-      `server id  ${serverId}`,
-      `head       ${headId ?? '(none)'}`,
-      ...('contents' in verification && verification.contents > 0
-        ? [`attached   ${attached(verification)}`]
-        : []),
-      ...('absent' in verification && verification.absent > 0
-        ? [
-            `absent     ${count(verification.absent, 'content')}, not here or not any more: ` +
-              'the node of this mirror fetches what the source has',
-          ]
-        : []),
-      `time       ${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`,
-    ].join('\n')
+  if (finding !== null) {
+    const position = [
+      ...('line' in finding ? [`line ${finding.line}`] : []),
+      ...(finding.height === null ? [] : [`height ${finding.height}`]),
+      ...(finding.index === null ? [] : [`entry ${finding.index}`]),
+    ].join(', ')
+    const where = position === '' ? '' : `at ${position}: `
+    return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
   }
-  const place = [
-    'line' in finding ? `line ${finding.line}` : '',
-    finding.height === null ? '' : `height ${finding.height}`,
-    finding.index === null ? '' : `entry ${finding.index}`,
-  ].filter((part) => part !== '')
-  const where = place.length === 0 ? '' : `at ${place.join(', ')}: `
-  return `DIFFERENCE ${where}${finding.what}\n(${counted} hold before it)`
-}
-
-function attached({ contents, contentBytes }: BlobVerification): string {
-  return `${count(contents, 'content')} of ${count(contentBytes, 'byte')}`
+  const lines = [
+    `Everything holds: ${counted}; ${count(databases, 'database')} with ${count(items, 'item')} ` +
+      `${databases === 1 ? 'follows' : 'follow'} from them.`,
+  ]
+  if (erased > 0) lines.push(`Erased, commitment intact: ${count(erased, 'entry', 'entries')}.`)
+  lines.push(`server id  ${serverId}`, `head       ${headId ?? '(none)'}`)
+  const { contents, contentBytes, absent } = 'contents' in verification ? verification : NO_BLOBS
+  if (contents > 0) {
+    lines.push(`attached   ${count(contents, 'content')} of ${count(contentBytes, 'byte')}`)
+  }
+  if (absent > 0) {
+    lines.push(
+      `absent     ${count(absent, 'content')}, not here or not any more: ` +
+        'the node of this mirror fetches what the source has',
+    )
+  }
+  lines.push(`time       ${paceText(entries, seconds)}`)
+  return lines.join('\n')
 }

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { nodeReply } from './node-reply.ts'
+import { fetchFromNode } from './node-client.ts'
 
 async function serving(answer: RequestListener): Promise<string> {
   const server = createServer(answer)
@@ -15,7 +15,7 @@ async function serving(answer: RequestListener): Promise<string> {
 
 it('gives what a node answers whole, whatever its status', async () => {
   const url = await serving((_request, response) => void response.writeHead(418).end('ü\u0000'))
-  expect(await nodeReply(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
+  expect(await fetchFromNode(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
 })
 
 it('gives up a reply that never ends as soon as it is too long', async () => {
@@ -29,7 +29,9 @@ it('gives up a reply that never ends as soon as it is too long', async () => {
     response.on('drain', more)
     more()
   })
-  await expect(nodeReply(url, {}, { bytesMax: 1_000_000 })).rejects.toThrow('the reply is too long')
+  await expect(fetchFromNode(url, {}, { bytesMax: 1_000_000 })).rejects.toThrow(
+    'the reply is too long',
+  )
   expect(sent).toBeGreaterThan(1_000_000)
 })
 
@@ -40,7 +42,7 @@ it('gives up a node that says nothing, or one sign at a time, when its time is o
     response.on('close', () => clearInterval(drip))
   })
   for (const url of [silent, slow]) {
-    await expect(nodeReply(url, {}, { withinMs: 300 })).rejects.toThrow(/timeout/)
+    await expect(fetchFromNode(url, {}, { timeoutMs: 300 })).rejects.toThrow(/timeout/)
   }
 })
 
@@ -53,7 +55,9 @@ it('follows no redirect, and says why nothing answers', async () => {
   const url = await serving((_request, response) => {
     response.writeHead(307, { location: other }).end()
   })
-  await expect(nodeReply(url, { headers: { 'x-api-key': 'secret' } })).rejects.toThrow(/redirect/)
+  await expect(fetchFromNode(url, { headers: { 'x-api-key': 'secret' } })).rejects.toThrow(
+    /redirect/,
+  )
   expect(asked).toBe(0)
-  await expect(nodeReply('http://127.0.0.1:9/')).rejects.toThrow(/\w/)
+  await expect(fetchFromNode('http://127.0.0.1:9/')).rejects.toThrow(/\w/)
 })

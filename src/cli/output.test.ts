@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ProgressLine, reportEvery, shareOf } from './progress.ts'
+import { ProgressLine, reportEvery, shareOf } from './output.ts'
 
 /** What is shown on a terminal, or in a file. */
 function shownOn(isTTY: boolean) {
@@ -8,12 +8,13 @@ function shownOn(isTTY: boolean) {
     shown.push(String(text))
     return true
   }
-  return { shown, line: new ProgressLine('verifying', { isTTY, write }) }
+  const clock = { ms: 5, now: () => clock.ms }
+  return { shown, clock, line: new ProgressLine('verifying', { isTTY, write }, clock) }
 }
 
 it('in a file is a line for each tenth, and once', () => {
   const { shown, line } = shownOn(false)
-  for (const share of [0, 0.05, 0.1, 0.19, 0.55, 0.59, 1, 1]) line.update(share, 'so far', 5)
+  for (const share of [0, 0.05, 0.1, 0.19, 0.55, 0.59, 1, 1]) line.update(share, 'so far')
   line.end()
   expect(shown).toEqual([
     'verifying   0 %  so far\n',
@@ -24,12 +25,18 @@ it('in a file is a line for each tenth, and once', () => {
 })
 
 it('on a terminal is one line with a bar, drawn ten times a second at most, and cleared at the end', () => {
-  const { shown, line } = shownOn(true)
+  const { shown, clock, line } = shownOn(true)
   const bar = (filled: number) => '█'.repeat(filled) + '░'.repeat(24 - filled)
-  line.update(0, 'a', 1_000)
-  line.update(0.25, 'b', 1_099)
-  line.update(0.5, 'c', 1_100)
-  line.update(1, 'd', 1_101)
+  const updates = [
+    [1_000, 0, 'a'],
+    [1_099, 0.25, 'b'],
+    [1_100, 0.5, 'c'],
+    [1_101, 1, 'd'],
+  ] as const
+  for (const [ms, share, detail] of updates) {
+    clock.ms = ms
+    line.update(share, detail)
+  }
   line.end()
   expect(shown).toEqual([
     `\rverifying ${bar(0)}   0 %  a\u001b[K`,

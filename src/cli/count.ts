@@ -1,4 +1,0 @@
-/** `1 block`, `2 blocks`. */
-export function count(number: number, one: string, many = `${one}s`): string {
-  return `${number} ${number === 1 ? one : many}`
-}

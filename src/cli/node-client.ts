@@ -1,0 +1,94 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { parseJson } from '../base/json.ts'
+import { EXIT, Exit } from './exit.ts'
+
+/** Bounds of a reply, unless the caller has others. */
+const REPLY_MS = 30_000
+const REPLY_BYTES_MAX = 64 * 1024 * 1024
+
+export interface NodeReply {
+  readonly status: number
+  readonly bytes: Buffer
+}
+
+/**
+ * Fetches the reply of a node, whole and within bounds: whatever answers there, a command ends, with
+ * bounded memory. Redirects are not followed: they would take secrets elsewhere.
+ * Errors: Error, whose message gives the reason.
+ */
+export async function fetchFromNode(
+  address: URL | string,
+  request: RequestInit = {},
+  bounds: { readonly timeoutMs?: number; readonly bytesMax?: number } = {},
+): Promise<NodeReply> {
+  const { timeoutMs = REPLY_MS, bytesMax = REPLY_BYTES_MAX } = bounds
+  try {
+    const signal = AbortSignal.timeout(timeoutMs)
+    const reply = await fetch(address, { ...request, redirect: 'error', signal })
+    const parts: Uint8Array[] = []
+    let length = 0
+    for await (const part of reply.body ?? []) {
+      length += part.length
+      if (length > bytesMax) throw new Error('the reply is too long')
+      parts.push(part)
+    }
+    return { status: reply.status, bytes: Buffer.concat(parts) }
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+    throw new Error(cause instanceof Error ? cause.message : String(cause), { cause: error })
+  }
+}
+
+/** A running node, as the flags name it. */
+export interface NodeAddress {
+  /** Like http://127.0.0.1:4126. */
+  readonly url: string
+  readonly token?: string | undefined
+}
+
+/** The operator's own node is trusted: its reply is not checked further. */
+export interface LedgerReply {
+  readonly status?: boolean
+  readonly code?: string
+  readonly message?: string
+}
+
+/** Calls the ledger API of a node. Errors: Exit (usage, finding), also when the node refuses. */
+export async function callNode<Reply extends LedgerReply>(
+  { url, token }: NodeAddress,
+  path: string,
+  method: 'GET' | 'POST' | 'DELETE',
+  body?: object,
+): Promise<Reply> {
+  const address = URL.parse(path, url)
+  if (address === null) {
+    throw new Exit(EXIT.usage, `--url: ${url} is not a URL like http://127.0.0.1:4126`)
+  }
+  const { origin } = address
+  const headers: Record<string, string> = {}
+  if (body !== undefined) headers['content-type'] = 'application/json'
+  if (token !== undefined) headers['x-access-token'] = token
+  const request = { method, headers, body: body === undefined ? null : JSON.stringify(body) }
+  let reply: Reply
+  try {
+    const { bytes } = await fetchFromNode(address, request)
+    reply = parseJson(bytes.toString()) ?? {}
+  } catch (error) {
+    throw new Exit(EXIT.finding, `no node answers at ${origin}`, { cause: error })
+  }
+  if (reply.status === true) return reply
+  const refusal = reply.message ?? reply.code
+  if (refusal === undefined) {
+    throw new Exit(EXIT.finding, `what answers at ${origin} is no node of daicho`)
+  }
+  throw new Exit(EXIT.finding, `the node refused: ${refusal}`)
+}
+
+/**
+ * The value of a flag, or the trimmed text of the file that it names: other processes of the machine can
+ * read flags.
+ */
+export function textOrFile(text: string): string {
+  const isFile = existsSync(text) && statSync(text).isFile()
+  return isFile ? readFileSync(text, 'utf8').trim() : text
+}

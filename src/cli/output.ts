@@ -1,0 +1,99 @@
+import { type Clock, type Schedule, systemClock } from '../base/clock.ts'
+
+type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
+
+/** Prints `result` as one line of JSON if `isJson`, else `text`. */
+export function print(isJson: boolean | undefined, result: unknown, text: string): void {
+  process.stdout.write(`${isJson === true ? JSON.stringify(result) : text}\n`)
+}
+
+/** Shows the progress of long work: a bar on a terminal, elsewhere a line per tenth. */
+export class ProgressLine {
+  readonly #out: Output
+  readonly #label: string
+  readonly #clock: Clock
+  #shownAtMs = 0
+  #shownTenth = -1
+
+  constructor(label: string, out: Output, clock: Clock) {
+    this.#label = label
+    this.#out = out
+    this.#clock = clock
+  }
+
+  /** `share` is 0..1; `detail` follows the bar. */
+  update(share: number, detail: string): void {
+    const percent = `${Math.floor(share * 100)}`.padStart(3)
+    if (this.#out.isTTY) {
+      const nowMs = this.#clock.now()
+      if (nowMs - this.#shownAtMs < 100 && share < 1) return
+      this.#shownAtMs = nowMs
+      const filled = Math.round(share * 24)
+      const bar = '█'.repeat(filled) + '░'.repeat(24 - filled)
+      this.#out.write(`\r${this.#label} ${bar} ${percent} %  ${detail}\u001b[K`)
+      return
+    }
+    const tenth = Math.floor(share * 10)
+    if (tenth === this.#shownTenth) return
+    this.#shownTenth = tenth
+    this.#out.write(`${this.#label} ${percent} %  ${detail}\n`)
+  }
+
+  /** Clears the bar. */
+  end(): void {
+    if (this.#out.isTTY && this.#shownAtMs > 0) this.#out.write('\r\u001b[K')
+  }
+}
+
+/**
+ * Runs `work` with a progress line on stderr, so that results on stdout stay clean. Returns the result and
+ * the seconds it took.
+ */
+export async function withProgress<Result>(
+  label: string,
+  work: (line: ProgressLine) => Promise<Result>,
+): Promise<{ readonly result: Result; readonly seconds: number }> {
+  const startedMs = systemClock.now()
+  const line = new ProgressLine(label, process.stderr, systemClock)
+  try {
+    const result = await work(line)
+    return { result, seconds: (systemClock.now() - startedMs) / 1000 }
+  } finally {
+    line.end()
+  }
+}
+
+/** Interval of `reportEvery`. */
+const REPORT_MS = 5_000
+
+/** Writes a line with `text()` every five seconds, until the returned function is called. */
+export function reportEvery(
+  text: () => string,
+  schedule: Schedule,
+  out: Pick<Output, 'write'>,
+): () => void {
+  let stop = () => {}
+  const next = () => {
+    stop = schedule.after(REPORT_MS, () => {
+      out.write(`${text()}\n`)
+      next()
+    })
+  }
+  next()
+  return () => stop()
+}
+
+/** The share of a chain that is done, 0..1. */
+export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
+  return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
+}
+
+/** `1 block`, `2 blocks`. */
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`
+}
+
+/** `12.3 s, 456 entries/s`. */
+export function paceText(entries: number, seconds: number): string {
+  return `${seconds.toFixed(1)} s, ${Math.round(entries / Math.max(seconds, 0.001))} entries/s`
+}
