@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { type Block, type Entry, packPosition } from '../chain/index.ts'
 import { effectOf } from './effect.ts'
-import { ErasureTally } from './erasure-tally.ts'
+import { ErasureTally } from './erasure.ts'
 import { entry } from './test-store.ts'
 
 /** A block of which the entries named in `erased` have no blind. */

@@ -1,14 +1,22 @@
 import { canonicalString } from '../base/canonical-json.ts'
 import { parseJson } from '../base/json.ts'
-import { type Entry, entryOf, entryText } from '../chain/index.ts'
+import {
+  type Block,
+  type Entry,
+  entryOf,
+  entryText,
+  erasedIn,
+  packPosition,
+} from '../chain/index.ts'
+import type { Effect } from './effect.ts'
 
 /**
- * What is left of the entry `text` when it is erased: the same with an item that has an `id` only, or an
- * attachment without members. Null when nothing of it can be erased: it is about another item, or has
- * no content, as the deletion of an item.
+ * Returns what remains of the entry `text` after its erasure: the same entry with an item that has
+ * only an `id`, or an attachment without members. Null if it cannot be erased: it is about another item,
+ * or has no content, like a deletion.
  */
 export function erasedEntryText(text: string, db: string, id: string): string | null {
-  const entry = parsedEntry(text)
+  const entry = parseEntry(text)
   if (entry === null || entry.db !== db) return null
   if ('attachment' in entry && entry.id === id) {
     return entryText.attachment(entry.method, entry.serverid, db, id, null)
@@ -17,11 +25,52 @@ export function erasedEntryText(text: string, db: string, id: string): string | 
   return entryText.item(entry.method, entry.serverid, db, `{"id":${canonicalString(id)}}`)
 }
 
-/** The entry that `text` is, or null. */
-export function parsedEntry(text: string): Entry | null {
+/** Returns the entry, or null if `text` is not one. */
+export function parseEntry(text: string): Entry | null {
   try {
     return entryOf(parseJson(text))
   } catch {
     return null
+  }
+}
+
+/**
+ * Checks the erased entries of a chain that is read from its beginning, without a store: each must be
+ * erased by a later entry. Memory grows with the erased entries only.
+ */
+export class ErasureTally {
+  /** Texts of erased entries whose erasing entry has not been read yet, by position. */
+  readonly #pending = new Map<number, string>()
+  #erased = 0
+
+  /** Number of erased entries so far. */
+  get erased(): number {
+    return this.#erased
+  }
+
+  /** Checks the next block with its effects; returns its first wrong entry, or null. */
+  block(block: Block, effects: readonly Effect[]): { index: number; what: string } | null {
+    for (const index of erasedIn(block)) {
+      this.#pending.set(packPosition(block.height, index), block.entries[index] ?? '')
+      this.#erased += 1
+    }
+    for (const [index, effect] of effects.entries()) {
+      if (effect.kind !== 'erase_item') continue
+      for (const position of effect.positions) {
+        const text = this.#pending.get(position)
+        if (text === undefined || erasedEntryText(text, effect.db, effect.of) !== text) {
+          return { index, what: 'it erases an entry that still has its content' }
+        }
+        this.#pending.delete(position)
+      }
+    }
+    return null
+  }
+
+  /** Call after the last block. */
+  end(): string | null {
+    return this.#pending.size === 0
+      ? null
+      : `${this.#pending.size} entries have no blind, and none erases them`
   }
 }

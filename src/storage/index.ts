@@ -9,8 +9,7 @@ export {
 export { withDiskErrors } from './blobs/blob-files.ts'
 export { BlobStore } from './blobs/blob-store.ts'
 export { type Effect, effectOf, entryTextOf } from './effect.ts'
-export { erasedEntryText } from './erasure.ts'
-export { ErasureTally } from './erasure-tally.ts'
+export { ErasureTally, erasedEntryText } from './erasure.ts'
 export { DamageError, EffectError, isDamage, StoreError, type StoreErrorCode } from './errors.ts'
 export {
   closedStoreIn,

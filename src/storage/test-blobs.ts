@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { type FileHandle, open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, vi } from 'vitest'
 import { BlobStore } from './blobs/blob-store.ts'
 import { openStore, openStoreReader } from './open.ts'
@@ -111,4 +112,10 @@ export class BlobStage {
       await frozen.close()
     }
   }
+}
+
+/** Removes rows of attachments, as an erasure does. */
+export function attachmentEraser(database: DatabaseSync): (position: number) => void {
+  const erase = database.prepare('DELETE FROM attachments WHERE position = ?')
+  return (position) => void erase.run(position)
 }

@@ -3,8 +3,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { attachmentEraser } from '../sqlite/attachments.ts'
-import { BlobStage, shaOf } from '../test-blobs.ts'
+import { attachmentEraser, BlobStage, shaOf } from '../test-blobs.ts'
 
 let stage: BlobStage
 beforeEach(async () => {

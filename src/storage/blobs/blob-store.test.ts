@@ -15,8 +15,7 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { until } from '../../../test/support/until.ts'
-import { attachmentEraser } from '../sqlite/attachments.ts'
-import { BlobStage, chunksOf, shaOf, sure } from '../test-blobs.ts'
+import { attachmentEraser, BlobStage, chunksOf, shaOf, sure } from '../test-blobs.ts'
 import { BlobStore } from './blob-store.ts'
 
 let stage: BlobStage

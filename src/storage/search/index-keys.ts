@@ -23,18 +23,18 @@ const TYPE = {
 /** One entry of an index for an item. */
 export interface IndexKey {
   readonly key: Uint8Array
-  /** Whether the item is at this key in the order; it is so at exactly one. */
+  /** Whether this key sorts the item; exactly one does. */
   readonly sorts: boolean
 }
 
 /**
- * The entries that `item` has in an index on `path`: one per value that a condition looks at, and the
- * one that places it in the order. Of long texts a key holds the beginning that orders go by.
+ * The entries that `item` has in an index on `path`: one per value that conditions compare, and
+ * the one that sorts the item. The key of a long text holds only its beginning.
  */
 export function keysOf(item: JsonObject, path: Path): IndexKey[] {
-  const place = keyOf(sortValueAt(item, path))
-  const keys = [{ key: place, sorts: true }]
-  const seen = new Set([hex(place)])
+  const sortKey = keyOf(sortValueAt(item, path))
+  const keys = [{ key: sortKey, sorts: true }]
+  const seen = new Set([hex(sortKey)])
   for (const value of scalarsAt(item, path)) {
     const key = keyOf(value)
     if (seen.has(hex(key))) continue
@@ -59,7 +59,7 @@ export function keyOf(value: SortValue): Buffer {
   return text
 }
 
-/** Big-endian binary64; positive ones with the sign bit set, negative ones with all bits turned. */
+/** Big-endian binary64; sign bit set for positive numbers, all bits inverted for negative ones. */
 function numberKey(value: number): Buffer {
   const key = Buffer.allocUnsafe(9)
   key[0] = TYPE.number
@@ -70,7 +70,7 @@ function numberKey(value: number): Buffer {
   return key
 }
 
-/** Keys from `from` on (or behind it) up to `to` (or before it). */
+/** A range of keys. */
 export interface KeyRange {
   readonly from: Uint8Array
   readonly fromIncluded: boolean
@@ -78,7 +78,7 @@ export interface KeyRange {
   readonly toIncluded: boolean
 }
 
-/** Where the values between two bounds of one type are; both must be whole (below). */
+/** The keys of values between two bounds of one type; both must be whole (see `isWhole`). */
 export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
   const type = typeof (from ?? to)?.value === 'number' ? TYPE.number : TYPE.text
   return {
@@ -90,8 +90,8 @@ export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
 }
 
 /**
- * Whether a key says all of `value`, so that an equal key is an equal value: of a text that is cut it
- * does not, nor of one so long that a cut one could look like it.
+ * Whether an equal key means an equal value. Not for a truncated text, nor for one so long that a
+ * truncated text could have the same key.
  */
 export function isWhole(value: Scalar): boolean {
   return typeof value !== 'string' || sortText(`${value}..`).length > value.length + 1

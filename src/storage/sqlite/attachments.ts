@@ -9,63 +9,39 @@ import type {
 } from '../attachments.ts'
 import type { AttachmentEffect } from '../effect.ts'
 import type { Reads } from './reads.ts'
-import { integer, type Row, text } from './rows.ts'
-import { LIMIT, Query } from './statements.ts'
-
-/**
- * One row per `create_attachment` entry. `db` is the position that created the database. `ended` is
- * the next entry about the same name of the same id, so at most one row of a name has none; it is
- * current while an item of this id, created before it, is there. Deleting an item or a database
- * therefore touches nothing here. A chain of format 1 has no such entries, so nothing fills it.
- */
-export const ATTACHMENT_TABLES = `
-  CREATE TABLE attachments (
-    position INTEGER PRIMARY KEY,
-    db INTEGER NOT NULL,
-    id TEXT NOT NULL,
-    name TEXT NOT NULL,
-    content_type TEXT NOT NULL,
-    length INTEGER NOT NULL,
-    sha256 TEXT NOT NULL,
-    ended INTEGER
-  ) STRICT;
-  CREATE UNIQUE INDEX attachments_by_name ON attachments (db, id, name) WHERE ended IS NULL;
-  CREATE INDEX attachments_in_order ON attachments (db, id, name, position);
-  CREATE INDEX attachments_by_content ON attachments (sha256, length);
-`
+import { integer, integerOf, type Row, text } from './rows.ts'
+import { LIMIT, queriesOf } from './statements.ts'
 
 const COLUMNS = 'position, name, content_type, length, sha256'
-const PLACED = `${COLUMNS}, db, id, ended`
-/** The item is there, and was made before its attachment. */
+const ALL_COLUMNS = `${COLUMNS}, db, id, ended`
 const OF_ITEM = `db = ? AND id = ? AND ended IS NULL`
 
-const SELECT = {
+const READ = {
   item: `SELECT db, created FROM items
     WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
   current: `SELECT ${COLUMNS} FROM attachments WHERE ${OF_ITEM} AND name = ? AND position > ?`,
   list: `SELECT ${COLUMNS} FROM attachments
     WHERE ${OF_ITEM} AND name > ? AND position > ? ORDER BY name ${LIMIT} OFFSET ?`,
-  byPosition: `SELECT ${PLACED} FROM attachments WHERE position > ? ORDER BY position ${LIMIT}`,
-  before: `SELECT ${PLACED} FROM attachments
+  byPosition: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position > ? ORDER BY position ${LIMIT}`,
+  before: `SELECT ${ALL_COLUMNS} FROM attachments
     WHERE db = ? AND id = ? AND name = ? AND position < ? ORDER BY position DESC LIMIT 1`,
-  contents: `SELECT DISTINCT sha256, length FROM attachments
+  blobs: `SELECT DISTINCT sha256, length FROM attachments
     WHERE sha256 > ? ORDER BY sha256, length ${LIMIT}`,
   countBlobs: `SELECT count(*), coalesce(sum(length), 0)
     FROM (SELECT DISTINCT sha256, length FROM attachments)`,
   namedAt: 'SELECT position FROM attachments WHERE sha256 = ? ORDER BY position LIMIT 1',
-  at: `SELECT ${PLACED} FROM attachments WHERE position = ?`,
-  ofItem: `SELECT ${PLACED} FROM attachments WHERE db = ? AND id = ? ${LIMIT}`,
+  at: `SELECT ${ALL_COLUMNS} FROM attachments WHERE position = ?`,
+  ofItem: `SELECT ${ALL_COLUMNS} FROM attachments WHERE db = ? AND id = ? ${LIMIT}`,
   endedBy: 'SELECT position FROM attachments WHERE sha256 = ? AND ended = ?',
 } as const
 
-/** The reading half, on the connection and in the view of its store. */
+/** Reads attachments, on the connection and in the view of its store. */
 export class SqliteAttachments implements AttachmentReader {
-  readonly #connection: DatabaseSync
+  readonly #sql
   readonly #reads: Reads
-  readonly #queries = new Map<keyof typeof SELECT, Query>()
 
   constructor(connection: DatabaseSync, reads: Reads) {
-    this.#connection = connection
+    this.#sql = queriesOf(connection, READ)
     this.#reads = reads
   }
 
@@ -73,8 +49,11 @@ export class SqliteAttachments implements AttachmentReader {
     return this.#reads.run(() => {
       const item = this.#item(db, id)
       if (item === null) return null
-      const row = this.#query('current').get(item.database, id, name, item.created)
-      return row === undefined ? null : attachmentOfRow(row)
+      return this.#reads.first(
+        this.#sql.current,
+        [item.database, id, name, item.created],
+        attachmentOf,
+      )
     })
   }
 
@@ -83,120 +62,89 @@ export class SqliteAttachments implements AttachmentReader {
       const item = this.#item(db, id)
       if (item === null) return []
       const { after = '', limit, offset = 0 } = range
-      return this.#query('list')
-        .all(item.database, id, after, item.created, limit, offset)
-        .map(attachmentOfRow)
+      const values = [item.database, id, after, item.created, limit, offset]
+      return this.#reads.all(this.#sql.list, values, attachmentOf)
     })
   }
 
   async byPosition(after: number, limit: number): Promise<PlacedAttachment[]> {
-    return this.#reads.run(() => {
-      return this.#query('byPosition').all(after, limit).map(placedAttachmentOf)
-    })
+    return this.#reads.all(this.#sql.byPosition, [after, limit], placedAttachmentOf)
   }
 
-  async before(place: PlacedName, position: number): Promise<PlacedAttachment | null> {
-    return this.#reads.run(() => {
-      const { database, id, name } = place
-      const row = this.#query('before').get(database, id, name, position)
-      return row === undefined ? null : placedAttachmentOf(row)
-    })
+  async before(attachment: PlacedName, position: number): Promise<PlacedAttachment | null> {
+    const { database, id, name } = attachment
+    return this.#reads.first(this.#sql.before, [database, id, name, position], placedAttachmentOf)
   }
 
   async blobs(after: string, limit: number): Promise<StoredBlob[]> {
-    return this.#reads.run(() => {
-      const rows = this.#query('contents').all(after, limit)
-      return rows.map(([sha256, length]) => ({
-        sha256: text(sha256, 'sha256'),
-        length: integer(length, 'length'),
-      }))
-    })
+    return this.#reads.all(this.#sql.blobs, [after, limit], ([sha256, length]) => ({
+      sha256: text(sha256, 'sha256'),
+      length: integer(length, 'length'),
+    }))
   }
 
   async countBlobs(): Promise<{ blobs: number; bytes: number }> {
-    return this.#reads.run(() => {
-      const [blobs, bytes] = this.#query('countBlobs').get() ?? []
-      return { blobs: integer(blobs, 'blobs'), bytes: integer(bytes, 'bytes') }
-    })
+    const counts = this.#reads.first(this.#sql.countBlobs, [], ([blobs, bytes]) => ({
+      blobs: integer(blobs, 'blobs'),
+      bytes: integer(bytes, 'bytes'),
+    }))
+    return counts ?? { blobs: 0, bytes: 0 }
   }
 
   async namedAt(sha256: string): Promise<number | null> {
-    return this.#reads.run(() => {
-      const row = this.#query('namedAt').get(sha256)
-      return row === undefined ? null : integer(row[0], 'position')
-    })
+    return this.#reads.first(this.#sql.namedAt, [sha256], positionOf)
   }
 
   async at(position: number): Promise<PlacedAttachment | null> {
-    return this.#reads.run(() => {
-      const row = this.#query('at').get(position)
-      return row === undefined ? null : placedAttachmentOf(row)
-    })
+    return this.#reads.first(this.#sql.at, [position], placedAttachmentOf)
   }
 
   async ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]> {
-    return this.#reads.run(() => {
-      return this.#query('ofItem').all(database, id, limit).map(placedAttachmentOf)
-    })
+    return this.#reads.all(this.#sql.ofItem, [database, id, limit], placedAttachmentOf)
   }
 
   async endedBy(position: number, sha256: string): Promise<number | null> {
-    return this.#reads.run(() => {
-      const row = this.#query('endedBy').get(sha256, position)
-      return row === undefined ? null : integer(row[0], 'position')
-    })
+    return this.#reads.first(this.#sql.endedBy, [sha256, position], positionOf)
   }
 
   #item(db: string, id: string): { database: number; created: number } | null {
-    const row = this.#query('item').get(db, id)
-    if (row === undefined) return null
-    return { database: integer(row[0], 'db'), created: integer(row[1], 'created') }
-  }
-
-  /** Prepared when first needed: most stores have no attachments. */
-  #query(name: keyof typeof SELECT): Query {
-    let query = this.#queries.get(name)
-    if (query === undefined) {
-      query = new Query(this.#connection, SELECT[name])
-      this.#queries.set(name, query)
-    }
-    return query
+    return this.#reads.first(this.#sql.item, [db, id], ([database, created]) => ({
+      database: integer(database, 'db'),
+      created: integer(created, 'created'),
+    }))
   }
 }
 
-/** Makes what applies effects on attachments in the database created at `database`; says whether they fit. */
-export function attachmentApplier(
-  connection: DatabaseSync,
-): (database: number, effect: AttachmentEffect) => boolean {
-  const item = new Query(connection, 'SELECT 1 FROM items WHERE db = ? AND id = ?')
-  const end = new Query(
-    connection,
-    `UPDATE attachments SET ended = ? WHERE ${OF_ITEM} AND name = ?`,
-  )
-  const insert = new Query(
-    connection,
-    `INSERT INTO attachments (${PLACED}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
-  )
-  return (database, { kind, position, id, attachment }) => {
+const WRITE = {
+  item: 'SELECT 1 FROM items WHERE db = ? AND id = ?',
+  end: `UPDATE attachments SET ended = ? WHERE ${OF_ITEM} AND name = ?`,
+  insert: `INSERT INTO attachments (${ALL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)`,
+} as const
+
+/** Applies effects on attachments. */
+export class AttachmentRows {
+  readonly #sql
+
+  constructor(connection: DatabaseSync) {
+    this.#sql = queriesOf(connection, WRITE)
+  }
+
+  /** Applies `effect` to the database created at `database`; returns false if it does not apply. */
+  apply(database: number, { kind, position, id, attachment }: AttachmentEffect): boolean {
     const { name, content_type, length, sha256 } = attachment
-    if (item.get(database, id) === undefined) return false
-    const changes = end.run(position, database, id, name)
+    if (this.#sql.item.get(database, id) === undefined) return false
+    const changes = this.#sql.end.run(position, database, id, name)
     if (kind === 'delete_attachment') return changes === 1
-    insert.run(position, name, content_type, length, sha256, database, id)
+    this.#sql.insert.run(position, name, content_type, length, sha256, database, id)
     return true
   }
 }
 
-/**
- * Makes what forgets the row of the entry at `position`, for an entry that is erased: its content is
- * no longer named by it. Part of the erasure's transaction; the file goes after that.
- */
-export function attachmentEraser(connection: DatabaseSync): (position: number) => void {
-  const erase = new Query(connection, 'DELETE FROM attachments WHERE position = ?')
-  return (position) => void erase.run(position)
+function positionOf(row: Row): number {
+  return integerOf(row, 'position')
 }
 
-function attachmentOfRow([position, name, contentType, length, sha256]: Row): StoredAttachment {
+function attachmentOf([position, name, contentType, length, sha256]: Row): StoredAttachment {
   return {
     position: integer(position, 'position'),
     name: text(name, 'name'),
@@ -209,7 +157,7 @@ function attachmentOfRow([position, name, contentType, length, sha256]: Row): St
 function placedAttachmentOf(row: Row): PlacedAttachment {
   const ended = row[7]
   return {
-    ...attachmentOfRow(row),
+    ...attachmentOf(row),
     database: integer(row[5], 'db'),
     id: text(row[6], 'id'),
     ended: ended === null ? null : integer(ended, 'ended'),

@@ -84,7 +84,7 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('durable')])
-  const withDiskErrors = readFileSync(join(first, 'ledger.db-wal'))
+  const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
   // The kernel has these frames and takes them for clean, but the disk does not have them.
   const folder = killed(first)
@@ -102,14 +102,14 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   for (let at = 0; at < log.length; at += PAGE_BYTES) {
     const page = [at, at + PAGE_BYTES] as const
     const isAsBefore = log.subarray(...page).equals(inMemory.subarray(...page))
-    if (isAsBefore && !synced.has(at / PAGE_BYTES)) withDiskErrors.copy(log, at, ...page)
+    if (isAsBefore && !synced.has(at / PAGE_BYTES)) onDisk.copy(log, at, ...page)
   }
   writeFileSync(join(cut, 'ledger.db-wal'), log)
   expect(await databasesIn(cut)).toEqual(['durable', 'failed', 'acknowledged'])
   await next.close()
 })
 
-it('starts with an empty log: everything recovered is in the file', async () => {
+it('starts with an empty WAL: everything recovered is in the file', async () => {
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -122,7 +122,7 @@ it('starts with an empty log: everything recovered is in the file', async () => 
   await next.close()
 })
 
-it('does not open a store whose log cannot be synced, and opens it later', async () => {
+it('does not open a store whose WAL cannot be synced, and opens it later', async () => {
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -135,11 +135,19 @@ it('does not open a store whose log cannot be synced, and opens it later', async
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
-it('refuses to open on a full disk with STORE_FULL and takes none of the room', () => {
-  const folder = testFolder()
+it('refuses to open with STORE_FULL when the disk has no room for the WAL, and opens later', async () => {
+  const first = testFolder()
+  const store = open(first)
+  await appendEntries(store, [entry.createDb('fruit')])
+  const folder = killed(first)
+  await store.close()
+  const wal = readFileSync(join(folder, 'ledger.db-wal'))
   disk.fail = 'write'
   expect(() => open(folder)).toThrow('there is no room left on the disk')
-  expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(false)
+  expect(readFileSync(join(folder, 'ledger.db-wal')).equals(wal)).toBe(true)
+  disk.fail = null
+  await open(folder).close()
+  expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
 /** Lets the connection of `store` fail once at statements that begin with `sql`. */
@@ -159,7 +167,7 @@ const SQLITE_FULL = 13
 const SQLITE_IOERR_FSYNC = 1_034
 
 it.each(['COMMIT', 'BEGIN'])(
-  'writes nothing more after a sync failed in %s, and leaves its log',
+  'writes nothing more after a sync failed in %s, and leaves its WAL',
   async (sql) => {
     const folder = testFolder()
     const store = open(folder)
@@ -182,7 +190,7 @@ it.each(['COMMIT', 'BEGIN'])(
   },
 )
 
-it('goes on after folding the log found no room', async () => {
+it('continues after a checkpoint found the disk full', async () => {
   const folder = testFolder()
   const store = open(folder)
   await appendEntries(store, [entry.createDb('d')])
@@ -205,7 +213,7 @@ it('goes on after folding the log found no room', async () => {
   expect(await databasesIn(folder)).toEqual(['d', 'veg'])
 })
 
-it('writes nothing more after folding the log failed on the disk', async () => {
+it('writes nothing more after a checkpoint failed on the disk', async () => {
   const folder = testFolder()
   const store = open(folder)
   await appendEntries(store, [entry.createDb('d')])

@@ -1,48 +1,42 @@
 import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { type JsonObject, parseJson } from '../../base/json.ts'
+import { unpackPosition } from '../../chain/index.ts'
 import type { Path } from '../../filter/index.ts'
 import { keysOf } from '../search/index-keys.ts'
-import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
-import { LIMIT, Query } from './statements.ts'
+import { INDEXES_PER_DATABASE, type IndexOutcome, type StoredIndex } from '../store.ts'
+import { integerOf, type Row } from './rows.ts'
+import { LIMIT, queriesOf } from './statements.ts'
 
-/**
- * Declared indexes. They follow from the items alone, so no chain fills them.
- *
- * - `indexes`: `path` of the items of `db`; every item created up to `built` is in it. `mark` is a hash of
- *   the declaration, which follows from nothing else that is stored.
- * - `index_entries`: the values of each item (`index-keys.ts`), in the order of their keys.
- * - `dropped_indexes`: those whose entries still take room; removed piece by piece.
- */
-export const INDEX_TABLES = {
-  tables: `
-  CREATE TABLE indexes (
-    number INTEGER PRIMARY KEY,
-    db INTEGER NOT NULL,
-    path TEXT NOT NULL,
-    built INTEGER NOT NULL,
-    mark TEXT NOT NULL,
-    UNIQUE (db, path)
-  ) STRICT;
-  CREATE TABLE index_entries (
-    number INTEGER NOT NULL,
-    key BLOB NOT NULL,
-    created INTEGER NOT NULL,
-    sorts INTEGER NOT NULL,
-    PRIMARY KEY (number, key, created)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX index_elements ON index_entries (number, key, created) WHERE sorts = 0;
-  CREATE TABLE dropped_indexes (number INTEGER PRIMARY KEY) STRICT;
-`,
-}
-
-/** `built` of an index that has all items, those to come too. */
+/** `built` of an index that has all items, and follows new ones. */
 export const READY = Number.MAX_SAFE_INTEGER
-/** Items entered, and entries removed, by one piece of work. */
+/** Maximum items added, and entries removed, by one call of `work`. */
 const BUILD_ITEMS = 500
 const PURGE_ENTRIES = 2_000
-/** A piece ends when it has gone through this much text. */
+/** `work` ends when it has read this much text. */
 const BUILD_CHARACTERS = 1_048_576
+
+const SQL = {
+  indexes: 'SELECT number, db, path, built FROM indexes ORDER BY number',
+  item: 'SELECT created, item FROM items WHERE db = ? AND id = ?',
+  items: `SELECT created FROM items WHERE db = ? AND created > ? ORDER BY created ${LIMIT}`,
+  text: 'SELECT item FROM items WHERE created = ?',
+  // A number is free again when the last entry of its former index is gone.
+  freeNumber: `SELECT 1 + max(coalesce((SELECT max(number) FROM indexes), 0),
+    coalesce((SELECT max(number) FROM dropped_indexes), 0))`,
+  declare: 'INSERT INTO indexes (number, db, path, built, mark) VALUES (?, ?, ?, ?, ?)',
+  undeclare: 'DELETE FROM indexes WHERE number = ?',
+  setBuilt: 'UPDATE indexes SET built = ? WHERE number = ?',
+  addEntry: 'INSERT INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)',
+  removeEntry: 'DELETE FROM index_entries WHERE number = ? AND key = ? AND created = ?',
+  // An index without entries needs no purge.
+  drop: `INSERT INTO dropped_indexes (number)
+    SELECT ? WHERE EXISTS (SELECT 1 FROM index_entries WHERE number = ?)`,
+  dropped: 'SELECT number FROM dropped_indexes LIMIT 1',
+  purge: `DELETE FROM index_entries WHERE number = ? AND (key, created) IN
+    (SELECT key, created FROM index_entries WHERE number = ? ${LIMIT})`,
+  purged: 'DELETE FROM dropped_indexes WHERE number = ?',
+} as const
 
 interface Index {
   readonly number: number
@@ -52,28 +46,27 @@ interface Index {
 }
 
 /**
- * The writing half of the indexes: keeps them in step with the items, inside the transaction of each
- * block, and builds new ones between blocks.
+ * The writing half of the indexes: updates them inside the transaction of each block, and builds new
+ * ones between blocks.
  *
- * An item belongs to an index when it was created up to `built`. Building moves `built` on, together
- * with the entries of the items passed, in one transaction; so a crash leaves an index that is right up
- * to where it says, and the next run goes on from there.
+ * An index contains the items created up to `built`. Building adds entries and advances `built` in one
+ * transaction, so a crash leaves an index that is correct up to `built`, and the next run continues.
  */
 export class Indexes {
-  readonly #statements: ReturnType<typeof prepare>
-  /** By database; databases without an index are not in it and cost one look. */
+  readonly #sql
+  /** By database; only databases that have indexes. */
   readonly #indexes = new Map<number, Index[]>()
-  #purging = true
+  #isPurgeDue = true
 
   constructor(connection: DatabaseSync) {
-    this.#statements = prepare(connection)
+    this.#sql = queriesOf(connection, SQL)
     this.reload()
   }
 
-  /** Reads the declarations anew, after a transaction was taken back. */
+  /** Reads the declarations again, after a rollback. */
   reload(): void {
     this.#indexes.clear()
-    for (const [number, database, path, built] of this.#statements.indexes.all()) {
+    for (const [number, database, path, built] of this.#sql.indexes.all()) {
       const list = this.#indexes.get(Number(database)) ?? []
       list.push({
         number: Number(number),
@@ -85,44 +78,44 @@ export class Indexes {
     }
   }
 
-  /** An item of `database` was created. */
-  created(database: number, position: number, text: string): void {
+  /** Call when an item is created. */
+  itemCreated(database: number, position: number, text: string): void {
     const indexes = this.#indexes.get(database)
-    if (indexes !== undefined) this.#enter(indexes, position, parsed(text))
+    if (indexes !== undefined) this.#addItem(indexes, position, parseJson(text))
   }
 
-  /** The item `id` of `database` is about to get the content `text`, or to go when that is null. */
-  changing(database: number, id: string, text: string | null): void {
+  /** Call before an item is replaced, or deleted (`text` null). */
+  itemChanging(database: number, id: string, text: string | null): void {
     const indexes = this.#indexes.get(database)
     if (indexes === undefined) return
-    const [created, before] = this.#statements.item.get(database, id) ?? []
+    const [created, before] = this.#sql.item.get(database, id) ?? []
     if (typeof created !== 'number' || typeof before !== 'string') return
-    const old = parsed(before)
+    const old = parseJson(before)
     for (const { number, path, built } of indexes) {
       if (created > built) continue
-      for (const { key } of keysOf(old, path)) this.#statements.leave.run(number, key, created)
+      for (const { key } of keysOf(old, path)) this.#sql.removeEntry.run(number, key, created)
     }
-    if (text !== null) this.#enter(indexes, created, parsed(text))
+    if (text !== null) this.#addItem(indexes, created, parseJson(text))
   }
 
-  /** `database` is deleted, and so its indexes are. */
+  /** Removes the indexes of a deleted database. */
   databaseDeleted(database: number): void {
     for (const { number } of this.#indexes.get(database) ?? []) this.#drop(number)
     this.#indexes.delete(database)
   }
 
-  /** Declares an index on the items of `database`; call inside a transaction. */
+  /** Call inside a transaction. */
   add(database: number, path: string): IndexOutcome {
     const indexes = this.#indexes.get(database) ?? []
     if (indexes.some((index) => index.path.join('.') === path)) return 'exists'
     if (indexes.length >= INDEXES_PER_DATABASE) return 'too-many'
-    const number = Number(this.#statements.free.get()?.[0])
-    this.#statements.declare.run(number, database, path, -1, markOf(number, database, path))
+    const number = Number(this.#sql.freeNumber.get()?.[0])
+    this.#sql.declare.run(number, database, path, -1, markOf(number, database, path))
     this.reload()
     return 'done'
   }
 
-  /** Takes the declaration back; call inside a transaction. */
+  /** Call inside a transaction. */
   remove(database: number, path: string): IndexOutcome {
     const index = this.#indexes.get(database)?.find((each) => each.path.join('.') === path)
     if (index === undefined) return 'missing'
@@ -131,14 +124,13 @@ export class Indexes {
     return 'done'
   }
 
-  /** Whether `work` has something to do. */
-  get isWaiting(): boolean {
-    return this.#purging || this.#unfinished() !== undefined
+  get isWorkDue(): boolean {
+    return this.#isPurgeDue || this.#unfinished() !== undefined
   }
 
-  /** One bounded piece of building or clearing away; call inside a transaction. */
+  /** Does a bounded amount of building and purging; call inside a transaction. */
   work(): void {
-    if (this.#purging) this.#purge()
+    if (this.#isPurgeDue) this.#purge()
     const index = this.#unfinished()
     if (index !== undefined) this.#build(index)
   }
@@ -155,97 +147,128 @@ export class Indexes {
     let characters = 0
     let last = READY
     let items = 0
-    const rows = this.#statements.items.all(index.database, index.built, BUILD_ITEMS)
+    const rows = this.#sql.items.all(index.database, index.built, BUILD_ITEMS)
     for (const [created] of rows) {
       const position = Number(created)
-      const text = String(this.#statements.text.get(position)?.[0])
-      for (const { key, sorts } of keysOf(parsed(text), index.path)) {
-        this.#statements.enter.run(index.number, key, position, sorts ? 1 : 0)
-      }
+      const text = String(this.#sql.text.get(position)?.[0])
+      this.#addKeys(index, position, parseJson(text))
       last = position
       items += 1
       characters += text.length
       if (characters >= BUILD_CHARACTERS) break
     }
     index.built = items === rows.length && rows.length < BUILD_ITEMS ? READY : last
-    this.#statements.built.run(index.built, index.number)
+    this.#sql.setBuilt.run(index.built, index.number)
   }
 
-  #enter(indexes: readonly Index[], created: number, item: JsonObject): void {
-    for (const { number, path, built } of indexes) {
-      if (created > built) continue
-      for (const { key, sorts } of keysOf(item, path)) {
-        this.#statements.enter.run(number, key, created, sorts ? 1 : 0)
-      }
+  #addItem(indexes: readonly Index[], created: number, item: JsonObject): void {
+    for (const index of indexes) if (created <= index.built) this.#addKeys(index, created, item)
+  }
+
+  #addKeys({ number, path }: Index, created: number, item: JsonObject): void {
+    for (const { key, sorts } of keysOf(item, path)) {
+      this.#sql.addEntry.run(number, key, created, sorts ? 1 : 0)
     }
   }
 
   #drop(number: number): void {
-    this.#statements.undeclare.run(number)
-    this.#statements.drop.run(number, number)
-    this.#purging = true
+    this.#sql.undeclare.run(number)
+    this.#sql.drop.run(number, number)
+    this.#isPurgeDue = true
   }
 
   #purge(): void {
-    const [number] = this.#statements.dropped.get() ?? []
-    this.#purging = typeof number === 'number'
+    const [number] = this.#sql.dropped.get() ?? []
+    this.#isPurgeDue = typeof number === 'number'
     if (typeof number !== 'number') return
-    const changes = this.#statements.purge.run(number, number, PURGE_ENTRIES)
-    // The note goes with the last entries.
-    if (changes < PURGE_ENTRIES) this.#statements.purged.run(number)
+    const changes = this.#sql.purge.run(number, number, PURGE_ENTRIES)
+    if (changes < PURGE_ENTRIES) this.#sql.purged.run(number)
   }
 }
 
-/** What `mark` of a declaration must be. */
+/** Returns the `mark` that a declaration must have. */
 export function markOf(number: number, database: number, path: string): string {
   return createHash('sha256').update(`${number} ${database} ${path}`).digest('hex').slice(0, 16)
 }
 
-function parsed(text: string): JsonObject {
-  return parseJson(text)
+/** SQL for `indexOf`. */
+export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
+  FROM indexes AS i JOIN databases AS d ON d.created = i.db ORDER BY d.created, i.number`
+
+/** Progress is counted in blocks, because counting the items of a large database takes too long. */
+export function indexOf([name, created, path, built, head]: Row): StoredIndex {
+  const first = unpackPosition(Number(created)).height
+  const total = Number(head) - first + 1
+  const isReady = built === READY
+  const reached = Math.max(first, unpackPosition(Math.max(0, Number(built))).height)
+  return {
+    db: String(name),
+    path: String(path),
+    isReady,
+    done: isReady ? total : reached - first,
+    total,
+  }
 }
 
-function prepare(database: DatabaseSync) {
-  return {
-    indexes: new Query(database, 'SELECT number, db, path, built FROM indexes ORDER BY number'),
-    item: new Query(database, 'SELECT created, item FROM items WHERE db = ? AND id = ?'),
-    items: new Query(
-      database,
-      `SELECT created FROM items WHERE db = ? AND created > ? ORDER BY created ${LIMIT}`,
-    ),
-    text: new Query(database, 'SELECT item FROM items WHERE created = ?'),
-    // A number is free again when the last entry of its old index is gone.
-    free: new Query(
-      database,
-      `SELECT 1 + max(coalesce((SELECT max(number) FROM indexes), 0),
-        coalesce((SELECT max(number) FROM dropped_indexes), 0))`,
-    ),
-    declare: new Query(
-      database,
-      'INSERT INTO indexes (number, db, path, built, mark) VALUES (?, ?, ?, ?, ?)',
-    ),
-    undeclare: new Query(database, 'DELETE FROM indexes WHERE number = ?'),
-    built: new Query(database, 'UPDATE indexes SET built = ? WHERE number = ?'),
-    enter: new Query(
-      database,
-      'INSERT INTO index_entries (number, key, created, sorts) VALUES (?, ?, ?, ?)',
-    ),
-    leave: new Query(
-      database,
-      'DELETE FROM index_entries WHERE number = ? AND key = ? AND created = ?',
-    ),
-    // Without entries there is nothing to clear away, and no note.
-    drop: new Query(
-      database,
-      `INSERT INTO dropped_indexes (number)
-        SELECT ? WHERE EXISTS (SELECT 1 FROM index_entries WHERE number = ?)`,
-    ),
-    dropped: new Query(database, 'SELECT number FROM dropped_indexes LIMIT 1'),
-    purge: new Query(
-      database,
-      `DELETE FROM index_entries WHERE number = ? AND (key, created) IN
-        (SELECT key, created FROM index_entries WHERE number = ? ${LIMIT})`,
-    ),
-    purged: new Query(database, 'DELETE FROM dropped_indexes WHERE number = ?'),
+const CHECK = {
+  indexes: `SELECT i.number, i.db, i.path, i.built, d.name, i.mark FROM indexes AS i
+    LEFT JOIN databases AS d ON d.created = i.db ORDER BY i.number`,
+  lastItem: 'SELECT max(created) FROM items',
+  items: 'SELECT created, item FROM items WHERE db = ? AND created <= ? ORDER BY created',
+  entry: 'SELECT sorts FROM index_entries WHERE number = ? AND key = ? AND created = ?',
+  count: 'SELECT count(*) FROM index_entries WHERE number = ?',
+  dropped: 'SELECT number FROM dropped_indexes',
+  nextNumber: 'SELECT min(number) FROM index_entries WHERE number > ?',
+} as const
+
+/**
+ * Compares all indexes with the items; returns the first difference, or null. In constant memory:
+ * looks up every entry that an item must have, and compares the number of entries.
+ */
+export function indexDamage(connection: DatabaseSync): string | null {
+  const sql = queriesOf(connection, CHECK)
+  const indexes = sql.indexes.all()
+  const stray = strayEntries(sql, new Set(indexes.map((row) => integerOf(row, 'number'))))
+  if (stray !== null) return stray
+  const last = sql.lastItem.get()?.[0]
+  for (const [number, database, path, built, name, mark] of indexes) {
+    const label = `index ${path} of database ${name}`
+    if (mark !== markOf(Number(number), Number(database), String(path))) {
+      return `index ${number} on ${path} is not as it was declared`
+    }
+    if (typeof name !== 'string') return `index ${number} is on no database`
+    if (Number(built) < -1 || (built !== READY && Number(built) > Number(last ?? -1))) {
+      return `${label} says it is built up to an item that there is not`
+    }
+    let entries = 0
+    for (const [created, item] of sql.items.iterate(Number(database), Number(built))) {
+      for (const { key, sorts } of keysOf(parseJson(String(item)), String(path).split('.'))) {
+        const found = sql.entry.get(Number(number), key, Number(created))
+        if (found?.[0] !== (sorts ? 1 : 0)) {
+          return `${label} lacks an entry that item ${parseJson(String(item)).id} gives`
+        }
+        entries += 1
+      }
+    }
+    const held = Number(sql.count.get(Number(number))?.[0])
+    if (held !== entries) return `${label} holds ${held} entries; its items give ${entries}`
   }
+  return null
+}
+
+/** Finds entries of unknown indexes, and rows of `dropped_indexes` that are wrong. */
+function strayEntries(
+  sql: ReturnType<typeof queriesOf<keyof typeof CHECK>>,
+  known: ReadonlySet<number>,
+): string | null {
+  const dropped = new Set(sql.dropped.all().map((row) => integerOf(row, 'number')))
+  const held = new Set<number>()
+  for (let number = sql.nextNumber.get(-(2 ** 52))?.[0]; typeof number === 'number'; ) {
+    if (!known.has(number) && !dropped.has(number))
+      return `there are entries of no index, ${number}`
+    held.add(number)
+    number = sql.nextNumber.get(number)?.[0]
+  }
+  const wrong = [...dropped].find((number) => known.has(number) || !held.has(number))
+  return wrong === undefined ? null : `${wrong} is noted as a removed index; none was`
 }

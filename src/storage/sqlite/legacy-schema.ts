@@ -1,20 +1,24 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { packPosition } from '../../chain/index.ts'
+import { effectAt } from './history.ts'
+import { blockOf } from './rows.ts'
+import { queriesOf } from './statements.ts'
+import { TreeRows } from './tree-rows.ts'
 
 /**
- * Of format 1 there was a layout before the one that became it: `blocks` named its node in every row,
- * and `items` was clustered by id. The number of the format does not tell them apart, a column does.
+ * Format 1 has an earlier variant: `blocks` has a column `serverid`, and `items` is clustered by id.
+ * The format number does not tell them apart.
  */
-const EARLY = `SELECT count(*) AS n FROM pragma_table_info('blocks') WHERE name = 'serverid'`
+const IS_EARLY_VARIANT = `SELECT count(*) AS n FROM pragma_table_info('blocks') WHERE name = 'serverid'`
 
-/** Empties the names for the tables of today, keeping the rows beside. */
-const ASIDE = `
+const RENAME_EARLY_TABLES = `
   ALTER TABLE blocks RENAME TO early_blocks;
   ALTER TABLE items RENAME TO early_items;
   DROP INDEX items_in_order;
 `
 
-/** Of several chains in one table only the node's own was ever written. */
-const BACK = `
+/** Only the node's own chain was ever written. */
+const COPY_EARLY_TABLES = `
   INSERT INTO blocks (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
     SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM early_blocks ORDER BY height;
@@ -24,13 +28,41 @@ const BACK = `
   DROP TABLE early_items;
 `
 
+const SQL = {
+  blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
+    FROM blocks ORDER BY height`,
+  // Only entries that can still be asked for: not current, and of an existing database.
+  superseded: `INSERT INTO superseded (db, id, position) SELECT ?1, ?2, ?3
+    WHERE EXISTS (SELECT 1 FROM databases WHERE created = ?1)
+    AND NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,
+} as const
+
 /**
- * Brings a file of the early layout to that of format 1, whose tables `tables` makes; leaves any other
- * alone. Call inside a transaction: a crash leaves the file as it was.
+ * Upgrades format 1 to format 2: `added` creates the new tables, `blocksAndItems` those of format 1.
+ * Call inside a transaction. The histories and the Merkle log are computed from the chain.
  */
-export function settleEarlyLayout(database: DatabaseSync, tables: string): void {
-  if (database.prepare(EARLY).get()?.n === 0) return
-  database.exec(ASIDE)
-  database.exec(tables)
-  database.exec(BACK)
+export function upgradeFormat1(
+  database: DatabaseSync,
+  serverId: number,
+  { blocksAndItems, added }: { readonly blocksAndItems: string; readonly added: string },
+): void {
+  if (database.prepare(IS_EARLY_VARIANT).get()?.n !== 0) {
+    database.exec(RENAME_EARLY_TABLES)
+    database.exec(blocksAndItems)
+    database.exec(COPY_EARLY_TABLES)
+  }
+  database.exec(added)
+  const sql = queriesOf(database, SQL)
+  const tree = new TreeRows(database)
+  const databases = new Map<string, number>()
+  for (const row of sql.blocks.iterate()) {
+    const block = blockOf(row, serverId)
+    for (const [index, text] of block.entries.entries()) {
+      const effect = effectAt(text, packPosition(block.height, index))
+      if (effect.kind === 'create_db') databases.set(effect.db, effect.position)
+      if (!('id' in effect)) continue
+      sql.superseded.run(databases.get(effect.db) ?? -1, effect.id, effect.position)
+    }
+    tree.add(block)
+  }
 }

@@ -12,6 +12,7 @@ import {
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
 import type { IdempotencyRecord } from '../idempotency-record.ts'
+import { searchItems } from '../search/search.ts'
 import type {
   Creations,
   FoundItems,
@@ -27,11 +28,9 @@ import type {
 } from '../store.ts'
 import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
-import { Revisions } from './history.ts'
-import { countIds } from './id-source.ts'
-import { AnswerReader } from './idempotency.ts'
-import { indexDamage } from './index-damage.ts'
-import { indexesOf } from './index-list.ts'
+import { History } from './history.ts'
+import { IDEMPOTENCY_COLUMNS } from './idempotency.ts'
+import { indexDamage, indexOf, LIST_INDEXES } from './indexes.ts'
 import { NO_VIEW, Reads, type View, viewPerTurn } from './reads.ts'
 import {
   blockOf,
@@ -39,6 +38,7 @@ import {
   databaseOf,
   headerOfRow,
   headOfRow,
+  idempotencyRecordOf,
   integerOf,
   itemOf,
   page,
@@ -46,104 +46,110 @@ import {
   type Row,
 } from './rows.ts'
 import { checkReadable, ownerOf } from './schema.ts'
-import { Search } from './search.ts'
-import { LIMIT, Query, StatementCache } from './statements.ts'
+import { SqliteSearchRows } from './search-rows.ts'
+import { LIMIT, Query, queriesOf, StatementCache } from './statements.ts'
 
 /** Page cache of a reading connection, KiB. */
 const CACHE_KIB = 8_192
-/** How long a read waits for a lock; readers of a write-ahead log only wait while it is set up. */
+/** Readers of a WAL wait for a lock only while it is set up. */
 const BUSY_TIMEOUT_MS = 5_000
 
+const SQL = {
+  databases: 'SELECT created, name FROM databases ORDER BY created',
+  database: 'SELECT created, name FROM databases WHERE name = ?',
+  item: `SELECT id, created, revision, item FROM items
+    WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
+  ids: `SELECT id, created, revision FROM items
+    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
+  items: `SELECT id, created, revision, item FROM items
+    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
+  countItems: 'SELECT count(*) FROM items WHERE db = ?',
+  countIds: `SELECT count(*) FROM items INDEXED BY items_by_id
+    WHERE db = ? AND id >= ? AND id < ?`,
+  dropped: 'SELECT db FROM dropped ORDER BY db',
+  indexes: LIST_INDEXES,
+  isSuperseded: 'SELECT 1 FROM superseded WHERE db = ? AND id = ? AND position = ?',
+  countSuperseded: 'SELECT count(*) FROM superseded WHERE db = ?',
+  idempotencyRecord: `SELECT ${IDEMPOTENCY_COLUMNS} FROM answers WHERE key = ?`,
+  idempotencyRecords: `SELECT ${IDEMPOTENCY_COLUMNS} FROM answers
+    WHERE position > ? ORDER BY position ${LIMIT}`,
+  head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
+  blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
+    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
+  // The length of a value is in the row's header: the values themselves are not read.
+  countEntries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
+    WHERE height >= ? AND height < ?`,
+  headers: `SELECT height, prev_id, nonce, root, length(commitments)
+    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
+  eraser: 'SELECT eraser FROM erasures WHERE position = ?',
+  countErased: 'SELECT count(*) FROM erasures',
+  uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
+  treeNode: `SELECT substr(hashes, ?, ${HASH_BYTES}) FROM tree WHERE height = ?`,
+  treeLeaves: `SELECT hashes FROM tree WHERE height >= ? ORDER BY height ${LIMIT}`,
+} as const
+
+const count = (row: Row): number => integerOf(row, 'count')
+
 /**
- * The reading half of the engine, on a connection that may be read-only.
+ * Reads a store on a connection that may be read-only.
  *
- * Reads made in one turn of the event loop share one view of the file: taking and leaving a view
- * costs locks, which is more than a read does. `refresh` ends it early, so that a read after an
- * append was acknowledged never sees the file as it was before.
+ * Reads of one event-loop turn share a read transaction, because beginning and ending one costs more
+ * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees the
+ * state before.
  */
 export class SqliteReader implements StoreReader {
   readonly serverId: number
-  /** The connection; the writing half shares it. */
+  readonly attachments: SqliteAttachments
+  /** Shared with the writing half. */
   protected readonly connection: DatabaseSync
-  readonly #select: Record<keyof typeof SELECT, Query>
-  readonly #revisions: Revisions
-  readonly #answers: AnswerReader
+  protected readonly history: History
+  readonly #sql
   readonly #creations: CreationReader
   readonly #reads: Reads
-  readonly attachments: SqliteAttachments
-  readonly #statements: StatementCache
+  readonly #searchRows: SqliteSearchRows
 
   constructor(connection: DatabaseSync, view: View) {
     this.connection = connection
+    this.#sql = queriesOf(connection, SQL)
     this.#reads = new Reads(view)
     this.attachments = new SqliteAttachments(connection, this.#reads)
     this.serverId = ownerOf(connection)
-    this.#revisions = new Revisions(connection)
-    this.#answers = new AnswerReader(connection)
+    this.history = new History(connection)
     this.#creations = new CreationReader(connection, this.serverId)
-    this.#statements = new StatementCache(connection)
-    const query = (name: keyof typeof SELECT) => new Query(connection, SELECT[name])
-    this.#select = {
-      databases: query('databases'),
-      database: query('database'),
-      item: query('item'),
-      ids: query('ids'),
-      items: query('items'),
-      count: query('count'),
-      dropped: query('dropped'),
-      head: query('head'),
-      blocks: query('blocks'),
-      entries: query('entries'),
-      headers: query('headers'),
-      eraser: query('eraser'),
-      erased: query('erased'),
-      uncompacted: query('uncompacted'),
-      treeNode: query('treeNode'),
-      treeLeaves: query('treeLeaves'),
-    }
+    this.#searchRows = new SqliteSearchRows(new StatementCache(connection), this.#reads)
   }
 
   async databases(): Promise<StoredDatabase[]> {
-    return this.#reads.run(() => this.#select.databases.all().map(databaseOf))
+    return this.#reads.all(this.#sql.databases, [], databaseOf)
   }
 
   async database(name: string): Promise<StoredDatabase | null> {
-    return this.#reads.run(() => {
-      const row = this.#select.database.get(name)
-      return row === undefined ? null : databaseOf(row)
-    })
+    return this.#reads.first(this.#sql.database, [name], databaseOf)
   }
 
   async item(db: string, id: string): Promise<StoredItem | null> {
-    return this.#reads.run(() => {
-      const row = this.#select.item.get(db, id)
-      return row === undefined ? null : itemOf(row)
-    })
+    return this.#reads.first(this.#sql.item, [db, id], itemOf)
   }
 
   async listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]> {
-    return this.#reads.run(() => {
-      const { after = -1, offset = 0, limit } = range
-      return this.#select.ids.all(database, after, limit, offset).map(positionsOf)
-    })
+    const { after = -1, offset = 0, limit } = range
+    return this.#reads.all(this.#sql.ids, [database, after, limit, offset], positionsOf)
   }
 
   async listItems(database: number, range: ItemRange): Promise<StoredItem[]> {
+    const { after = -1, offset = 0, limit } = range
     return this.#reads.run(() => {
-      const { after = -1, offset = 0, limit } = range
-      const rows = this.#select.items.iterate(database, after, limit, offset)
+      const rows = this.#sql.items.iterate(database, after, limit, offset)
       return page(rows, itemOf, (item) => item.text.length)
     })
   }
 
   async search(database: number, query: ItemSearch): Promise<FoundItems> {
-    const ground = { statements: this.#statements, reads: this.#reads }
-    const search = new Search(ground, database, query)
-    return { index: search.index, pieces: search.pieces() }
+    return searchItems(this.#searchRows, database, query)
   }
 
   async indexes(): Promise<StoredIndex[]> {
-    return this.#reads.run(() => indexesOf(this.#statements))
+    return this.#reads.all(this.#sql.indexes, [], indexOf)
   }
 
   async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
@@ -155,50 +161,47 @@ export class SqliteReader implements StoreReader {
   }
 
   async revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]> {
-    return this.#reads.run(() => this.#revisions.page(database, id, range))
+    return this.#reads.run(() => this.history.page(database, id, range))
   }
 
   async isSuperseded(database: number, id: string, position: number): Promise<boolean> {
-    return this.#reads.run(() => this.#revisions.has(database, id, position))
+    return this.#reads.first(this.#sql.isSuperseded, [database, id, position], () => true) ?? false
   }
 
   async countSuperseded(database: number): Promise<number> {
-    return this.#reads.run(() => this.#revisions.count(database))
+    return this.#reads.first(this.#sql.countSuperseded, [database], count) ?? 0
   }
 
   async idempotencyRecord(key: string): Promise<IdempotencyRecord | null> {
-    return this.#reads.run(() => this.#answers.byKey(key))
+    return this.#reads.first(this.#sql.idempotencyRecord, [key], idempotencyRecordOf)
   }
 
   async idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]> {
-    return this.#reads.run(() => this.#answers.page(after, limit))
+    return this.#reads.all(this.#sql.idempotencyRecords, [after, limit], idempotencyRecordOf)
   }
 
   async countItems(database: number): Promise<number> {
-    return this.#reads.run(() => {
-      const row = this.#select.count.get(database)
-      return row === undefined ? 0 : integerOf(row, 'count')
-    })
+    return this.#reads.first(this.#sql.countItems, [database], count) ?? 0
   }
 
   async countIds(database: number, from: string, to: string): Promise<number> {
-    return this.#reads.run(() => countIds(this.#statements, database, { from, to }))
+    return this.#reads.first(this.#sql.countIds, [database, from, to], count) ?? 0
   }
 
   async droppedDatabases(): Promise<number[]> {
-    return this.#reads.run(() => this.#select.dropped.all().map((row) => integerOf(row, 'db')))
+    return this.#reads.all(this.#sql.dropped, [], (row) => integerOf(row, 'db'))
   }
 
   async damage(): Promise<string | null> {
     return this.#reads.run(() => {
       const [first] = new Query(this.connection, 'PRAGMA integrity_check(1)').all()
-      if (first?.[0] !== 'ok') return `the file is damaged: ${this.#named(String(first?.[0]))}`
+      if (first?.[0] !== 'ok') return `the file is damaged: ${this.#withName(String(first?.[0]))}`
       return indexDamage(this.connection)
     })
   }
 
-  /** What the engine says of damage, with the name of the table or index in place of its root page. */
-  #named(text: string): string {
+  /** Replaces the root page in a message of `integrity_check` by the name of its table or index. */
+  #withName(text: string): string {
     const query = new Query(this.connection, 'SELECT name FROM sqlite_schema WHERE rootpage = ?')
     return text
       .replace(/^\*\*\* in database main \*\*\*\n/, '')
@@ -210,28 +213,23 @@ export class SqliteReader implements StoreReader {
 
   async head(serverId: number): Promise<Head | null> {
     if (serverId !== this.serverId) return null
-    return this.#reads.run(() => {
-      const row = this.#select.head.get()
-      return row === undefined ? null : headOfRow(row)
-    })
+    return this.#reads.first(this.#sql.head, [], headOfRow)
   }
 
   async blocks(serverId: number, from: number, limit: number): Promise<Block[]> {
     if (serverId !== this.serverId) return []
-    return this.#reads.run(() => {
-      const read = (row: Row) => blockOf(row, serverId)
-      return page(this.#select.blocks.iterate(from, limit), read, (block) =>
-        block.entries.reduce((sum, entry) => sum + entry.length, 0),
-      )
-    })
+    return this.#reads.run(() =>
+      page(
+        this.#sql.blocks.iterate(from, limit),
+        (row) => blockOf(row, serverId),
+        (block) => block.entries.reduce((sum, entry) => sum + entry.length, 0),
+      ),
+    )
   }
 
   async countEntries(serverId: number, from: number, to: number): Promise<number> {
     if (serverId !== this.serverId) return 0
-    return this.#reads.run(() => {
-      const row = this.#select.entries.get(from, to)
-      return row === undefined ? 0 : integerOf(row, 'count')
-    })
+    return this.#reads.first(this.#sql.countEntries, [from, to], count) ?? 0
   }
 
   async diskUsage(): Promise<{ fileBytes: number; walBytes: number }> {
@@ -242,49 +240,37 @@ export class SqliteReader implements StoreReader {
 
   async headers(serverId: number, from: number, limit: number): Promise<Header[]> {
     if (serverId !== this.serverId) return []
-    return this.#reads.run(() =>
-      this.#select.headers.all(from, limit).map((row) => headerOfRow(row, serverId)),
-    )
+    return this.#reads.all(this.#sql.headers, [from, limit], (row) => headerOfRow(row, serverId))
   }
 
   async treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]> {
-    return this.#reads.run(() => {
-      return nodes.map((node) => {
+    return this.#reads.run(() =>
+      nodes.map((node) => {
         const { leaf, at } = nodePlace(node)
-        const row = serverId === this.serverId ? this.#select.treeNode.get(at + 1, leaf) : undefined
+        const row = serverId === this.serverId ? this.#sql.treeNode.get(at + 1, leaf) : undefined
         const hash = row === undefined ? null : bytesOf(row, 'hashes')
         if (hash?.length === HASH_BYTES) return hash
         const where = `level ${node.level}, index ${node.index}`
         throw new StoreError('STORE_DAMAGED', `a node of the log is missing: ${where}`)
-      })
-    })
+      }),
+    )
   }
 
   async treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]> {
     if (serverId !== this.serverId) return []
-    return this.#reads.run(() =>
-      this.#select.treeLeaves.all(from, limit).map((row) => bytesOf(row, 'hashes')),
-    )
+    return this.#reads.all(this.#sql.treeLeaves, [from, limit], (row) => bytesOf(row, 'hashes'))
   }
 
   async eraser(position: number): Promise<number | null> {
-    return this.#reads.run(() => {
-      const row = this.#select.eraser.get(position)
-      return row === undefined ? null : integerOf(row, 'eraser')
-    })
+    return this.#reads.first(this.#sql.eraser, [position], (row) => integerOf(row, 'eraser'))
   }
 
   async countErased(): Promise<number> {
-    return this.#reads.run(() => {
-      const row = this.#select.erased.get()
-      return row === undefined ? 0 : integerOf(row, 'count')
-    })
+    return this.#reads.first(this.#sql.countErased, [], count) ?? 0
   }
 
   async uncompacted(): Promise<number[]> {
-    return this.#reads.run(() =>
-      this.#select.uncompacted.all().map((row) => integerOf(row, 'position')),
-    )
+    return this.#reads.all(this.#sql.uncompacted, [], (row) => integerOf(row, 'position'))
   }
 
   readFailure(): StoreError | null {
@@ -301,42 +287,16 @@ export class SqliteReader implements StoreReader {
   }
 }
 
-const SELECT = {
-  databases: 'SELECT created, name FROM databases ORDER BY created',
-  database: 'SELECT created, name FROM databases WHERE name = ?',
-  item: `SELECT id, created, revision, item FROM items
-    WHERE db = (SELECT created FROM databases WHERE name = ?) AND id = ?`,
-  ids: `SELECT id, created, revision FROM items
-    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
-  items: `SELECT id, created, revision, item FROM items
-    WHERE db = ? AND created > ? ORDER BY created ${LIMIT} OFFSET ?`,
-  count: 'SELECT count(*) AS n FROM items WHERE db = ?',
-  dropped: 'SELECT db FROM dropped ORDER BY db',
-  head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
-  blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
-    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
-  // The length of a value stands at the front of its row: the values themselves are not read.
-  entries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
-    WHERE height >= ? AND height < ?`,
-  headers: `SELECT height, prev_id, nonce, root, length(commitments)
-    FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
-  eraser: 'SELECT eraser FROM erasures WHERE position = ?',
-  erased: 'SELECT count(*) FROM erasures',
-  uncompacted: 'SELECT position FROM uncompacted ORDER BY position',
-  treeNode: `SELECT substr(hashes, ?, ${HASH_BYTES}) FROM tree WHERE height = ?`,
-  treeLeaves: `SELECT hashes FROM tree WHERE height >= ? ORDER BY height ${LIMIT}`,
-} as const
-
 /**
- * Opens the store in the file at `path` for reading, beside a process that may be writing it.
- * With `frozen` every read sees the store as it was at the first one, however long that takes.
+ * Opens the store in the file at `path` for reading, also while another process writes it. With
+ * `frozen` every read sees the store as it was at the first one.
  * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
  */
 export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
   requireStoreFile(path)
   let database: DatabaseSync | null = null
   try {
-    database = connect(path)
+    database = connectReadOnly(path)
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
     checkReadable(database, path)
     if (frozen) database.exec('BEGIN')
@@ -350,22 +310,22 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
 }
 
 /**
- * A connection that only reads, and leaves the folder as it found it.
+ * Opens a connection that only reads, and leaves the folder unchanged.
  *
- * Reading needs a log and its index beside the file. A node that runs, or was killed, has them. After
- * one that was stopped the connection makes empty ones, and takes them away when it is closed: only
- * one that could write may do that. On a read-only disk the file is taken as one that nobody writes.
+ * Reading needs a WAL and its index. A running or killed node has left them; after a clean stop the
+ * connection creates empty ones and removes them on close, which needs a writable connection. On a
+ * read-only disk the file is opened as immutable.
  */
-export function connect(path: string): DatabaseSync {
-  const hasLog = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
-  const database = new DatabaseSync(path, { readOnly: hasLog, timeout: BUSY_TIMEOUT_MS })
+export function connectReadOnly(path: string): DatabaseSync {
+  const hasWal = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
+  const database = new DatabaseSync(path, { readOnly: hasWal, timeout: BUSY_TIMEOUT_MS })
   try {
     database.exec('PRAGMA query_only = ON')
     database.prepare('SELECT count(*) FROM sqlite_schema').get()
     return database
   } catch (error) {
     database.close()
-    if (hasLog) throw error
+    if (hasWal) throw error
     const url = pathToFileURL(path)
     url.searchParams.set('immutable', '1')
     return new DatabaseSync(url, { readOnly: true })

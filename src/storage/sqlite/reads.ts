@@ -1,27 +1,29 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { readError, StoreError } from '../errors.ts'
+import type { Row } from './rows.ts'
+import type { Query, Value } from './statements.ts'
 
-/** How long reads share one view of the file. */
+/** A read transaction shared by several reads. */
 export interface View {
-  /** Before each read. */
+  /** Begins the view, unless it has begun. */
   take(): void
-  /** When a newer view is needed. */
+  /** Ends the view, so that the next read sees newer data. */
   leave(): void
 }
 
-/** For a connection whose transactions are begun and ended elsewhere. */
+/** For connections whose transactions are managed elsewhere. */
 export const NO_VIEW: View = { take() {}, leave() {} }
 
-/** One view for all reads of a turn of the event loop. */
+/** One view for all reads of an event-loop turn. */
 export function viewPerTurn(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
-  // COMMIT would report the failure of a read again; of reads both leave nothing.
+  // COMMIT would report the failure of a read a second time; for reads both have the same effect.
   const rollback = connection.prepare('ROLLBACK')
   let taken = false
   const leave = () => {
     if (!taken) return
     taken = false
-    // A read that failed may have ended the transaction already: SQLite rolls back after SQLITE_IOERR.
+    // SQLite itself rolls back after SQLITE_IOERR.
     if (connection.isTransaction) rollback.run()
   }
   return {
@@ -35,7 +37,7 @@ export function viewPerTurn(connection: DatabaseSync): View {
   }
 }
 
-/** Runs the reads of a connection, and remembers one that failed until it succeeds. */
+/** Runs the reads of a connection, and remembers a failed one until it succeeds. */
 export class Reads {
   readonly #view: View
   #failed: { readonly read: () => unknown; readonly error: StoreError } | null = null
@@ -44,7 +46,7 @@ export class Reads {
     this.#view = view
   }
 
-  /** The result of `read`. Errors: those of `read`; STORE_DAMAGED, STORE_FAILED of the engine. */
+  /** Returns the result of `read`. Errors: those of `read`; STORE_DAMAGED, STORE_FAILED. */
   run<Result>(read: () => Result): Result {
     try {
       this.#view.take()
@@ -57,7 +59,20 @@ export class Reads {
     }
   }
 
-  /** The failure that is remembered, after the read was repeated and failed again; else null. */
+  /** The first row, converted, or null. */
+  first<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result | null {
+    return this.run(() => {
+      const row = query.get(...values)
+      return row === undefined ? null : convert(row)
+    })
+  }
+
+  /** All rows, converted. */
+  all<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result[] {
+    return this.run(() => query.all(...values).map((row) => convert(row)))
+  }
+
+  /** Repeats the failed read, if there is one; returns its failure, or null once it succeeds. */
   failure(): StoreError | null {
     if (this.#failed === null) return null
     try {

@@ -3,16 +3,16 @@ import { StoreError } from '../errors.ts'
 import type { IdempotencyRecord } from '../idempotency-record.ts'
 import { PAGE_CHARACTERS, type PlacedItem, type StoredDatabase, type StoredItem } from '../store.ts'
 
-/** A row as the driver gives it: values in the order of the statement's columns. */
+/** Values in the order of the statement's columns. */
 export type Row = readonly unknown[]
 
-/** Rows are read with their types checked: a damaged file gives STORE_DAMAGED, never odd values. */
+// Converters check types: a damaged file gives STORE_DAMAGED, never unexpected values.
+
 export function text(value: unknown, column: string): string {
   if (typeof value !== 'string') throw damaged(column)
   return value
 }
 
-/** A safe integer. */
 export function integer(value: unknown, column: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value)) throw damaged(column)
   return value
@@ -27,12 +27,12 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} does not hold what it must`)
 }
 
-/** The one integer of a row; `what` names it in errors. */
+/** The only integer of a row; `what` names it in errors. */
 export function integerOf([value]: Row, what: string): number {
   return integer(value, what)
 }
 
-/** The one blob of a row, likewise. */
+/** The only BLOB of a row; likewise. */
 export function bytesOf([value]: Row, what: string): Uint8Array {
   return bytes(value, what)
 }
@@ -52,25 +52,13 @@ export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'tex
 }
 
 /** Of the columns id, created, revision, item. */
-export function itemOf([id, created, revision, item]: Row): StoredItem {
-  return {
-    id: text(id, 'id'),
-    created: integer(created, 'created'),
-    revision: integer(revision, 'revision'),
-    text: text(item, 'item'),
-  }
+export function itemOf(row: Row): StoredItem {
+  return { ...positionsOf(row), text: text(row[3], 'item') }
 }
 
 /** Of the columns id, created, revision, item, db. */
 export function placedItemOf(row: Row): PlacedItem {
-  const [id, created, revision, item, database] = row
-  return {
-    id: text(id, 'id'),
-    created: integer(created, 'created'),
-    revision: integer(revision, 'revision'),
-    text: text(item, 'item'),
-    database: integer(database, 'db'),
-  }
+  return { ...itemOf(row), database: integer(row[4], 'db') }
 }
 
 /** Of the columns height, id, timestamps. */
@@ -96,7 +84,7 @@ export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId
 
 /**
  * Of the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments, in the
- * chain of `serverId`. What it says is checked by `verifyBlock`, not here.
+ * chain of `serverId`. `verifyBlock` checks the content, not this function.
  */
 export function blockOf(row: Row, serverId: number): Block {
   const [height, id, prevId, nonce, root, body, timestamps, blinds, commitments] = row
@@ -120,7 +108,7 @@ export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps
 }
 
 /** Of the columns position, key, fingerprint, entries, timestamp, digest. */
-export function keptAnswerOf(row: Row): IdempotencyRecord {
+export function idempotencyRecordOf(row: Row): IdempotencyRecord {
   const [position, key, fingerprint, entries, timestamp, digest] = row
   return {
     position: integer(position, 'position'),
@@ -133,7 +121,7 @@ export function keptAnswerOf(row: Row): IdempotencyRecord {
 }
 
 function integers(value: unknown): number[] {
-  // Entries made together bear the same timestamp.
+  // Entries of one unit of work have the same timestamp.
   let [last, number] = ['', Number.NaN]
   return text(value, 'timestamps')
     .split('\n')
@@ -145,16 +133,16 @@ function integers(value: unknown): number[] {
     })
 }
 
-/** Takes rows until the page is full (PAGE_CHARACTERS); leaving the loop resets the statement. */
+/** Converts rows until the page is full (PAGE_CHARACTERS). */
 export function page<Value>(
   rows: Iterable<Row>,
-  read: (row: Row) => Value,
+  convert: (row: Row) => Value,
   charactersOf: (value: Value) => number,
 ): Value[] {
   const values: Value[] = []
   let characters = 0
   for (const row of rows) {
-    const value = read(row)
+    const value = convert(row)
     values.push(value)
     characters += charactersOf(value)
     if (characters >= PAGE_CHARACTERS) break

@@ -1,29 +1,31 @@
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '../errors.ts'
-import { additionTables, fillAdditions } from './additions.ts'
-import { settleEarlyLayout } from './legacy-schema.ts'
+import { upgradeFormat1 } from './legacy-schema.ts'
 
 /** Marks the file as a daicho store ("daic" in ASCII). */
 const APPLICATION_ID = 0x64616963
-/** The layout below. A file with a higher number was written by a newer daicho. */
+/** Version of the tables below. A file with a higher number was written by a newer daicho. */
 const FORMAT_VERSION = 2
 
 /**
  * One store is one file. Positions are packed (`chain/position.ts`).
  *
- * - `node`: one row, whose databases these are.
- * - `blocks`: the node's own chain. `body` holds the entries' canonical texts, one a line (canonical JSON has no newline);
- *   `timestamps` one integer a line; `blinds` and `commitments` 32 bytes per entry.
- * - `databases`: named by the position that created them, so a name used again is another database.
- * - `items`: in the order of creation, so that new ones are appended; found by id through an index.
- * - `dropped`: deleted databases whose items still take room; removed piece by piece.
+ * - `node`: one row, the server id of the store's owner.
+ * - `databases`: identified by the position that created them, so a reused name is another database.
+ * - `dropped`: deleted databases whose items still take space; removed step by step.
  */
-const TABLES = `
+const NODE_AND_DATABASES = `
   CREATE TABLE node (serverid INTEGER NOT NULL) STRICT;
   CREATE TABLE databases (created INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
   CREATE TABLE dropped (db INTEGER PRIMARY KEY) STRICT;
 `
 
+/**
+ * - `blocks`: the node's own chain. `body` holds the canonical texts of the entries, one per line
+ *   (canonical JSON has no line feed); `timestamps` one integer per line; `blinds` and `commitments`
+ *   32 bytes per entry.
+ * - `items`: in creation order, so that new ones are appended; found by id through an index.
+ */
 const BLOCKS_AND_ITEMS = `
   CREATE TABLE blocks (
     height INTEGER PRIMARY KEY,
@@ -48,17 +50,86 @@ const BLOCKS_AND_ITEMS = `
 `
 
 /**
- * Makes the tables in an empty file, or checks that they are ours and not too new. A file of an older
- * format is brought up to this one, in one transaction: a crash leaves it as it was.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW; as `expectLayout`.
+ * Added in format 2:
+ *
+ * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that
+ *   created the database; `ended` the next entry about the same name of the same item id, so at most
+ *   one row of a name has none. A row is current while an item of this id, created before it, exists;
+ *   deleting an item or a database therefore changes nothing here.
+ * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current
+ *   revision is the one that `items` names, so a creation writes nothing here.
+ * - `answers`: idempotency records. Not derived from the chain.
+ * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to
+ *   `built`. `mark` is a hash of the declaration.
+ * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
+ * - `dropped_indexes`: removed indexes whose entries still take space; removed step by step.
+ * - `tree`: the Merkle log over the headers. The row of a block holds the hashes of the nodes that its
+ *   leaf completed, the leaf first: two on average, never changed again.
+ * - `erasures`: the erased entries, each with the position of the entry that erases it.
+ * - `uncompacted`: the erasing entries since which the file has not been rewritten.
+ */
+const ADDED = `
+  CREATE TABLE attachments (
+    position INTEGER PRIMARY KEY,
+    db INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    length INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    ended INTEGER
+  ) STRICT;
+  CREATE UNIQUE INDEX attachments_by_name ON attachments (db, id, name) WHERE ended IS NULL;
+  CREATE INDEX attachments_in_order ON attachments (db, id, name, position);
+  CREATE INDEX attachments_by_content ON attachments (sha256, length);
+  CREATE TABLE superseded (
+    db INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (db, id, position)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE answers (
+    position INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    fingerprint TEXT NOT NULL,
+    entries INTEGER NOT NULL,
+    timestamp INTEGER NOT NULL,
+    digest TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE indexes (
+    number INTEGER PRIMARY KEY,
+    db INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    built INTEGER NOT NULL,
+    mark TEXT NOT NULL,
+    UNIQUE (db, path)
+  ) STRICT;
+  CREATE TABLE index_entries (
+    number INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    created INTEGER NOT NULL,
+    sorts INTEGER NOT NULL,
+    PRIMARY KEY (number, key, created)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX index_elements ON index_entries (number, key, created) WHERE sorts = 0;
+  CREATE TABLE dropped_indexes (number INTEGER PRIMARY KEY) STRICT;
+  CREATE TABLE tree (height INTEGER PRIMARY KEY, hashes BLOB NOT NULL) STRICT;
+  CREATE TABLE erasures (position INTEGER PRIMARY KEY, eraser INTEGER NOT NULL) STRICT;
+  CREATE TABLE uncompacted (position INTEGER PRIMARY KEY) STRICT;
+`
+
+const TABLES = NODE_AND_DATABASES + BLOCKS_AND_ITEMS + ADDED
+
+/**
+ * Creates the tables in an empty file; otherwise checks that the file is a store of this node, and
+ * upgrades an older format in one transaction, so that a crash leaves the file unchanged.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW; those of the driver for missing tables or columns.
  */
 export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
   const version = checkedVersion(database, path)
   if (version === 0) {
     database.exec('BEGIN IMMEDIATE')
     database.exec(TABLES)
-    database.exec(BLOCKS_AND_ITEMS)
-    database.exec(additionTables())
     database.prepare('INSERT INTO node (serverid) VALUES (?)').run(serverId)
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
     database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
@@ -72,26 +143,22 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
       `${path} belongs to server id ${owner}, but the key beside it is that of ${serverId}`,
     )
   }
-  if (version < FORMAT_VERSION) upgrade(database, serverId)
-  expectLayout(database)
-}
-
-function upgrade(database: DatabaseSync, serverId: number): void {
-  database.exec('BEGIN IMMEDIATE')
-  try {
-    settleEarlyLayout(database, BLOCKS_AND_ITEMS)
-    database.exec(additionTables())
-    fillAdditions(database, serverId)
-    database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
-    database.exec('COMMIT')
-  } catch (error) {
-    database.exec('ROLLBACK')
-    throw error
+  if (version < FORMAT_VERSION) {
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      upgradeFormat1(database, serverId, { blocksAndItems: BLOCKS_AND_ITEMS, added: ADDED })
+      database.exec(`PRAGMA user_version = ${FORMAT_VERSION}`)
+      database.exec('COMMIT')
+    } catch (error) {
+      database.exec('ROLLBACK')
+      throw error
+    }
   }
+  requireTables(database)
 }
 
 /**
- * The format version of the file, 0 when it is empty.
+ * Returns the format version of the file, 0 if it is empty.
  * Errors: STORE_FOREIGN for another program's file, STORE_TOO_NEW.
  */
 export function checkedVersion(database: DatabaseSync, path: string): number {
@@ -111,33 +178,27 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
   return version
 }
 
-/** For whoever cannot upgrade a file, only read it. Errors: as `checkedVersion`, STORE_TOO_OLD; as `expectLayout`. */
+/** Checks a file that is only read. Errors: as `checkedVersion`; STORE_TOO_OLD; those of the driver. */
 export function checkReadable(database: DatabaseSync, path: string): void {
   const version = checkedVersion(database, path)
   if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
-  if (version === FORMAT_VERSION) {
-    expectLayout(database)
-    return
+  if (version < FORMAT_VERSION) {
+    throw new StoreError(
+      'STORE_TOO_OLD',
+      `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
+    )
   }
-  throw new StoreError(
-    'STORE_TOO_OLD',
-    `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
-  )
+  requireTables(database)
 }
 
-/** What only compiles where every table and column is; made when it is first needed. */
-let layout: string | null = null
-
-/** Queries are prepared when they are used: what is missing is to be known before. Errors: the driver's. */
-function expectLayout(database: DatabaseSync): void {
-  layout ??= layoutQuery()
-  database.prepare(layout)
-}
-
-function layoutQuery(): string {
+/**
+ * Throws the driver's error if a table or column is missing. Queries are prepared on first use, which
+ * would be too late: the statement here compiles only if all of them exist.
+ */
+function requireTables(database: DatabaseSync): void {
   const model = new DatabaseSync(':memory:')
-  model.exec(TABLES + BLOCKS_AND_ITEMS + additionTables())
-  const tables = model
+  model.exec(TABLES)
+  const selects = model
     .prepare(
       `SELECT 'SELECT 1 FROM ' || m.name || ' WHERE ' || group_concat(c.name, '||') AS query
         FROM sqlite_schema m JOIN pragma_table_info(m.name) c
@@ -145,10 +206,10 @@ function layoutQuery(): string {
     )
     .all()
   model.close()
-  return tables.map(({ query }) => query).join(' UNION ALL ')
+  database.prepare(selects.map(({ query }) => query).join(' UNION ALL '))
 }
 
-/** The server id in `node`. Errors: STORE_DAMAGED when there is not exactly one. */
+/** Returns the server id of the owner. Errors: STORE_DAMAGED unless there is exactly one. */
 export function ownerOf(database: DatabaseSync): number {
   const rows = database.prepare('SELECT serverid FROM node').all()
   const owner = rows[0]?.serverid

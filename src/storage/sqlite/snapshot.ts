@@ -2,7 +2,7 @@ import { closeSync, openSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { isDamage, StoreError } from '../errors.ts'
-import { connect } from './reader.ts'
+import { connectReadOnly } from './reader.ts'
 import { headOfRow, integerOf } from './rows.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
@@ -30,7 +30,7 @@ export async function snapshotSqlite(
 ): Promise<Snapshot> {
   let source: DatabaseSync | null = null
   try {
-    source = connect(from)
+    source = connectReadOnly(from)
     if (checkedVersion(source, from) === 0) {
       throw new StoreError('STORE_NOT_FOUND', `the store at ${from} is empty`)
     }

@@ -1,19 +1,16 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Row } from './rows.ts'
 
-/** What can be bound to a `?`. */
+/** A value to bind to a `?`. */
 export type Value = string | number | Uint8Array | null
 
 /**
- * A limit that is bound. SQLite plans by the value of a plain `LIMIT ?`, so it prepares such a statement
- * again whenever one is bound (since 3.47), which takes as long as a short page does; of a sum it knows nothing.
+ * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again
+ * whenever one is bound (since 3.47), which takes as long as a short page; a sum hides the value.
  */
 export const LIMIT = 'LIMIT ? + 0'
 
-/**
- * A statement, prepared when it is first used: a store has many that most of its connections never run.
- * Rows come as arrays, which costs half of what objects do.
- */
+/** A statement, prepared on first use. Rows are arrays, which cost half of what objects do. */
 export class Query {
   readonly #database: DatabaseSync
   readonly #sql: string
@@ -30,23 +27,22 @@ export class Query {
     return this.#prepared().get(...values) as unknown as Row | undefined
   }
 
-  /** All rows. */
   all(...values: Value[]): Row[] {
     return this.#prepared().all(...values) as unknown as Row[]
   }
 
-  /** Row after row; leaving the loop early resets the statement. */
+  /** Leaving the loop early resets the statement. */
   iterate(...values: Value[]): Iterable<Row> {
     const statement = this.#prepared()
     try {
       return statement.iterate(...values) as unknown as Iterable<Row>
     } catch {
-      // The driver reports here that the iteration before this one failed, which its caller knows.
+      // The driver reports here that the previous iteration failed, which its caller knows.
       return statement.iterate(...values) as unknown as Iterable<Row>
     }
   }
 
-  /** How many rows were changed. */
+  /** Returns the number of changed rows. */
   run(...values: Value[]): number {
     return Number(this.#prepared().run(...values).changes)
   }
@@ -60,32 +56,41 @@ export class Query {
   }
 }
 
-/** Statements kept for texts that come again; what was not used for long goes. */
-const KEPT_MAX = 64
-/** Of longer ones, which take much memory, only the last is kept. */
-const KEPT_CHARACTERS_MAX = 8_192
+/** Returns a query per SQL text, under the same names. */
+export function queriesOf<Name extends string>(
+  database: DatabaseSync,
+  sql: Readonly<Record<Name, string>>,
+): Readonly<Record<Name, Query>> {
+  const queries: Partial<Record<Name, Query>> = {}
+  for (const name in sql) queries[name] = new Query(database, sql[name])
+  // The loop has set every name.
+  return queries as Record<Name, Query>
+}
 
-/** Statements whose text is only known when they are needed. */
+const CACHED_MAX = 64
+/** Only the last of the statements longer than this is cached: they take much memory. */
+const CACHED_CHARACTERS_MAX = 8_192
+
+/** Cache of statements whose text is built at run time; evicts the least recently used one. */
 export class StatementCache {
   readonly #database: DatabaseSync
-  readonly #kept = new Map<string, Query>()
+  readonly #cached = new Map<string, Query>()
   #long: { readonly sql: string; readonly query: Query } | null = null
 
   constructor(database: DatabaseSync) {
     this.#database = database
   }
 
-  /** The statement of `sql`, made or kept. */
   get(sql: string): Query {
-    if (sql.length > KEPT_CHARACTERS_MAX) {
+    if (sql.length > CACHED_CHARACTERS_MAX) {
       if (this.#long?.sql !== sql) this.#long = { sql, query: new Query(this.#database, sql) }
       return this.#long.query
     }
-    const query = this.#kept.get(sql) ?? new Query(this.#database, sql)
-    // The last used stand last.
-    this.#kept.delete(sql)
-    this.#kept.set(sql, query)
-    if (this.#kept.size > KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value ?? '')
+    const query = this.#cached.get(sql) ?? new Query(this.#database, sql)
+    // The most recently used is last.
+    this.#cached.delete(sql)
+    this.#cached.set(sql, query)
+    if (this.#cached.size > CACHED_MAX) this.#cached.delete(this.#cached.keys().next().value ?? '')
     return query
   }
 }

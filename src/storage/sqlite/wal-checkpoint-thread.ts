@@ -1,34 +1,31 @@
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
-// The program of the thread that folds the write-ahead log into the file on a connection of its own,
-// so that no commit waits for it. PASSIVE takes what it can without ever holding up the writer or a
-// reader. A crash in the middle loses nothing: the log is only used anew when all of it is folded.
+// Thread that checkpoints the WAL on a connection of its own. PASSIVE never blocks the writer or a
+// reader. A crash in between loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
 
-/** What became of a fold. */
-export type Fold =
-  | { readonly failed: null }
-  /** `isDisk`: the disk failed, and nobody knows what of the fold is on it. */
-  | { readonly failed: string; readonly isDisk: boolean }
+/** Error message of a checkpoint, or null. With `isDisk` the state of the database file is unknown. */
+export interface CheckpointResult {
+  readonly failed: string | null
+  readonly isDisk: boolean
+}
+
+const SQLITE_IOERR = 10
 
 const database = new DatabaseSync(String(workerData), { timeout: 1_000 })
-parentPort?.on('message', (message: 'fold' | 'close') => {
+parentPort?.on('message', (message: 'checkpoint' | 'close') => {
   if (message === 'close') {
     database.close()
     parentPort?.close()
     return
   }
+  let result: CheckpointResult = { failed: null, isDisk: false }
   try {
     database.exec('PRAGMA wal_checkpoint(PASSIVE)')
-    parentPort?.postMessage({ failed: null })
   } catch (error) {
-    const { message } = error instanceof Error ? error : { message: String(error) }
-    const isDisk = error instanceof Error && 'errcode' in error && isIoError(error.errcode)
-    parentPort?.postMessage({ failed: message, isDisk })
+    const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
+    const failed = error instanceof Error ? error.message : String(error)
+    result = { failed, isDisk: code === SQLITE_IOERR }
   }
+  parentPort?.postMessage(result)
 })
-
-/** Whether it is SQLITE_IOERR in one of its forms: reading, writing or syncing has failed. */
-function isIoError(errcode: unknown): boolean {
-  return (Number(errcode) & 0xff) === 10
-}

@@ -1,19 +1,18 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '../errors.ts'
-import type { Fold } from './wal-checkpoint-thread.ts'
+import type { CheckpointResult } from './wal-checkpoint-thread.ts'
 
-/** The id of a thread that has ended. */
-const ENDED = -1
-/** Before a fold that failed is tried again. */
-const REST_MS = 1_000
+/** `threadId` of a worker that has exited. */
+const EXITED = -1
+const RETRY_DELAY_MS = 1_000
 
-/** Folds the write-ahead log in a thread of its own, which starts when it is first needed. */
+/** Checkpoints the WAL in a worker thread, started on first use, so that no commit waits for it. */
 export class WalCheckpointer {
   readonly #path: string
   #worker: Worker | null = null
   #failedAt = Number.NEGATIVE_INFINITY
-  #state: 'idle' | 'folding' | 'folded' = 'idle'
+  #state: 'idle' | 'running' | 'done' = 'idle'
   #failure: StoreError | null = null
 
   /** `path` is the database file. */
@@ -22,35 +21,35 @@ export class WalCheckpointer {
   }
 
   /**
-   * The failure of the disk under a fold, or null. Nothing may be folded or written after it: the engine
-   * counts frames as folded before their pages are synced, and a second sync would report success.
+   * The disk failure of a checkpoint, or null. After it nothing may be checkpointed or written: SQLite
+   * counts frames as checkpointed before it syncs their pages, and a second sync would report success.
    */
   get failure(): StoreError | null {
     return this.#failure
   }
 
-  /** Starts folding unless it goes on already, or has just failed. */
+  /** Starts a checkpoint unless one is running or has just failed. */
   start(): void {
-    if (this.#state !== 'idle' || performance.now() - this.#failedAt < REST_MS) return
-    this.#state = 'folding'
+    if (this.#state !== 'idle' || performance.now() - this.#failedAt < RETRY_DELAY_MS) return
+    this.#state = 'running'
     this.#worker ??= this.#startWorker()
-    this.#worker.postMessage('fold')
+    this.#worker.postMessage('checkpoint')
   }
 
-  /** Whether a fold has ended since this was last asked. */
-  takeFolded(): boolean {
-    if (this.#state !== 'folded') return false
+  /** Whether a checkpoint has finished since the last call. */
+  takeFinished(): boolean {
+    if (this.#state !== 'done') return false
     this.#state = 'idle'
     return true
   }
 
-  /** Ends the thread, after the fold that it is at. */
+  /** Ends the thread after the current checkpoint. */
   async close(): Promise<void> {
-    if (this.#worker === null || this.#worker.threadId === ENDED) return
-    // A program that waits for nothing else must not end before it.
+    if (this.#worker === null || this.#worker.threadId === EXITED) return
+    // Keeps the process alive until the worker has exited.
     this.#worker.ref()
     this.#worker.postMessage('close')
-    // What fails now is folded by whoever closes the store last.
+    // If this checkpoint fails, the last connection to close does the work.
     await once(this.#worker, 'exit').catch(() => {})
   }
 
@@ -62,26 +61,26 @@ export class WalCheckpointer {
       workerData: this.#path,
     })
     worker.unref()
-    worker.on('message', (fold: Fold) => {
-      if (fold.failed === null) {
-        this.#state = 'folded'
+    worker.on('message', ({ failed, isDisk }: CheckpointResult) => {
+      if (failed === null) {
+        this.#state = 'done'
         return
       }
-      // A full disk passes. The log stays as it is, and the next fold takes the same frames again.
-      this.#rest()
-      if (fold.isDisk) {
-        this.#failure ??= new StoreError('STORE_FAILED', `folding the log failed: ${fold.failed}`)
+      // A full disk is temporary: the WAL is unchanged, and the next checkpoint takes the same frames.
+      this.#retryLater()
+      if (isDisk) {
+        this.#failure ??= new StoreError('STORE_FAILED', `checkpointing the WAL failed: ${failed}`)
       }
     })
-    // It did not start, for example for want of files or memory; the next fold is in a new thread.
+    // The worker could not start, for example for lack of file descriptors or memory.
     worker.on('error', () => {
       this.#worker = null
-      this.#rest()
+      this.#retryLater()
     })
     return worker
   }
 
-  #rest(): void {
+  #retryLater(): void {
     this.#state = 'idle'
     this.#failedAt = performance.now()
   }

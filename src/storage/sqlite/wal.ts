@@ -1,55 +1,19 @@
-import {
-  closeSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, openSync, readSync, statfsSync, statSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Block } from '../../chain/index.ts'
+import { StoreError } from '../errors.ts'
 
-/** How long the log's file is made before it is needed: commits that extend it wait twice as long. */
-const LOG_BYTES = 32 * 1024 * 1024
-/** So much at a time: what stays in the processor's cache is written six times as fast as all at once. */
-const PIECE_BYTES = 512 * 1024
+const CHUNK_BYTES = 512 * 1024
 
 /**
- * Fills the log's file with zeros up to LOG_BYTES. Bringing written-over bytes to the disk costs half
- * of what new length does, because the file system has nothing of its own to write. Zeros are not a
- * frame, so whoever recovers the log after a crash stops where its frames end, as always.
+ * Makes the write-ahead log of an earlier process durable: writes every page again, then syncs. Does
+ * nothing if there is no WAL.
  *
- * Where there is no room for all of it the file stays as it was: a node must not use up the rest.
- */
-export function lengthenLog(path: string): void {
-  const file = openSync(path, 'r+')
-  try {
-    const before = fstatSync(file).size
-    if (before >= LOG_BYTES) return
-    const zeros = Buffer.alloc(PIECE_BYTES)
-    try {
-      for (let size = before; size < LOG_BYTES; ) {
-        size += writeSync(file, zeros, 0, Math.min(PIECE_BYTES, LOG_BYTES - size), size)
-      }
-      fsyncSync(file)
-    } catch (error) {
-      ftruncateSync(file, before)
-      throw error
-    }
-  } finally {
-    closeSync(file)
-  }
-}
-
-/**
- * Makes the log that an earlier process left durable: every page is written again, then synced. Does
- * nothing without a log.
- *
- * After a failed sync Linux takes the failed pages for clean. They can be read, the next sync reports
- * success, and they are not on the disk: a recovery would accept their frames, and what is appended
- * behind them is lost with them in a power cut. Writing a page again makes it dirty, so that the sync
- * covers it. This is done in place: it needs no room on a full disk, and readers of the file see the
- * same bytes throughout. A power cut in the middle leaves each page as it was or as it will be, and
- * pages of acknowledged frames are the same in both.
+ * After a failed fsync Linux marks the failed pages as clean. They can be read and the next fsync
+ * succeeds, but they are not on the disk: recovery would accept their frames, and a power cut would
+ * lose every frame appended behind them. Rewriting a page makes it dirty again, so fsync covers it.
+ * Rewriting in place needs no space on a full disk, and concurrent readers see the same bytes. A power
+ * cut in the middle leaves each page in its old or new state, which are equal for acknowledged frames.
  */
 export function rewriteWal(path: string): void {
   let file: number
@@ -60,12 +24,12 @@ export function rewriteWal(path: string): void {
     throw error
   }
   try {
-    const piece = Buffer.allocUnsafe(PIECE_BYTES)
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
     for (let at = 0; ; ) {
-      const length = readSync(file, piece, 0, PIECE_BYTES, at)
+      const length = readSync(file, chunk, 0, CHUNK_BYTES, at)
       if (length === 0) break
       for (let done = 0; done < length; ) {
-        done += writeSync(file, piece, done, length - done, at + done)
+        done += writeSync(file, chunk, done, length - done, at + done)
       }
       at += length
     }
@@ -73,4 +37,45 @@ export function rewriteWal(path: string): void {
   } finally {
     closeSync(file)
   }
+}
+
+// The WAL index (`ledger.db-shm`) grows in segments (SQLite, "WAL-mode file format", section 2).
+const SEGMENT_BYTES = 32_768
+const SEGMENT_FRAMES = 4_096
+/** Frames that the header takes the place of in the first segment. */
+const HEADER_FRAMES = 34
+/** With less free space than this, the index is assumed not to grow any more. */
+const FREE_BYTES_MIN = 1_048_576
+
+/** Maximum frames written by one maintenance transaction. */
+export const MAINTENANCE_FRAMES_MAX = 2_048
+/** Maximum frames of a transaction over several blocks. */
+export const TRANSACTION_FRAMES_MAX = 16_384
+const PAGE_BYTES = 4_096
+/** Upper bounds of the pages changed by any block, and by each entry: B-trees and indexes. */
+const BLOCK_FRAMES_MAX = 64
+const ENTRY_FRAMES_MAX = 24
+
+/** Upper bound of the frames that a block writes; its content is stored up to three times. */
+export function framesMaxOf({ entries }: Block): number {
+  let characters = 0
+  for (const entry of entries) characters += entry.length
+  const textFrames = Math.ceil((9 * characters) / PAGE_BYTES)
+  return BLOCK_FRAMES_MAX + entries.length * ENTRY_FRAMES_MAX + textFrames
+}
+
+/**
+ * Throws STORE_FULL if a transaction of `frames` could need a larger WAL index on a full disk. `path`
+ * is the database file; `walFrames()` the frames in the WAL.
+ *
+ * SQLite extends the index only after the frames are written and synced. If that failed, nobody could
+ * tell whether the transaction counts after a crash. Costs a few microseconds.
+ */
+export function requireWalIndexSpace(path: string, frames: number, walFrames: () => number): void {
+  const { bavail, bsize } = statfsSync(dirname(path))
+  if (bavail * bsize >= FREE_BYTES_MIN) return
+  const bytes = statSync(`${path}-shm`, { throwIfNoEntry: false })?.size ?? 0
+  const indexed = Math.floor(bytes / SEGMENT_BYTES) * SEGMENT_FRAMES - HEADER_FRAMES
+  if (walFrames() + frames <= indexed) return
+  throw new StoreError('STORE_FULL', 'there is no room left on the disk')
 }

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { packPosition } from '../../chain/index.ts'
 import { effectOf } from '../effect.ts'
 import { openStore, openStoreReader } from '../open.ts'
-import { attachmentEraser } from '../sqlite/attachments.ts'
+import { attachmentEraser } from '../test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { AttachmentComparison } from './attachment-comparison.ts'
 

@@ -6,7 +6,7 @@ import {
   unpackPosition,
 } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
-import { erasedEntryText, parsedEntry } from '../erasure.ts'
+import { erasedEntryText, parseEntry } from '../erasure.ts'
 import type { StoreReader } from '../store.ts'
 
 /**
@@ -72,7 +72,7 @@ export class ErasureComparison {
   }
 
   async #isCurrent(left: string, position: number): Promise<boolean> {
-    const entry = parsedEntry(left)
+    const entry = parseEntry(left)
     if (entry === null || !('item' in entry)) return false
     return (await this.#store.item(entry.db, entry.item.id))?.revision === position
   }

@@ -1,0 +1,232 @@
+import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
+import type { ItemSearch, StoredItem } from '../store.ts'
+import { isWhole, type KeyRange, keyOf, keyRange } from './index-keys.ts'
+
+/** Maximum positions taken from an index at once; a condition that leaves more does not help. */
+const LISTED_MAX = 20_000
+/** Up to this many positions, sorting by id is faster than scanning the ids. */
+const LISTED_BEFORE_IDS_MAX = 2_000
+/** Maximum keys looked up for one condition. */
+const KEYS_MAX = 100
+
+/** A declared index that has all items. */
+export interface ReadyIndex {
+  readonly number: number
+  readonly database: number
+  readonly path: string
+}
+
+/** Ids from `from` (included) to `to` (excluded), by code points. */
+export interface IdRange {
+  readonly from: string
+  readonly to: string
+}
+
+/** How a search finds positions: which rows are read, and in which order. */
+export type Access =
+  /** Items in creation order, after `after`. */
+  | { readonly by: 'creation'; readonly after: number }
+  /** Items at one key of an index, in creation order; `isExact`: all of them match. */
+  | {
+      readonly by: 'key'
+      readonly index: ReadyIndex
+      readonly key: Uint8Array
+      readonly isExact: boolean
+      readonly after: number
+    }
+  /** All items in the order of an index. */
+  | { readonly by: 'index'; readonly index: ReadyIndex; readonly descending: boolean }
+  /** Items with ids in a range, in the order of their ids; `where` is the rest of the predicate. */
+  | {
+      readonly by: 'id'
+      readonly range: IdRange
+      readonly isOrdered: boolean
+      readonly descending: boolean
+      readonly where: Where | null
+    }
+  /** Positions found in an index, in creation order. */
+  | { readonly by: 'list'; readonly index: ReadyIndex; readonly positions: readonly number[] }
+
+/** Positions of items, step by step. */
+export interface Scan {
+  /** Whether every position matches; otherwise the caller must check the items. */
+  readonly isExact: boolean
+  /** Bounded pieces, perhaps empty. Errors: SEARCH_INTERRUPTED if the index is removed. */
+  readonly pieces: AsyncIterable<readonly number[]>
+}
+
+/** What a search needs of an engine. Each call, and each piece, is bounded work on the current state. */
+export interface SearchRows {
+  readyIndexes(database: number): Promise<ReadyIndex[]>
+  /** Whether an index has more than `count` entries with `key`. */
+  hasMore(index: ReadyIndex, key: Uint8Array, count: number): Promise<boolean>
+  /** Positions of at most `limit` entries in a range of keys, in any order. */
+  positions(
+    index: ReadyIndex,
+    range: KeyRange,
+    options: { readonly elementsOnly: boolean; readonly limit: number },
+  ): Promise<number[]>
+  scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
+  /**
+   * The existing items at `positions`, in that order, up to the one with which their texts reach
+   * `charactersMax`. Without `text` all of them.
+   */
+  items(
+    positions: readonly number[],
+    options: { readonly text: boolean; readonly charactersMax: number },
+  ): Promise<(Omit<StoredItem, 'text'> & { readonly text: string | null })[]>
+}
+
+/**
+ * Chooses the access with the least to read:
+ * 1. one key of an index, for a condition on one value;
+ * 2. several keys, or a range, of an index, if that gives at most LISTED_MAX positions;
+ * 3. the index in whose order the items are wanted (before 1, if the key has more than LISTED_MAX);
+ * 4. a range of ids, unless creation order is wanted; before 1 and 2 if the items are wanted in the
+ *    order of ids and those give more than LISTED_BEFORE_IDS_MAX positions;
+ * 5. all items.
+ * Only conditions that every match meets count: `where` itself, or members of its `all`.
+ */
+export async function chooseAccess(
+  rows: SearchRows,
+  database: number,
+  { where, order, after }: ItemSearch,
+): Promise<Access> {
+  const ready = await rows.readyIndexes(database)
+  const indexes = new Map(ready.map((index) => [index.path, index]))
+  const start = after ?? -1
+  const [term] = order
+  const ordering = order.length === 1 ? indexes.get(term?.path.join('.') ?? '') : undefined
+  const inOrder: Access | null =
+    ordering === undefined
+      ? null
+      : { by: 'index', index: ordering, descending: term?.descending === true }
+  const byId = idAccess(where, order)
+  const isById = byId?.isOrdered === true
+
+  const required = requiredConditions(where)
+  for (const condition of required) {
+    const index = indexes.get(condition.path.join('.'))
+    const value = onlyValue(condition)
+    if (index === undefined || value === undefined) continue
+    const key = keyOf(value)
+    if (isById && (await rows.hasMore(index, key, LISTED_BEFORE_IDS_MAX))) continue
+    if (inOrder !== null && (await rows.hasMore(index, key, LISTED_MAX))) return inOrder
+    return { by: 'key', index, key, isExact: condition === where && isWhole(value), after: start }
+  }
+  const max = isById ? LISTED_BEFORE_IDS_MAX : LISTED_MAX
+  for (const condition of required) {
+    const index = indexes.get(condition.path.join('.'))
+    if (index === undefined) continue
+    const positions = await listPositions(rows, index, condition, required, max)
+    if (positions === null) continue
+    return { by: 'list', index, positions: positions.filter((position) => position > start) }
+  }
+  return inOrder ?? byId ?? { by: 'creation', after: start }
+}
+
+/** Conditions without which `where` cannot hold. */
+function requiredConditions(where: Where | null): Condition[] {
+  if (where === null || where.kind === 'any') return []
+  const all = where.kind === 'all' ? where.of : [where]
+  return all.flatMap((each) => {
+    if (each.kind === 'all') return requiredConditions(each)
+    return each.kind === 'condition' && !each.negated ? [each] : []
+  })
+}
+
+function onlyValue({ test }: Condition) {
+  return test.kind === 'equals' && test.values.length === 1 ? test.values[0] : undefined
+}
+
+/** Returns the positions that `condition` leaves, ascending; null if they are unknown or too many. */
+async function listPositions(
+  rows: SearchRows,
+  index: ReadyIndex,
+  { path, test }: Condition,
+  required: readonly Condition[],
+  max: number,
+): Promise<number[] | null> {
+  const positions = new Set<number>()
+  const lookUp = async (range: KeyRange, elementsOnly: boolean) => {
+    const limit = max + 1 - positions.size
+    for (const position of await rows.positions(index, range, { elementsOnly, limit })) {
+      positions.add(position)
+    }
+  }
+  if (test.kind === 'equals' && test.values.length <= KEYS_MAX) {
+    for (const key of test.values.map(keyOf)) {
+      if (positions.size > max) return null
+      await lookUp({ from: key, fromIncluded: true, to: key, toIncluded: true }, false)
+    }
+  } else if (
+    test.kind === 'range' &&
+    isWhole(test.from?.value ?? 0) &&
+    isWhole(test.to?.value ?? 0)
+  ) {
+    const ends = withOtherEnd(test, path, required)
+    await lookUp(keyRange(ends.from, ends.to), false)
+    // One element of an array may meet one condition, and another element the other.
+    if (ends !== test) await lookUp(keyRange(test.from, test.to), true)
+  } else {
+    return null
+  }
+  if (positions.size > max) return null
+  return [...positions].sort((one, other) => one - other)
+}
+
+type Ends = { readonly from: Bound | null; readonly to: Bound | null }
+
+/** Adds the missing end of `ends` from another condition on the same path: `gte` beside `lt`. */
+function withOtherEnd(ends: Ends, path: readonly string[], required: readonly Condition[]): Ends {
+  const type = typeof (ends.from ?? ends.to)?.value
+  for (const { path: other, test } of required) {
+    if (test.kind !== 'range' || other.join('.') !== path.join('.')) continue
+    const { from, to } = { from: ends.from ?? test.from, to: ends.to ?? test.to }
+    const isNarrower =
+      (ends.from === null) !== (from === null) || (ends.to === null) !== (to === null)
+    const isUsable = [from, to].every(
+      (end) => end !== null && typeof end.value === type && isWhole(end.value),
+    )
+    if (isNarrower && isUsable) return { from, to }
+  }
+  return ends
+}
+
+function idAccess(
+  where: Where | null,
+  order: readonly OrderTerm[],
+): Extract<Access, { by: 'id' }> | null {
+  if (where === null || order.length === 0) return null
+  const range = idRangeOf(requiredConditions(where))
+  if (range === null) return null
+  const [term] = order
+  const isOrdered = order.length === 1 && term?.path.length === 1 && term.path[0] === 'id'
+  const descending = isOrdered && term?.descending === true
+  return { by: 'id', range, isOrdered, descending, where: withoutRange(where, range) }
+}
+
+/** Returns the range of ids that `required` demands, or null. */
+function idRangeOf(required: readonly Condition[]): IdRange | null {
+  let range: Partial<IdRange> = {}
+  for (const { path, test } of required) {
+    if (path.length !== 1 || path[0] !== 'id' || test.kind !== 'range') continue
+    const { from, to } = test
+    if (typeof from?.value === 'string' && from.inclusive) range = { from: from.value, ...range }
+    if (typeof to?.value === 'string' && !to.inclusive) range = { to: to.value, ...range }
+  }
+  const { from, to } = range
+  return from === undefined || to === undefined ? null : { from, to }
+}
+
+/** Removes the condition that is `range` itself, if it is all of `where` or a member of its `all`. */
+function withoutRange(where: Where, range: IdRange): Where | null {
+  const isRange = (each: Where) => {
+    const own = each.kind !== 'condition' || each.negated ? null : idRangeOf([each])
+    return own !== null && own.from === range.from && own.to === range.to
+  }
+  if (where.kind === 'condition') return isRange(where) ? null : where
+  if (where.kind !== 'all') return where
+  const of = where.of.filter((each) => !isRange(each))
+  return of.length === 0 ? null : { kind: 'all', of }
+}

@@ -1,0 +1,150 @@
+import { parseJson } from '../../base/json.ts'
+import {
+  compareByOrder,
+  matches,
+  type OrderTerm,
+  type SortValue,
+  sortValuesOf,
+  stepsOf,
+} from '../../filter/index.ts'
+import { StoreError } from '../errors.ts'
+import {
+  type FoundItem,
+  type FoundItems,
+  type ItemSearch,
+  PAGE_CHARACTERS,
+  SORTED_ITEMS_MAX,
+} from '../store.ts'
+import { type Access, chooseAccess, type Scan, type SearchRows } from './plan.ts'
+
+/** Positions of a list that are read at once. */
+const PIECE_POSITIONS = 1_000
+/** Cost of parsing a character of an item, in steps of a pattern. */
+const PARSE_STEPS = 1
+
+/** As `StoreReader.search`, for any engine. */
+export async function searchItems(
+  rows: SearchRows,
+  database: number,
+  query: ItemSearch,
+): Promise<FoundItems> {
+  const access = await chooseAccess(rows, database, query)
+  const scan: Scan =
+    access.by === 'list'
+      ? { isExact: query.where === null, pieces: piecesOf(access.positions) }
+      : rows.scan(database, access, access.by === 'id' ? access.where : query.where)
+  const isOrdered = access.by === 'index' || (access.by === 'id' && access.isOrdered)
+  const search = new Search(rows, scan, query, isOrdered || query.order.length === 0)
+  return { index: indexName(access), pieces: search.pieces() }
+}
+
+function indexName(access: Access): string | null {
+  if (access.by === 'id') return 'id'
+  return access.by === 'creation' ? null : access.index.path
+}
+
+async function* piecesOf(positions: readonly number[]): AsyncGenerator<readonly number[]> {
+  for (let at = 0; at < positions.length; at += PIECE_POSITIONS) {
+    yield positions.slice(at, at + PIECE_POSITIONS)
+  }
+}
+
+/**
+ * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. It
+ * proceeds in bounded pieces, each on a view of its own, so that neither the event loop nor the
+ * writer's WAL waits for a search.
+ */
+class Search {
+  readonly #rows: SearchRows
+  readonly #scan: Scan
+  readonly #query: ItemSearch
+  readonly #isOrdered: boolean
+  /** Characters of items read at once. */
+  readonly #charactersMax: number
+
+  constructor(rows: SearchRows, scan: Scan, query: ItemSearch, isOrdered: boolean) {
+    this.#rows = rows
+    this.#scan = scan
+    this.#query = query
+    this.#isOrdered = isOrdered
+    const steps = query.where === null || scan.isExact ? 0 : PARSE_STEPS + stepsOf(query.where)
+    this.#charactersMax = PAGE_CHARACTERS / Math.max(1, steps)
+  }
+
+  /** Errors: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED. */
+  async *pieces(): AsyncGenerator<FoundItem[]> {
+    const { order, offset, limit } = this.#query
+    const { isExact } = this.#scan
+    let skip = offset
+    let left = limit ?? Number.POSITIVE_INFINITY
+    const pieces = this.#isOrdered ? this.#scan.pieces : this.#sorted(order)
+    for await (const piece of pieces) {
+      // If every position matches, items before the offset or beyond the limit need not be read.
+      const unread = isExact ? Math.min(skip, piece.length) : 0
+      skip -= unread
+      const wanted = piece.slice(unread, isExact ? unread + left : undefined)
+      for await (const items of this.#read(wanted, this.#query.text)) {
+        const skipped = Math.min(skip, items.length)
+        skip -= skipped
+        const page = items.slice(skipped, skipped + left)
+        left -= page.length
+        yield page
+        if (left <= 0) return
+      }
+      yield []
+    }
+  }
+
+  /** All positions in `order`. Ties: oldest first, or newest first if the last term is descending. */
+  async *#sorted(order: readonly OrderTerm[]): AsyncGenerator<readonly number[]> {
+    const { limit, offset } = this.#query
+    const wanted = limit === null ? Number.POSITIVE_INFINITY : limit + offset
+    const ties = order.at(-1)?.descending === true ? -1 : 1
+    let found: { values: SortValue[]; created: number }[] = []
+    const sort = () => {
+      found.sort((one, other) => {
+        const compared = compareByOrder(order, one.values, other.values)
+        return compared === 0 ? (one.created - other.created) * ties : compared
+      })
+      if (found.length > wanted) found = found.slice(0, wanted)
+    }
+    for await (const positions of this.#scan.pieces) {
+      for await (const items of this.#read(positions, true)) {
+        for (const { text, created } of items) {
+          found.push({ values: sortValuesOf(order, parseJson(text ?? '{}')), created })
+        }
+        if (found.length > 2 * wanted + 1_000) sort()
+        if (found.length > SORTED_ITEMS_MAX) {
+          throw new StoreError(
+            'SEARCH_TOO_LARGE',
+            `more than ${SORTED_ITEMS_MAX} items to sort: declare an index on ${order[0]?.path.join('.')}, or give a smaller limit`,
+          )
+        }
+        yield []
+      }
+    }
+    sort()
+    yield* piecesOf(found.map(({ created }) => created))
+  }
+
+  /** The items at `positions` that still exist and match, in bounded pieces. */
+  async *#read(positions: readonly number[], text: boolean): AsyncGenerator<FoundItem[]> {
+    const { where } = this.#query
+    const residual = this.#scan.isExact ? null : where
+    const options = { text: text || residual !== null, charactersMax: this.#charactersMax }
+    let rest = positions
+    while (rest.length > 0) {
+      const items = await this.#rows.items(rest, options)
+      const last = items.at(-1)?.created
+      let characters = 0
+      for (const item of items) characters += item.text?.length ?? 0
+      const found =
+        residual === null
+          ? items
+          : items.filter((item) => matches(residual, parseJson(item.text ?? '{}')))
+      yield text ? found : found.map((item) => ({ ...item, text: null }))
+      if (last === undefined || characters < this.#charactersMax) return
+      rest = rest.slice(rest.indexOf(last) + 1)
+    }
+  }
+}

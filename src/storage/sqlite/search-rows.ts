@@ -1,0 +1,228 @@
+import type { Where } from '../../filter/index.ts'
+import { StoreError } from '../errors.ts'
+import type { KeyRange } from '../search/index-keys.ts'
+import type { Access, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
+import { READY } from './indexes.ts'
+import type { Reads } from './reads.ts'
+import { integerOf, itemOf, positionsOf, type Row } from './rows.ts'
+import { LIMIT, type StatementCache } from './statements.ts'
+import { type CompiledWhere, compileWhere } from './where-sql.ts'
+
+/** Maximum rows read for one piece of a scan. */
+const PIECE_ROWS = 1_000
+/** A piece ends when it has done this much work: bytes of items, times the values compared with each. */
+const PIECE_WORK = 4 * 1_048_576
+const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
+
+/** Rows of a scan: created, bytes of the item, whether it matches; then `id` or `key`. */
+interface Cursor {
+  /** At most PIECE_ROWS rows behind the current one. */
+  rows(): Iterable<Row>
+  /** Makes `row` the current one. */
+  advance(row: Row): void
+}
+
+/** Reads indexes and items for searches, in the view of the store. */
+export class SqliteSearchRows implements SearchRows {
+  readonly #statements: StatementCache
+  readonly #reads: Reads
+
+  constructor(statements: StatementCache, reads: Reads) {
+    this.#statements = statements
+    this.#reads = reads
+  }
+
+  async readyIndexes(database: number): Promise<ReadyIndex[]> {
+    const query = this.#statements.get(
+      'SELECT number, path FROM indexes WHERE db = ? AND built = ?',
+    )
+    return this.#reads.all(query, [database, READY], ([number, path]) => ({
+      number: Number(number),
+      database,
+      path: String(path),
+    }))
+  }
+
+  async hasMore({ number }: ReadyIndex, key: Uint8Array, count: number): Promise<boolean> {
+    const sql = 'SELECT 1 FROM index_entries WHERE number = ? AND key = ? LIMIT 1 OFFSET ?'
+    return this.#reads.first(this.#statements.get(sql), [number, key, count], () => true) ?? false
+  }
+
+  async positions(
+    { number }: ReadyIndex,
+    { from, fromIncluded, to, toIncluded }: KeyRange,
+    { elementsOnly, limit }: { elementsOnly: boolean; limit: number },
+  ): Promise<number[]> {
+    const query = this.#statements.get(
+      `SELECT created FROM index_entries WHERE number = ?
+        AND key ${fromIncluded ? '>=' : '>'} ? AND key ${toIncluded ? '<=' : '<'} ?
+        ${elementsOnly ? 'AND sorts = 0' : ''} ${LIMIT}`,
+    )
+    return this.#reads.all(query, [number, from, to, limit], (row) => integerOf(row, 'created'))
+  }
+
+  scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan {
+    const filter = where === null ? MATCH_ALL : compileWhere(where, 'i.item')
+    const cursor = this.#cursor(database, access, filter)
+    return { isExact: filter.isExact, pieces: this.#pieces(cursor, 1 + filter.values.length) }
+  }
+
+  async items(
+    positions: readonly number[],
+    { text, charactersMax }: { text: boolean; charactersMax: number },
+  ) {
+    const query = this.#statements.get(
+      `SELECT i.id, i.created, i.revision${text ? ', i.item' : ''}
+        FROM json_each(?) AS c CROSS JOIN items AS i ON i.created = c.value`,
+    )
+    const list = JSON.stringify(positions)
+    if (!text) {
+      return this.#reads.all(query, [list], (row) => ({ ...positionsOf(row), text: null }))
+    }
+    return this.#reads.run(() => {
+      const items = []
+      let characters = 0
+      for (const row of query.iterate(list)) {
+        const item = itemOf(row)
+        items.push(item)
+        characters += item.text.length
+        if (characters >= charactersMax) break
+      }
+      return items
+    })
+  }
+
+  async *#pieces(cursor: Cursor, workPerByte: number): AsyncGenerator<readonly number[]> {
+    for (let isEnd = false; !isEnd; ) {
+      const positions: number[] = []
+      isEnd = this.#reads.run(() => {
+        positions.length = 0
+        let rows = 0
+        let work = 0
+        for (const row of cursor.rows()) {
+          const [created, bytes, isMatch] = row
+          cursor.advance(row)
+          if (isMatch === 1) positions.push(Number(created))
+          rows += 1
+          work += Number(bytes) * workPerByte
+          if (work >= PIECE_WORK) return false
+        }
+        return rows < PIECE_ROWS
+      })
+      yield positions
+    }
+  }
+
+  #cursor(
+    database: number,
+    access: Exclude<Access, { by: 'list' }>,
+    filter: CompiledWhere,
+  ): Cursor {
+    switch (access.by) {
+      case 'creation':
+      case 'key':
+        return this.#creationCursor(database, access, filter)
+      case 'index':
+        return this.#indexCursor(access, filter)
+      case 'id':
+        return this.#idCursor(database, access, filter)
+    }
+  }
+
+  #creationCursor(
+    database: number,
+    access: Extract<Access, { by: 'creation' | 'key' }>,
+    { text, values }: CompiledWhere,
+  ): Cursor {
+    let { after } = access
+    let isIndexed = access.by === 'key'
+    const rows = () => {
+      // If the index is removed meanwhile, the remaining items are scanned.
+      isIndexed &&= access.by === 'key' && this.#exists(access.index)
+      if (access.by === 'creation' || !isIndexed) {
+        const sql = `SELECT i.created, octet_length(i.item), ${text} FROM items AS i
+          WHERE i.db = ? AND i.created > ? ORDER BY i.created LIMIT ${PIECE_ROWS}`
+        return this.#statements.get(sql).iterate(...values, database, after)
+      }
+      const { index, key, isExact } = access
+      if (isExact) {
+        const sql = `SELECT created, 0, 1 FROM index_entries
+          WHERE number = ? AND key = ? AND created > ? ORDER BY created LIMIT ${PIECE_ROWS}`
+        return this.#statements.get(sql).all(index.number, key, after)
+      }
+      const sql = `SELECT e.created, octet_length(i.item), ${text}
+        FROM index_entries AS e CROSS JOIN items AS i ON i.created = e.created
+        WHERE e.number = ? AND e.key = ? AND e.created > ?
+        ORDER BY e.created LIMIT ${PIECE_ROWS}`
+      return this.#statements.get(sql).iterate(...values, index.number, key, after)
+    }
+    return {
+      rows,
+      advance: ([created]) => {
+        after = Number(created)
+      },
+    }
+  }
+
+  #indexCursor(
+    { index, descending }: Extract<Access, { by: 'index' }>,
+    { text, values }: CompiledWhere,
+  ): Cursor {
+    const [operator, direction] = descending ? ['<', 'DESC'] : ['>', 'ASC']
+    const sql = `SELECT e.created, octet_length(i.item), ${text}, e.key
+      FROM index_entries AS e CROSS JOIN items AS i ON i.created = e.created
+      WHERE e.number = ? AND e.sorts = 1 AND (e.key, e.created) ${operator} (?, ?)
+      ORDER BY e.key ${direction}, e.created ${direction} LIMIT ${PIECE_ROWS}`
+    let key: Uint8Array = descending ? Buffer.of(0xff) : Buffer.alloc(0)
+    let last = -1
+    return {
+      rows: () => {
+        if (!this.#exists(index)) {
+          throw new StoreError(
+            'SEARCH_INTERRUPTED',
+            `the index ${index.path} was removed meanwhile`,
+          )
+        }
+        return this.#statements.get(sql).iterate(...values, index.number, key, last)
+      },
+      advance: ([created, , , rowKey]) => {
+        last = Number(created)
+        if (rowKey instanceof Uint8Array) key = rowKey
+      },
+    }
+  }
+
+  #idCursor(
+    database: number,
+    { range, descending, where }: Extract<Access, { by: 'id' }>,
+    { text, values }: CompiledWhere,
+  ): Cursor {
+    let { from, to } = range
+    // `from` itself belongs to the range until a row has been read.
+    let operator = '>='
+    // Without a predicate the index of ids has all columns.
+    const bytes = where === null ? '0' : 'octet_length(i.item)'
+    return {
+      rows: () =>
+        this.#statements
+          .get(
+            `SELECT i.created, ${bytes}, ${text}, i.id FROM items AS i INDEXED BY items_by_id
+              WHERE i.db = ? AND i.id ${operator} ? AND i.id < ?
+              ORDER BY i.id ${descending ? 'DESC' : 'ASC'} LIMIT ${PIECE_ROWS}`,
+          )
+          .iterate(...values, database, from, to),
+      advance: ([, , , id]) => {
+        if (descending) to = String(id)
+        else {
+          from = String(id)
+          operator = '>'
+        }
+      },
+    }
+  }
+
+  #exists({ number, database, path }: ReadyIndex): boolean {
+    const sql = 'SELECT 1 FROM indexes WHERE number = ? AND db = ? AND path = ? AND built = ?'
+    return this.#statements.get(sql).get(number, database, path, READY) !== undefined
+  }
+}
