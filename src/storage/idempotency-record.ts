@@ -5,7 +5,7 @@ export const IDEMPOTENCY_RECORDS_KEPT_MS = 24 * 60 * 60 * 1000
 
 /**
  * The fingerprint of a request whose content was erased: that of none. What it was would let others
- * find the content by guessing (docs/decisions/0102-erased-fingerprints.md).
+ * find the content by guessing (docs/decisions/0018-erasure.md).
  */
 export const ERASED_FINGERPRINT = '0'.repeat(64)
 

@@ -42,7 +42,7 @@ export type {
   StoreReader,
 } from './store.ts'
 export { storedJson } from './stored-json.ts'
+export type { Finding } from './verify/chain-walk.ts'
 export { ChainWalk } from './verify/chain-walk.ts'
-export type { Finding } from './verify/comparison.ts'
 export { type Verification, verifyStore } from './verify/verify.ts'
 export { type BlobVerification, verifyBlobs } from './verify/verify-blobs.ts'

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import type { Entry } from '../chain/index.ts'
 import { openStore, openStoreReader } from './open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
-import type { Finding } from './verify/comparison.ts'
+import type { Finding } from './verify/chain-walk.ts'
 import { verifyStore } from './verify/verify.ts'
 
 /** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */

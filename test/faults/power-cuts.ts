@@ -17,7 +17,7 @@
 // 100 cuts take about 8 minutes; the run gives up after 30. Exit code 0: nothing lost, or with --control something.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -218,8 +218,15 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
   const statuses = new Set<number>()
   // When the WAL has just been checkpointed, the next frames go to its beginning: try again.
   for (let attempt = 0; attempt < 3 && !statuses.has(503); attempt += 1) {
-    const end = endOfFrames(readFileSync(path))
-    disk.fail(path, Math.ceil(end / PAGE_BYTES) * PAGE_BYTES, FAILING_BYTES)
+    const wal = readFileSync(path)
+    const from = Math.ceil(endOfFrames(wal) / PAGE_BYTES) * PAGE_BYTES
+    // Only pages that exist in the image can fail. Zeros are not a frame: the node writes over them.
+    const missing = from + FAILING_BYTES - wal.length
+    if (missing > 0) {
+      appendFileSync(path, Buffer.alloc(missing))
+      execFileSync('sync', [path])
+    }
+    disk.fail(path, from, FAILING_BYTES)
     for (let tries = 0; tries < 20 && !statuses.has(503); tries += 1)
       statuses.add(await create(url))
     disk.work()

@@ -1,3 +1,5 @@
+import { canonicalJson } from '../../base/canonical-json.ts'
+import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
 import {
   type Block,
   equalBytes,
@@ -10,28 +12,35 @@ import {
   headerText,
   headOf,
   leafHash,
+  rawEntry,
   verifyBlock,
 } from '../../chain/index.ts'
 import { isDamage, StoreError } from '../errors.ts'
-import type { StoreReader } from '../store.ts'
-import type { Finding } from './comparison.ts'
-import { type PlainBlock, plainBlock } from './plain-block.ts'
+import type { Creations, StoreReader } from '../store.ts'
 
-/** Blocks read at a time. */
-const BLOCKS_PER_PAGE = 64
+/** The first difference found; `height` and `index` are its place in the chain, if it has one. */
+export interface Finding {
+  readonly height: number | null
+  readonly index: number | null
+  readonly what: string
+  /** Set if the store could not be read: then it is unknown whether the chain is correct. */
+  readonly isUnread?: true
+}
 
-/** A step of a walk. */
+/** A page of a walk. */
 export interface Walked {
-  /** The blocks that hold, in order; empty at the end, and where the first of them does not. */
+  /** The correct blocks, in order; empty at the end, and if the first of them is wrong. */
   readonly blocks: readonly Block[]
-  /** What does not hold in the block behind them, or null. */
+  /** What is wrong with the block after them, or null. */
   readonly finding: Finding | null
 }
 
+const BLOCKS_PER_PAGE = 64
+
 /**
- * Goes through the chain of a store and recomputes all of it (every commitment, root, id, link and
- * node of the log) without looking at the databases, in constant memory. A walk may begin anywhere:
- * what it takes from the blocks before is for the walk that ends there to recompute.
+ * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle
+ * log, without the databases, in constant memory. A walk may start anywhere: the blocks before are
+ * checked by the walk that ends there.
  */
 export class ChainWalk {
   readonly #store: StoreReader
@@ -44,7 +53,7 @@ export class ChainWalk {
     this.#frontier = frontier
   }
 
-  /** A walk that begins with the block of height `from`. Errors: STORE_DAMAGED. */
+  /** Starts a walk at the block of height `from`. Errors: STORE_DAMAGED. */
   static async from(store: StoreReader, from: number): Promise<ChainWalk> {
     const { serverId } = store
     const [before] = from === 0 ? [] : await store.blocks(serverId, from - 1, 1)
@@ -55,40 +64,42 @@ export class ChainWalk {
     return new ChainWalk(store, before === undefined ? null : headOf(before), frontier)
   }
 
-  /** The last block that holds, or null at the beginning. */
+  /** The last correct block, or null at the beginning. */
   get head(): Head | null {
     return this.#head
   }
 
-  /** The log over all blocks up to the head. */
+  /** The Merkle log over all blocks up to the head. */
   get frontier(): Frontier {
     return this.#frontier
   }
 
   /**
-   * Reads and recomputes the next page of blocks, none of height `to` or above.
-   * Errors: of the engine; what cannot be read as what it must be is a finding.
+   * Reads and recomputes the next page of blocks, below height `to`.
+   * Errors: those of the store, except that damage is a finding.
    */
   async next(to = Number.POSITIVE_INFINITY): Promise<Walked> {
     const from = this.#frontier.size
     const limit = Math.min(BLOCKS_PER_PAGE, to - from)
     if (limit <= 0) return { blocks: [], finding: null }
     const { serverId } = this.#store
-    const page = await damageAsFinding(from, async () => ({
-      blocks: await this.#store.blocks(serverId, from, limit),
-      leaves: await this.#store.treeLeaves(serverId, from, limit),
-    }))
+    const page = await damageAsFinding(
+      () => from,
+      async () => ({
+        blocks: await this.#store.blocks(serverId, from, limit),
+        leaves: await this.#store.treeLeaves(serverId, from, limit),
+      }),
+    )
     if ('finding' in page) return { blocks: [], finding: page.finding }
     for (const [at, block] of page.blocks.entries()) {
-      const finding = this.#finding(block, page.leaves[at])
+      const finding = this.#check(block, page.leaves[at])
       if (finding !== null) return { blocks: page.blocks.slice(0, at), finding }
     }
-    const beyond = page.blocks.length === 0 && page.leaves.length > 0
-    const what = 'the log has leaves behind the last block'
-    return { blocks: page.blocks, finding: beyond ? { height: from, index: null, what } : null }
+    const isBeyond = page.blocks.length === 0 && page.leaves.length > 0
+    return { blocks: page.blocks, finding: isBeyond ? leavesBeyond(from) : null }
   }
 
-  #finding(block: Block, leaf: Uint8Array | undefined): Finding | null {
+  #check(block: Block, leaf: Uint8Array | undefined): Finding | null {
     const { height } = block
     if (block.serverId !== this.#store.serverId) {
       return { height, index: null, what: `it belongs to server id ${block.serverId}` }
@@ -106,17 +117,69 @@ export class ChainWalk {
   }
 }
 
-/** As `plainBlock`; rows that cannot be read are for the comparison to find, in its order. */
-export async function metAsPlain(block: Block, store: StoreReader): Promise<PlainBlock | null> {
-  const met = await damageAsFinding(block.height, async () => ({
-    plain: await plainBlock(block, store),
-  }))
-  return 'plain' in met ? met.plain : null
+/** The finding for a chain of `size` blocks whose log is longer. */
+export function leavesBeyond(size: number): Finding {
+  return { height: size, index: null, what: 'the log has leaves behind the last block' }
 }
 
-/** Runs `work`; damage that it meets is a finding at `height`. */
+/**
+ * A correct block that only creates items, each of which is still stored as it was created. Most
+ * blocks are like that. `Comparison` checks the databases.
+ */
+export interface PlainBlock {
+  readonly height: number
+  readonly id: string
+  /** Number of entries. */
+  readonly count: number
+  readonly creations: readonly Creations[]
+}
+
+/** Returns a correct block as a plain block, or null if it is not plain. Errors: STORE_DAMAGED. */
+export async function plainBlock(block: Block, store: StoreReader): Promise<PlainBlock | null> {
+  const { height, id, entries } = block
+  if (erasedIn(block).size > 0) return null
+  const ids: string[] = []
+  for (const entry of entries) {
+    const itemId = itemIdIn(entry, block.serverId)
+    // Ids are compared line by line.
+    if (itemId === null || itemId.includes('\n')) return null
+    ids.push(itemId)
+  }
+  const creations = await store.plainCreations(height, ids)
+  return creations === null ? null : { height, id, count: entries.length, creations }
+}
+
+/** Returns the id of the item in a canonical entry, or null. */
+function itemIdIn(entry: string, serverId: number): string | null {
+  const raw = rawEntry(entry, serverId)
+  if (raw !== null) return raw.id
+  try {
+    const value: Json = parseJson(entry)
+    if (!isJsonObject(value) || canonicalJson(value) !== entry) return null
+    const { item } = value
+    return isJsonObject(item) && typeof item.id === 'string' ? item.id : null
+  } catch {
+    return null
+  }
+}
+
+/** As `plainBlock`, but null for damaged rows: the comparison finds them in order. */
+export async function undamagedPlainBlock(
+  block: Block,
+  store: StoreReader,
+): Promise<PlainBlock | null> {
+  const result = await damageAsFinding(
+    () => block.height,
+    async () => ({
+      plain: await plainBlock(block, store),
+    }),
+  )
+  return 'plain' in result ? result.plain : null
+}
+
+/** Runs `work`; converts damage into a finding at the height that `heightOf` returns then. */
 export async function damageAsFinding<Result extends object>(
-  height: number,
+  heightOf: () => number,
   work: () => Promise<Result>,
 ): Promise<Result | { readonly finding: Finding }> {
   try {
@@ -124,17 +187,20 @@ export async function damageAsFinding<Result extends object>(
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'STORE_DAMAGED') throw error
     const isUnread = isDamage(error.cause) ? { isUnread: true as const } : {}
-    return { finding: { height, index: null, what: error.message, ...isUnread } }
+    return { finding: { height: heightOf(), index: null, what: error.message, ...isUnread } }
   }
 }
 
-/** What the engine says of its file as a whole; where it cannot even be asked, at `height`. */
+/** Runs the engine's own check of its file; damage that prevents it is a finding at `height`. */
 export async function damageOf(
   store: StoreReader,
   height: number,
 ): Promise<{ readonly finding: Finding | null }> {
-  return damageAsFinding<{ readonly finding: Finding | null }>(height, async () => {
-    const what = await store.damage()
-    return { finding: what === null ? null : { height: null, index: null, what } }
-  })
+  return damageAsFinding<{ readonly finding: Finding | null }>(
+    () => height,
+    async () => {
+      const what = await store.damage()
+      return { finding: what === null ? null : { height: null, index: null, what } }
+    },
+  )
 }

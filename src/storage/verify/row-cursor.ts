@@ -1,51 +1,59 @@
-import type { PlacedItem, StoreReader } from '../store.ts'
-
-/** Rows read ahead at a time. */
+/** Rows read at once. */
 const ROWS_PER_PAGE = 500
 
-/** Goes through the items of all databases in the order of creation, reading them page by page. */
-export class RowCursor {
-  readonly #store: StoreReader
-  /** Rows in the order of creation, and which of them is the next. */
-  #rows: readonly PlacedItem[] = []
+/** Iterates over rows in the order of their positions, page by page. */
+export class RowCursor<Row> {
+  readonly #readPage: (after: number, limit: number) => Promise<readonly Row[]>
+  readonly #positionOf: (row: Row) => number
+  #page: readonly Row[] = []
   #next = 0
-  /** Rows created up to here have been read; kept apart, because the last page is empty. */
+  /** Rows up to this position have been read or skipped. */
   #readUpTo = -1
+  #hasEnded = false
 
-  constructor(store: StoreReader) {
-    this.#store = store
+  constructor(
+    readPage: (after: number, limit: number) => Promise<readonly Row[]>,
+    positionOf: (row: Row) => number,
+  ) {
+    this.#readPage = readPage
+    this.#positionOf = positionOf
   }
 
-  /** The next row when it has been read, else undefined: then `peek` has to be asked. */
-  get read(): PlacedItem | undefined {
-    return this.#rows[this.#next]
+  /** The next row if it is in memory; otherwise `peek` reads it. */
+  get buffered(): Row | undefined {
+    return this.#page[this.#next]
   }
 
-  /** The next row, or null behind the last one. */
-  async peek(): Promise<PlacedItem | null> {
-    if (this.#next === this.#rows.length) {
-      this.#readUpTo = Math.max(this.#rows.at(-1)?.created ?? -1, this.#readUpTo)
-      this.#rows = await this.#store.itemsByCreation(this.#readUpTo, ROWS_PER_PAGE)
+  /** Returns the next row, or null after the last one. */
+  async peek(): Promise<Row | null> {
+    if (this.#next === this.#page.length && !this.#hasEnded) {
+      const last = this.#page.at(-1)
+      if (last !== undefined) this.#readUpTo = Math.max(this.#readUpTo, this.#positionOf(last))
+      this.#page = await this.#readPage(this.#readUpTo, ROWS_PER_PAGE)
       this.#next = 0
+      this.#hasEnded = this.#page.length === 0
     }
-    return this.#rows[this.#next] ?? null
+    return this.buffered ?? null
   }
 
-  /** Goes past the next row, which has been read. */
-  pass(): void {
+  /** Moves past the next row, which has been read. */
+  advance(): void {
     this.#next += 1
   }
 
-  /** Whether the next row was created before `position`; reads only when that is not known. */
+  /** Whether the next row is before `position`; reads only if that is not known. */
   async isBefore(position: number): Promise<boolean> {
-    if (this.read === undefined && this.#readUpTo >= position - 1) return false
+    if (this.buffered === undefined && this.#readUpTo >= position - 1) return false
     const row = await this.peek()
-    return row !== null && row.created < position
+    return row !== null && this.#positionOf(row) < position
   }
 
-  /** Goes past all rows created before `position`. */
+  /** Moves past all rows before `position`. */
   skipTo(position: number): void {
-    while (this.read !== undefined && this.read.created < position) this.#next += 1
-    if (this.read === undefined) this.#readUpTo = Math.max(this.#readUpTo, position - 1)
+    for (let row = this.buffered; row !== undefined; row = this.buffered) {
+      if (this.#positionOf(row) >= position) return
+      this.#next += 1
+    }
+    this.#readUpTo = Math.max(this.#readUpTo, position - 1)
   }
 }

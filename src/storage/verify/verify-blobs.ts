@@ -4,7 +4,7 @@ import { BlobFiles } from '../blobs/blob-files.ts'
 import { sha256Of } from '../blobs/blob-hash.ts'
 import { openStoreReader } from '../open.ts'
 import type { StoreReader } from '../store.ts'
-import type { Finding } from './comparison.ts'
+import type { Finding } from './chain-walk.ts'
 
 /** Contents read ahead at a time. */
 const CONTENTS_PER_PAGE = 500

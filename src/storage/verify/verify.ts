@@ -1,43 +1,48 @@
+import type { Block } from '../../chain/index.ts'
 import type { StoreReader } from '../store.ts'
-import { ChainWalk, damageAsFinding, damageOf, metAsPlain } from './chain-walk.ts'
-import { Comparison, type Finding } from './comparison.ts'
+import {
+  ChainWalk,
+  damageAsFinding,
+  damageOf,
+  type Finding,
+  type PlainBlock,
+  undamagedPlainBlock,
+} from './chain-walk.ts'
+import { Comparison } from './comparison.ts'
 import { type WalkedAhead, WalkThreads } from './walk-threads.ts'
 
-/** What a verification looked at, and what it found. */
+/** What a verification read, and what it found. */
 export interface Verification {
   readonly serverId: number
   readonly blocks: number
   readonly entries: number
-  /** How many of the entries were erased; their commitments are intact. */
+  /** Number of erased entries; their commitments are intact. */
   readonly erased: number
   readonly databases: number
   readonly items: number
-  /** The id of the last block, or null while the chain is empty. */
+  /** The id of the last block, or null for an empty chain. */
   readonly headId: string | null
-  /** The first difference, or null when everything holds. */
+  /** The first difference, or null if everything is correct. */
   readonly finding: Finding | null
 }
 
-/** Called now and then while a verification runs; `ofBlocks` is the size of the chain. */
-export type Progress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
-
-/** How a verification runs. */
 export interface VerifyOptions {
-  readonly progress?: Progress
-  /** The data folder of the store: with it the chain is recomputed by as many threads. */
+  /** Called now and then; `ofBlocks` is the length of the chain. */
+  readonly progress?: (done: { blocks: number; ofBlocks: number; entries: number }) => void
+  /** The data folder of the store: with it `count` threads recompute the chain. */
   readonly threads?: { readonly folder: string; readonly count: number }
 }
 
-/** A smaller chain is walked sooner than a thread has started. */
+/** A shorter chain is verified faster than a thread starts. */
 const BLOCKS_FOR_THREADS = 64
 
 /**
- * Recomputes the whole chain of the store's node (every commitment, root, id, link and node of the
- * log) and compares the databases with what the chain makes of them. Stops at the first difference.
+ * Recomputes the chain of the store's node (every commitment, root, id, link and node of the Merkle
+ * log) and compares the databases with it. Stops at the first difference.
  *
- * With threads, they recompute ahead and meet the rows of plain blocks, while this one compares the
- * rest: the result is the same. Memory does not grow with the chain.
- * Errors: none for damage, which is a finding; errors of the engine other than STORE_DAMAGED rise.
+ * Threads recompute ahead and compare the rows of plain blocks, while this one compares the rest; the
+ * result is the same. Memory does not grow with the chain.
+ * Errors: those of the store, except that damage is a finding.
  */
 export async function verifyStore(
   store: StoreReader,
@@ -46,7 +51,47 @@ export async function verifyStore(
   const comparison = new Comparison(store)
   const done = { blocks: 0, entries: 0 }
   let headId: string | null = null
-  const result = async (finding: Finding | null): Promise<Verification> => ({
+
+  const compare = async (blocks: readonly (Block | PlainBlock)[]): Promise<Finding | null> => {
+    for (const block of blocks) {
+      const isPlain = 'creations' in block
+      const finding = await (isPlain ? comparison.plain(block) : comparison.block(block))
+      if (finding !== null) return finding
+      headId = block.id
+      done.blocks += 1
+      done.entries += isPlain ? block.count : block.entries.length
+    }
+    return null
+  }
+  const compareAll = async (walk: WalkThreads | SingleWalk, ofBlocks: number) => {
+    for (;;) {
+      const { blocks, finding: wrongBlock } = await walk.next()
+      const finding = (await compare(blocks)) ?? wrongBlock
+      if (finding !== null) return { finding }
+      if (blocks.length === 0) break
+      progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
+    }
+    const finding = await comparison.end()
+    return finding === null ? walk.damage() : { finding }
+  }
+
+  const { finding } = await damageAsFinding(
+    () => done.blocks,
+    async () => {
+      const head = await store.head(store.serverId)
+      const ofBlocks = head === null ? 0 : head.height + 1
+      const walk =
+        threads !== undefined && ofBlocks >= BLOCKS_FOR_THREADS
+          ? new WalkThreads(store, threads, ofBlocks)
+          : new SingleWalk(store, await ChainWalk.from(store, 0), ofBlocks)
+      try {
+        return await compareAll(walk, ofBlocks)
+      } finally {
+        await walk.close()
+      }
+    },
+  )
+  return {
     serverId: store.serverId,
     ...done,
     erased: comparison.erased,
@@ -54,54 +99,38 @@ export async function verifyStore(
     items: comparison.items,
     headId,
     finding: finding?.isUnread === true ? await withPage(finding, store) : finding,
-  })
-  const last = await damageAsFinding(0, async () => ({ head: await store.head(store.serverId) }))
-  if ('finding' in last) return result(last.finding)
-  const ofBlocks = last.head === null ? 0 : last.head.height + 1
-  const walk =
-    threads !== undefined && ofBlocks >= BLOCKS_FOR_THREADS
-      ? new WalkThreads(store, threads, ofBlocks)
-      : await ChainWalk.from(store, 0)
-  const compared = async (blocks: WalkedAhead['blocks']): Promise<Finding | null> => {
-    for (const block of blocks) {
-      // Threads have looked whether a block is plain, and give the others as they are.
-      const isMet = 'creations' in block || walk instanceof WalkThreads
-      const found = isMet ? block : ((await metAsPlain(block, store)) ?? block)
-      const isPlain = 'creations' in found
-      const { finding } = await damageAsFinding(done.blocks, async () => ({
-        finding: await (isPlain ? comparison.plain(found) : comparison.block(found)),
-      }))
-      if (finding !== null) return finding
-      headId = found.id
-      done.blocks += 1
-      done.entries += isPlain ? found.count : found.entries.length
-    }
-    return null
-  }
-  try {
-    for (;;) {
-      const walked = await damageAsFinding<WalkedAhead>(done.blocks, () => walk.next())
-      if (!('blocks' in walked)) return await result(walked.finding)
-      const { blocks, finding: wrong } = walked
-      const differs = await damageAsFinding(done.blocks, async () => ({
-        finding: await compared(blocks),
-      }))
-      if (differs.finding !== null || wrong !== null) return await result(differs.finding ?? wrong)
-      if (blocks.length === 0) break
-      progress?.({ blocks: done.blocks, ofBlocks, entries: done.entries })
-    }
-    const end = await damageAsFinding(done.blocks, async () => {
-      const finding = await comparison.end()
-      if (finding !== null) return { finding }
-      return walk instanceof WalkThreads ? await walk.damage() : await damageOf(store, ofBlocks)
-    })
-    return await result(end.finding)
-  } finally {
-    if (walk instanceof WalkThreads) await walk.close()
   }
 }
 
-/** `finding` with the page that the engine names. */
+/** The walk without threads. */
+class SingleWalk {
+  readonly #store: StoreReader
+  readonly #walk: ChainWalk
+  readonly #size: number
+
+  constructor(store: StoreReader, walk: ChainWalk, size: number) {
+    this.#store = store
+    this.#walk = walk
+    this.#size = size
+  }
+
+  async next(): Promise<WalkedAhead> {
+    const walked = await this.#walk.next()
+    const blocks: (Block | PlainBlock)[] = []
+    for (const block of walked.blocks) {
+      blocks.push((await undamagedPlainBlock(block, this.#store)) ?? block)
+    }
+    return { blocks, finding: walked.finding }
+  }
+
+  damage(): Promise<{ readonly finding: Finding | null }> {
+    return damageOf(this.#store, this.#size)
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** Adds the damaged page that the engine names. */
 async function withPage(finding: Finding, store: StoreReader): Promise<Finding> {
   const { finding: page } = await damageOf(store, 0)
   return page === null || page.isUnread === true

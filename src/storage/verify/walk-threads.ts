@@ -1,86 +1,74 @@
 import { Worker } from 'node:worker_threads'
 import type { Block } from '../../chain/index.ts'
 import type { StoreReader } from '../store.ts'
-import { damageAsFinding } from './chain-walk.ts'
-import type { Finding } from './comparison.ts'
-import type { PlainBlock } from './plain-block.ts'
+import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
-/** Blocks that a thread recomputes at a time. */
+/** Blocks that a thread recomputes per task. */
 const BLOCKS_PER_RANGE = 32
-/** Blocks that are recomputed ahead of the one that compares, so that their reports are bounded. */
+/** Maximum blocks recomputed ahead of the comparison; bounds the memory of their results. */
 const BLOCKS_AHEAD_MAX = 64 * BLOCKS_PER_RANGE
-/** Blocks read at a time by the thread that compares. */
+/** Blocks read at once by the comparing thread. */
 const BLOCKS_PER_PAGE = 64
-/** What a thread reads is garbage at once: with more room it would only be collected later. */
-const YOUNG_MB = 12
+/** V8 young generation of a thread. Its reads are garbage at once, so more would only delay collection. */
+const YOUNG_GENERATION_MB = 12
 /**
- * Room for the longest block, which is 128 Mi characters. From what may be used V8 derives how much garbage
- * it lets lie about: with its own 4 GiB a thread grew to 66 MB, with this to 40 (measured, a million items).
+ * V8 old generation: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in
+ * proportion to this limit: a thread took 66 MB with the default, 40 MB with this (1,000,000 items).
  */
-const OLD_MB = 1_024
+const OLD_GENERATION_MB = 1_024
 
-/** Main thread to walker: the heights to recompute. */
-export interface RangeToWalk {
+/** Task: recompute the blocks from height `from` (included) to `to` (excluded). */
+export interface RangeTask {
   readonly from: number
   readonly to: number
 }
 
 /**
- * Walker to main thread: for each block of the range that holds what it is as a plain block, or null
- * when it is none; and what does not hold in the block behind them, or null.
+ * Result of a range: an element per correct block, null if it is not plain; and what is wrong with the
+ * block after them, or null.
  */
-export interface RangeWalked {
+export interface RangeResult {
   readonly from: number
   readonly plain: readonly (PlainBlock | null)[]
   readonly finding: Finding | null
 }
 
-/** Main thread to walker: to ask the engine for damage of its file; the chain has `ofBlocks`. */
-export interface FileToCheck {
+/** Task: run the engine's check of its file; the chain has `ofBlocks` blocks. */
+export interface FileTask {
   readonly ofBlocks: number
 }
 
-/** Walker to main thread: what the engine has found wrong, or null. */
-export interface FileChecked {
+/** Result of a check of the file. */
+export interface FileResult {
   readonly finding: Finding | null
 }
 
-/** What a walker is started with. */
-export interface WalkerStart {
-  readonly folder: string
-}
-
-/** A step of a walk by threads: as `Walked`; of plain blocks nothing more is read. */
+/** As `Walked`; plain blocks are not read again. */
 export interface WalkedAhead {
   readonly blocks: readonly (Block | PlainBlock)[]
   readonly finding: Finding | null
 }
 
-/**
- * A walk whose recomputing is done by threads, range by range, ahead of the one that reads on: `next`
- * gives blocks only when all up to them were found to hold.
- */
+/** A walk whose ranges are recomputed by threads, ahead of the caller of `next`. */
 export class WalkThreads {
   readonly #store: StoreReader
   readonly #size: number
   readonly #workers: readonly Worker[]
-  /** Those that have nothing to do. */
   readonly #idle: Worker[] = []
-  /** The ranges that are done and not yet passed, by their first height. */
-  readonly #done = new Map<number, RangeWalked>()
-  /** The height from which on no range was given out. */
-  #given = 0
-  /** What the blocks that hold are as plain blocks, from `#at` on. */
+  /** Results that come after a missing one, by their first height. */
+  readonly #results = new Map<number, RangeResult>()
+  /** First height that is not part of a task yet. */
+  #assigned = 0
+  /** The correct blocks from height `#next` on. */
   readonly #plain: (PlainBlock | null)[] = []
-  /** The next block to be given. */
-  #at = 0
+  /** Height of the next block to return. */
+  #next = 0
   #finding: Finding | null = null
   #failure: Error | null = null
-  /** What the engine says of its file as a whole; null until it has said it. */
-  #checked: FileChecked | null = null
+  #fileResult: FileResult | null = null
   #wake: () => void = () => {}
 
-  /** `size` is how many blocks the store has in the view of `store`, which the threads have read too. */
+  /** `size` is the length of the chain in the view of `store`. */
   constructor(
     store: StoreReader,
     { folder, count }: { readonly folder: string; readonly count: number },
@@ -89,40 +77,38 @@ export class WalkThreads {
     this.#store = store
     this.#size = size
     const ranges = Math.ceil(size / BLOCKS_PER_RANGE)
-    this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start({ folder }))
-    // The longest piece comes first, beside all others.
-    const check: FileToCheck = { ofBlocks: size }
+    this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start(folder))
+    // The longest task comes first.
+    const check: FileTask = { ofBlocks: size }
     this.#idle.pop()?.postMessage(check)
-    this.#give()
+    this.#assign()
   }
 
-  /** The next blocks; as `ChainWalk.next`. */
+  /** As `ChainWalk.next`. Errors: STORE_DAMAGED. */
   async next(): Promise<WalkedAhead> {
     await this.#until(
-      () => this.#plain.length > 0 || this.#at === this.#size || this.#finding !== null,
+      () => this.#plain.length > 0 || this.#next === this.#size || this.#finding !== null,
     )
+    if (this.#plain.length === 0) return { blocks: [], finding: await this.#end() }
     const blocks = await this.#read()
-    if ('finding' in blocks) return { blocks: [], finding: blocks.finding }
-    if (blocks.length === 0) return this.#end()
-    this.#at += blocks.length
+    this.#next += blocks.length
     this.#plain.splice(0, blocks.length)
-    this.#give()
-    return { blocks, finding: null }
+    this.#assign()
+    return { blocks, finding: blocks.length === 0 ? await this.#end() : null }
   }
 
-  /** As `damageOf`; a thread has asked from the beginning. */
-  async damage(): Promise<FileChecked> {
-    await this.#until(() => this.#checked !== null)
-    return this.#checked ?? { finding: null }
+  /** As `damageOf`; a thread has run the check since the start. */
+  async damage(): Promise<FileResult> {
+    await this.#until(() => this.#fileResult !== null)
+    return this.#fileResult ?? { finding: null }
   }
 
-  /** Ends the threads. */
   async close(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => worker.terminate()))
   }
 
-  async #until(isSo: () => boolean): Promise<void> {
-    while (!isSo()) {
+  async #until(condition: () => boolean): Promise<void> {
+    while (!condition()) {
       if (this.#failure !== null) throw this.#failure
       await new Promise<void>((resolve) => {
         this.#wake = resolve
@@ -130,43 +116,43 @@ export class WalkThreads {
     }
   }
 
-  /** Plain blocks as they were met, or a page of others up to the next plain one. */
-  async #read(): Promise<(Block | PlainBlock)[] | { readonly finding: Finding }> {
+  /** The plain blocks up to the next other one; or a page of others, up to the next plain one. */
+  async #read(): Promise<readonly (Block | PlainBlock)[]> {
     const page = this.#plain.slice(0, BLOCKS_PER_PAGE)
-    const others = page.indexOf(null)
-    const plain = page.slice(0, others === -1 ? page.length : others)
-    const first = plain.filter((block) => block !== null)
-    if (first.length > 0 || page.length === 0) return first
-    const behind = page.findIndex((block) => block !== null)
-    const limit = behind === -1 ? page.length : behind
-    const read = await damageAsFinding(this.#at, async () => ({
-      blocks: await this.#store.blocks(this.#store.serverId, this.#at, limit),
-    }))
-    return 'finding' in read ? read : read.blocks
+    const plain: PlainBlock[] = []
+    for (const block of page) {
+      if (block === null) break
+      plain.push(block)
+    }
+    if (plain.length > 0) return plain
+    const nextPlain = page.findIndex((block) => block !== null)
+    const limit = nextPlain === -1 ? page.length : nextPlain
+    return this.#store.blocks(this.#store.serverId, this.#next, limit)
   }
 
-  async #end(): Promise<WalkedAhead> {
-    if (this.#finding !== null) return { blocks: [], finding: this.#finding }
+  async #end(): Promise<Finding | null> {
+    if (this.#finding !== null) return this.#finding
     const beyond = await this.#store.treeLeaves(this.#store.serverId, this.#size, 1)
-    const what = 'the log has leaves behind the last block'
-    const finding = beyond.length === 0 ? null : { height: this.#size, index: null, what }
-    return { blocks: [], finding }
+    return beyond.length === 0 ? null : leavesBeyond(this.#size)
   }
 
-  #start(start: WalkerStart): Worker {
+  #start(folder: string): Worker {
     // Sources run as they are, a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
       name: 'chain-walker',
-      workerData: start,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB, maxOldGenerationSizeMb: OLD_MB },
+      workerData: folder,
+      resourceLimits: {
+        maxYoungGenerationSizeMb: YOUNG_GENERATION_MB,
+        maxOldGenerationSizeMb: OLD_GENERATION_MB,
+      },
     })
-    worker.on('message', (done: RangeWalked | FileChecked) => {
+    worker.on('message', (result: RangeResult | FileResult) => {
       this.#idle.push(worker)
-      if ('plain' in done) this.#done.set(done.from, done)
-      else this.#checked = done
-      this.#pass()
-      this.#give()
+      if ('plain' in result) this.#results.set(result.from, result)
+      else this.#fileResult = result
+      this.#takeResults()
+      this.#assign()
       this.#wake()
     })
     worker.on('error', (error) => {
@@ -177,27 +163,27 @@ export class WalkThreads {
     return worker
   }
 
-  /** Gives what is to be done to those that have nothing to do. */
-  #give(): void {
-    while (this.#given < Math.min(this.#size, this.#at + BLOCKS_AHEAD_MAX)) {
+  /** Gives tasks to idle workers. */
+  #assign(): void {
+    while (this.#assigned < Math.min(this.#size, this.#next + BLOCKS_AHEAD_MAX)) {
       if (this.#finding !== null) return
       const worker = this.#idle.pop()
       if (worker === undefined) return
-      const from = this.#given
-      this.#given = Math.min(from + BLOCKS_PER_RANGE, this.#size)
-      const range: RangeToWalk = { from, to: this.#given }
+      const from = this.#assigned
+      this.#assigned = Math.min(from + BLOCKS_PER_RANGE, this.#size)
+      const range: RangeTask = { from, to: this.#assigned }
       worker.postMessage(range)
     }
   }
 
-  /** Goes over the ranges that are done, in their order. */
-  #pass(): void {
-    const holds = () => this.#at + this.#plain.length
-    for (let next = this.#done.get(holds()); next !== undefined && this.#finding === null; ) {
-      this.#done.delete(next.from)
-      this.#plain.push(...next.plain)
-      this.#finding = next.finding
-      next = this.#done.get(holds())
+  /** Takes the results in order of their heights. */
+  #takeResults(): void {
+    while (this.#finding === null) {
+      const result = this.#results.get(this.#next + this.#plain.length)
+      if (result === undefined) return
+      this.#results.delete(result.from)
+      this.#plain.push(...result.plain)
+      this.#finding = result.finding
     }
   }
 }

@@ -8,7 +8,7 @@ import { effectOf } from '../effect.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { attachmentEraser } from '../test-blobs.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { AttachmentComparison } from './attachment-comparison.ts'
+import { AttachmentComparison } from './record-comparisons.ts'
 
 const ENTRIES = [
   entry.createDb('fruit'),
@@ -37,7 +37,7 @@ it('an attachment is erased after what it replaced and with its deletion: anythi
       const effect = effectOf(one, packPosition(0, index))
       if (!('attachment' in effect)) continue
       if (erased.includes(index)) continue
-      found.push((await comparison.differs(effect, packPosition(0, 0))) ?? '')
+      found.push((await comparison.entry(effect, packPosition(0, 0))) ?? '')
     }
     found.push((await comparison.end()) ?? '')
     await reader.close()

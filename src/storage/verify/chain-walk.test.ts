@@ -7,7 +7,7 @@ import { openStore } from '../open.ts'
 import type { Store } from '../store.ts'
 import { inCopy } from '../test-copy.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
-import { type PlainBlock, plainBlock } from './plain-block.ts'
+import { type PlainBlock, plainBlock } from './chain-walk.ts'
 
 const FRUIT = { db: 'fruit', database: packPosition(0, 0) }
 const VEG = { db: 'veg', database: packPosition(0, 1) }

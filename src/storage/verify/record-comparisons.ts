@@ -1,0 +1,209 @@
+import {
+  type Attachment,
+  type Block,
+  erasedIn,
+  packPosition,
+  positionText,
+  unpackPosition,
+} from '../../chain/index.ts'
+import type { AttachmentReader, PlacedAttachment } from '../attachments.ts'
+import type { AttachmentEffect, Effect } from '../effect.ts'
+import { erasedEntryText, parseEntry } from '../erasure.ts'
+import { type IdempotencyRecord, idempotencyDigest } from '../idempotency-record.ts'
+import type { StoreReader } from '../store.ts'
+import { RowCursor } from './row-cursor.ts'
+
+/**
+ * Compares idempotency records with the chain: the entries that a record names must exist, with its
+ * timestamp, and its digest must be correct. The chain cannot tell whether a record is missing: they
+ * belong to the node and expire after a day.
+ */
+export class IdempotencyComparison {
+  readonly #records: RowCursor<IdempotencyRecord>
+
+  constructor(store: StoreReader) {
+    this.#records = new RowCursor(
+      (after, limit) => store.idempotencyRecords(after, limit),
+      ({ position }) => position,
+    )
+  }
+
+  /** Whether an unchecked record names an entry before `end`. */
+  isBefore(end: number): Promise<boolean> {
+    return this.#records.isBefore(end)
+  }
+
+  /** Checks the records of the next block; returns the first difference, or null. */
+  async block({ height, entries, timestamps }: Block): Promise<string | null> {
+    const end = packPosition(height + 1, 0)
+    for (let row = await this.#records.peek(); row !== null; row = await this.#records.peek()) {
+      if (row.position >= end) return null
+      const { index } = unpackPosition(row.position)
+      const exists = row.entries >= 1 && index + row.entries <= entries.length
+      const { digest, ...rest } = row
+      if (!exists || row.timestamp !== timestamps[index] || digest !== idempotencyDigest(rest)) {
+        return `the answer kept for ${positionText(row.position)} is not the one that was given`
+      }
+      this.#records.advance()
+    }
+    return null
+  }
+
+  /** Call after the last block. */
+  async end(): Promise<string | null> {
+    const row = await this.#records.peek()
+    if (row === null) return null
+    return `an answer is kept for ${positionText(row.position)}, which the chain does not have`
+  }
+}
+
+/**
+ * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every
+ * `create_attachment` entry must have an equal row at its position, and there must be no other row; a
+ * row must have ended exactly where the next entry about its name is. An erased entry has no row, nor
+ * has the row that it ended: an attachment is erased after its predecessor and together with its
+ * deletion (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
+ */
+export class AttachmentComparison {
+  readonly #reader: AttachmentReader
+  readonly #rows: RowCursor<PlacedAttachment>
+  /** Rows that have an end, and ends found in the chain. */
+  #endedRows = 0
+  #ends = 0
+
+  constructor(reader: AttachmentReader) {
+    this.#reader = reader
+    this.#rows = new RowCursor(
+      (after, limit) => reader.byPosition(after, limit),
+      ({ position }) => position,
+    )
+  }
+
+  /** Checks the next entry; `database` is the creation position of its database. */
+  async entry(effect: AttachmentEffect, database: number | undefined): Promise<string | null> {
+    const { kind, db, id, position, attachment } = effect
+    if (database === undefined) return `there is no database ${db} at this height`
+    const { name } = attachment
+    const label = `attachment ${name} of item ${id} of ${db}`
+    if (kind === 'create_attachment') {
+      const stray = await this.#strayBefore(position)
+      if (stray !== null) return stray
+      const row = await this.#rows.peek()
+      if (row === null || row.position !== position) return `${label} is missing`
+      this.#rows.advance()
+      if (row.ended !== null) this.#endedRows += 1
+      if (row.database !== database || row.id !== id || !isSame(row, attachment))
+        return `${label} is stored otherwise than the chain says`
+    }
+    const former = await this.#reader.before({ database, id, name }, position)
+    if (former?.ended === position) {
+      this.#ends += 1
+      if (kind === 'create_attachment' || isSame(former, attachment)) return null
+      return `${label} is deleted here, but described otherwise than it is stored`
+    }
+    if (kind === 'delete_attachment') return `${label} is deleted here, where it is not stored`
+    if (former === null || (former.ended !== null && former.ended < position)) return null
+    return `${label} as of ${positionText(former.position)} is not noted as replaced here`
+  }
+
+  /** Call after the last block. */
+  async end(): Promise<string | null> {
+    const stray = await this.#strayBefore(Number.POSITIVE_INFINITY)
+    if (stray !== null || this.#endedRows === this.#ends) return stray
+    return `${this.#endedRows} attachments are stored as ended; the chain ends ${this.#ends}`
+  }
+
+  async #strayBefore(position: number): Promise<string | null> {
+    const row = await this.#rows.peek()
+    if (row === null || row.position >= position) return null
+    const at = positionText(row.position)
+    return `attachment ${row.name} of item ${row.id} is stored as of ${at}, where the chain has none`
+  }
+}
+
+function isSame(one: Attachment, other: Attachment): boolean {
+  return (
+    one.name === other.name &&
+    one.content_type === other.content_type &&
+    one.length === other.length &&
+    one.sha256 === other.sha256
+  )
+}
+
+/**
+ * Compares the erasures with the chain. Every position that an `erase_item` entry names must be
+ * recorded as erased by that entry, and hold the remainder of a former revision of the item; the numbers
+ * of recorded positions, named positions and erased entries must be equal. So nobody can change an
+ * entry and claim that it was erased.
+ */
+export class ErasureComparison {
+  /** Erased entries so far. */
+  erased = 0
+  readonly #store: StoreReader
+  /** Positions named by `erase_item` entries so far. */
+  #named = 0
+  readonly #erasers = new Set<number>()
+  /** The block read last. */
+  #block: Block | undefined
+
+  constructor(store: StoreReader) {
+    this.#store = store
+  }
+
+  /** Checks the erased entries of the next block; returns the first difference, or null. */
+  async block(block: Block): Promise<{ readonly index: number; readonly what: string } | null> {
+    for (const index of erasedIn(block)) {
+      const position = packPosition(block.height, index)
+      if ((await this.#store.eraser(position)) === null) {
+        return { index, what: 'it has no blind, and no entry erases it' }
+      }
+      if (await this.#isCurrent(block.entries[index] ?? '', position)) {
+        return { index, what: 'it is erased, and is the current revision of its item' }
+      }
+      this.erased += 1
+    }
+    return null
+  }
+
+  /** Checks the positions that an `erase_item` entry names. */
+  async entry(effect: Extract<Effect, { kind: 'erase_item' }>): Promise<string | null> {
+    const { position, positions, db, of } = effect
+    this.#named += positions.length
+    this.#erasers.add(position)
+    for (const one of positions) {
+      if (one >= position || (await this.#store.eraser(one)) !== position) {
+        return `${positionText(one)} is not noted as erased by this entry`
+      }
+      if (!(await this.#isRemainder(one, db, of))) {
+        return `${positionText(one)} is not what is left of item ${of} of ${db}`
+      }
+    }
+    return null
+  }
+
+  /** Call after the last block. */
+  async end(): Promise<string | null> {
+    const recorded = await this.#store.countErased()
+    if (recorded !== this.#named || recorded !== this.erased) {
+      return `${recorded} entries are noted as erased; the chain erases ${this.#named}, and ${this.erased} are`
+    }
+    const stray = (await this.#store.uncompacted()).find((position) => !this.#erasers.has(position))
+    if (stray === undefined) return null
+    return `${positionText(stray)} is noted as an erasure; the chain has none there`
+  }
+
+  async #isCurrent(text: string, position: number): Promise<boolean> {
+    const entry = parseEntry(text)
+    if (entry === null || !('item' in entry)) return false
+    return (await this.#store.item(entry.db, entry.item.id))?.revision === position
+  }
+
+  async #isRemainder(position: number, db: string, id: string): Promise<boolean> {
+    const { height, index } = unpackPosition(position)
+    if (this.#block?.height !== height) {
+      ;[this.#block] = await this.#store.blocks(this.#store.serverId, height, 1)
+    }
+    const text = this.#block?.height === height ? this.#block.entries[index] : undefined
+    return text !== undefined && erasedEntryText(text, db, id) === text
+  }
+}
