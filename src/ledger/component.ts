@@ -19,9 +19,10 @@ import { ledgersRoutes } from './api/ledgers.ts'
 import { logRoutes } from './api/log.ts'
 import { commitMetrics, ledgerMetrics } from './api/metrics.ts'
 import { healthRoutes, indexRoutes } from './api/operations.ts'
-import { contentRoutes, PeerSignatures, peerRoutes, pushRoute } from './api/peers.ts'
+import { peerRoutes } from './api/peers.ts'
 import { statusOf } from './api/statuses.ts'
 import { FEED_BOUNDS } from './changes/feed.ts'
+import { SignedRequests } from './peers/signed-request.ts'
 import type { LedgerService } from './service.ts'
 
 /** Longest request body, bytes. */
@@ -69,7 +70,8 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const registry = new Registry()
   // From now on: networks are deployed before the listener starts.
   ledger.onStored(commitMetrics(registry))
-  const signatures = new PeerSignatures(ledger.mirrors, deps.clock)
+  const keyOf = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
+  const signatures = new SignedRequests(keyOf, deps.clock)
   return {
     name: 'ledger',
     defaultPort: 4126,
@@ -87,7 +89,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       registerGate(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,
-        signed: (request) => signatures.expectReader(request),
+        signed: (request) => signatures.verifyBodiless(request),
       })
       takeStrictJson(app)
       await registerOpenApiPage(app, {
@@ -118,9 +120,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
       indexRoutes(app, ledger.queries)
       erasureRoutes(app, ledger)
       logRoutes(app, ledger)
-      peerRoutes(app, ledger.mirrors)
-      contentRoutes(app, ledger.mirrors)
-      pushRoute(app, ledger.mirrors, signatures)
+      peerRoutes(app, ledger.mirrors, signatures)
       healthRoutes(app, ledger)
       const check = basicCheck(deps.credentials, deps.monotonic)
       homePage(app, check, deps.page ?? null)

@@ -8,10 +8,11 @@ import type { Answer, Sent, Serve } from './network.ts'
 
 /** What stands for the routes that nodes call each other by: the same calls, without HTTP. */
 export function serving(service: LedgerService, clock: Clock): Serve {
-  const signed = new SignedRequests()
+  const keyOf = (id: string) => service.mirrors.peerOfKey(id)?.key.publicKey ?? null
+  const signed = new SignedRequests(keyOf, clock)
   return async (sent) => {
     try {
-      if (sent.method === 'POST') return await pushed(service, signed, clock, sent)
+      if (sent.method === 'POST') return await pushed(service, signed, sent)
       return { status: 200, body: await got(service, sent.url) }
     } catch (error) {
       if (!(error instanceof CodedError)) throw error
@@ -42,15 +43,13 @@ async function got(service: LedgerService, { pathname, searchParams }: URL): Pro
 async function pushed(
   { mirrors }: LedgerService,
   signed: SignedRequests,
-  clock: Clock,
   { url, headers, body }: Sent,
 ): Promise<Answer> {
-  const { keyId, digest } = await signed.verify(
-    { method: 'POST', authority: url.host, path: url.pathname, query: '?' },
-    headers,
-    (id) => mirrors.peerOfKey(id)?.key.publicKey ?? null,
-    clock.now(),
-  )
+  const { keyId, digest } = await signed.verify({
+    method: 'POST',
+    url: url.pathname,
+    headers: { ...headers, host: url.host },
+  })
   const serverId = Number(url.pathname.split('/').pop())
   const peer = mirrors.peerOfKey(keyId)
   const content = Buffer.from(body ?? [])

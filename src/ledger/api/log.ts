@@ -1,7 +1,8 @@
 import { toBase64 } from '../../base/base64.ts'
 import { Type } from '../../base/shape.ts'
 import type { HttpApp } from '../../http/index.ts'
-import type { EntryPath, LedgerLog } from '../log/service.ts'
+import type { EntryPath } from '../log/service.ts'
+import type { LedgerService } from '../service.ts'
 import { failures, ItemParams, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({
@@ -9,10 +10,8 @@ const serverid = Type.String({
   description: 'Whose log; the own id is at /api/serverid',
 })
 
-/** Path of a log. */
 const LogParams = Type.Object({ serverid })
 
-/** Path of a tile: what stands behind `tile/`. */
 const TileParams = Type.Object({
   serverid,
   '*': Type.String({
@@ -24,14 +23,12 @@ const TileParams = Type.Object({
 const size = (description: string) =>
   Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
 
-/** Between which sizes consistency is proven. */
 const ConsistencyQuery = Type.Object({
   ...TokenQuery.properties,
   from: size('The smaller size'),
   to: Type.Optional(size('The larger size; the newest that is signed when absent')),
 })
 
-/** The hashes of a consistency proof, in base64. */
 const ConsistencyReply = Type.Object({
   status: Type.Literal(true),
   from: Type.Integer(),
@@ -39,7 +36,6 @@ const ConsistencyReply = Type.Object({
   proof: Type.Array(Type.String({ description: 'In the order of RFC 6962' })),
 })
 
-/** Which entry of an item is proven. */
 const ProofQuery = Type.Object({
   ...TokenQuery.properties,
   position: Type.Optional(
@@ -50,13 +46,11 @@ const ProofQuery = Type.Object({
   ),
 })
 
-/** A reply that is text. */
 const TextReply = {
   description: 'Text',
   content: { 'text/plain': { schema: Type.String() } },
 }
 
-/** A reply that is bytes. */
 const BytesReply = {
   description: 'Bytes',
   content: {
@@ -66,35 +60,22 @@ const BytesReply = {
   },
 }
 
-/** The logs that are kept here. */
-export interface Logs {
-  /** The node's own. */
-  readonly log: LedgerLog
-  /** That of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
-  logOf(serverId: string): LedgerLog
-}
-
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const BYTES_TYPE = 'application/octet-stream'
-/** What may be seen depends on the token, where one is needed. */
+/** The reply depends on the token if one is required. */
 const VARY = 'authorization, x-access-token'
-/** A newer one may be signed at any time. */
-const SHORTLY = 'max-age=1'
+/** A newer checkpoint may be signed at any time. */
+const CACHE_BRIEFLY = 'max-age=1'
 /** A tile never changes. */
-const FOR_EVER = 'max-age=31536000, immutable'
-/** What a mirror is made of: a peer that signs its request needs no token. */
+const CACHE_FOREVER = 'max-age=31536000, immutable'
+/** A peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
 const tags = ['log']
 
-/** Mounts what proves the ledger to others on `app`. */
-export function logRoutes(app: HttpApp, logs: Logs): void {
-  headRoutes(app, logs)
-  tileRoute(app, logs)
-  proofRoutes(app, logs)
-}
-
-function headRoutes(app: HttpApp, logs: Logs): void {
-  const text = { params: LogParams, querystring: TokenQuery }
+/** Mounts the paths of the log, which prove the ledger to others, on `app`. */
+export function logRoutes(app: HttpApp, ledger: LedgerService): void {
+  const logOf = (params: { serverid: string }) => ledger.logOf(params.serverid)
+  const log = { params: LogParams, querystring: TokenQuery }
   app.get(
     '/api/ledgers/:serverid/checkpoint',
     {
@@ -102,14 +83,17 @@ function headRoutes(app: HttpApp, logs: Logs): void {
       schema: {
         tags,
         summary: 'The signed size and root of the log (C2SP tlog-checkpoint)',
-        ...text,
+        ...log,
         response: { 200: TextReply, ...failures },
       },
     },
     async ({ params }, reply) => {
-      const log = logs.logOf(params.serverid)
-      const note = await log.checkpoint()
-      return reply.header('cache-control', SHORTLY).header('vary', VARY).type(TEXT_TYPE).send(note)
+      const note = await logOf(params).checkpoint()
+      return reply
+        .header('cache-control', CACHE_BRIEFLY)
+        .header('vary', VARY)
+        .type(TEXT_TYPE)
+        .send(note)
     },
   )
 
@@ -120,18 +104,15 @@ function headRoutes(app: HttpApp, logs: Logs): void {
       schema: {
         tags,
         summary: 'The key that verifies checkpoints (C2SP signed-note); pin it once',
-        ...text,
+        ...log,
         response: { 200: TextReply, ...failures },
       },
     },
     async ({ params }, reply) => {
-      const log = logs.logOf(params.serverid)
-      return reply.type(TEXT_TYPE).send(`${log.verifierKey}\n`)
+      return reply.type(TEXT_TYPE).send(`${logOf(params).verifierKey}\n`)
     },
   )
-}
 
-function tileRoute(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/tile/*',
     {
@@ -145,18 +126,15 @@ function tileRoute(app: HttpApp, logs: Logs): void {
       },
     },
     async ({ params }, reply) => {
-      const log = logs.logOf(params.serverid)
-      const tile = await log.tile(params['*'])
+      const tile = await logOf(params).tile(params['*'])
       return reply
-        .header('cache-control', FOR_EVER)
+        .header('cache-control', CACHE_FOREVER)
         .header('vary', VARY)
         .type(BYTES_TYPE)
         .send(tile)
     },
   )
-}
 
-function proofRoutes(app: HttpApp, logs: Logs): void {
   app.get(
     '/api/ledgers/:serverid/consistency',
     {
@@ -170,8 +148,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
       },
     },
     async ({ params, query }) => {
-      const log = logs.logOf(params.serverid)
-      const { from, to, proof } = await log.consistency(query.from, query.to ?? null)
+      const { from, to, proof } = await logOf(params).consistency(query.from, query.to ?? null)
       return { status: true as const, from, to, proof: proof.map(toBase64) }
     },
   )
@@ -190,7 +167,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
       },
     },
     async ({ params: { db, id }, query: { position } }, reply) => {
-      const file = await logs.log.proof(db, id, position === undefined ? null : pathOf(position))
+      const file = await ledger.log.proof(db, id, position === undefined ? null : pathOf(position))
       return reply
         .header('content-disposition', 'attachment; filename="entry.tlog-proof"')
         .header('cache-control', 'no-cache')
@@ -200,7 +177,7 @@ function proofRoutes(app: HttpApp, logs: Logs): void {
   )
 }
 
-/** The schema has seen to the form. */
+/** The schema ensures the form. */
 function pathOf(position: string): EntryPath {
   const [height = 0, index = 0] = position.split('.').map(Number)
   return { height, index }

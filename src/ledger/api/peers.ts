@@ -1,6 +1,4 @@
-import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Clock } from '../../base/clock.ts'
 import { Type } from '../../base/shape.ts'
 import { logOrigin, parsePosition, positionText } from '../../chain/index.ts'
 import { type HttpApp, readBody } from '../../http/index.ts'
@@ -8,7 +6,7 @@ import { PART_BYTES_MAX } from '../peers/chain-blobs.ts'
 import { PeerError, statusOfPeers } from '../peers/errors.ts'
 import type { Mirrors, ShownPeer } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
-import { isDigestOf, SignedRequests } from '../peers/signed-request.ts'
+import { isDigestOf, type SignedRequests } from '../peers/signed-request.ts'
 import { AnyBytes, askedIn, refuseToRun, sendAttachment } from './content-reply.ts'
 import { sendText, serverIdFrom } from './replies.ts'
 import { DoneReply, failures, SERVERID_PATTERN } from './schemas.ts'
@@ -23,9 +21,7 @@ const url = Type.String({
   description: 'Root of the listener of a node that has the chain: its own, or another mirror',
 })
 
-/** `GET` and `POST /api/config/peers`. */
 const PeersQuery = Type.Object({ token })
-/** `POST /api/config/peers`. */
 const PeerBody = Type.Object(
   {
     vkey,
@@ -36,7 +32,6 @@ const PeerBody = Type.Object(
   },
   { additionalProperties: false },
 )
-/** `DELETE /api/config/peers/{serverid}`. */
 const PeerParams = Type.Object({
   serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Whose chain' }),
 })
@@ -49,7 +44,6 @@ const Evidence = Type.Union([
   Type.Null(),
 ])
 
-/** The peers of the node, and how it stands with each. */
 const PeersReply = Type.Object({
   status: Type.Literal(true),
   peers: Type.Array(
@@ -78,7 +72,6 @@ const PeersReply = Type.Object({
   evidence: Evidence,
 })
 
-/** `POST /api/ledgers/{serverid}`: how far the chain of the caller is mirrored. */
 const PushReply = Type.Object({
   status: Type.Literal(true),
   size: Type.Integer({ description: 'Blocks that are stored' }),
@@ -87,10 +80,8 @@ const PushReply = Type.Object({
 
 const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the content' })
 
-/** A content of the attachments of a chain. */
 const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
 
-/** Which contents that are not here are listed. */
 const AbsentQuery = Type.Object({
   token,
   after: Type.Optional(
@@ -102,7 +93,6 @@ const AbsentQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
 })
 
-/** Contents that entries name and that are not here. */
 const AbsentReply = Type.Object({
   status: Type.Literal(true),
   absent: Type.Array(
@@ -118,12 +108,10 @@ const AbsentReply = Type.Object({
   more: Type.Boolean(),
 })
 
-/** Where a part of a content begins. */
 const PartQuery = Type.Object({
   offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
 })
 
-/** How much of a content is here. */
 const PartReply = Type.Object({
   status: Type.Literal(true),
   size: Type.Integer({ description: 'Bytes that are here: where the next part begins' }),
@@ -131,8 +119,14 @@ const PartReply = Type.Object({
 
 const PEERS_PATH = '/api/config/peers'
 
-/** Mounts the paths of the peers on `app`. */
-export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
+/** Mounts the paths about peers, and those by which nodes exchange chains, on `app`. */
+export function peerRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
+  configRoutes(app, mirrors)
+  blobRoutes(app, mirrors)
+  pushRoutes(app, mirrors, signatures)
+}
+
+function configRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     PEERS_PATH,
     {
@@ -146,8 +140,8 @@ export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
     },
     async () => ({
       status: true as const,
-      peers: mirrors.peers().map(shown),
-      evidence: withList(mirrors.ownEvidence),
+      peers: mirrors.peers().map(peerReply),
+      evidence: mirrors.ownEvidence,
     }),
   )
 
@@ -188,47 +182,25 @@ export function peerRoutes(app: HttpApp, mirrors: Mirrors): void {
   )
 }
 
-function shown(peer: ShownPeer) {
-  const { serverId: serverid, vkey, url, push, fixed, blocks, ofBlocks, currentMs, error } = peer
-  const lag = ofBlocks - blocks
-  const evidence = withList(peer.evidence)
-  const state = stateOf(peer)
-  return {
-    serverid,
-    vkey,
-    url,
-    push,
-    fixed,
-    state,
-    blocks,
-    lag,
-    absent: peer.absent,
-    current: currentMs,
-    error,
-    evidence,
-  }
+function peerReply(peer: ShownPeer) {
+  const { serverId: serverid, vkey, url, push, fixed, blocks, absent, error, evidence } = peer
+  const [state, lag, current] = [stateOf(peer), peer.ofBlocks - blocks, peer.currentMs]
+  return { serverid, vkey, url, push, fixed, state, blocks, lag, absent, current, error, evidence }
 }
 
-/** In words for people and programs. */
 function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: ShownPeer) {
   if (evidence !== null) return 'frozen' as const
   if (error !== null) return 'failing' as const
   return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
 }
 
-function withList(evidence: ShownPeer['evidence']) {
-  return evidence === null ? null : { what: evidence.what, notes: [...evidence.notes] }
-}
-
-/** Contents named at a time where a request does not say how many. */
-const LIMIT = 100
-/** What may be seen depends on the token, where one is needed. */
+const ABSENT_LIMIT = 100
+/** The reply depends on the token if one is required. */
 const VARY = 'authorization, x-access-token'
 /** A peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'node:sync', signed: true } as const
 
-/** Mounts the paths by which nodes read the contents of attachments that a chain names. */
-export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
+function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     '/api/ledgers/:serverid/attachments',
     {
@@ -241,7 +213,7 @@ export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
       },
       config: READ_BY_PEERS,
     },
-    async ({ params, query: { after, limit = LIMIT } }) => {
+    async ({ params, query: { after, limit = ABSENT_LIMIT } }) => {
       const blobs = mirrors.blobsOf(serverIdFrom(params.serverid))
       const from = after === undefined ? -1 : (parsePosition(after) ?? -1)
       const { blobs: absent, upTo, more } = await blobs.absent(from, limit)
@@ -257,7 +229,7 @@ export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
   app.get(
     '/api/ledgers/:serverid/attachments/:sha256',
     {
-      // Fastify's own would read the file to its end.
+      // Fastify's own HEAD route would read the whole file.
       exposeHeadRoute: false,
       schema: {
         tags: ['attachments'],
@@ -285,20 +257,20 @@ export function contentRoutes(app: HttpApp, mirrors: Mirrors): void {
 const CHAIN_PATH = '/api/ledgers/:serverid'
 const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
 
-/** Mounts the paths that nodes push to; the signature of a peer opens them, no token. */
-export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignatures): void {
+/** Paths that nodes push to. They need the signature of a peer instead of a token. */
+function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   const digests = new WeakMap<object, string>()
 
-  /** Before the body is read: only a peer's is, and only for its own chain. */
+  /** Before the body is read. */
   const expectSigned = async (request: FastifyRequest) => {
-    const { keyId, digest } = await signatures.signerOf(request.raw)
+    const { keyId, digest } = await signatures.verify(request.raw)
     if (keyId !== keyIdIn(request)) {
       throw new PeerError('SIGNATURE_REFUSED', 'a node pushes its own chain only')
     }
     digests.set(request, digest)
   }
 
-  /** Once the body is here: it is the one that was signed, and the peer is still one. */
+  /** After the body was read. */
   const pushed = (request: FastifyRequest) => {
     const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
     if (!isDigestOf(digests.get(request) ?? '', body)) {
@@ -309,7 +281,7 @@ export function pushRoute(app: HttpApp, mirrors: Mirrors, signatures: PeerSignat
     throw new PeerError('PEER_UNKNOWN', 'the peer was taken out')
   }
 
-  // The digest is of the bytes: in a scope of its own, where nothing parses them.
+  // In a scope of its own, where bodies are not parsed: the signed digest is that of the bytes.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
@@ -366,47 +338,8 @@ function refusal(reply: FastifyReply, error: { code: string; message: string }, 
   return sendText(reply.code(status ?? 422), JSON.stringify({ status: false, ...error, ...more }))
 }
 
-/** The id of the key of the chain that a request is about. */
+/** The id of the key that must sign a push to this path. */
 function keyIdIn({ params }: FastifyRequest): string {
-  // Both routes have this parameter, and the router gives texts.
+  // Both routes have this parameter, and the router provides texts.
   return logOrigin(Number((params as { serverid: string }).serverid))
-}
-
-const NO_BODY = new Uint8Array()
-
-/** Tells which peer has signed a request; each request is taken once, whatever it is for. */
-export class PeerSignatures {
-  readonly #signed = new SignedRequests()
-  readonly #mirrors: Pick<Mirrors, 'peerOfKey'>
-  readonly #clock: Clock
-
-  constructor(mirrors: Pick<Mirrors, 'peerOfKey'>, clock: Clock) {
-    this.#mirrors = mirrors
-    this.#clock = clock
-  }
-
-  /**
-   * The id of the key that has signed `request`, and the digest that its body must have: to be called
-   * before the body is read. Errors: SIGNATURE_REFUSED.
-   */
-  signerOf({ method = '', url = '', headers }: IncomingMessage) {
-    const mark = url.indexOf('?')
-    const path = mark === -1 ? url : url.slice(0, mark)
-    // All of it: a second question mark is part of the query.
-    const query = mark === -1 ? '?' : url.slice(mark)
-    const authority = (headers.host ?? '').toLowerCase()
-    return this.#signed.verify(
-      { method, authority, path, query },
-      headers,
-      (id) => this.#mirrors.peerOfKey(id)?.key.publicKey ?? null,
-      this.#clock.now(),
-    )
-  }
-
-  /** Expects that a peer has signed `request`, which has no body. Errors: SIGNATURE_REFUSED. */
-  async expectReader(request: IncomingMessage): Promise<void> {
-    const { digest } = await this.signerOf(request)
-    if (isDigestOf(digest, NO_BODY)) return
-    throw new PeerError('SIGNATURE_REFUSED', 'who reads signs for no body')
-  }
 }

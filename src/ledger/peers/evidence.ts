@@ -32,7 +32,7 @@ export interface Evidence {
   /** One sentence that says what contradicts. */
   readonly what: string
   /** The note that was seen first, and the other one. */
-  readonly notes: readonly [string, string]
+  readonly notes: [string, string]
 }
 
 /** Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence. */

@@ -3,39 +3,41 @@ import type { Clock } from '../../base/clock.ts'
 import { logOrigin, nodeVerifySignature } from '../../chain/index.ts'
 import { PeerError } from './errors.ts'
 
-/** What is signed of a request, in this order. */
+// Requests between nodes are signed with the node key. Source: RFC 9421, RFC 9530 (content-digest).
+
+/** The signed components, in this order. */
 const COMPONENTS = '("@method" "@authority" "@path" "@query" "content-digest")'
-const LABEL = 'sig1'
-const TAG = 'daicho-sync'
-/** How long a signature is valid, and how far clocks may be apart; seconds. */
+const INPUT =
+  /^sig1=(\("@method" "@authority" "@path" "@query" "content-digest"\);created=(\d{1,12});expires=(\d{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([^"\\]{1,100})";alg="ed25519";tag="daicho-sync")$/
+const SIGNATURE = /^sig1=:([A-Za-z0-9+/]{86}==):$/
+const DIGEST = /^sha-256=:[A-Za-z0-9+/]{43}=:$/
+const NONCE_BYTES = 16
+/** How long a signature is valid, and how far the clocks of nodes may differ. Seconds. */
 const VALID_S = 60
 const VALID_S_MAX = 300
 const SKEW_S = 30
-/** Nonces that are remembered; more requests than that within their time are refused. */
+/** Maximum remembered nonces. While there are more unexpired ones, requests are refused. */
 const NONCES_MAX = 100_000
 
-/** A request as it is signed. */
+/** The components of a request that are signed besides its body. */
 export interface Request {
   readonly method: string
-  /** Host and port in lower case, the port left out where it is that of the scheme. */
+  /** Host and port in lower case, without the default port of the scheme. */
   readonly authority: string
   readonly path: string
-  /** With its question mark, which stands there also when there is no query. */
+  /** Begins with a question mark, even if the query is empty. */
   readonly query: string
 }
 
-/** Who signs, when, and with what that is used once. */
 export interface Signer {
   readonly keyId: string
   readonly privateKey: KeyObject
   readonly nowMs: number
+  /** Used once. */
   readonly nonce: string
 }
 
-/**
- * The headers that sign a request with `body`.
- * Source: RFC 9421, RFC 9530 (content-digest).
- */
+/** Returns the headers that sign a request with `body`. */
 export function signatureHeaders(
   request: Request,
   body: Uint8Array,
@@ -45,18 +47,16 @@ export function signatureHeaders(
   const digest = contentDigest(body)
   const params =
     `${COMPONENTS};created=${created};expires=${created + VALID_S};nonce="${nonce}";` +
-    `keyid="${keyId}";alg="ed25519";tag="${TAG}"`
+    `keyid="${keyId}";alg="ed25519";tag="daicho-sync"`
   const signature = sign(null, Buffer.from(signatureBase(request, digest, params)), privateKey)
   return {
     'content-digest': digest,
-    'signature-input': `${LABEL}=${params}`,
-    signature: `${LABEL}=:${signature.toString('base64')}:`,
+    'signature-input': `sig1=${params}`,
+    signature: `sig1=:${signature.toString('base64')}:`,
   }
 }
 
-const NONCE_BYTES = 16
-
-/** Signs what a node asks of others, with its key. */
+/** Signs the requests of a node. */
 export class NodeSigner {
   readonly #keyId: string
   readonly #privateKey: KeyObject
@@ -74,7 +74,7 @@ export class NodeSigner {
     this.#random = random
   }
 
-  /** The headers that sign one request to `url` with `body`, which is empty where there is none. */
+  /** Returns the headers that sign one request. */
   headers(method: string, url: URL, body: Uint8Array): Record<string, string> {
     const { host: authority, pathname: path, search } = url
     const query = search === '' ? '?' : search
@@ -87,15 +87,77 @@ export class NodeSigner {
   }
 }
 
-/** `sha-256=:<base64>:` of `body`. */
-function contentDigest(body: Uint8Array): string {
-  return `sha-256=:${hash('sha256', body, 'base64')}:`
+/** A request as Node receives it. */
+export interface ReceivedRequest {
+  readonly method?: string | undefined
+  /** Path and query. */
+  readonly url?: string | undefined
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** Whether `body` is what the signed digest is of. */
+/** The verified signer of a request, and the digest that its body must have. */
+export interface RequestSignature {
+  readonly keyId: string
+  readonly digest: string
+}
+
+/** Verifies signed requests, and accepts each of them once. */
+export class SignedRequests {
+  readonly #keyOf: (keyId: string) => Uint8Array | null
+  readonly #clock: Clock
+  /** Used nonces, with the second in which they expire, oldest first. */
+  readonly #used = new Map<string, number>()
+
+  /** `keyOf` returns the raw public key of an allowed key id, or null. */
+  constructor(keyOf: (keyId: string) => Uint8Array | null, clock: Clock) {
+    this.#keyOf = keyOf
+    this.#clock = clock
+  }
+
+  /** Verifies a request before its body is read. Errors: SIGNATURE_REFUSED. */
+  async verify(request: ReceivedRequest): Promise<RequestSignature> {
+    const { signature, digest, params, created, expires, nonce, keyId } = signatureIn(request)
+    const nowS = Math.floor(this.#clock.now() / 1000)
+    if (created > nowS + SKEW_S || expires < nowS || expires - created > VALID_S_MAX) {
+      throw refused('the signature is not valid now: the clocks may differ')
+    }
+    const key = this.#keyOf(keyId)
+    if (key === null) throw refused('the key is not that of a peer')
+    const base = Buffer.from(signatureBase(componentsOf(request), digest, params))
+    if (!(await nodeVerifySignature(key, base, signature))) {
+      throw refused('the signature does not hold')
+    }
+    this.#use(`${keyId} ${nonce}`, expires, nowS)
+    return { keyId, digest }
+  }
+
+  /** Verifies a request without a body. Errors: SIGNATURE_REFUSED. */
+  async verifyBodiless(request: ReceivedRequest): Promise<void> {
+    const { digest } = await this.verify(request)
+    if (!isDigestOf(digest, new Uint8Array())) throw refused('who reads signs for no body')
+  }
+
+  /** Only verified nonces are remembered, so others cannot fill the map. Errors: SIGNATURE_REFUSED. */
+  #use(nonce: string, expires: number, nowS: number): void {
+    for (const [used, until] of this.#used) {
+      if (until >= nowS) break
+      this.#used.delete(used)
+    }
+    if (this.#used.has(nonce)) throw refused('the request was made before')
+    if (this.#used.size >= NONCES_MAX) throw refused('too many requests are remembered')
+    this.#used.set(nonce, expires)
+  }
+}
+
+/** Whether `digest`, which was signed, is that of `body`. */
 export function isDigestOf(digest: string, body: Uint8Array): boolean {
   const [given, own] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
   return given.length === own.length && timingSafeEqual(given, own)
+}
+
+function contentDigest(body: Uint8Array): string {
+  return `sha-256=:${hash('sha256', body, 'base64')}:`
 }
 
 function signatureBase(request: Request, digest: string, params: string): string {
@@ -109,73 +171,24 @@ function signatureBase(request: Request, digest: string, params: string): string
   ].join('\n')
 }
 
-/** The headers of a request, names in lower case. */
-export type SignedHeaders = Readonly<Record<string, string | string[] | undefined>>
-
-const INPUT =
-  /^sig1=(\("@method" "@authority" "@path" "@query" "content-digest"\);created=(\d{1,12});expires=(\d{1,12});nonce="([A-Za-z0-9_-]{16,64})";keyid="([^"\\]{1,100})";alg="ed25519";tag="daicho-sync")$/
-const SIGNATURE = /^sig1=:([A-Za-z0-9+/]{86}==):$/
-
-/** Verifies signed requests, each of which is taken once. */
-export class SignedRequests {
-  /** Nonces that were used, with the second in which they expire, oldest first. */
-  readonly #used = new Map<string, number>()
-
-  /**
-   * Whose request this is, by the id of the key, and the digest that its body must have: to be called
-   * before the body is read. `keyOf` gives the raw public key of an id that is allowed, or null.
-   * Errors: SIGNATURE_REFUSED.
-   */
-  async verify(
-    request: Request,
-    headers: SignedHeaders,
-    keyOf: (keyId: string) => Uint8Array | null,
-    nowMs: number,
-  ): Promise<{ readonly keyId: string; readonly digest: string }> {
-    const { signature, digest, params, created, expires, nonce, keyId } = partsOf(headers)
-    const nowS = Math.floor(nowMs / 1000)
-    if (created > nowS + SKEW_S || expires < nowS || expires - created > VALID_S_MAX) {
-      throw refused('the signature is not valid now: the clocks may differ')
-    }
-    const key = keyOf(keyId)
-    if (key === null) throw refused('the key is not that of a peer')
-    const base = Buffer.from(signatureBase(request, digest, params))
-    if (!(await nodeVerifySignature(key, base, signature))) {
-      throw refused('the signature does not hold')
-    }
-    this.#use(`${keyId} ${nonce}`, expires, nowS)
-    return { keyId, digest }
-  }
-
-  /** Only what is signed counts, so nobody else can fill this. Errors: SIGNATURE_REFUSED. */
-  #use(nonce: string, expires: number, nowS: number): void {
-    for (const [used, until] of this.#used) {
-      if (until >= nowS) break
-      this.#used.delete(used)
-    }
-    if (this.#used.has(nonce)) throw refused('the request was made before')
-    if (this.#used.size >= NONCES_MAX) throw refused('too many requests are remembered')
-    this.#used.set(nonce, expires)
-  }
+function componentsOf({ method = '', url = '', headers }: ReceivedRequest): Request {
+  // The query begins at the first question mark; a second one is part of it.
+  const [path = '', ...query] = url.split('?')
+  const authority = textOf(headers.host).toLowerCase()
+  return { method, authority, path, query: `?${query.join('?')}` }
 }
 
-function partsOf(headers: SignedHeaders) {
+function signatureIn({ headers }: ReceivedRequest) {
   const input = INPUT.exec(textOf(headers['signature-input']))
   const encoded = SIGNATURE.exec(textOf(headers.signature))
   const digest = textOf(headers['content-digest'])
   const [, params = '', created = '', expires = '', nonce = '', keyId = ''] = input ?? []
-  if (input === null || encoded === null || !/^sha-256=:[A-Za-z0-9+/]{43}=:$/.test(digest)) {
+  if (input === null || encoded === null || !DIGEST.test(digest)) {
     throw refused('the request is not signed as nodes sign (RFC 9421)')
   }
-  return {
-    signature: Buffer.from(encoded[1] ?? '', 'base64'),
-    digest,
-    params,
-    created: Number(created),
-    expires: Number(expires),
-    nonce,
-    keyId,
-  }
+  const signature = Buffer.from(encoded[1] ?? '', 'base64')
+  const [createdS, expiresS] = [Number(created), Number(expires)]
+  return { signature, digest, params, created: createdS, expires: expiresS, nonce, keyId }
 }
 
 function textOf(header: string | string[] | undefined): string {
