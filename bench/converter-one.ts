@@ -4,7 +4,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { convert } from '../src/converter/convert.ts'
-import { optionsOf } from '../src/converter/index.ts'
+import { optionsOf } from '../src/converter/options.ts'
 
 const [from = '', to = '', columns = '', rows = ''] = process.argv.slice(2)
 const started = performance.now()

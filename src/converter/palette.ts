@@ -18,30 +18,6 @@ export interface Palette {
 }
 
 /**
- * Sizes of bins per channel, finest first; a bin is painted within half its size of each of its members.
- * The last level has 37 × 43 × 37 bins, which always fit.
- */
-const WIDTHS: readonly (readonly [number, number, number])[] = [
-  [1, 1, 2],
-  [2, 1, 2],
-  [2, 2, 2],
-  [2, 2, 3],
-  [3, 2, 3],
-  [3, 3, 3],
-  [3, 3, 4],
-  [4, 3, 4],
-  [4, 4, 4],
-  [4, 4, 5],
-  [5, 4, 5],
-  [5, 5, 5],
-  [5, 5, 6],
-  [6, 5, 6],
-  [6, 6, 6],
-  [6, 6, 7],
-  [7, 6, 7],
-]
-
-/**
  * The palette of a picture of three bytes per cell: exact if its colours fit, otherwise the finest bins that
  * do. With COLORS_MAX no channel of any cell is off by more than 3 of 255; with a smaller `colorsMax` (at
  * least 1) the bins are merged by `varianceCut`. Source: decision 0010.
@@ -69,12 +45,15 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   return { ...withoutRepeats(paint), distinct, set }
 }
 
-/** `exact` if it fits, otherwise the first level of WIDTHS whose bins do. */
+/**
+ * `exact` if it fits, otherwise the finest bins that do. The width of blue grows first, then red, then green: from
+ * [1, 1, 2] to [7, 6, 7] at most, whose 37 × 43 × 37 bins always fit.
+ */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact
-  for (const widths of WIDTHS) {
-    if (set.size <= COLORS_MAX) break
-    const bins = new ColorSet(widths)
+  for (let step = 1; set.size > COLORS_MAX; step += 1) {
+    const [red, green, blue] = [(step + 1) / 3, step / 3, (step + 2) / 3].map(Math.trunc)
+    const bins = new ColorSet([1 + (red ?? 0), 1 + (green ?? 0), 1 + (blue ?? 0)])
     exact.visit((color) => {
       bins.add(color >>> 16, (color >>> 8) & 255, color & 255)
       return bins.size <= COLORS_MAX

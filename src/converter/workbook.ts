@@ -16,7 +16,7 @@ const OFFICE = 'http://schemas.openxmlformats.org/officeDocument/2006/relationsh
 const PACKAGE = 'http://schemas.openxmlformats.org/package/2006'
 const TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
 /** Colours per chunk of the styles part. */
-const COLORS_PER_PIECE = 2_048
+const COLORS_PER_CHUNK = 2_048
 
 /**
  * All parts of the workbook but the sheet, in order. The only shared string is empty; colour i of the palette is
@@ -86,8 +86,8 @@ function* styles(colors: Uint32Array): Generator<Uint8Array> {
       `<fills count="${count + 2}"><fill><patternFill patternType="none"/></fill>` +
       '<fill><patternFill patternType="gray125"/></fill>',
   )
-  for (let from = 0; from < count; from += COLORS_PER_PIECE) {
-    const some = Array.from(colors.subarray(from, from + COLORS_PER_PIECE), fill)
+  for (let from = 0; from < count; from += COLORS_PER_CHUNK) {
+    const some = Array.from(colors.subarray(from, from + COLORS_PER_CHUNK), fill)
     yield Buffer.from(some.join(''), 'latin1')
   }
   yield Buffer.from(
@@ -96,8 +96,8 @@ function* styles(colors: Uint32Array): Generator<Uint8Array> {
       `</cellStyleXfs><cellXfs count="${count + 1}">` +
       '<xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>',
   )
-  for (let from = 0; from < count; from += COLORS_PER_PIECE) {
-    const some = Array.from({ length: Math.min(COLORS_PER_PIECE, count - from) }, (_, at) =>
+  for (let from = 0; from < count; from += COLORS_PER_CHUNK) {
+    const some = Array.from({ length: Math.min(COLORS_PER_CHUNK, count - from) }, (_, at) =>
       format(from + at + 2),
     )
     yield Buffer.from(some.join(''), 'latin1')
@@ -146,7 +146,7 @@ function columnName(index: number): string {
  * Short texts in one table of 32-bit words, to be copied four bytes at a time. Up to 65,428 texts are used in
  * random order, so the memory that is touched determines the speed.
  */
-class Stamps {
+class TextTable {
   readonly #words: Int32Array
   readonly #wordsEach: number
   readonly #lengths: Uint8Array
@@ -188,11 +188,11 @@ export function* sheetXml(
 ): Generator<SheetChunk> {
   yield { bytes: Buffer.from(opening(grid, options)), rows: 0 }
   const { set, colorOf } = palette
-  const opens = new Stamps(
+  const opens = new TextTable(
     Array.from({ length: grid.columns }, (_, at) => `<c r="${columnName(at)}`),
   )
-  const styles = new Stamps(Array.from(palette.colors, (_, at) => String(at + 1)))
-  const close = new Stamps(['" t="s"><v>0</v></c>'])
+  const styles = new TextTable(Array.from(palette.colors, (_, at) => String(at + 1)))
+  const close = new TextTable(['" t="s"><v>0</v></c>'])
   const height = rowHeight(options.px)
   const chunk = Buffer.alloc(CHUNK_BYTES + SPARE_BYTES)
   const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -200,7 +200,7 @@ export function* sheetXml(
   let pixel = 0
   for (let row = 1; row <= grid.rows; row += 1) {
     end += chunk.write(`<row r="${row}" ht="${height}" customHeight="1">`, end, 'latin1')
-    const rowAndStyle = new Stamps([`${row}" s="`])
+    const rowAndStyle = new TextTable([`${row}" s="`])
     for (let column = 0; column < grid.columns; column += 1) {
       const color = set.indexOfPixel(rgb, pixel)
       pixel += 3
