@@ -74,19 +74,16 @@ async function trades(): Promise<void> {
 async function restores(): Promise<void> {
   const { model, scripts } = defaultNetwork()
   const nowMs = () => performance.now()
-  const options = {
-    functions: { host: () => 'null', tell: () => 'null' },
-    memoryBytes: 64 * 1024 * 1024,
-    nowMs,
-    isStopped: () => false,
-  }
-  const guest = await Guest.boot({ ...guestScripts(model, scripts), ...options }, 2_000)
-  const nothing = { variables: {}, participant: null, transaction: null, resources: [null] }
+  const memoryBytes = 64 * 1024 * 1024
+  const guest = await Guest.boot({ ...guestScripts(model, scripts), memoryBytes }, 2_000)
+  const host = { answer: async () => 'null', log: () => {} }
+  const nobody = { participant: null, transaction: null, resources: [null] }
+  const nothing = { variables: {}, ...nobody, resolved: [] }
   const request = JSON.stringify({ condition: 'true', ...nothing })
   const taken: number[] = []
   for (let call = 0; call < CALLS; call += 1) {
     const start = nowMs()
-    guest.call(request, '[]', 1_000)
+    await guest.call(request, host, 1_000)
     taken.push(nowMs() - start)
   }
   printTable([

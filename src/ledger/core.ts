@@ -1,7 +1,7 @@
 // The other face of the ledger: what is done to chains and folders without serving them. A command
 // that needs no more starts in half the time, since nothing of a listener is loaded for it.
-export { positionText } from '../chain/index.ts'
-export { storedJson } from '../storage/index.ts'
+export { parsePosition, positionText } from '../chain/index.ts'
+export { StoreError, storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'
 export {
   type ExportEnd,
@@ -16,6 +16,7 @@ export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { mergePatch } from './item.ts'
 export { contradictionOf } from './log/signed-head.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
+export { unitOf } from './operations.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
 export { PeerClient } from './peers/peer-client.ts'
@@ -26,3 +27,4 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
+export { LedgerReader } from './reader.ts'

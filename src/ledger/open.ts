@@ -115,7 +115,13 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   )
   const attachments = new AttachmentService(reader, writer, contents, attachmentBytesMax)
   return {
-    service: new LedgerService(reader, writer, clock, { feed, attachments, log, mirrors }),
+    service: new LedgerService(reader, writer, clock, {
+      folder: folder.path,
+      feed,
+      attachments,
+      log,
+      mirrors,
+    }),
     async close() {
       feed.close()
       await mirrors.close()

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Json, JsonObject } from '../base/json.ts'
 import { UuidGenerator } from '../base/uuid.ts'
-import { type Block, ENTRIES_MAX, entryOf, packPosition, unpackPosition } from '../chain/index.ts'
+import { type Block, entryOf, packPosition, unpackPosition } from '../chain/index.ts'
 import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
 import type { AttachmentService } from './attachments/service.ts'
 import { ChainCount, type ChainSize } from './chain-count.ts'
@@ -11,21 +11,22 @@ import { databaseFilter } from './changes/page-cache.ts'
 import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
 import { ItemHistory } from './history/item-history.ts'
-import { itemText, requireItem } from './item.ts'
+import { itemText } from './item.ts'
 import type { LedgerLog } from './log/service.ts'
-import { checkDatabaseName, checkItemId } from './names.ts'
+import { checkDatabaseName } from './names.ts'
+import { checkPath, creationOf, operationOf, refuseTooMany } from './operations.ts'
 import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
+import { LedgerReader } from './reader.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import {
-  type Change,
-  checkUnit,
-  type Earlier,
-  type Operation,
-  type OwnDatabase,
-  type UnitOfWork,
-  type Written,
+import type {
+  Change,
+  Earlier,
+  Operation,
+  OwnDatabase,
+  UnitOfWork,
+  Written,
 } from './unit-of-work.ts'
 import type { CommittedBlock } from './writer/messages.ts'
 import type { LedgerWriter } from './writer/writer.ts'
@@ -57,6 +58,8 @@ const ITEMS_PER_PAGE = 256
 
 /** What a ledger has beside its items. */
 export interface LedgerParts {
+  /** The data folder. */
+  readonly folder: string
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
   readonly log: LedgerLog
@@ -86,10 +89,11 @@ export class LedgerService {
   readonly history: ItemHistory
   /** Declared indexes. */
   readonly queries: LedgerQueries
+  /** What networks read; their threads open another one of the same folder. */
+  readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
-  readonly #clock: Clock
-  readonly #uuids = new UuidGenerator()
+  readonly #newId: () => string
   readonly #count: ChainCount
 
   constructor(store: StoreReader, writer: LedgerWriter, clock: Clock, parts: LedgerParts) {
@@ -102,7 +106,9 @@ export class LedgerService {
     this.history = new ItemHistory(store)
     this.#store = store
     this.#writer = writer
-    this.#clock = clock
+    const uuids = new UuidGenerator()
+    this.#newId = () => uuids.next(clock.now())
+    this.reader = new LedgerReader(parts.folder, store)
     this.#count = new ChainCount(store)
     this.queries = new LedgerQueries(store, writer)
   }
@@ -162,7 +168,7 @@ export class LedgerService {
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
   createItem(db: string, item: JsonObject, terms?: RequestConditions): Promise<Recorded<string>> {
-    return this.#create([this.#creation(db, item)], terms)
+    return this.#create([creationOf(db, item, this.#newId)], terms)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
@@ -172,7 +178,7 @@ export class LedgerService {
     terms?: RequestConditions,
   ): Promise<Recorded<string>> {
     refuseTooMany(items)
-    const operations = items.map((item) => this.#creation(db, item))
+    const operations = items.map((item) => creationOf(db, item, this.#newId))
     return this.#create(operations, terms)
   }
 
@@ -223,7 +229,7 @@ export class LedgerService {
   /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
   recordChanges(changes: readonly Change[], terms?: RequestConditions): Promise<Recorded> {
     refuseTooMany(changes)
-    const unit = changes.map((change) => this.#operationOf(change))
+    const unit = changes.map((change) => operationOf(change, this.#newId))
     return this.#record(unit, terms)
   }
 
@@ -248,15 +254,6 @@ export class LedgerService {
     checkDatabaseName(db)
     this.#writer.owned.add(db)
     return {
-      prepare: (changes) => {
-        refuseTooMany(changes)
-        const unit = changes.map(({ assigned = false, ...change }) => {
-          const operation = this.#operationOf(change)
-          return operation.kind === 'create_item' ? { ...operation, assigned } : operation
-        })
-        checkUnit(unit)
-        return unit
-      },
       record: async (unit) => {
         const { index, ...block } = await this.#writer.record(unit, undefined, true)
         return { position: packPosition(block.height, index), ...block }
@@ -351,66 +348,11 @@ export class LedgerService {
     if (database !== null) return database.created
     throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
   }
-
-  #creation(db: string, given: Json): Extract<Operation, { kind: 'create_item' }> {
-    const item = requireItem(given)
-    checkDatabaseName(db)
-    const kind = 'create_item'
-    if (item.id === undefined) {
-      const id = this.#uuids.next(this.#clock.now())
-      return { kind, db, id, text: itemText(item, id), assigned: true }
-    }
-    const { id } = item
-    if (typeof id !== 'string') {
-      throw new LedgerError('ITEM_ID_INVALID', 'the id of an item is a string, or left out')
-    }
-    checkItemId(id)
-    return { kind, db, id, text: itemText(item), assigned: false }
-  }
-
-  #operationOf(change: Change): Operation {
-    switch (change.method) {
-      case 'create_db':
-        checkDatabaseName(change.db)
-        return { kind: 'create_db', db: change.db }
-      case 'delete_db':
-        checkDatabaseName(change.db)
-        return { kind: 'delete_db', db: change.db }
-      case 'create_item':
-        return this.#creation(change.db, change.item)
-      case 'update_item': {
-        const { db, item } = change
-        if (typeof item.id !== 'string') {
-          throw new LedgerError('ITEM_ID_INVALID', 'an update_item entry needs the id in its item')
-        }
-        checkPath(db, item.id)
-        return { kind: 'update_item', db, id: item.id, text: itemText(item) }
-      }
-      case 'delete_item':
-        checkPath(change.db, change.id)
-        return { kind: 'delete_item', db: change.db, id: change.id }
-    }
-  }
-}
-
-/**
- * Names are checked for every change, not only where they are made: they cross to the writer as
- * lines, so a name with a newline in it would be read there as another change.
- */
-function checkPath(db: string, id: string): void {
-  checkDatabaseName(db)
-  checkItemId(id)
 }
 
 function refuseOtherId(id: string, item: JsonObject): void {
   if (item.id === undefined || item.id === id) return
   throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
-}
-
-/** Before anything is built for each of them. */
-function refuseTooMany(list: readonly unknown[]): void {
-  if (list.length <= ENTRIES_MAX) return
-  throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
 }
 
 /**

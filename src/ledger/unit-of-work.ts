@@ -27,11 +27,6 @@ export interface Written {
 
 /** Changes a database that has an owner. */
 export interface OwnDatabase {
-  /**
-   * Checks `changes` as far as possible without the stored state; `record` refuses nothing that depends
-   * only on them. Errors: as for `recordChanges`.
-   */
-  prepare(changes: readonly OwnChange[]): UnitOfWork
   /** Records prepared changes in one block. Errors: those of the writer, and of the stored state. */
   record(unit: UnitOfWork): Promise<Written>
 }

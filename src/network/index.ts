@@ -1,4 +1,4 @@
-export { mergePatch, positionText } from '../ledger/core.ts'
+export { parsePosition, positionText } from '../ledger/core.ts'
 export { defaultNetwork } from './default-network.ts'
 export { writeArchive } from './definition/archive.ts'
 export {
@@ -8,29 +8,32 @@ export {
   type NetworkDefinition,
 } from './definition/definition.ts'
 export { readNetwork } from './definition/directory.ts'
+export type { BusinessNetwork, Made } from './deployment/business-network.ts'
+export type { EmittedEvent, EmittedEvents, RecordedEvents } from './deployment/event-feed.ts'
+export {
+  bindIdentity,
+  callerWith,
+  isRevoked,
+  issueIdentity,
+  revokeIdentity,
+} from './deployment/identities.ts'
 export {
   type NetworkSummary,
   Networks,
   type NetworksDeps,
 } from './deployment/networks.ts'
 export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
-export type { NetworkVerification } from './deployment/verification.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
 export { type Problem, pointer } from './model/problem.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
 export { parameterTypeText } from './queries/parameter.ts'
-export type { BusinessNetwork, Made, RevisionTest } from './resources/business-network.ts'
-export { ADMIN, type Caller } from './resources/caller.ts'
-export type { EmittedEvent, EmittedEvents, RecordedEvents } from './resources/event-feed.ts'
-export {
-  bindIdentity,
-  callerWith,
-  type IdentityRequest,
-  isRevoked,
-  issueIdentity,
-  revokeIdentity,
-} from './resources/identities.ts'
 export type { Listing } from './resources/listing.ts'
-export { type Returned, returnedBy } from './resources/returns.ts'
+export { ADMIN, type Caller } from './resources/transaction.ts'
+export type {
+  ExpectedRevisions,
+  IdentityRequest,
+  NetworkVerification,
+} from './transactions/messages.ts'
+export { type Returned, returnedBy } from './transactions/returns.ts'

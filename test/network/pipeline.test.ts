@@ -1,5 +1,6 @@
 // What happens while a block is on its way to the disk, with a disk that answers when it is told to.
-import { expect, it, onTestFinished } from 'vitest'
+import type { Worker } from 'node:worker_threads'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
 import type { LedgerService, Written } from '../../src/ledger/index.ts'
 import {
@@ -67,8 +68,20 @@ async function started() {
     })
     return next()
   }
+  const answers = { count: 0 }
+  const watch = (thread: Worker) => {
+    if (thread.threadName !== 'network-sandbox') return
+    thread.on('message', (message) => {
+      if ('id' in message) answers.count += 1
+    })
+  }
+  process.on('worker', watch)
+  onTestFinished(() => void process.off('worker', watch))
+  /** Waits until the threads of networks have decided so many requests. */
+  const decided = (count: number) =>
+    vi.waitFor(() => expect(answers.count).toBeGreaterThanOrEqual(count), { timeout: 10_000 })
   const network = await networks.ship(defaultNetwork())
-  return { service, network, networks, next, held }
+  return { service, network, networks, next, held, decided }
 }
 
 const type = (network: BusinessNetwork, name: string): TypeDeclaration => {
@@ -110,25 +123,15 @@ function watched(work: Promise<unknown>) {
 }
 
 it('a transaction is decided on what those before it left, while that is on its way to the disk', async () => {
-  const { network, next, held } = await started()
+  const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All three know the commodity, which is not on the disk; another turn shows that theirs have passed.
+  // All three know the commodity, which is not on the disk.
   const refused = watched(create(network))
-  const passed = Promise.withResolvers<void>()
-  const last = network.submitSystem(
-    'StartBusinessNetwork',
-    async () => {
-      passed.resolve()
-      throw new Error('nothing is to be done')
-    },
-    ADMIN,
-  )
-  last.catch(() => {})
-  await passed.promise
+  await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)
   expect([all(), await owner(network), published]).toEqual([Array(4).fill('open'), 'undefined', []])
   first.store()
@@ -149,7 +152,7 @@ it('a transaction is decided on what those before it left, while that is on its 
 })
 
 it('when a block cannot be stored, nothing that stands on it is, nobody is told otherwise, and the next starts afresh', async () => {
-  const { network, next, held } = await started()
+  const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
   const made = watched(create(network))
@@ -158,23 +161,12 @@ it('when a block cannot be stored, nothing that stands on it is, nobody is told 
     watched(trade(network, 'bob')),
     // That it exists is no longer true when the answer goes out.
     watched(create(network)),
-    watched(network.remove(type(network, 'Commodity'), 'NONE', () => true, ADMIN)),
+    watched(network.remove(type(network, 'Commodity'), 'NONE', null, ADMIN)),
   ]
-  const decided = Promise.withResolvers<void>()
-  // In its turn it looks at what is there, and goes on when the disk has refused.
-  const inBetween = watched(
-    network.submitSystem(
-      'StartBusinessNetwork',
-      async () => {
-        first.refuse()
-        await Promise.all([made.work, ...later.map(({ work }) => work)])
-        decided.resolve()
-        return { fields: {}, writes: [] }
-      },
-      ADMIN,
-    ),
-  )
-  await decided.promise
+  await decided(4)
+  // Sent before the disk refuses, and decided about that time.
+  const inBetween = watched(network.start())
+  first.refuse()
   await inBetween.work
   const states = [made, ...later, inBetween].map(({ state }) => state)
   expect(states).toEqual(Array(5).fill('the disk is full'))

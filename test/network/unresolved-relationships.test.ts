@@ -71,3 +71,58 @@ it('is the same for a property of a property', async () => {
     "Object with ID 'gone' in collection with ID 'Asset:org.test.Thing' does not exist",
   ])
 })
+
+/** A network with a chain of 80 things, each of which leads to the next. */
+async function chained(rules: string) {
+  const files = { 'lib/ask.js': LIB, 'permissions.acl': rules }
+  const node = await gateway({ deploy: [networkOf(MODEL, files)] })
+  const chain = Array.from({ length: 80 }, (_, n) => ({ id: `${n}`, next: `${n + 1}` }))
+  await node.send('POST', '/api/Thing', [...chain, { id: '80', colour: 'blue' }])
+  return (code: string) => node.send('POST', '/api/Ask', { code, thing: '0' })
+}
+const ALL =
+  'rule All { description: "d" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
+
+it('follows relationships of relationships, 64 at most, and counts only the run that finds all', async () => {
+  const ask = await chained(ALL)
+  const follow = (start: string, count: number) =>
+    `let at = ${start}; for (let n = 0; n < ${count}; n += 1) at = at.next; return at.colour`
+  const things = `await getAssetRegistry('org.test.Thing')`
+  const read = `(await (${things}).get('0'))`
+  for (const start of ['thing', read]) {
+    expect((await ask(follow(start, 3))).json).toBe('"red"')
+    expect((await ask(follow(start, 60))).json).toBe('"red"')
+    const { status, json } = await ask(follow(start, 70))
+    expect([status, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
+  }
+  // What it wrote before it found that more was needed is not written twice.
+  const add = `const things = ${things}
+    await things.add(Object.assign(getFactory().newResource('org.test', 'Thing', 'new'), { colour: 'green' }))
+    try { thing.next.next.next.next.colour } catch {}
+    return (await things.getAll()).length`
+  expect((await ask(add)).json).toBe('82')
+})
+
+it('sees through a relationship what was written before, also of what was not read', async () => {
+  const ask = await chained(ALL)
+  const code = `const things = await getAssetRegistry('org.test.Thing'), factory = getFactory()
+    const made = (id, colour) => Object.assign(factory.newResource('org.test', 'Thing', id), { colour })
+    const one = made('one', 'green'); one.next = factory.newRelationship('org.test', 'Thing', 'two')
+    await things.add(one); await things.add(made('two', 'yellow'))
+    await things.update(made('2', 'black')); await things.remove('3')
+    const said = [one.next.colour, thing.next.next.colour]
+    return said`
+  expect(JSON.parse((await ask(code)).json)).toEqual(['yellow', 'black'])
+})
+
+it('conditions follow relationships of relationships as well', async () => {
+  const condition = 'condition: (ask.thing.next.next.next.next.next.id === "5") action: ALLOW'
+  const rules = `
+    rule Five { description: "d" participant: "ANY" operation: CREATE resource(ask): "org.test.Ask" ${condition} }
+    rule Six { description: "d" participant: "ANY" operation: CREATE resource: "org.test.Ask" action: DENY }
+    ${ALL}`
+  const ask = await chained(rules)
+  expect((await ask('return 1')).json).toBe('1')
+  const wrong = await chained(rules.replace('"5")', '"6")'))
+  expect((await wrong('return 1')).json.error.code).toBe('ACCESS_DENIED')
+})

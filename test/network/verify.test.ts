@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
-import { Sandbox, SandboxError } from '../../src/network/runtime/sandbox.ts'
+import { NetworkThread } from '../../src/network/deployment/network-thread.ts'
+import { NetworkError } from '../../src/network/index.ts'
 import { runDaicho, startDaicho } from '../support/daicho.ts'
 import { gateway, networkOf, startGateway } from '../support/gateway.ts'
 import { HandClock } from '../support/ledger-node.ts'
@@ -137,7 +138,9 @@ it('rejects instead of reporting a finding if the scripts cannot be loaded', asy
   })
   await node.send('POST', '/api/Thing', { id: 'a' })
   await node.send('POST', '/api/Bump', { thing: 'a' })
-  const start = vi.spyOn(Sandbox, 'start').mockRejectedValue(new SandboxError('it did not start'))
+  const message = 'the scripts of test-network cannot be loaded: it did not start'
+  const refusal = new NetworkError('NETWORK_INVALID', message)
+  const start = vi.spyOn(NetworkThread, 'start').mockRejectedValue(refusal)
   onTestFinished(() => start.mockRestore())
   await expect(node.networks.verify('test-network', () => {})).rejects.toMatchObject({
     code: 'NETWORK_INVALID',

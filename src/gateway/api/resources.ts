@@ -5,14 +5,14 @@ import { HttpRefusal, methodRefusal } from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
+  type ExpectedRevisions,
   type Listing,
   type Made,
   type Model,
-  mergePatch,
   NetworkError,
   type Problem,
+  parsePosition,
   positionText,
-  type RevisionTest,
   type TypeDeclaration,
 } from '../../network/index.ts'
 import { Form } from './forms.ts'
@@ -73,14 +73,13 @@ export async function answerResource(
   const { request, network, caller } = asked
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
   allow(request, ['GET', 'HEAD', ...changes])
-  const expects = revisionTest(request.headers['if-match'])
+  const expects = expectedRevisions(request.headers['if-match'])
   switch (request.method) {
     case 'PUT':
     case 'PATCH': {
       const body = objectOf(bodyOf(request))
       const isPatch = request.method === 'PATCH'
-      const next = isPatch ? (before: JsonObject) => mergePatch(before, body) : body
-      const made = await network.update(type, id, next, expects, caller)
+      const made = await network.update(type, id, { body, isPatch }, expects, caller)
       return withPosition(asked, made).send(made.resources[0])
     }
     case 'DELETE':
@@ -206,9 +205,14 @@ function etagOf(revision: number): string {
   return `"${positionText(revision)}"`
 }
 
-/** Parses `If-Match`; weak tags never match (RFC 9110, 13.1.1). */
-function revisionTest(header: string | undefined): RevisionTest {
-  if (header === undefined || header.trim() === '*') return () => true
-  const tags = header.split(',').map((tag) => tag.trim())
-  return (revision) => tags.includes(etagOf(revision))
+/**
+ * The revisions that `If-Match` names; null without it, or for `*`. Weak tags match none (RFC 9110,
+ * 13.1.1).
+ */
+function expectedRevisions(header: string | undefined): ExpectedRevisions {
+  if (header === undefined || header.trim() === '*') return null
+  return header.split(',').flatMap((tag) => {
+    const [, position = ''] = /^"(.*)"$/.exec(tag.trim()) ?? []
+    return parsePosition(position) ?? []
+  })
 }

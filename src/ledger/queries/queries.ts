@@ -47,37 +47,9 @@ export class LedgerQueries {
     this.#writer = writer
   }
 
-  /**
-   * The items of the database created at `database` that `query` asks for, page by page. The first page
-   * is read before this resolves, so what is refused is refused in time.
-   * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
-   */
-  async find(database: number, { filter, after, docs }: ItemQuery): Promise<Found> {
-    if (after !== null && filter.order.length > 0) {
-      throw new LedgerError(
-        'FILTER_AFTER_ORDER',
-        'after goes on in the order of creation: leave out the order, or page by offset',
-      )
-    }
-    const { where, order, fields } = filter
-    const search: ItemSearch = {
-      where,
-      order,
-      after,
-      offset: filter.offset ?? 0,
-      limit: filter.limit,
-      text: docs,
-    }
-    const { index, pieces } = await this.#store.search(database, search)
-    const pages = pagesOf(pieces)
-    const first = await pages.next()
-    return { index, pages: rejoined(first, pages, docs ? fields : null) }
-  }
-
-  /** How many items of `db` have ids from `from` on, before `to`; none where there is no such database. */
-  async countIds(db: string, from: string, to: string): Promise<number> {
-    const database = await this.#store.database(db)
-    return database === null ? 0 : this.#store.countIds(database.created, from, to)
+  /** See `searchPages`. */
+  find(database: number, query: ItemQuery): Promise<Found> {
+    return searchPages(this.#store, database, query)
   }
 
   /** The declared indexes, in the order of their databases. */
@@ -116,6 +88,37 @@ export class LedgerQueries {
         )
     }
   }
+}
+
+/**
+ * The items of the database created at `database` that `query` asks for, page by page. The first page
+ * is read before this resolves, so what is refused is refused in time.
+ * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
+ */
+export async function searchPages(
+  store: StoreReader,
+  database: number,
+  { filter, after, docs }: ItemQuery,
+): Promise<Found> {
+  if (after !== null && filter.order.length > 0) {
+    throw new LedgerError(
+      'FILTER_AFTER_ORDER',
+      'after goes on in the order of creation: leave out the order, or page by offset',
+    )
+  }
+  const { where, order, fields } = filter
+  const search: ItemSearch = {
+    where,
+    order,
+    after,
+    offset: filter.offset ?? 0,
+    limit: filter.limit,
+    text: docs,
+  }
+  const { index, pieces } = await store.search(database, search)
+  const pages = pagesOf(pieces)
+  const first = await pages.next()
+  return { index, pages: rejoined(first, pages, docs ? fields : null) }
 }
 
 /** The pieces that hold something; between any two others have their turn. */

@@ -1,30 +1,33 @@
 import type { Clock } from '../../base/clock.ts'
 import type { LedgerService } from '../../ledger/index.ts'
-import { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { networkItemId } from '../ownership.ts'
-import { BusinessNetwork } from '../resources/business-network.ts'
-import { ADMIN } from '../resources/caller.ts'
 import { ResourceDatabase } from '../resources/database.ts'
-import { EventFeed } from '../resources/event-feed.ts'
-import { removed } from '../resources/messages.ts'
-import { Recorder } from '../resources/recorder.ts'
-import { NO_RESOURCES, registriesOf } from '../resources/registries.ts'
-import { ScriptRunner } from '../runtime/script-runner.ts'
+import { removed } from '../resources/instances.ts'
 import {
   definitionInItem,
   deploymentChanges,
   isTombstone,
   networkItem,
   tombstone,
-} from './network-item.ts'
+} from '../resources/network-item.ts'
+import { registriesOf } from '../resources/overlay.ts'
+import type { NetworkVerification, VerificationProgress } from '../transactions/messages.ts'
+import { errorOf } from '../transactions/messages.ts'
+import { BusinessNetwork } from './business-network.ts'
+import { EventFeed } from './event-feed.ts'
+import { NetworkThread } from './network-thread.ts'
+import { Pipeline } from './pipeline.ts'
 import { type FieldDefault, upgradedResources } from './upgrade.ts'
-import {
-  type NetworkVerification,
-  type VerificationProgress,
-  verifyNetwork,
-} from './verification.ts'
+
+/** How long the scripts of a network may take to load, milliseconds. */
+const BOOT_MS = 2_000
+/**
+ * Deadline for replaying a processor, and for loading the scripts: ten times the longest deadline that a
+ * node can have, because a busy machine is no finding.
+ */
+const REPLAY_MS = 600_000
 
 /** What networks live on. */
 export interface NetworksDeps {
@@ -72,7 +75,7 @@ export class Networks {
         continue
       }
       try {
-        networks.#add(definitionInItem(item.text, name), null)
+        networks.#add(definitionInItem(item.text, name), true)
       } catch (error) {
         if (!(error instanceof NetworkError)) throw error
         // Its data stay what they were: nobody changes them past rules that cannot be asked.
@@ -133,25 +136,27 @@ export class Networks {
    */
   async ship(definition: NetworkDefinition): Promise<BusinessNetwork> {
     await this.#requireFree(definition.name)
-    return this.#add(definition, deploymentChanges(definition, this.#deps.version))
+    return this.#add(definition, false).network
   }
 
   /** Records `definition` as a network of this node. Errors: as for `ship`; NETWORK_INVALID. */
   async deploy(definition: NetworkDefinition): Promise<BusinessNetwork> {
     await this.#requireFree(definition.name)
-    const scripts = await this.#loaded(definition)
-    const deployment = deploymentChanges(definition, this.#deps.version)
+    const thread = await this.#startThread(definition, false)
     let network: BusinessNetwork | null = null
     try {
-      network = this.#add(definition, deployment, scripts)
-      await network.submitSystem('StartBusinessNetwork', NOTHING_ELSE, ADMIN)
+      const added = this.#add(definition, false)
+      network = added.network
+      await added.pipeline.exchange(thread)
+      await network.start()
       return network
     } catch (error) {
       if (network !== null) {
         this.#networks.delete(definition.name)
         this.#deps.ledger.disownDatabase(definition.name)
+        await network.close()
       }
-      await scripts.close()
+      await thread.end()
       throw error
     }
   }
@@ -170,14 +175,13 @@ export class Networks {
     if (network.definition.sha256 === sha256) {
       throw new NetworkError('NETWORK_VERSION_SAME', `${name} is deployed exactly so already`)
     }
-    const { version } = this.#deps
-    const scripts = await this.#loaded(next)
-    const also = [{ method: 'update_item', db: name, item: networkItem(next, version) } as const]
-    const parts = { definition: next, control: new AccessControl(next.rules), scripts }
+    const thread = await this.#startThread(next, true)
+    const item = networkItem(next, this.#deps.version)
     try {
-      await network.replace((database) => upgradedResources(database, next, defaults), also, parts)
+      const decide = (database: ResourceDatabase) => upgradedResources(database, next, defaults)
+      await network.replace(next, thread, decide, { method: 'update_item', db: name, item })
     } catch (error) {
-      await scripts.close()
+      await thread.end()
       throw error
     }
     return network
@@ -188,13 +192,31 @@ export class Networks {
    * the ledger records; `onProgress` is called before each transaction.
    * Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
-  verify(
+  async verify(
     name: string,
     onProgress: (progress: VerificationProgress) => void,
   ): Promise<NetworkVerification> {
     if (!this.#removed.has(name)) this.require(name)
-    const database = new ResourceDatabase(name, this.#deps.ledger, NO_RESOURCES)
-    return verifyNetwork(name, database.changesFrom(0), onProgress)
+    const { folder } = this.#deps.ledger.reader
+    const limits = { deadlineMs: REPLAY_MS, bootMs: REPLAY_MS }
+    const thread = await NetworkThread.start({ folder, ...limits, task: { kind: 'verify', name } })
+    const verified = Promise.withResolvers<NetworkVerification>()
+    thread.listen({
+      message: (message) => {
+        if ('progress' in message) onProgress(message.progress)
+        if ('verified' in message) verified.resolve(message.verified)
+        if ('failed' in message) verified.reject(errorOf(message.failed))
+      },
+      ended: () => {
+        const text = 'the thread of the verification has ended; try again'
+        verified.reject(new NetworkError('NETWORK_BUSY', text))
+      },
+    })
+    try {
+      return await verified.promise
+    } finally {
+      await thread.end()
+    }
   }
 
   /** Ends what runs for the networks. */
@@ -202,11 +224,12 @@ export class Networks {
     await Promise.all([...this.#networks.values()].map((network) => network.close()))
   }
 
-  /** The scripts of `definition`, loaded once to see that they can be. Errors: NETWORK_INVALID. */
-  async #loaded(definition: NetworkDefinition): Promise<ScriptRunner> {
-    const scripts = new ScriptRunner(definition, this.#deps.deadlineMs)
-    if (definition.scripts.length > 0) await scripts.start()
-    return scripts
+  /** Errors: NETWORK_INVALID when the scripts cannot be loaded. */
+  #startThread(definition: NetworkDefinition, isRecorded: boolean): Promise<NetworkThread> {
+    const { ledger, deadlineMs, version } = this.#deps
+    const deployment = isRecorded ? null : deploymentChanges(definition, version)
+    const task = { kind: 'serve', archive: definition.archive, deployment } as const
+    return NetworkThread.start({ folder: ledger.reader.folder, deadlineMs, bootMs: BOOT_MS, task })
   }
 
   async #requireFree(name: string): Promise<void> {
@@ -228,29 +251,25 @@ export class Networks {
   }
 
   /** Errors: NETWORK_EXISTS, where another of that name came first. */
-  #add(
-    definition: NetworkDefinition,
-    deployment: ReturnType<typeof deploymentChanges> | null,
-    scripts = new ScriptRunner(definition, this.#deps.deadlineMs),
-  ): BusinessNetwork {
-    const { ledger, clock, log } = this.#deps
+  #add(definition: NetworkDefinition, isRecorded: boolean) {
+    const { ledger, clock, log, version } = this.#deps
     const { name } = definition
     this.#requireNew(name)
-    const database = new ResourceDatabase(name, ledger, registriesOf(definition.model))
+    const database = new ResourceDatabase(name, ledger.reader, registriesOf(definition.model))
     const events = new EventFeed(database)
-    const recorder = new Recorder(database, clock, events, deployment)
-    const network = new BusinessNetwork({
-      definition,
-      database,
-      control: new AccessControl(definition.rules),
-      recorder,
-      events,
-      scripts,
-      log: (level, text) => log(name, level, text),
-    })
+    const pipeline = new Pipeline(
+      {
+        database: ledger.ownDatabase(name),
+        clock,
+        startThread: (recorded) => this.#startThread(network.definition, recorded),
+        publish: (height, emitted) => events.publish(height, emitted),
+        log: (level, text) => log(name, level, text),
+      },
+      isRecorded,
+    )
+    const deployment = isRecorded ? [] : deploymentChanges(definition, version)
+    const network = new BusinessNetwork({ definition, database, pipeline, events, deployment })
     this.#networks.set(name, network)
-    return network
+    return { network, pipeline }
   }
 }
-
-const NOTHING_ELSE = async () => ({ fields: {}, writes: [] })

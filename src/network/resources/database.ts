@@ -1,15 +1,7 @@
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import type { Filter, OrderTerm, Where } from '../../filter/index.ts'
-import { LedgerError } from '../../ledger/core.ts'
-import type {
-  Change,
-  Found,
-  LedgerService,
-  OwnChange,
-  OwnDatabase,
-  UnitOfWork,
-  Written,
-} from '../../ledger/index.ts'
+import type { LedgerReader } from '../../ledger/core.ts'
+import type { OwnChange } from '../../ledger/index.ts'
 import type { TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
 import { REGISTRY_TYPES } from '../model/system.ts'
@@ -45,9 +37,6 @@ export type ResourceChange =
     }
   | { readonly kind: 'delete'; readonly target: Target }
 
-/** Blocks read at a time. */
-const BLOCKS_READ_MAX = 64
-
 /** A block, as far as changes are read from it. */
 interface RawBlock {
   readonly height: number
@@ -74,18 +63,16 @@ export interface ResourceReader {
   count(selection: Selection): Promise<number>
 }
 
-/** The resources of one network: a database of the ledger, and the registries that its model implies. */
+/** The durable resources of one network: a database of the ledger, and the registries that its model implies. */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
-  readonly #ledger: LedgerService
-  readonly #own: OwnDatabase
+  readonly #ledger: LedgerReader
   #registries: ResourceReader
 
   /** `registries` are the resources of the registry types. */
-  constructor(name: string, ledger: LedgerService, registries: ResourceReader) {
+  constructor(name: string, ledger: LedgerReader, registries: ResourceReader) {
     this.name = name
     this.#ledger = ledger
-    this.#own = ledger.ownDatabase(name)
     this.#registries = registries
   }
 
@@ -94,16 +81,11 @@ export class ResourceDatabase implements ResourceReader {
     this.#registries = registries
   }
 
-  /** The item of that id as it is kept, or null; also while there is no database yet. */
-  async item(id: string): Promise<{ text: string; revision: number } | null> {
-    return this.#whereThereIs(() => this.#ledger.readItem(this.name, id), null)
-  }
-
   /** One resource, or null. */
   async read(target: Target): Promise<StoredResource | null> {
     if (REGISTRY_TYPES.has(target.type)) return this.#registries.read(target)
     const itemId = itemIdOf(target)
-    const item = await this.item(itemId)
+    const item = await this.#ledger.readItem(this.name, itemId)
     if (item === null) return null
     const { text, revision } = item
     return { id: target.id, text: resourceTextIn(itemId, text), revision }
@@ -138,7 +120,7 @@ export class ResourceDatabase implements ResourceReader {
     if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)
     if (where === null) {
       const { from, to } = idsOf(type)
-      return this.#ledger.queries.countIds(this.name, from, to)
+      return this.#ledger.countIds(this.name, from, to)
     }
     let count = 0
     const filter = { ...this.#filter(type, where), limit: null, offset: 0, order: BY_ID }
@@ -146,11 +128,9 @@ export class ResourceDatabase implements ResourceReader {
     return count
   }
 
-  /** All items of the database, page by page: resources and whatever else is kept there. */
-  async *items(): AsyncGenerator<{ id: string; text: string }[]> {
-    const all = { limit: 0, offset: 0, after: null }
-    const pages = await this.#whereThereIs(() => this.#ledger.listItems(this.name, all), null)
-    if (pages !== null) yield* pages
+  /** All items of the database, page by page: resources, and the item of the network itself. */
+  items(): AsyncIterable<{ id: string; text: string }[]> {
+    return this.#ledger.listItems(this.name)
   }
 
   /** The changes of these resources from the block at `height` on, block by block. */
@@ -169,10 +149,8 @@ export class ResourceDatabase implements ResourceReader {
    * `next` is the height after the last block read; it equals `height` when there is none.
    */
   async changesAt(height: number): Promise<{ blocks: RecordedChanges[]; next: number }> {
-    const range = { offset: height, limit: BLOCKS_READ_MAX }
-    const pages = await this.#ledger.listBlocks(this.#ledger.serverId, range)
     // The ledger ends a page early when its blocks are large; the rest is for the next read.
-    for await (const page of pages) {
+    for await (const page of this.#ledger.blocks(height)) {
       const blocks = page.flatMap((block) => this.#changesIn(block))
       return { blocks, next: height + page.length }
     }
@@ -192,28 +170,6 @@ export class ResourceDatabase implements ResourceReader {
     return [{ height, changes: own.flatMap(resourceChangesIn), deployed, removed }]
   }
 
-  /**
-   * `changes`, with `before` in front of them, as a unit of work. Errors: UNIT_TOO_LARGE,
-   * ITEM_TOO_LARGE, ITEM_ID_INVALID.
-   */
-  prepare(changes: readonly ResourceChange[], before: readonly Change[] = []): UnitOfWork {
-    return this.#own.prepare([...before, ...changes.map((change) => this.#entry(change))])
-  }
-
-  /** Records what was prepared, in one block. */
-  record(unit: UnitOfWork): Promise<Written> {
-    return this.#own.record(unit)
-  }
-
-  #entry(change: ResourceChange): OwnChange {
-    const db = this.name
-    const { kind, target } = change
-    if (kind === 'delete') return { method: 'delete_item', db, id: itemIdOf(target) }
-    const item = itemOf(target, change.resource)
-    return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
-  }
-
-  /** What makes items resources of `type`, and resources those that are wanted. */
   #filter(type: TypeDeclaration, where: Where | null) {
     const { from, to } = idsOf(type)
     const ofType: Where = {
@@ -230,22 +186,20 @@ export class ResourceDatabase implements ResourceReader {
     return { where: { kind: 'all' as const, of }, fields: null, resolve: false }
   }
 
-  async #find(filter: Filter, docs: boolean): Promise<Found['pages']> {
-    const search = () => this.#ledger.findItems(this.name, { filter, after: null, docs })
-    return this.#whereThereIs(async () => (await search()).pages, NOTHING)
-  }
-
-  async #whereThereIs<Result>(read: () => Promise<Result>, otherwise: Result): Promise<Result> {
-    try {
-      return await read()
-    } catch (error) {
-      if (error instanceof LedgerError && error.code === 'DATABASE_NOT_FOUND') return otherwise
-      throw error
-    }
+  #find(filter: Filter, docs: boolean) {
+    return this.#ledger.findItems(this.name, filter, docs)
   }
 }
 
-/** The change of a resource that an entry records; none for one that makes the database. */
+/** The ledger's entry of a change. */
+export function entryOf(db: string, change: ResourceChange): OwnChange {
+  const { kind, target } = change
+  if (kind === 'delete') return { method: 'delete_item', db, id: itemIdOf(target) }
+  const item = itemOf(target, change.resource)
+  return { method: `${kind}_item`, db, item, assigned: change.assigned ?? false }
+}
+
+/** The changes of resources in an entry; none for one that creates the database. */
 export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
   const item = isJsonObject(entry.item) ? entry.item : {}
   const target = targetOfItem(String(item.id ?? entry.id))
@@ -257,7 +211,6 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
 }
 
 const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
-const NOTHING: Found['pages'] = { async *[Symbol.asyncIterator]() {} }
 
 /** Where the items of a type are among all: their ids begin with its name and `#`, before `$`. */
 function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {

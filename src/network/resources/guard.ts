@@ -10,26 +10,34 @@ import { NetworkError } from '../errors.ts'
 import type { Operation } from '../language/rule-file.ts'
 import type { Model } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
-import type { ConditionRequest } from '../runtime/script-runner.ts'
-import { asInstance, type Caller } from './caller.ts'
 import type { ResourceReader, StoredResource } from './database.ts'
 import { objectIn } from './item.ts'
-import { historianTarget, type TransactionRecord } from './transaction-record.ts'
+import { asInstance, type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
 
-/** Evaluates the condition of a rule for several resources: true, false, or null where it throws. */
-export type Judge = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
+/** A condition of an access rule, and the resources that it is evaluated for. */
+export interface ConditionRequest {
+  readonly condition: string
+  /** The names that the rule gives to the three. */
+  readonly variables: Readonly<Record<'participant' | 'resource' | 'transaction', string | null>>
+  readonly participant: JsonObject
+  readonly transaction: JsonObject | null
+  readonly resources: readonly (JsonObject | null)[]
+}
 
-/** What a guard is made of. */
+/** Evaluates a condition for each of its resources: true, false, or null where it throws. */
+export type EvaluateCondition = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
+
+/** What a guard needs. */
 export interface GuardParts {
   readonly control: AccessControl
   readonly model: Model
   readonly caller: Caller
-  /** Where the caller's own resource is found. */
+  /** Holds the caller's own resource. */
   readonly database: ResourceReader
-  readonly judge: Judge
+  readonly evaluate: EvaluateCondition
 }
 
-/** Access rules, asked on behalf of one caller. */
+/** Checks the access of one caller. */
 export class Guard {
   readonly #parts: GuardParts
   readonly #transaction: TransactionRecord | null
@@ -114,7 +122,7 @@ export class Guard {
 
   readonly #ask: AskCondition = async (rule, subjects) => {
     const { participant, resource, transaction } = rule
-    return this.#parts.judge({
+    return this.#parts.evaluate({
       condition: rule.condition,
       variables: {
         participant: participant.variable,
@@ -157,4 +165,11 @@ export async function requireTransaction(
   await guard.require('CREATE', transaction.target, () => transaction.resource)
   // The record is made when all is done, so a condition has nothing of it to look at.
   await guard.require('CREATE', historianTarget(transaction), () => null)
+}
+
+/** Resources as one caller may read them. */
+export interface Source {
+  readonly database: ResourceReader
+  readonly model: Model
+  readonly guard: Guard
 }

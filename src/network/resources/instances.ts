@@ -6,14 +6,14 @@ import type { Target } from '../model/relationship.ts'
 import { checkInstance, type Strictness } from '../model/validation.ts'
 import { canBeItem } from './item.ts'
 
-/** A resource in the form in which it is kept, with its name. */
+/** A resource in the form in which it is stored, with its identity. */
 export interface Resource {
   readonly target: Target
   readonly value: JsonObject
 }
 
-/** What instances are judged by. */
-export interface Judge {
+/** The rules that instances are checked by. */
+export interface InstanceRules {
   readonly model: Model
   readonly strictness: Strictness
 }
@@ -45,15 +45,15 @@ export function refuseRepeated(ids: readonly string[]): void {
  * `body`, one instance of `type` or an array of them, in the form in which they are kept.
  * Errors: RESOURCE_INVALID with all problems, LIST_EMPTY, UNIT_TOO_LARGE.
  */
-export function resourcesOf(body: Json, type: TypeDeclaration, judge: Judge): Resource[] {
-  if (!Array.isArray(body)) return [resourceOf(body, type, judge)]
+export function resourcesOf(body: Json, type: TypeDeclaration, rules: InstanceRules): Resource[] {
+  if (!Array.isArray(body)) return [resourceOf(body, type, rules)]
   refuseLength(body)
   const resources: Resource[] = []
   const problems: Problem[] = []
   for (const [index, value] of body.entries()) {
-    const judged = judgedResource(value, type, judge, pointer('', index))
-    if (Array.isArray(judged)) problems.push(...judged)
-    else resources.push(judged)
+    const checked = checkedResource(value, type, rules, pointer('', index))
+    if (Array.isArray(checked)) problems.push(...checked)
+    else resources.push(checked)
     if (problems.length >= PROBLEMS_MAX) break
   }
   if (problems.length > 0) throw invalid(problems)
@@ -61,13 +61,13 @@ export function resourcesOf(body: Json, type: TypeDeclaration, judge: Judge): Re
 }
 
 /** One instance. Errors: RESOURCE_INVALID. */
-export function resourceOf(value: Json, type: TypeDeclaration, judge: Judge): Resource {
-  const judged = judgedResource(value, type, judge, '')
-  if (Array.isArray(judged)) throw invalid(judged)
-  return judged
+export function resourceOf(value: Json, type: TypeDeclaration, rules: InstanceRules): Resource {
+  const checked = checkedResource(value, type, rules, '')
+  if (Array.isArray(checked)) throw invalid(checked)
+  return checked
 }
 
-/** A refusal for `problems`. */
+/** RESOURCE_INVALID with `problems`. */
 export function invalid(problems: readonly Problem[]): NetworkError {
   const [first] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
@@ -76,10 +76,10 @@ export function invalid(problems: readonly Problem[]): NetworkError {
   return new NetworkError('RESOURCE_INVALID', message, { problems })
 }
 
-function judgedResource(
+function checkedResource(
   value: Json,
   type: TypeDeclaration,
-  { model, strictness }: Judge,
+  { model, strictness }: InstanceRules,
   path: string,
 ): Resource | Problem[] {
   if (!isJsonObject(value)) {
@@ -95,4 +95,54 @@ function judgedResource(
   if (canBeItem(target)) return { target, value: resource }
   const message = 'with the name of its type the id has more than 255 bytes'
   return [{ path: pointer(path, type.identifier ?? ''), code: 'ID_TOO_LONG', message }]
+}
+
+/** `value` with the id of the path, which it may leave out. Errors: RESOURCE_ID_MISMATCH. */
+export function withId(value: JsonObject, { identifier }: TypeDeclaration, id: string): JsonObject {
+  const name = identifier ?? ''
+  const given = value[name] ?? id
+  if (given === id) return { ...value, [name]: id }
+  const message = `the body names another id than the path, '${id}'`
+  throw new NetworkError('RESOURCE_ID_MISMATCH', message)
+}
+
+/** The fields that a client may set of a transaction: its id and its time are the server's. */
+export function submittedFields(given: Json): JsonObject {
+  if (!isJsonObject(given)) {
+    throw invalid([{ path: '', code: 'WRONG_TYPE', message: 'must be an object, a transaction' }])
+  }
+  const { timestamp: _ignored, transactionId, ...fields } = given
+  if (transactionId === undefined || transactionId === null) return fields
+  const message = 'the id of a transaction is given by the server'
+  throw invalid([{ path: '/transactionId', code: 'ASSIGNED_BY_SERVER', message }])
+}
+
+// The texts are Composer's, which clients match.
+
+/** The id of a registry, as messages name it. */
+export function collectionOf({ kind, qualifiedName }: TypeDeclaration): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}:${qualifiedName}`
+}
+
+/** Characters of an id in a message: no resource has a longer one. */
+const ID_SHOWN = 256
+
+/** The error for a resource that does not exist, or that the caller may not know of. */
+export function missing(type: TypeDeclaration, id: string): NetworkError {
+  const message = `Object with ID '${id.slice(0, ID_SHOWN)}' in collection with ID '${collectionOf(type)}' does not exist`
+  return new NetworkError('RESOURCE_NOT_FOUND', message)
+}
+
+/** The error for a resource that exists already. */
+export function taken(type: TypeDeclaration, id: string): NetworkError {
+  return new NetworkError(
+    'RESOURCE_EXISTS',
+    `Failed to add object with ID '${id}' in collection with ID '${collectionOf(type)}' ` +
+      'as the object already exists',
+  )
+}
+
+/** The error for requests to a network that was removed. */
+export function removed(name: string): NetworkError {
+  return new NetworkError('NETWORK_REMOVED', `the network ${name} was removed`)
 }

@@ -6,7 +6,7 @@ import type { Target } from '../model/relationship.ts'
 /** Bytes of an item's id in the ledger. */
 const ITEM_ID_BYTES_MAX = 256
 
-/** What an item's id cannot hold in the ledger. */
+/** Characters that an item's id cannot have. */
 const NOT_IN_IDS = /[%/\u0000-\u001f\u007f-\u009f]/
 const EACH_NOT_IN_IDS = new RegExp(NOT_IN_IDS, 'g')
 
@@ -15,7 +15,7 @@ const EACH_NOT_IN_IDS = new RegExp(NOT_IN_IDS, 'g')
  * control characters of the id are percent-encoded, so two resources never share an item.
  */
 export function itemIdOf({ type, id }: Target): string {
-  // Looking costs a fraction of replacing, and most ids have none of them.
+  // A test costs a fraction of a replacement, and most ids need none.
   const text = NOT_IN_IDS.test(id) ? id.replace(EACH_NOT_IN_IDS, encodeURIComponent) : id
   return `${type}#${text}`
 }
@@ -27,7 +27,7 @@ export function targetOfItem(itemId: string): Target | null {
   return { type: itemId.slice(0, hash), id: idIn(itemId.slice(hash + 1)) }
 }
 
-/** The id of a resource, from what stands behind the `#` in that of its item. */
+/** The id of a resource, from the part behind the `#` of its item's id. */
 export function idIn(text: string): string {
   return text.replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
 }

@@ -2,9 +2,8 @@ import { type Filter, filterOf, projected } from '../../filter/index.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import type { Selection, StoredResource } from './database.ts'
 import { fieldTypesOf } from './field-types.ts'
-import type { Guard } from './guard.ts'
+import type { Guard, Source } from './guard.ts'
 import { objectIn } from './item.ts'
-import type { ListSource } from './list-source.ts'
 import { Resolver } from './resolve.ts'
 
 /** A list that is being read. */
@@ -43,7 +42,7 @@ export function resourceFilter(
 
 /** The resources of `type` that `filter` asks for and that the caller may read. */
 export async function listResources(
-  source: ListSource,
+  source: Source,
   type: TypeDeclaration,
   filter: Filter,
 ): Promise<Listing> {
@@ -55,7 +54,7 @@ export async function listResources(
 
 /** The part of a selection that may be read: pages count what is readable, not what is there. */
 async function readable(
-  { database, guard }: ListSource,
+  { database, guard }: Source,
   selection: Selection,
 ): Promise<{ total: number; pages: AsyncIterable<StoredResource[]> }> {
   const type = selection.type.qualifiedName
@@ -121,7 +120,7 @@ export async function presentedText(
 }
 
 async function* presented(
-  source: ListSource,
+  source: Source,
   pages: AsyncIterable<StoredResource[]>,
   filter: Filter,
 ): AsyncGenerator<string[]> {

@@ -7,43 +7,47 @@ import {
   type SortValue,
   sortValuesOf,
 } from '../../filter/index.ts'
+import type { Model, TypeDeclaration } from '../model/model.ts'
 import type { Target } from '../model/relationship.ts'
+import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
 import { itemIdOf, objectIn } from './item.ts'
 
-/**
- * Resources as they will be once `changes` are recorded: what reads go to while a transaction is
- * processed, so that it sees what it wrote. Nothing of it reaches the resources below.
- */
+/** Resources with changes that are not recorded yet. Nothing of it reaches the resources below. */
 export class Overlay implements ResourceReader {
-  /** What was changed, in its order. */
-  readonly changes: ResourceChange[] = []
   #below: ResourceReader
-  /** By type and id; null for what was removed. */
-  readonly #changed = new Map<string, Map<string, StoredResource | null>>()
+  /** By type and id. */
+  readonly #changed = new Map<string, Map<string, Changed>>()
 
   constructor(below: ResourceReader) {
     this.#below = below
   }
 
-  /** Reads go to `below` from now on, which holds what was below until now. */
+  /** Replaces the resources below. */
   standOn(below: ResourceReader): void {
     this.#below = below
   }
 
-  /** Changes one resource here. */
-  apply(change: ResourceChange): void {
+  /** Changes one resource here; `sequence` is for `drop`. */
+  apply(change: ResourceChange, sequence = 0): void {
     const { type, id } = change.target
-    const ofType = this.#changed.get(type) ?? new Map<string, StoredResource | null>()
+    const ofType = this.#changed.get(type) ?? new Map<string, Changed>()
     this.#changed.set(type, ofType)
-    this.changes.push(change)
-    if (change.kind === 'delete') ofType.set(id, null)
-    else ofType.set(id, new Unrecorded(id, change.resource))
+    const stored = change.kind === 'delete' ? null : new Unrecorded(id, change.resource)
+    ofType.set(id, { stored, sequence })
+  }
+
+  /** Drops the changes up to `sequence`, which the resources below have by now. */
+  drop(sequence: number): void {
+    for (const [type, ofType] of this.#changed) {
+      for (const [id, changed] of ofType) if (changed.sequence <= sequence) ofType.delete(id)
+      if (ofType.size === 0) this.#changed.delete(type)
+    }
   }
 
   async read(target: Target): Promise<StoredResource | null> {
     const changed = this.#changed.get(target.type)?.get(target.id)
-    return changed === undefined ? this.#below.read(target) : changed
+    return changed === undefined ? this.#below.read(target) : changed.stored
   }
 
   async *select(selection: Selection): AsyncGenerator<StoredResource[]> {
@@ -57,7 +61,7 @@ export class Overlay implements ResourceReader {
     for await (const page of this.#below.select({ ...selection, limit: null, offset: 0 })) {
       for (const stored of page) if (!changed.has(stored.id)) rows.push(rowOf(stored, order))
     }
-    for (const stored of changed.values()) {
+    for (const { stored } of changed.values()) {
       if (stored === null) continue
       if (where === null || matches(where, objectIn(stored.text))) rows.push(rowOf(stored, order))
     }
@@ -76,7 +80,13 @@ export class Overlay implements ResourceReader {
   }
 }
 
-/** A resource that has no revision yet: no other is equal to its. */
+/** `stored` is null for a resource that was removed. */
+interface Changed {
+  readonly stored: StoredResource | null
+  readonly sequence: number
+}
+
+/** A resource that has no revision yet. */
 class Unrecorded implements StoredResource {
   readonly id: string
   readonly revision = -1
@@ -88,7 +98,7 @@ class Unrecorded implements StoredResource {
     this.#resource = resource
   }
 
-  /** Made when somebody reads it: most are not read. */
+  /** Serialized when it is first read: most are not. */
   get text(): string {
     this.#text ??= canonicalJson(this.#resource)
     return this.#text
@@ -110,4 +120,40 @@ function rowOf(stored: StoredResource, order: readonly OrderTerm[]): Row {
 
 function compareRows(order: readonly OrderTerm[], one: Row, other: Row): number {
   return compareByOrder(order, one.keys, other.keys) || (one.itemId < other.itemId ? -1 : 1)
+}
+
+// As in Composer, the registries of a network are resources: processors and queries read them, and
+// `targetRegistry` of a system transaction leads to one. They follow from the model and are not stored.
+
+/** Names of the types of registries by the kind of type that they hold. */
+const REGISTRY_NAMES = new Map<TypeDeclaration['kind'], string>([
+  ['asset', 'Asset'],
+  ['participant', 'Participant'],
+  ['transaction', 'Transaction'],
+])
+
+/** No resources. */
+export const NO_RESOURCES: ResourceReader = {
+  read: async () => null,
+  async *select() {},
+  count: async () => 0,
+}
+
+/** The registries of the concrete types that `model` declares beside the system's. */
+export function registriesOf(model: Model): ResourceReader {
+  const registries = new Overlay(NO_RESOURCES)
+  for (const { kind, abstract, namespace, qualifiedName } of model.types()) {
+    const name = REGISTRY_NAMES.get(kind)
+    if (name === undefined || abstract || namespace === SYSTEM_NAMESPACE) continue
+    const type = systemType(`${name}Registry`)
+    const resource = {
+      $class: type,
+      registryId: qualifiedName,
+      name: `${name} registry for ${qualifiedName}`,
+      type: name,
+      system: false,
+    }
+    registries.apply({ kind: 'create', target: { type, id: qualifiedName }, resource })
+  }
+  return registries
 }

@@ -15,11 +15,10 @@ import type { NamedQuery } from '../queries/check.ts'
 import { parameterTypeText, parameterValue } from '../queries/parameter.ts'
 import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
 import { writtenQuery } from '../queries/written.ts'
+import type { Source } from './guard.ts'
 import { objectIn } from './item.ts'
-import type { ListSource } from './list-source.ts'
 import { type Listing, resourceFilter } from './listing.ts'
 import { Resolver } from './resolve.ts'
-import { isWord } from './spoken.ts'
 
 /** A request for what a named query finds. */
 export interface QueryRequest {
@@ -39,7 +38,7 @@ const RESULTS_MAX = 100_000
  * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
  */
 export async function runQuery(
-  source: ListSource,
+  source: Source,
   queries: ReadonlyMap<string, NamedQuery>,
   { name, query: request }: QueryRequest,
 ): Promise<Listing> {
@@ -63,7 +62,7 @@ export interface QueryTextRequest {
 
 /** Runs a query that a client wrote, like a named one. Errors: PARAMETER_INVALID, FilterError. */
 export async function runQueryText(
-  source: ListSource,
+  source: Source,
   { text, parameters, query: request }: QueryTextRequest,
 ): Promise<Listing> {
   const query = writtenQuery(text, source.model)
@@ -74,7 +73,7 @@ export async function runQueryText(
 
 /** Parameters as texts, as a URL has them; other values become empty texts, which fit no type. */
 export function parameterTexts(parameters: JsonObject): Record<string, string | string[]> {
-  const text = (value: Json) => (isWord(value) ? String(value) : '')
+  const text = (value: Json) => (value === null || typeof value === 'object' ? '' : String(value))
   const texts = Object.entries(parameters).map(
     ([name, value]) => [name, Array.isArray(value) ? value.map(text) : text(value)] as const,
   )
@@ -86,7 +85,7 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
  * its parameters as texts. Errors: PARAMETER_INVALID.
  */
 export async function selectedResources(
-  source: ListSource,
+  source: Source,
   query: NamedQuery,
   request: QueryRequest['query'],
 ): Promise<JsonObject[]> {
@@ -100,7 +99,7 @@ export async function selectedResources(
 }
 
 async function selectedBy(
-  { database, guard }: ListSource,
+  { database, guard }: Source,
   { type }: NamedQuery,
   { where, holds }: Predicate,
   order: readonly OrderTerm[],
@@ -121,7 +120,7 @@ async function selectedBy(
 }
 
 async function filteredListing(
-  source: ListSource,
+  source: Source,
   found: readonly JsonObject[],
   { where, order, limit, offset, fields, resolve }: Filter,
 ): Promise<Listing> {

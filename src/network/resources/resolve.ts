@@ -2,8 +2,8 @@ import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Property, TypeDeclaration } from '../model/model.ts'
 import { targetOfCanonical } from '../model/relationship.ts'
+import type { Source } from './guard.ts'
 import { objectIn } from './item.ts'
-import type { ListSource } from './list-source.ts'
 
 /** Relationships that one request may follow: in a net of them ways multiply. */
 const FOLLOWED_MAX = 50_000
@@ -16,11 +16,11 @@ const DEPTH_MAX = 16
  * in: so a cycle ends where it closes.
  */
 export class Resolver {
-  readonly #source: ListSource
+  readonly #source: Source
   readonly #read = new Map<string, JsonObject | null>()
   #followed = 0
 
-  constructor(source: ListSource) {
+  constructor(source: Source) {
     this.#source = source
   }
 

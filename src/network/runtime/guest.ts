@@ -1,25 +1,48 @@
-import { Engine, type HostFunction, type Pointer } from './engine.ts'
+import release from '@jitl/quickjs-wasmfile-release-sync'
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSContext,
+  type QuickJSDeferredPromise,
+  type QuickJSHandle,
+  type QuickJSRuntime,
+  type QuickJSSyncVariant,
+} from 'quickjs-emscripten-core'
 
-/** What a guest's own calls may take of the stack. */
+/** The part of `WebAssembly` that is used here; Node has it, its types do not. */
+interface WasmMemory {
+  readonly buffer: ArrayBuffer
+}
+type MemoryClass = new (pages: { initial: number; maximum: number }) => WasmMemory
+const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: MemoryClass } }).WebAssembly
+
+// The package's types describe its CommonJS half, where this export is one level down.
+const variant = release as unknown as QuickJSSyncVariant
+
+/** WebAssembly counts memory in pages of 64 KiB. */
+const PAGE_BYTES = 65_536
+/** Memory that an instance starts with: the engine needs 16 MiB. */
+const FIRST_PAGES = 256
+/** Stack of a guest's own calls. */
 const STACK_BYTES = 512 * 1024
-/** The memory is looked through in pieces of this size. */
+/** The memory is scanned for zeros in pieces of this size. */
 const PIECE_BYTES = 4_096
-/** Characters that are told of what a guest throws. */
-const MESSAGE_LENGTH_MAX = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** What is copied of a run of zeros although it is taken for the stack. */
+/** The part of a run of zeros that is copied all the same: what is before the stack may end in zeros. */
 const MARGIN_BYTES = 65_536
+/** Characters of a guest's error message that are kept. */
+const MESSAGE_LENGTH_MAX = 4_096
 
-/** What a guest answers: JSON text, or how it failed. */
+/** The answer of a guest: JSON text, or how it failed. */
 export type GuestAnswer =
   | { readonly value: string }
   | { readonly failed: GuestFailure; readonly message: string }
 
 /**
- * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it asked for more than
- * there is, of the heap or of the stack. `LOST`: the engine itself gave way. `BUSY`: nobody runs it now.
+ * `THROWN`: the guest's code threw. `DEADLINE`: it was stopped. `MEMORY`: it needed more heap or stack
+ * than it may have. `LOST`: the engine itself failed.
  */
-export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST' | 'BUSY'
+export type GuestFailure = 'THROWN' | 'DEADLINE' | 'MEMORY' | 'LOST'
 
 /** One script; its name is shown in messages. */
 export interface Script {
@@ -27,181 +50,263 @@ export interface Script {
   readonly text: string
 }
 
+/** Serves the guest during one call. The messages of the errors thrown here reach the guest. */
+export interface GuestHost {
+  /** Answers `host(request)`, a promise in the guest. Requests are answered one after the other. */
+  answer(request: string): Promise<string>
+  /** Takes `log(request)`. */
+  log(request: string): void
+}
+
 /** How a guest is made. */
 export interface GuestOptions {
   /**
-   * Evaluated first, as all are as a global script; its value is a function, which is what calls go
-   * to. It is held here, not by a name that the scripts behind it could take.
+   * Evaluated first. Its value is a function that takes `host` and `log` and returns the entry, the
+   * function that is called; so the scripts find none of the three.
    */
   readonly program: Script
-  /** Evaluated after the program, in order. */
+  /** Evaluated after the program, in order, as global scripts. */
   readonly scripts: readonly Script[]
-  /** Global functions that are there for the program alone. */
-  readonly functions: Readonly<Record<'host' | 'tell', HostFunction>>
-  /** The most memory that the guest and its engine may take, bytes. */
+  /** Memory of the guest and its engine, bytes. */
   readonly memoryBytes: number
-  /** Milliseconds of a clock that never goes back. */
-  readonly nowMs: () => number
-  /** Asked now and then while the guest runs; when it says true, the call ends as by its deadline. */
-  readonly isStopped: () => boolean
 }
 
 /**
- * JavaScript that nobody vouches for, in an engine that is compiled to WebAssembly: it reaches its own
- * memory and the functions it is given, and nothing else.
+ * Untrusted JavaScript in QuickJS, compiled to WebAssembly: it reaches its own memory and its host only.
  *
- * A guest is booted once. Then its memory is copied, and every call starts from that copy, so that
- * nothing one call leaves behind is seen by the next. The memory has a hard upper bound: it is the
- * WebAssembly memory itself that cannot grow. A guest that has given way (`LOST`) or has grown is not
- * used again: `worn` says so, and the caller makes a new one, because such memory never shrinks.
+ * A guest is booted once. Its memory is copied then, and every call starts from that copy, so nothing
+ * that a call leaves behind is seen by the next. The memory has a hard bound: it is the WebAssembly
+ * memory itself that cannot grow. A guest that has failed (`LOST`) or has grown is `worn`: the caller
+ * boots another, because such memory never shrinks.
  */
 export class Guest {
-  readonly #engine: Engine
-  readonly #booted: readonly UsedPart[]
-  readonly #bootedBytes: number
-  readonly #entry: Pointer
-  readonly #clock: () => number
-  readonly #limit: Limit
-  #lost = false
+  readonly #memory: WasmMemory
+  readonly #runtime: QuickJSRuntime
+  readonly #context: QuickJSContext
+  readonly #requests: GuestRequest[] = []
+  #booted: readonly MemoryPart[] = []
+  #bootedBytes = 0
+  #entry: QuickJSHandle | null = null
+  #host: GuestHost = NO_HOST
+  #untilMs: number
+  #isOutOfTime = false
+  #isLost = false
 
-  private constructor(engine: Engine, entry: Pointer, clock: () => number, limit: Limit) {
-    this.#engine = engine
-    this.#entry = entry
-    this.#clock = clock
-    this.#limit = limit
-    this.#bootedBytes = engine.bytes.length
-    this.#booted = usedParts(engine)
+  private constructor(memory: WasmMemory, runtime: QuickJSRuntime, bootMs: number) {
+    this.#memory = memory
+    this.#runtime = runtime
+    this.#context = runtime.newContext()
+    this.#untilMs = performance.now() + bootMs
+    runtime.setMaxStackSize(STACK_BYTES)
+    runtime.setInterruptHandler(() => {
+      this.#isOutOfTime ||= performance.now() > this.#untilMs
+      return this.#isOutOfTime
+    })
   }
 
-  /** Boots a guest. Errors: GuestBootError when a script throws, or takes too long. */
+  /** Boots a guest. Errors: GuestBootError when a script throws, or takes longer than `bootMs`. */
   static async boot(options: GuestOptions, bootMs: number): Promise<Guest> {
-    const { program, scripts, functions, memoryBytes, nowMs, isStopped } = options
-    const limit = { untilMs: nowMs() + bootMs, isReached: false }
-    const isOver = () => {
-      limit.isReached ||= isStopped() || nowMs() > limit.untilMs
-      return limit.isReached
-    }
-    const engine = await Engine.start({ memoryBytes, stackBytes: STACK_BYTES, isStopped: isOver })
-    for (const [name, answer] of Object.entries(functions)) engine.provide(name, answer)
-    const entry = loaded(engine, program)
-    for (const name of Object.keys(functions)) engine.provide(name, null)
-    for (const script of scripts) loaded(engine, script)
-    return new Guest(engine, entry, nowMs, limit)
+    const maximum = Math.max(FIRST_PAGES, Math.floor(options.memoryBytes / PAGE_BYTES))
+    const memory = new Memory({ initial: FIRST_PAGES, maximum })
+    const engine = await newQuickJSWASMModuleFromVariant(
+      newVariant(variant, { wasmMemory: memory as never }),
+    )
+    const guest = new Guest(memory, engine.newRuntime(), bootMs)
+    guest.#load(options)
+    return guest
   }
 
-  /** Whether this guest must be replaced by a new one before the next call. */
+  /** Whether this guest must be replaced before the next call. */
   get worn(): boolean {
-    return this.#lost || this.#engine.bytes.length > this.#bootedBytes
+    return this.#isLost || this.#memory.buffer.byteLength > this.#bootedBytes
   }
 
   /**
-   * Calls the program's function with two texts. It returns a text, or a promise of one; whatever it
-   * left in its memory is forgotten before the next call.
+   * Calls the program's entry with a text. It returns a text or a promise of one; the call ends when
+   * all that the guest asked `host` for is answered. `deadlineMs` includes the waiting.
    */
-  call(request: string, known: string, deadlineMs: number): GuestAnswer {
-    if (this.#lost) return { failed: 'LOST', message: 'the guest has given way' }
-    const { bytes: memory } = this.#engine
+  async call(request: string, host: GuestHost, deadlineMs: number): Promise<GuestAnswer> {
+    if (this.#isLost) return { failed: 'LOST', message: 'the engine has failed' }
+    const memory = Buffer.from(this.#memory.buffer)
     for (const { from, bytes } of this.#booted) memory.set(bytes, from)
-    this.#limit.untilMs = this.#clock() + deadlineMs
-    this.#limit.isReached = false
+    this.#requests.length = 0
+    this.#host = host
+    this.#untilMs = performance.now() + deadlineMs
+    this.#isOutOfTime = false
     try {
-      const answer = this.#call(request, known)
-      // Also what was stopped behind an answer counts: how far it came is chance.
-      return this.#limit.isReached ? OUT_OF_TIME : answer
+      const answer = await this.#run(request)
+      // A guest that is stopped after its answer fails as well: how far it came is chance.
+      return this.#isOutOfTime ? OUT_OF_TIME : answer
     } catch (error) {
-      // Not an error of the guest's code but of the engine, or of V8 under it (its stack, say):
-      // nothing is known of the engine's state any more.
-      this.#lost = true
-      const message = error instanceof Error ? error.message : String(error)
+      // An error of the engine, or of V8 under it (its stack, say): the engine's state is unknown.
+      this.#isLost = true
+      const message = textOf(error)
       if (/call stack/i.test(message)) return { failed: 'MEMORY', message: 'stack overflow' }
       return { failed: 'LOST', message }
+    } finally {
+      this.#host = NO_HOST
     }
   }
 
-  #call(request: string, known: string): GuestAnswer {
-    const engine = this.#engine
-    const result = engine.call(this.#entry, request, known)
-    if ('thrown' in result) return this.#failure(engine.copyOf(result.thrown))
-    const thrown = engine.runJobs()
-    if (thrown !== null) return this.#failure(engine.copyOf(thrown))
-    const settled = engine.settled(result.value)
-    // All that could run has run: what it waits for never comes.
-    if (settled === null) return { failed: 'DEADLINE', message: 'it waits for what never happens' }
-    if ('thrown' in settled) return this.#failure(engine.copyOf(settled.thrown))
-    return { value: engine.textOf(settled.value) }
+  // The memory is restored as a whole, so handles are disposed only where a call may make many of them.
+
+  async #run(request: string): Promise<GuestAnswer> {
+    const context = this.#context
+    const entry = this.#entry ?? context.undefined
+    const called = context.callFunction(entry, context.undefined, context.newString(request))
+    if (called.error !== undefined) return this.#failure(called.error)
+    for (;;) {
+      const jobs = this.#runtime.executePendingJobs()
+      if (jobs.error !== undefined) return this.#failure(jobs.error)
+      const next = this.#requests.shift()
+      if (next === undefined) break
+      await this.#answer(next)
+      if (performance.now() > this.#untilMs) return OUT_OF_TIME
+    }
+    const result = context.getPromiseState(called.value)
+    switch (result.type) {
+      case 'pending':
+        // Nothing is left to run, so the promise is never settled.
+        return { failed: 'DEADLINE', message: 'it waits for what never happens' }
+      case 'rejected':
+        return this.#failure(result.error)
+      case 'fulfilled':
+        return { value: context.getString(result.value) }
+    }
   }
 
-  #failure(thrown: unknown): GuestAnswer {
+  async #answer({ text, promise }: GuestRequest): Promise<void> {
+    try {
+      const answer = await this.#host.answer(text)
+      this.#context.newString(answer).consume((value) => promise.resolve(value))
+    } catch (error) {
+      this.#context.newError(textOf(error)).consume((value) => promise.reject(value))
+    }
+  }
+
+  #load({ program, scripts }: GuestOptions): void {
+    const context = this.#context
+    const gap = stackIn(this.#memory)
+    const host = context.newFunction('host', (request) => {
+      const promise = context.newPromise()
+      this.#requests.push({ text: context.getString(request), promise })
+      return promise.handle
+    })
+    const log = context.newFunction('log', (request) => {
+      try {
+        this.#host.log(context.getString(request))
+        return context.undefined
+      } catch (error) {
+        // Only the message reaches the guest, as from `host`.
+        throw new Error(textOf(error))
+      }
+    })
+    const entry = context.callFunction(this.#evaluated(program), context.undefined, host, log)
+    if (entry.error !== undefined) throw this.#bootError(program, entry.error)
+    this.#entry = entry.value
+    for (const script of scripts) this.#evaluated(script).dispose()
+    this.#booted = usedParts(this.#memory, gap)
+    this.#bootedBytes = this.#memory.buffer.byteLength
+  }
+
+  /** The value of a script. Errors: GuestBootError. */
+  #evaluated(script: Script): QuickJSHandle {
+    const result = this.#context.evalCode(script.text, script.name, { type: 'global' })
+    if (result.error !== undefined) throw this.#bootError(script, result.error)
+    return result.value
+  }
+
+  #bootError({ name }: Script, thrown: QuickJSHandle): GuestBootError {
+    return new GuestBootError(`${name}: ${messageOf(this.#context.dump(thrown))}`)
+  }
+
+  #failure(handle: QuickJSHandle): GuestAnswer {
+    const thrown: unknown = this.#context.dump(handle)
     const message = messageOf(thrown)
-    if (this.#clock() > this.#limit.untilMs) return OUT_OF_TIME
+    if (performance.now() > this.#untilMs) return OUT_OF_TIME
     if (/^InternalError: (?:out of memory|stack overflow|string too long)/.test(message)) {
       return { failed: 'MEMORY', message }
     }
-    // The engine throws null when there is no room left even for an error.
+    // The engine throws null when there is no memory left even for an error.
     if (thrown === null && this.worn) return { failed: 'MEMORY', message: 'out of memory' }
     return { failed: 'THROWN', message }
   }
 }
 
-/** When a guest is stopped, and whether it was. */
-interface Limit {
-  /** By the guest's clock. */
-  untilMs: number
-  isReached: boolean
+/** A call of `host` that is not answered yet. */
+interface GuestRequest {
+  readonly text: string
+  readonly promise: QuickJSDeferredPromise
 }
 
+const NO_HOST: GuestHost = {
+  answer: () => Promise.reject(new Error('the host is not there')),
+  log: () => {},
+}
 const OUT_OF_TIME = { failed: 'DEADLINE', message: 'out of time' } as const
 
-/** A script of a network that cannot even be loaded. */
-class GuestBootError extends Error {
+/** A script of a network that cannot be loaded. */
+export class GuestBootError extends Error {
   override readonly name = 'GuestBootError'
 }
 
-/** The value of `script`. Errors: GuestBootError. */
-function loaded(engine: Engine, { name, text }: Script): Pointer {
-  const result = engine.evaluate(name, text)
-  if ('value' in result) return result.value
-  throw new GuestBootError(`${name}: ${messageOf(engine.copyOf(result.thrown))}`)
+interface Range {
+  readonly from: number
+  readonly to: number
+}
+
+function isZero(memory: Buffer, at: number): boolean {
+  return Buffer.compare(memory.subarray(at, at + PIECE_BYTES), ZEROS) === 0
 }
 
 /**
- * A copy of all that the engine has in memory: what it was compiled with, then its heap up to the last
- * piece that holds something. Between the two lies its stack, which is longer than both together. The
- * part of it that loading the scripts did not reach is the longest run of zeros in front of the heap,
- * and is left out: between calls nothing on the stack counts. What lies in front of the stack may end
- * in zeros that do count, so the run begins `MARGIN_BYTES` late.
+ * The stack of an engine that has run nothing yet: the longest run of zeros in front of something else.
+ * Between calls nothing on it counts, and it is longer than all that is used.
  */
-function usedParts({ bytes: all, heapFrom }: Engine): UsedPart[] {
-  const isUsed = (at: number) => Buffer.compare(all.subarray(at, at + PIECE_BYTES), ZEROS) !== 0
+function stackIn({ buffer }: WasmMemory): Range {
+  const memory = Buffer.from(buffer)
+  let stack: Range = { from: 0, to: 0 }
   let end = 0
-  const gap = { from: 0, to: 0 }
-  for (let at = 0; at < all.length; at += PIECE_BYTES) {
-    if (!isUsed(at)) continue
-    if (at <= heapFrom && at - end > gap.to - gap.from) Object.assign(gap, { from: end, to: at })
+  for (let at = 0; at < memory.length; at += PIECE_BYTES) {
+    if (isZero(memory, at)) continue
+    if (at - end > stack.to - stack.from) stack = { from: end, to: at }
     end = at + PIECE_BYTES
   }
-  const front = Math.min(gap.from + MARGIN_BYTES, gap.to)
-  return [partOf(all, 0, front), partOf(all, gap.to, end)]
+  return stack
 }
 
-function partOf(all: Buffer, from: number, to: number): UsedPart {
-  return { from, bytes: Uint8Array.from(all.subarray(from, to)) }
-}
-
-interface UsedPart {
+interface MemoryPart {
   readonly from: number
   readonly bytes: Uint8Array
 }
 
-/** `<name>: <message>` of what was thrown, which can be anything. */
+/** A copy of all that an engine has in memory, except the part of its stack that is zeros. */
+function usedParts({ buffer }: WasmMemory, stack: Range): MemoryPart[] {
+  const memory = Buffer.from(buffer)
+  const from = Math.min(stack.from + MARGIN_BYTES, stack.to)
+  let to = from
+  while (to < stack.to && isZero(memory, to)) to += PIECE_BYTES
+  let end = memory.length
+  while (end > to && isZero(memory, end - PIECE_BYTES)) end -= PIECE_BYTES
+  const part = (start: number, behind: number) => ({
+    ...{ from: start, bytes: Uint8Array.from(memory.subarray(start, behind)) },
+  })
+  return [part(0, from), part(to, end)]
+}
+
+/** `<name>: <message>` of a thrown value, which can be anything. */
 function messageOf(thrown: unknown): string {
   return wholeMessageOf(thrown).slice(0, MESSAGE_LENGTH_MAX)
 }
 
 function wholeMessageOf(thrown: unknown): string {
   if (typeof thrown !== 'object' || thrown === null) return String(thrown)
-  // Members of it can be anything, too.
   const name = 'name' in thrown && typeof thrown.name === 'string' ? thrown.name : 'Error'
-  const isTold = 'message' in thrown && typeof thrown.message === 'string'
-  return isTold ? `${name}: ${thrown.message}` : name
+  return 'message' in thrown && typeof thrown.message === 'string'
+    ? `${name}: ${thrown.message}`
+    : name
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

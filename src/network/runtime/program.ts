@@ -2,25 +2,28 @@ import { readFileSync } from 'node:fs'
 import type { SourceFile } from '../language/source.ts'
 import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
-import type { GuestScripts } from './messages.ts'
 
 /** The parts of the program, in their order; each may use what is declared before it. */
 const PARTS = ['resources', 'processors', 'conditions']
 
-let body: string | null = null
+/** The scripts that a guest loads. */
+export interface GuestScripts {
+  /** See `GuestOptions`. */
+  readonly program: Script
+  /** The network's own. */
+  readonly scripts: readonly Script[]
+}
 
 /**
- * What the guests of a network load: our program, which knows the network's model, and the network's
- * own scripts. The program is one function expression, so nothing of it but the documented functions
- * is in the scripts' reach.
+ * The scripts that the guests of a network load: our program, which knows the network's model, and the
+ * network's own. The program is one function, so the scripts reach nothing of it but what it offers.
  */
 export function guestScripts(model: Model, scripts: readonly SourceFile[]): GuestScripts {
-  body ??= PARTS.map(partText).join('\n')
   const types = JSON.stringify(Object.fromEntries(typesOf(model)))
-  const text = `((MODEL, host, tell) => { 'use strict'\n${body}\nreturn program })(${types}, host, tell)`
-  const program: Script = { name: 'program', text }
+  const body = PARTS.map(partText).join('\n')
+  const text = `((host, log) => { 'use strict'\nconst MODEL = ${types}\n${body}\nreturn program })`
   return {
-    program,
+    program: { name: 'program', text },
     scripts: scripts.map(({ path, text: source }) => ({ name: path, text: source })),
   }
 }

@@ -1,9 +1,10 @@
 // Runs inside a guest, after `processors.js`: conditions of access rules, and the program itself.
 
-/* global MODEL, IDENTITIES, resourceWith, processTransaction, fixTimeAndChance, getAssetRegistry, getParticipantRegistry, getTransactionRegistry, getFactory, getSerializer, emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console */
+/* global CALL, IDENTITIES, take, resourceWith, processTransaction, fixTimeAndChance, getAssetRegistry, getParticipantRegistry, getTransactionRegistry, getFactory, getSerializer, emit, query, buildQuery, getCurrentParticipant, getCurrentIdentity, post, request, console */
 
-/** Asks each of `resources` the condition: true, false, or null where it throws. */
-function judge({ condition, variables, participant, transaction, resources }) {
+/** Evaluates the condition for each of `resources`: true, false, or null where it throws. */
+function evaluated({ condition, variables, participant, transaction, resources, resolved }) {
+  take(resolved)
   const names = ['participant', 'resource', 'transaction'].filter((name) => variables[name])
   let test
   try {
@@ -39,9 +40,10 @@ for (const [name, value] of Object.entries({
 // Before the network's scripts are loaded, which may keep what they find.
 fixTimeAndChance()
 
-/** What the sandbox calls; `knownText` are resources that need not be asked for. */
-function program(requestText, knownText) {
+/** The entry of the guest. */
+async function program(requestText) {
   const given = JSON.parse(requestText)
-  if ('condition' in given) return JSON.stringify(judge(given))
-  return processTransaction(given, JSON.parse(knownText))
+  const isCondition = 'condition' in given
+  const text = isCondition ? JSON.stringify(evaluated(given)) : await processTransaction(given)
+  return CALL.unresolved ? 'unresolved' : text
 }

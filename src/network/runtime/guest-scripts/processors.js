@@ -1,7 +1,7 @@
 // Runs inside a guest, after `resources.js`: the functions that a network's scripts call, and what
 // runs its processors.
 
-/* global MODEL, IDENTITIES, STATE, ask, write, serialized, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
+/* global MODEL, CALL, CONTENTS, IDENTITIES, STATE, ask, log, take, serialized, missing, typeNamed, isInstance, resourceAt, resourceWith, fresh, fromJson, jsonOf */
 
 class Registry {
   constructor(type, kind) {
@@ -9,32 +9,31 @@ class Registry {
     this.type = kind
     this.name = `${kind} registry for ${type}`
   }
+  #read(what, id) {
+    return ask(what, () => ({ type: this.id, id: String(id) }))
+  }
   async get(id) {
-    const json = ask('get', { type: this.id, id: String(id) })
-    if (json === null)
-      throw new Error(
-        `Object with ID '${id}' in collection with ID '${this.type}:${this.id}' does not exist`,
-      )
+    const json = await this.#read('get', id)
+    if (json === null) throw missing(this.id, String(id))
     return resourceWith(json)
   }
   async exists(id) {
-    return ask('get', { type: this.id, id: String(id) }) !== null
+    return (await this.#read('get', id)) !== null
   }
   async getAll() {
-    return ask('list', { type: this.id }).map(resourceWith)
+    return (await ask('list', () => ({ type: this.id }))).map(resourceWith)
   }
-  async resolve(id) {
-    return ask('resolve', { type: this.id, id: String(id) })
+  resolve(id) {
+    return this.#read('resolve', id)
   }
-  async resolveAll() {
-    return ask('resolveAll', { type: this.id })
+  resolveAll() {
+    return ask('resolveAll', () => ({ type: this.id }))
   }
   add(resource) {
     return this.addAll([resource])
   }
   async addAll(resources) {
-    for (const resource of resources) this.#mine(resource)
-    write('add', () => ({ resources: resources.map(jsonOf) }))
+    await this.#write('add', resources)
     for (const resource of resources) {
       IDENTITIES.set(resource.getFullyQualifiedIdentifier(), resource)
     }
@@ -42,9 +41,8 @@ class Registry {
   update(resource) {
     return this.updateAll([resource])
   }
-  async updateAll(resources) {
-    for (const resource of resources) this.#mine(resource)
-    write('update', () => ({ resources: resources.map(jsonOf) }))
+  updateAll(resources) {
+    return this.#write('update', resources)
   }
   remove(resource) {
     return this.removeAll([resource])
@@ -53,7 +51,19 @@ class Registry {
     const ids = resources.map((resource) =>
       typeof resource === 'object' ? resource.getIdentifier() : String(resource),
     )
-    write('remove', () => ({ type: this.id, ids }))
+    await ask('remove', () => ({ type: this.id, ids }))
+    for (const id of ids) CONTENTS.set(`${this.id}#${id}`, null)
+  }
+  async #write(what, resources) {
+    for (const resource of resources) this.#mine(resource)
+    let written = []
+    await ask(what, () => {
+      written = resources.map(jsonOf)
+      return { resources: written }
+    })
+    for (const json of written) {
+      CONTENTS.set(`${this.id}#${json[MODEL[this.id].identifier]}`, json)
+    }
   }
   #mine(resource) {
     if (STATE.get(resource)?.type === this.id) return
@@ -118,7 +128,8 @@ function buildQuery(text) {
 async function query(what, parameters = {}) {
   const given = typeof what === 'object' ? { text: what.text } : { name: String(what) }
   const written = Object.entries(parameters).map(([name, value]) => [name, parameterValue(value)])
-  return ask('query', { ...given, parameters: Object.fromEntries(written) }).map(resourceWith)
+  const asked = { ...given, parameters: Object.fromEntries(written) }
+  return (await ask('query', () => asked)).map(resourceWith)
 }
 function parameterValue(value) {
   if (Array.isArray(value)) return value.map(parameterValue)
@@ -143,7 +154,8 @@ const console = Object.fromEntries(
   ['log', 'info', 'warn', 'error', 'debug'].map((level) => [
     level,
     (...values) => {
-      ask('log', { level, text: values.map((value) => shown(value)).join(' ') })
+      const text = values.map((value) => shown(value)).join(' ')
+      log(JSON.stringify({ ask: 'log', level, text }))
     },
   ]),
 )
@@ -183,20 +195,23 @@ function fixTimeAndChance() {
 }
 
 /** Runs the processors of one transaction; gives what the last of them returned. */
-async function processTransaction(
-  { transaction, processors, participant, identity, nowMs, seed },
-  known,
-) {
+async function processTransaction(given) {
+  const { transaction, resolved, processors, participant, identity, nowMs, seed } = given
   CURRENT.participant = participant
   CURRENT.identity = identity
   FIXED.nowMs = nowMs
   FIXED.chance = seed | 0
-  known.forEach(resourceWith)
-  const instance = fromJson(transaction)
-  let returned
-  for (const name of processors) {
-    const given = await globalThis[name](instance)
-    if (given !== undefined) returned = given
+  take(resolved)
+  for (const [, , json] of resolved) if (json !== null) resourceWith(json)
+  try {
+    const instance = fromJson(transaction)
+    let returned
+    for (const name of processors) {
+      const value = await globalThis[name](instance)
+      if (value !== undefined) returned = value
+    }
+    return serialized(() => JSON.stringify({ returned: returned ?? null, events: EVENTS }))
+  } catch (error) {
+    if (!CALL.unresolved) throw error
   }
-  return serialized(() => JSON.stringify({ returned: returned ?? null, events: EVENTS }))
 }

@@ -1,12 +1,13 @@
-// Runs inside a guest: what a resource is to the scripts of a network. The files of this folder are
-// the body of one function, in the order resources, processors, conditions, so that no name of theirs
-// meets one of the network's; its parameters are `MODEL`, `host` and `tell`.
+// Runs inside a guest: resources as the scripts of a network see them. The files of this folder are the
+// body of one function, in the order resources, processors, conditions, so that no name of theirs meets
+// one of the network's. Its constants are `MODEL`, `host` (asks the network) and `log`.
 //
-// Within one call, one identity is one object, whether it was read, queried, named by a relationship
-// or just made. Such an object knows its identity at once and fetches its content when that is first
-// asked for.
+// Within one call, one identity is one object, whether it was read, queried, named by a relationship or
+// just made. Its content may not be there yet: the network sends resources together with those that
+// their relationships lead to, as many levels as it was told. When a script needs one that was not sent,
+// the call ends as `unresolved`, and the network calls again with more levels.
 
-/* global MODEL, host, tell, InternalError */
+/* global MODEL, host, log, InternalError */
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
@@ -25,13 +26,21 @@ for (const type of Object.values(MODEL)) {
 }
 
 /** Asks the network; throws what it refuses. */
-function ask(what, fields) {
-  return JSON.parse(host(JSON.stringify({ ask: what, ...fields })))
+async function ask(what, fields) {
+  if (CALL.unresolved) throw new Error('unresolved')
+  const text = serialized(() => JSON.stringify({ ask: what, ...fields() }))
+  const { value, resolved } = JSON.parse(await host(text))
+  take(resolved)
+  return value
 }
 
-/** Reports a write; if the network refuses it, a later call may throw. `fields` is a function: see `serialized`. */
-function write(what, fields) {
-  tell(serialized(() => JSON.stringify({ ask: what, ...fields() })))
+/** The call that runs; `unresolved` is whether it needed a resource that was not sent. */
+const CALL = { unresolved: false }
+/** Contents of resources that were sent or written, by type and id; null for those that do not exist. */
+const CONTENTS = new Map()
+
+function take(resolved) {
+  for (const [type, id, json] of resolved) CONTENTS.set(`${type}#${id}`, json)
 }
 
 // Scripts may replace the global.
@@ -146,7 +155,7 @@ function heldValue(property, json) {
   return property.primitive === 'DateTime' ? new Date(json) : fromJson(json)
 }
 
-/** The object of an identity; its content is fetched when it is asked for. */
+/** The object of an identity; its content is taken when it is needed. */
 function resourceAt(type, id) {
   const key = `${type}#${id}`
   const known = IDENTITIES.get(key)
@@ -156,7 +165,7 @@ function resourceAt(type, id) {
   return resource
 }
 
-/** What a read or a query found: the object that is there already, or a new one with this content. */
+/** The object of a resource that was read: the one that exists already, or a new one with this content. */
 function resourceWith(json) {
   const type = typeNamed(json.$class)
   const id = json[type.identifier]
@@ -179,7 +188,7 @@ function load(state, json) {
   fill(state.values, MODEL[state.type], json)
 }
 
-/** An object with an identity, and nothing else yet that would have to be fetched. */
+/** An object with an identity, and nothing else yet. */
 function identified(type, id) {
   const values = Object.create(Identified.prototype)
   values[MODEL[type].identifier] = id
@@ -187,7 +196,7 @@ function identified(type, id) {
   return values
 }
 
-/** One whose content is fetched when it is asked for. */
+/** One whose content is taken when it is needed. */
 function notLoaded(type, id) {
   const values = identified(type, id)
   const state = STATE.get(values)
@@ -197,16 +206,22 @@ function notLoaded(type, id) {
   return proxy
 }
 
-/** Fetches the content of a resource, if that is not there yet. */
+/** Takes the content of a resource from what was sent. */
 function here(state) {
   if (state.loaded) return
   const { type: name, id } = state
-  const json = ask('get', { type: name, id })
-  if (json === null)
-    throw new Error(
-      `Object with ID '${id}' in collection with ID '${kindOf(MODEL[name])}:${name}' does not exist`,
-    )
+  const json = CONTENTS.get(`${name}#${id}`)
+  if (json === undefined) {
+    CALL.unresolved = true
+    throw new Error('unresolved')
+  }
+  if (json === null) throw missing(name, id)
   load(state, json)
+}
+
+function missing(name, id) {
+  const registry = `${kindOf(MODEL[name])}:${name}`
+  return new Error(`Object with ID '${id}' in collection with ID '${registry}' does not exist`)
 }
 
 /**
@@ -217,19 +232,19 @@ function isDeclared(state, key) {
   return Object.hasOwn(MODEL[state.type].properties, key)
 }
 
-/** Fetches the content if reading `key` needs it. */
+/** Takes the content if reading `key` needs it. */
 function hereFor(target, key) {
   const state = STATE.get(target)
   if (key !== MODEL[state.type].identifier && isDeclared(state, key)) here(state)
 }
 
-/** Fetches the content if writing `key` needs it. */
+/** Takes the content if writing `key` needs it. */
 function hereToWrite(target, key) {
   const state = STATE.get(target)
   if (isDeclared(state, key)) here(state)
 }
 
-/** What stands in front of a resource that was named before it was read. */
+/** Stands in front of a resource that a relationship named before its content was needed. */
 const LAZY = {
   get(target, key, receiver) {
     hereFor(target, key)

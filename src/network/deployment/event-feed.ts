@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type JsonObject } from '../../base/json.ts'
 import { systemType } from '../model/system.ts'
-import type { ResourceDatabase } from './database.ts'
+import type { ResourceDatabase } from '../resources/database.ts'
 
 /** One event of a network. */
 export interface EmittedEvent {

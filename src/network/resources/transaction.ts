@@ -1,8 +1,33 @@
 import type { JsonObject } from '../../base/json.ts'
+import type { Model } from '../model/model.ts'
 import { relationshipText, type Target } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
-import { actorOf, type Caller } from './caller.ts'
 import type { ResourceChange } from './database.ts'
+
+/** The participant and the identity that a request acts as. */
+export interface Caller {
+  readonly participant: Target
+  /** The id of the identity that was shown; null where the gateway itself vouches. */
+  readonly identity: string | null
+}
+
+/** The caller of requests that need no identity, and of those with the key of the gateway. */
+export const ADMIN: Caller = {
+  participant: { type: systemType('NetworkAdmin'), id: 'admin' },
+  identity: null,
+}
+
+/** A resource as access rules see it before its content is read; null if its type does not exist. */
+export function asInstance({ type, id }: Target, model: Model) {
+  const declaration = model.type(type)
+  return declaration === null ? null : { type: declaration, id }
+}
+
+/** The id and the time of a new transaction. */
+export interface Stamp {
+  readonly transactionId: string
+  readonly nowMs: number
+}
 
 /** A transaction that is about to be recorded. */
 export interface TransactionRecord {
@@ -15,8 +40,7 @@ export interface TransactionRecord {
 /** The transaction of `type`, a qualified name, with the fields that every one has. */
 export function transactionOf(
   type: string,
-  transactionId: string,
-  nowMs: number,
+  { transactionId, nowMs }: Stamp,
   fields: JsonObject,
 ): TransactionRecord {
   const timestamp = new Date(nowMs).toISOString()
@@ -25,23 +49,25 @@ export function transactionOf(
 }
 
 /** The historian's record of a transaction. */
-export function historianTarget({ target }: TransactionRecord): Target {
+export function historianTarget({ target }: Pick<TransactionRecord, 'target'>): Target {
   return { type: systemType('HistorianRecord'), id: target.id }
 }
 
-/** What every transaction leaves before its own writes: itself, and the historian's record of it. */
+/** The first two entries of every transaction: itself, and the historian's record of it. */
 export function recordsOf(
   transaction: TransactionRecord,
-  caller: Caller,
+  { participant, identity }: Caller,
   events: readonly JsonObject[],
 ): ResourceChange[] {
   const { target, resource, timestamp } = transaction
+  const identityUsed = relationshipText({ type: systemType('Identity'), id: identity ?? '' })
   const record = {
     $class: systemType('HistorianRecord'),
     transactionId: target.id,
     transactionType: target.type,
     transactionInvoked: relationshipText(target),
-    ...actorOf(caller),
+    participantInvoking: relationshipText(participant),
+    ...(identity === null ? {} : { identityUsed }),
     eventsEmitted: [...events],
     transactionTimestamp: timestamp,
   }

@@ -4,8 +4,8 @@ import type { Change } from '../../ledger/index.ts'
 import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
-import { ADMIN } from '../resources/caller.ts'
-import { itemOf } from '../resources/item.ts'
+import { itemOf } from './item.ts'
+import { ADMIN } from './transaction.ts'
 
 // A network is recorded in its own database, with its archive, so that whoever has the ledger has the
 // network: its item is the resource `Network#<name>` with three members beside it.

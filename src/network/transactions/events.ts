@@ -1,9 +1,9 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import { checkInstance } from '../model/validation.ts'
-import { invalid, type Judge } from './instances.ts'
-import { wordIn } from './spoken.ts'
-import type { TransactionRecord } from './transaction-record.ts'
+import { type InstanceRules, invalid } from '../resources/instances.ts'
+import type { TransactionRecord } from '../resources/transaction.ts'
+import { requireString } from './guest-message.ts'
 
 /** Events that one transaction may emit. */
 const EVENTS_MAX = 1_000
@@ -16,23 +16,23 @@ const EVENTS_MAX = 1_000
 export function checkedEvents(
   emitted: Json,
   transaction: TransactionRecord,
-  judge: Judge,
+  rules: InstanceRules,
 ): JsonObject[] {
   const events = Array.isArray(emitted) ? emitted : []
   if (events.length > EVENTS_MAX) {
     const message = `a transaction emits ${EVENTS_MAX} events at most`
     throw new NetworkError('TRANSACTION_FAILED', message)
   }
-  return events.map((event, at) => checkedEvent(event, at, transaction, judge))
+  return events.map((event, at) => checkedEvent(event, at, transaction, rules))
 }
 
 function checkedEvent(
   event: Json,
   at: number,
   { target, timestamp }: TransactionRecord,
-  { model, strictness }: Judge,
+  { model, strictness }: InstanceRules,
 ): JsonObject {
-  const name = isJsonObject(event) ? wordIn(event.$class) : ''
+  const name = isJsonObject(event) ? requireString(event.$class) : ''
   const type = model.type(name)
   if (!isJsonObject(event) || type?.kind !== 'event') {
     throw new NetworkError('TRANSACTION_FAILED', `there is no event ${name.slice(0, 100)}`)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { systemType } from '../model/system.ts'
-import type { RecordedChanges, ResourceChange, ResourceDatabase } from './database.ts'
+import type { RecordedChanges, ResourceChange, ResourceDatabase } from '../resources/database.ts'
 import { type EmittedEvents, EventFeed } from './event-feed.ts'
 
 const event = (n: number) => ({ $class: 'org.test.Moved', eventId: `e${n}`, n })

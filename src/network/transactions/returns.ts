@@ -2,7 +2,7 @@ import { isJsonObject, type Json } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 import type { Model, TypeDeclaration } from '../model/model.ts'
 import { checkInstance } from '../model/validation.ts'
-import { invalid, type Judge } from './instances.ts'
+import { type InstanceRules, invalid } from '../resources/instances.ts'
 
 /** What `@returns(Type)` on a transaction says. */
 export interface Returned {
@@ -34,11 +34,11 @@ export function isRecorded({ decorators }: TypeDeclaration): boolean {
 export function checkedReturn(
   transaction: TypeDeclaration,
   returned: Json,
-  judge: Judge,
+  rules: InstanceRules,
 ): Json | undefined {
-  const declared = returnedBy(transaction, judge.model)
+  const declared = returnedBy(transaction, rules.model)
   if (declared === null) return undefined
-  const one = (value: Json) => element(value, declared, transaction, judge)
+  const one = (value: Json) => element(value, declared, transaction, rules)
   if (!declared.array) return one(returned)
   if (Array.isArray(returned)) return returned.map(one)
   throw wrong(transaction, declared)
@@ -48,7 +48,7 @@ function element(
   value: Json,
   declared: Returned,
   transaction: TypeDeclaration,
-  { model, strictness }: Judge,
+  { model, strictness }: InstanceRules,
 ): Json {
   const { type } = declared
   if (type === null || type.kind === 'enum') {

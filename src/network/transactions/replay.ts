@@ -6,37 +6,13 @@ import { NetworkError } from '../errors.ts'
 import type { Model } from '../model/model.ts'
 import { type Target, targetOfCanonical } from '../model/relationship.ts'
 import { systemType } from '../model/system.ts'
-import { ADMIN, type Caller } from '../resources/caller.ts'
 import type { RecordedChanges, ResourceChange } from '../resources/database.ts'
-import { Overlay } from '../resources/overlay.ts'
-import { processorsFor } from '../resources/process-request.ts'
-import { process } from '../resources/processing.ts'
-import { NO_RESOURCES, registriesOf } from '../resources/registries.ts'
-import { ScriptRunner } from '../runtime/script-runner.ts'
-import { definitionInItem } from './network-item.ts'
-
-/**
- * Deadline for replaying a processor, and for loading the scripts: ten times the longest deadline that a node can
- * have, because a busy machine is no finding.
- */
-const DEADLINE_MS = 600_000
-
-/** How far a verification is. */
-export interface VerificationProgress {
-  /** Of the block that is being replayed. */
-  readonly height: number
-  /** Transactions that were replayed, with the one that is running. */
-  readonly transactions: number
-}
-
-/** What the verification of a network found. */
-export interface NetworkVerification {
-  readonly blocks: number
-  /** Those of the system included. */
-  readonly transactions: number
-  /** The first thing that is not as it should be, or null. */
-  readonly finding: string | null
-}
+import { definitionInItem } from '../resources/network-item.ts'
+import { NO_RESOURCES, Overlay, registriesOf } from '../resources/overlay.ts'
+import { ADMIN, type Caller } from '../resources/transaction.ts'
+import type { NetworkVerification, VerificationProgress } from './messages.ts'
+import { process, processorsFor } from './processing.ts'
+import { type ScriptLimits, Scripts } from './scripts.ts'
 
 /** A transaction as the ledger records it. */
 interface RecordedTransaction {
@@ -48,45 +24,47 @@ interface RecordedTransaction {
 }
 
 /**
- * Runs every transaction of network `name` again, on what the ledger recorded before it, and compares
- * what it writes and emits with what was recorded. `blocks` are all that changed the network, in
- * their order. All resources of the network are held in memory meanwhile. `onProgress` is called before each
- * transaction.
- * Errors: NETWORK_BUSY, NETWORK_INVALID when the scripts cannot be run here.
+ * Runs every transaction of network `name` again, on top of those that were recorded before it, and
+ * compares its writes and events with those that were recorded. `blocks` are all that changed the network,
+ * in their order. All resources of the network are held in memory. `onProgress` is called before each
+ * transaction. Errors: NETWORK_INVALID when the scripts cannot be loaded here.
  */
 export async function verifyNetwork(
   name: string,
   blocks: AsyncIterable<RecordedChanges>,
+  limits: ScriptLimits,
   onProgress: (progress: VerificationProgress) => void,
 ): Promise<NetworkVerification> {
-  const replay = new Replay(name, onProgress)
+  const replay = new Replay(name, limits, onProgress)
   let count = 0
-  try {
-    for await (const block of blocks) {
-      count += 1
-      const finding = await replay.block(block)
-      if (finding !== null) {
-        const text = `block ${block.height}: ${finding}`
-        return { blocks: count, transactions: replay.transactions, finding: text }
-      }
+  for await (const block of blocks) {
+    count += 1
+    const finding = await replay.block(block)
+    if (finding !== null) {
+      const text = `block ${block.height}: ${finding}`
+      return { blocks: count, transactions: replay.transactions, finding: text }
     }
-    return { blocks: count, transactions: replay.transactions, finding: null }
-  } finally {
-    await replay.close()
   }
+  return { blocks: count, transactions: replay.transactions, finding: null }
 }
 
 class Replay {
   transactions = 0
   readonly #name: string
+  readonly #limits: ScriptLimits
   readonly #onProgress: (progress: VerificationProgress) => void
   readonly #state = new Overlay(NO_RESOURCES)
   #definition: NetworkDefinition | null = null
-  #scripts: ScriptRunner | null = null
+  #scripts: Scripts | null = null
   #isRemoved = false
 
-  constructor(name: string, onProgress: (progress: VerificationProgress) => void) {
+  constructor(
+    name: string,
+    limits: ScriptLimits,
+    onProgress: (progress: VerificationProgress) => void,
+  ) {
     this.#name = name
+    this.#limits = limits
     this.#onProgress = onProgress
   }
 
@@ -96,7 +74,7 @@ class Replay {
     if (this.#isRemoved) return 'it changes a network that was removed'
     this.#isRemoved = removed
     if (deployed !== null) {
-      const refused = await this.#deploy(deployed)
+      const refused = this.#deploy(deployed)
       if (refused !== null) return refused
     }
     if (this.#definition === null) return 'it changes a network that is not deployed yet'
@@ -116,11 +94,7 @@ class Replay {
     return null
   }
 
-  async close(): Promise<void> {
-    await this.#scripts?.close()
-  }
-
-  async #deploy(item: JsonObject): Promise<string | null> {
+  #deploy(item: JsonObject): string | null {
     try {
       this.#definition = definitionInItem(JSON.stringify(item), this.#name)
     } catch (error) {
@@ -128,15 +102,12 @@ class Replay {
       throw error
     }
     this.#state.standOn(registriesOf(this.#definition.model))
-    await this.#scripts?.close()
-    this.#scripts = new ScriptRunner(this.#definition, DEADLINE_MS, DEADLINE_MS)
+    this.#scripts = new Scripts(this.#definition, this.#limits)
     return null
   }
 
   #apply(changes: readonly ResourceChange[]): void {
     for (const change of changes) this.#state.apply(change)
-    // They are part of the state now; nobody asks for the list of them.
-    this.#state.changes.length = 0
   }
 
   async #run(recorded: RecordedTransaction, definition: NetworkDefinition): Promise<string | null> {
@@ -148,17 +119,13 @@ class Replay {
     const isSystem = target.type.startsWith(systemType(''))
     if (isSystem || this.#scripts === null) return null
     if (processors.length === 0) return difference([], writes.map(asJson), 'writes')
-    const workplace = {
-      definition,
-      control: new AccessControl(definition.rules),
-      scripts: this.#scripts,
-      log: () => {},
-    }
+    const control = new AccessControl(definition.rules)
+    const parts = { definition, control, scripts: this.#scripts }
     const timestamp = String(resource.timestamp)
     try {
       const transaction = { target, resource, timestamp }
-      const drafted = { transaction, caller: callerIn(record), processors }
-      const done = await process(workplace, drafted, this.#state)
+      const submitted = { transaction, caller: callerIn(record), processors }
+      const done = await process(parts, submitted, this.#state, [])
       const { eventsEmitted } = record
       const events = Array.isArray(eventsEmitted) ? eventsEmitted : []
       return (
@@ -166,14 +133,11 @@ class Replay {
         difference([...done.events], events, 'events')
       )
     } catch (error) {
-      if (!(error instanceof NetworkError) || NOT_RUN.includes(error.code)) throw error
+      if (!(error instanceof NetworkError) || error.code === 'NETWORK_INVALID') throw error
       return `it was recorded, and fails now: ${error.message}`
     }
   }
 }
-
-/** Codes of failures to run a processor here, which say nothing about the ledger. */
-const NOT_RUN: readonly string[] = ['NETWORK_BUSY', 'NETWORK_INVALID']
 
 const HISTORIAN_RECORD = systemType('HistorianRecord')
 

@@ -1,0 +1,139 @@
+import { expect, it } from 'vitest'
+import { Guest, type GuestAnswer, GuestBootError } from './guest.ts'
+
+const program = {
+  name: 'program.js',
+  text: `(host, log) => {
+    globalThis.count = 0; globalThis.ask = host; globalThis.say = log
+    return (code) => {
+      const value = (0, eval)(code)
+      return value instanceof Promise ? value.then(String) : String(value)
+    }
+  }`,
+}
+const deadlineMs = 250
+const silent = async () => 'nothing'
+const options = { program, scripts: [], memoryBytes: 64 * 1024 * 1024 }
+
+const started = () => Guest.boot(options, 2_000)
+const evaluate = (
+  guest: Guest,
+  request: string,
+  answer: (request: string) => Promise<string> = silent,
+  withinMs = deadlineMs,
+): Promise<GuestAnswer> => guest.call(request, { answer, log: () => {} }, withinMs)
+
+it('gives back what the script returns, or a promise of it', async () => {
+  const guest = await started()
+  expect(await evaluate(guest, '6 * 7')).toEqual({ value: '42' })
+  const later = '(async () => { await null; return "later" })()'
+  expect(await evaluate(guest, later)).toEqual({ value: 'later' })
+})
+
+it('forgets everything that a call leaves behind', async () => {
+  const guest = await started()
+  const leave = `count += 1; Object.prototype.own = 1; Array.prototype.map = null
+    globalThis.left = 1; JSON.parse = () => 7; count`
+  expect(await evaluate(guest, leave)).toEqual({ value: '1' })
+  const look = '[count, ({}).own, typeof [].map, typeof left, JSON.parse("1")].join()'
+  expect(await evaluate(guest, look)).toEqual({ value: '0,,function,undefined,1' })
+})
+
+it('forgets what a call leaves in a long table that the scripts of the network made', async () => {
+  const scripts = [{ name: 'lib/table.js', text: 'var table = new Uint8Array(8 << 20)' }]
+  const guest = await Guest.boot({ ...options, scripts }, 2_000)
+  const count = 'const at = 4 << 20; table[at] += 1; table[at]'
+  expect(await evaluate(guest, count)).toEqual({ value: '1' })
+  expect(await evaluate(guest, count)).toEqual({ value: '1' })
+})
+
+it('answers what the script asks, in its order, also what it does not wait for', async () => {
+  const guest = await started()
+  const asked: string[] = []
+  const host = async (request: string) => {
+    asked.push(request)
+    if (request === 'no') throw new Error('that is refused')
+    return request.toUpperCase()
+  }
+  const value = `(async () => { let text = (await ask('a')) + (await ask('b'))
+    try { await ask('no') } catch (error) { text += error.message }
+    ask('later'); ask('no')
+    return text })()`
+  expect(await evaluate(guest, value, host)).toEqual({ value: 'ABthat is refused' })
+  expect(asked).toEqual(['a', 'b', 'no', 'later', 'no'])
+})
+
+it('passes on what the script logs, and throws what is refused of it', async () => {
+  const guest = await started()
+  const said: string[] = []
+  const log = (text: string) => {
+    said.push(text)
+    if (text === 'no') throw new TypeError('that is refused')
+  }
+  const code = `say('a'); try { say('no') } catch (error) { error.name + error.message }`
+  const answer = await guest.call(code, { answer: silent, log }, deadlineMs)
+  expect([answer, said]).toEqual([{ value: 'Errorthat is refused' }, ['a', 'no']])
+})
+
+it.each([
+  ['an endless loop', 'for (;;);', 'DEADLINE'],
+  ['an endless loop that catches', 'for (;;) try { for (;;); } catch {}', 'DEADLINE'],
+  ['an endless sort', '[1, 2, 3].sort(() => { for (;;); })', 'DEADLINE'],
+  ['a pattern that blows up', '/(a+)+$/.test("a".repeat(40) + "b")', 'DEADLINE'],
+  ['an error whose message never ends', 'throw { get message() { for (;;); } }', 'DEADLINE'],
+  ['a bomb of arrays', 'const a = []; for (;;) a.push(new Array(1000).fill(1))', 'MEMORY'],
+  ['a bomb of buffers', 'const b = []; for (;;) b.push(new ArrayBuffer(1 << 20))', 'MEMORY'],
+  ['a giant string', 'let s = "x"; for (;;) s += s', 'MEMORY'],
+  ['a giant array', 'new Array(1e8).fill(1)', 'MEMORY'],
+  ['endless recursion', 'function f() { f() }; f()', 'MEMORY'],
+])('ends %s, and the next call is as if it had not been', async (_name, code, failed) => {
+  const guest = await started()
+  const withinMs = failed === 'MEMORY' ? 10_000 : deadlineMs
+  expect(await evaluate(guest, code, silent, withinMs)).toMatchObject({ failed })
+  // The caller replaces one that has grown or failed.
+  const next = guest.worn ? await started() : guest
+  expect(await evaluate(next, 'count += 1')).toEqual({ value: '1' })
+})
+
+it('ends a script that waits for ever', async () => {
+  const guest = await started()
+  for (const request of ['new Promise(() => {})', '(async () => { for (;;) await null })()']) {
+    expect(await evaluate(guest, request)).toMatchObject({ failed: 'DEADLINE' })
+  }
+})
+
+it('reaches nothing of the machine', async () => {
+  const guest = await started()
+  const names = [
+    'host',
+    'process',
+    'require',
+    'fetch',
+    'setTimeout',
+    'Deno',
+    'WebAssembly',
+    'console',
+  ]
+  const look = `${JSON.stringify(names)}.map((name) => typeof globalThis[name]).join()`
+  expect(await evaluate(guest, look)).toEqual({ value: names.map(() => 'undefined').join() })
+  const wayOut = 'this.constructor.constructor("return typeof process")()'
+  expect(await evaluate(guest, wayOut)).toEqual({ value: 'undefined' })
+  expect(await evaluate(guest, 'import("node:fs")')).not.toMatchObject({ failed: 'LOST' })
+})
+
+it('tells which script cannot be loaded, and why', async () => {
+  const scripts = [{ name: 'lib/broken.js', text: 'function (' }]
+  const booting = () => Guest.boot({ ...options, scripts }, 2_000)
+  await expect(booting()).rejects.toThrow(GuestBootError)
+  await expect(booting()).rejects.toThrow('lib/broken.js: SyntaxError')
+  const endless = [{ name: 'lib/endless.js', text: 'for (;;);' }]
+  await expect(Guest.boot({ ...options, scripts: endless }, 100)).rejects.toThrow('lib/endless.js')
+})
+
+it('is worn when it has grown, and keeps what a call took of memory from the next', async () => {
+  const guest = await started()
+  expect(await evaluate(guest, '"x".repeat(3e7).length', silent, 20_000)).toEqual({
+    value: '30000000',
+  })
+  expect(guest.worn).toBe(true)
+})

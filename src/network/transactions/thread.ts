@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { LedgerReader } from '../../ledger/core.ts'
+import { definitionIn } from '../definition/definition.ts'
+import { ResourceDatabase } from '../resources/database.ts'
+import { NO_RESOURCES, registriesOf } from '../resources/overlay.ts'
+import { Decider } from './decider.ts'
+import {
+  type FromThread,
+  failureOf,
+  type LogLine,
+  type ThreadStart,
+  type ToThread,
+} from './messages.ts'
+import { verifyNetwork } from './replay.ts'
+import { Scripts } from './scripts.ts'
+
+// The program of a network's thread. All that changes the network is decided here; see `Decider`.
+
+const NANOSECONDS = 1_000_000
+
+/** Decides requests in the order of their messages. */
+async function serve(start: ThreadStart, task: ServeTask, port: MessagePort): Promise<void> {
+  const ledger = LedgerReader.open(start.folder)
+  const definition = definitionIn(Buffer.from(task.archive))
+  const scripts = new Scripts(definition, limitsOf(start))
+  if (definition.scripts.length > 0) await scripts.load()
+  const registries = registriesOf(definition.model)
+  const database = new ResourceDatabase(definition.name, ledger, registries)
+  const { deployment } = task
+  const decider = new Decider({ definition, scripts, database, deployment })
+
+  const answerTo = async (message: ToThread): Promise<FromThread | null> => {
+    if ('durable' in message) {
+      ledger.refresh()
+      decider.durable(message.durable)
+      return null
+    }
+    if ('reset' in message) {
+      decider.reset()
+      return null
+    }
+    const { id } = message
+    const logged: LogLine[] = []
+    try {
+      if ('condition' in message) return { id, values: await decider.evaluate(message.condition) }
+      return { id, decision: await decider.decide(message, logged), logged }
+    } catch (error) {
+      return { id, failure: failureOf(error), logged }
+    }
+  }
+  let last = Promise.resolve()
+  port.on('message', (message: ToThread) => {
+    last = last.then(async () => {
+      const answer = await answerTo(message)
+      if (answer !== null) port.postMessage(answer)
+    })
+  })
+}
+
+type ServeTask = Extract<ThreadStart['task'], { kind: 'serve' }>
+
+/** Replays a network, and ends. */
+async function verify(start: ThreadStart, name: string, port: MessagePort): Promise<void> {
+  const ledger = LedgerReader.open(start.folder)
+  const database = new ResourceDatabase(name, ledger, NO_RESOURCES)
+  const onProgress = (progress: Extract<FromThread, { progress: unknown }>['progress']) =>
+    port.postMessage({ progress })
+  const blocks = database.changesFrom(0)
+  const verified = await verifyNetwork(name, blocks, limitsOf(start), onProgress)
+  await ledger.close()
+  port.postMessage({ verified })
+}
+
+function limitsOf({ deadlineMs, bootMs, stopAt }: ThreadStart) {
+  const watch = (untilMs: number | null) => {
+    // The threads of a process share only this clock.
+    const inNs = Math.ceil(((untilMs ?? 0) - performance.now()) * NANOSECONDS)
+    Atomics.store(stopAt, 0, untilMs === null ? 0n : process.hrtime.bigint() + BigInt(inNs))
+  }
+  return { deadlineMs, bootMs, watch }
+}
+
+// The offset of the time zone is all that the engine asks of this thread; it is UTC on every node, so
+// that a transaction does the same wherever it is repeated.
+Date.prototype.getTimezoneOffset = () => 0
+
+assert(parentPort !== null)
+const port = parentPort
+// `NetworkThread` starts this thread with it.
+const start = workerData as ThreadStart
+try {
+  if (start.task.kind === 'verify') {
+    port.postMessage({ ready: true })
+    await verify(start, start.task.name, port)
+  } else {
+    await serve(start, start.task, port)
+    port.postMessage({ ready: true })
+  }
+} catch (error) {
+  port.postMessage({ failed: failureOf(error) })
+}
