@@ -25,13 +25,14 @@ const program = new Command('daicho')
   .description('A ledger database that anyone can verify, and the services beside it')
   .version(VERSION)
   .showHelpAfterError('(add --help for the possibilities)')
-const named = process.argv.slice(2).find((word) => COMMANDS.some(({ name }) => name === word))
-for (const { name, about, load } of COMMANDS) {
-  const command = name === named ? await load() : new Command(name)
-  program.addCommand(command.description(about))
+const args = process.argv.slice(2)
+const named = args.find((word) => Object.hasOwn(COMMANDS, word))
+// Only the help lists commands that do not run.
+const isHelp = named === undefined && !args.includes('--version')
+for (const [name, load] of Object.entries(COMMANDS)) {
+  program.addCommand(isHelp || name === named ? await load() : new Command(name))
 }
 inherit(program)
-program.configureHelp({ subcommandTerm })
 
 /** Applies the program's settings to commands of commands. */
 function inherit(parent: Command): void {
@@ -39,13 +40,6 @@ function inherit(parent: Command): void {
     command.copyInheritedSettings(parent).exitOverride()
     inherit(command)
   }
-}
-
-/** The term of a command in the list, whether it is loaded or not. */
-function subcommandTerm(command: Command): string {
-  const name = command.name()
-  const listed = COMMANDS.find((one) => one.name === name)
-  return `${name} ${listed === undefined ? '[command]' : listed.usage}`.trimEnd()
 }
 
 try {

@@ -12,8 +12,8 @@ export interface NodeReply {
 }
 
 /**
- * Fetches the reply of a node, whole and within bounds: whatever answers there, a command ends, with
- * bounded memory. Redirects are not followed: they would take secrets elsewhere.
+ * Fetches the reply of a node, whole and within bounds, so that a command ends with bounded memory even
+ * if something else answers. Redirects are not followed: they would take secrets elsewhere.
  * Errors: Error, whose message gives the reason.
  */
 export async function fetchFromNode(

@@ -9,7 +9,7 @@ export const SIGNED_HEAD_FILE = 'signed-head'
 
 /**
  * The files that a backup takes from a data folder beside the store; docs/operations.md has the table of
- * all files. Left out: what a node recreates, and what must not come back with an old copy.
+ * all files. Left out are files that a node recreates, and those that must not come back with an old copy.
  */
 export const DATA_FILES: readonly {
   readonly name: string

@@ -189,7 +189,7 @@ export function readSettings(environment: Environment): Settings {
     const shown = isSecret ? '' : `, not ${JSON.stringify(given.slice(0, 60))}`
     throw new Exit(EXIT.configuration, `${name} must be ${expected}${shown}`)
   })
-  // The entries were made from the table, name by name.
+  // Safe: there is one entry per name of the table.
   return Object.fromEntries(read) as Settings
 }
 

@@ -165,13 +165,6 @@ export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 
 const NO_USERS: Users = []
 
-/** The state of a directory for one list of stored users. */
-interface Snapshot {
-  readonly stored: Users
-  readonly users: ReadonlyMap<string, User>
-  readonly decoy: string
-}
-
 /**
  * Everyone who may log in now: the users of the operator's file, which win on equal names, then those
  * of `daicho user`, also when added while this runs. While there are none at all, the preset.
@@ -180,7 +173,7 @@ export class UserDirectory {
   readonly #declared: Users
   readonly #stored: SharedValue<Users> | null
   readonly #preset: Users
-  #snapshot: Snapshot | null = null
+  #merged: { readonly stored: Users; readonly users: ReadonlyMap<string, User> } | null = null
 
   /** Use `openUserDirectory`. */
   constructor(declared: Users, stored: SharedValue<Users> | null, preset: Users) {
@@ -191,7 +184,14 @@ export class UserDirectory {
 
   /** Everyone, by name, in a stable order. */
   all(): ReadonlyMap<string, User> {
-    return this.#current().users
+    const stored = this.#stored?.current() ?? NO_USERS
+    // `current` returns the same list until the file changes.
+    if (this.#merged?.stored === stored) return this.#merged.users
+    const users = new Map(this.#declared.map((user) => [user.name, user]))
+    for (const user of stored) if (!users.has(user.name)) users.set(user.name, user)
+    if (users.size === 0) for (const user of this.#preset) users.set(user.name, user)
+    this.#merged = { stored, users }
+    return users
   }
 
   /** Whether the preset user can log in now. */
@@ -202,20 +202,8 @@ export class UserDirectory {
 
   /** A hash that no password has and that costs as much as the first user's. */
   decoy(): string {
-    return this.#current().decoy
-  }
-
-  #current(): Snapshot {
-    const stored = this.#stored?.current() ?? NO_USERS
-    // `current` returns the same list until the file changes.
-    if (this.#snapshot?.stored === stored) return this.#snapshot
-    const users = new Map(this.#declared.map((user) => [user.name, user]))
-    for (const user of stored) if (!users.has(user.name)) users.set(user.name, user)
-    if (users.size === 0) for (const user of this.#preset) users.set(user.name, user)
-    const [first] = users.values()
-    // Not per login: an unknown name must cost what a known one costs.
-    this.#snapshot = { stored, users, decoy: decoyHash(first?.passwordHash) }
-    return this.#snapshot
+    const [first] = this.all().values()
+    return decoyHash(first?.passwordHash)
   }
 }
 

@@ -18,8 +18,8 @@ import {
 import type { TokenService } from './service.ts'
 
 /**
- * What a route requires where tokens are required: nothing, any valid token, or a scope; `{db}` stands
- * for the path parameter `db`.
+ * The access that a route requires where tokens are required: none, any valid token, or a scope; `{db}`
+ * stands for the path parameter `db`.
  */
 export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
 
@@ -66,7 +66,7 @@ const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
  * Sets up the access check of `app`: each route mounted later must declare `config.scope`, or the start
  * fails, also where no tokens are required; the OpenAPI document shows it as `x-scope`. With tokens, a
  * request passes when its token is valid (else 401) and has that scope (else 403), before its body is
- * read; `request.caller` is its bearer. What depends on the body is checked with `demand`.
+ * read; `request.caller` is its bearer. Rules that depend on the body are checked with `demand`.
  *
  * Call it before anything is mounted: earlier routes are open to all.
  * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
@@ -181,7 +181,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {
-    // Whatever the failure: access that cannot be confirmed ends.
+    // After any failure: access that cannot be confirmed ends.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   recheck.unref()

@@ -6,17 +6,17 @@ export const LEVELS = ['read', 'write', 'admin'] as const
 export type DatabaseLevel = (typeof LEVELS)[number]
 
 const NODE_SCOPES = ['ledger:read', 'node:metrics', 'node:sync', 'node:admin'] as const
-/** Access to what belongs to no single database: chains, metrics, synchronisation, configuration. */
+/** Access beyond single databases: to chains, metrics, synchronisation, configuration. */
 export type NodeScope = (typeof NODE_SCOPES)[number]
 
 export function isNodeScope(text: string): text is NodeScope {
   return NODE_SCOPES.some((known) => known === text)
 }
 
-/** What a request needs to be allowed. */
+/** The access that a request needs. */
 export type Need = NodeScope | { readonly db: string; readonly level: DatabaseLevel }
 
-/** What a caller may do. Levels are indexes of `LEVELS`; -1 is nothing. */
+/** The access of a caller. Levels are indexes of `LEVELS`; -1 is none. */
 export interface Grant {
   readonly everyDatabase: number
   readonly databases: ReadonlyMap<string, number>
@@ -38,7 +38,7 @@ export const API_AUDIENCE = 'daicho:api'
 const SUBJECT_LENGTH_MAX = 128
 /** Maximum length of all scopes of a token together, so that it fits in a header and a query. */
 const SCOPES_LENGTH_MAX = 2_000
-/** `db:`, a name or `*`, and a level, which follows the last colon, whatever the name holds. */
+/** `db:`, a name or `*`, and a level. Names may contain colons. */
 const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s
 
 /** Every scope there is, for the bearer of the node's own credentials. */
@@ -92,7 +92,7 @@ export function scopeClaim(texts: readonly string[]): string {
   )
 }
 
-/** What a `scope` claim allows. An unknown scope allows nothing. */
+/** The access that a `scope` claim grants. An unknown scope grants none. */
 export function grantOf(claim: unknown): Grant {
   const databases = new Map<string, number>()
   const node = new Set<string>()

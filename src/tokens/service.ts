@@ -135,7 +135,7 @@ export class TokenService {
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = verifiedOf(await this.#payloadOf(token, audience, ring))
-      // The ring may have changed meanwhile.
+      // The ring may have changed since.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')

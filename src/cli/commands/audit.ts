@@ -20,13 +20,13 @@ import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { fetchFromNode, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
-// What is verified with a verifier key: the log of a running node, and proof files.
+// Verification with a verifier key: of the log of a running node, and of proof files.
 
 export interface VerifyFlags {
   readonly json?: boolean
   /** A verifier key, or a file that holds one. */
   readonly key?: string
-  /** The file of what was audited before. */
+  /** The file with the state of the last audit. */
   readonly state?: string
   readonly token?: string
 }
@@ -122,7 +122,7 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
   }
 }
 
-/** Errors: Exit (configuration) for a foreign file: an audit from the start would forget what was seen. */
+/** Errors: Exit (configuration) for a foreign file: a new audit would forget the chain seen before. */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
   const value = parseOrNull(readFileSync(path, 'utf8'))

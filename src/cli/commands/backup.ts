@@ -6,9 +6,9 @@ import { EXIT, Exit } from '../exit.ts'
 import { CONTENT_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
 import { count, print, withProgress } from '../output.ts'
 
-/** `daicho backup`. */
 export function backupCommand(): Command {
   return new Command('backup')
+    .description('copy a data folder to a new folder in <to>, also while its node runs')
     .argument('<folder>', 'a data folder')
     .argument('<to>', 'the folder of backups; each gets the time as its name')
     .option('--without-keys', 'leave out node.key and token-keys.json')

@@ -2,9 +2,9 @@ import { Command } from 'commander'
 import { print } from '../output.ts'
 import { readSettings, shownSettings } from '../settings.ts'
 
-/** `daicho config`. */
 export function configCommand(): Command {
   return new Command('config')
+    .description('print the configuration in force; secrets are masked')
     .option('--json', 'print it as one line of JSON')
     .action((flags: { json?: boolean }) => {
       const shown = shownSettings(readSettings(process.env))

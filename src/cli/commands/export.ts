@@ -18,9 +18,9 @@ import { EXIT, Exit } from '../exit.ts'
 import { onStore, requireFolder } from '../node-folder.ts'
 import { count, type ProgressLine, print, shareOf, withProgress } from '../output.ts'
 
-/** `daicho export`. */
 export function exportCommand(): Command {
   return new Command('export')
+    .description('write the chain of a data folder, with its proofs, as lines of JSON')
     .argument('<folder>', 'a data folder; its node may be running')
     .requiredOption('--out <file>', 'the file; compressed if it ends in .gz; - for stdout')
     .option('--json', 'print the result as one line of JSON; not together with --out -')

@@ -23,9 +23,9 @@ const MEMORY_BYTES_MAX = 2_000_000_000
 /** Maximum duration of a conversion, milliseconds. */
 const CONVERSION_MS = 3_600_000
 
-/** `daicho image`. */
 export function imageCommand(): Command {
   return new Command('image')
+    .description('turn an image into a workbook with one coloured cell per pixel')
     .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP or SVG file')
     .argument('<out.xlsx>', 'the workbook; replaced when it exists')
     .option('--px <pixels>', 'side of a cell, 1 to 546 (DEFAULT_PX, else 2)')

@@ -14,9 +14,9 @@ import { count, paceText, print, shareOf, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
 import { bytesOfFile, onExport } from './export.ts'
 
-/** `daicho import`. */
 export function importCommand(): Command {
   return new Command('import')
+    .description('make the store of the node in SYSTEM_FOLDER from an export of it')
     .argument('<file>', 'what daicho export wrote, compressed or not; - for stdin')
     .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')
     .option('--json', 'print the result as one line of JSON')
@@ -73,9 +73,9 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
   print(json, { status: true, folder, serverId, blocks, entries, headId }, text)
 }
 
-/** `daicho restore`. */
 export function restoreCommand(): Command {
   return new Command('restore')
+    .description('make the store of the node in SYSTEM_FOLDER again from a peer that mirrors it')
     .requiredOption('--from <url>', 'root of the listener of a node that has the chain')
     .requiredOption('--serverid <number>', 'whose chain', parseServerId)
     .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')

@@ -37,9 +37,10 @@ interface Flags {
   readonly wait?: boolean
 }
 
-/** `daicho index`. */
 export function indexCommand(): Command {
-  const command = new Command('index')
+  const command = new Command('index').description(
+    'indexes that make filters fast, of the running node at --url or the resting one in SYSTEM_FOLDER',
+  )
   const sub = (name: string, about: string) =>
     command
       .command(name)

@@ -24,9 +24,10 @@ SYSTEM_FOLDER, which must not be running.`
 const JSON_ABOUT = 'print the result as one line of JSON'
 const PATH_ABOUT = 'the directory of a network, or a .bna'
 
-/** `daicho network`. */
 export function networkCommand(): Command {
-  const command = new Command('network')
+  const command = new Command('network').description(
+    'business networks: check, pack, deploy, upgrade, verify, identities',
+  )
   command
     .command('check')
     .description('report everything that is wrong in a network, with file, line and column')

@@ -25,13 +25,14 @@ interface PeersReply extends LedgerReply {
   readonly evidence: { readonly what: string } | null
 }
 
-/** `daicho peers`. */
 export function peersCommand(): Command {
-  const command = new Command('peers').addHelpText(
-    'after',
-    '\nlist ends with 0 when all is well, and with 1 when a peer fails, a chain is frozen, or the node\n' +
-      'does not answer. The key of a node is at /api/ledgers/<serverid>/vkey.',
-  )
+  const command = new Command('peers')
+    .description('the peers of a running node: whose chains it mirrors, and how it stands')
+    .addHelpText(
+      'after',
+      '\nlist ends with 0 when all is well, and with 1 when a peer fails, a chain is frozen, or the node\n' +
+        'does not answer. The key of a node is at /api/ledgers/<serverid>/vkey.',
+    )
   const sub = (name: string, about: string, isDefault = false) =>
     command
       .command(name, { isDefault })

@@ -19,9 +19,9 @@ import { VERSION } from '../version.ts'
 const REPLY_TIMEOUT_MS = 15_000
 const REPLY_BYTES_MAX = 1_048_576
 
-/** `daicho rates`. */
 export function ratesCommand(): Command {
   return new Command('rates')
+    .description('print the current rates of the twenty pairs')
     .option('--url <address>', 'ask the feed that runs there instead of the sources', parseAddress)
     .option('--json', 'print them as one line of JSON')
     .addHelpText(

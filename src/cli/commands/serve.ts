@@ -19,18 +19,17 @@ const SHUTDOWN_MS = 10_000
 /** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
 const ECHO_MS = 500
 
-/** The flag that sets each component's port, and the option that commander makes of it. */
-const PORT_FLAGS: Record<ComponentName, { readonly flag: string; readonly option: string }> = {
-  ledger: { flag: 'port', option: 'port' },
-  rates: { flag: 'rates-port', option: 'ratesPort' },
-  samples: { flag: 'sample-port', option: 'samplePort' },
-  converter: { flag: 'converter-port', option: 'converterPort' },
-  gateway: { flag: 'gateway-port', option: 'gatewayPort' },
+const PORT_FLAGS: Record<ComponentName, string> = {
+  ledger: '--port',
+  rates: '--rates-port',
+  samples: '--sample-port',
+  converter: '--converter-port',
+  gateway: '--gateway-port',
 }
 
-/** `daicho serve`. */
 export function serveCommand(): Command {
   const command = new Command('serve')
+    .description('start the components, each on a port of its own')
     .addOption(
       new Option(
         '--only <names>',
@@ -48,10 +47,7 @@ export function serveCommand(): Command {
     )
     .option('-y, --apikey <key>', 'key of the gateway; better given as GATEWAY_API_KEY')
     .option('-a, --authentication', 'identities for participants (GATEWAY_AUTHENTICATION=1)')
-  for (const name of COMPONENT_NAMES) {
-    const flag = `--${PORT_FLAGS[name].flag} <number>`
-    command.option(flag, `port of ${name}; 0 takes any free one`, parsePort)
-  }
+  for (const name of COMPONENT_NAMES) command.addOption(portOption(name))
   return command.action(serve)
 }
 
@@ -106,9 +102,14 @@ function withFlags(settings: Settings, flags: ServeFlags): Settings {
   }
 }
 
+function portOption(name: ComponentName): Option {
+  const about = `port of ${name}; 0 takes any free one`
+  return new Option(`${PORT_FLAGS[name]} <number>`, about).argParser(parsePort)
+}
+
 /** The port that was chosen for `name`, or null. */
 function portOf(name: ComponentName, flags: ServeFlags, { PORT }: Settings): number | null {
-  const port = flags[PORT_FLAGS[name].option]
+  const port = flags[portOption(name).attributeName()]
   if (typeof port === 'number') return port
   return name === 'ledger' ? PORT : null
 }

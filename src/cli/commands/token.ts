@@ -8,9 +8,10 @@ import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
 /** Maximum life of a token, milliseconds: 366 days. */
 const TTL_MAX_MS = 366 * 24 * 3_600_000
 
-/** `daicho token`. */
 export function tokenCommand(): Command {
-  const command = new Command('token')
+  const command = new Command('token').description(
+    'tokens of the node in SYSTEM_FOLDER; a running node sees changes at once',
+  )
   command
     .command('mint')
     .description('make a token for the API of the ledger')

@@ -17,9 +17,10 @@ import { readSettings } from '../settings.ts'
 /** For trying a change: nobody should type a password for nothing. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
-/** `daicho user`. */
 export function userCommand(): Command {
-  const command = new Command('user')
+  const command = new Command('user').description(
+    'users of the sample API in SYSTEM_FOLDER; a running node sees changes at once',
+  )
   const about = 'password: typed without echo, or the first line of standard input'
   command
     .command('add')

@@ -22,9 +22,11 @@ import { count, type ProgressLine, paceText, print, shareOf, withProgress } from
 import type { VerifyFlags } from './audit.ts'
 import type { ExportVerification } from './export.ts'
 
-/** `daicho verify`. */
 export function verifyCommand(): Command {
   return new Command('verify')
+    .description(
+      'show that a data folder, an export, a proof file or the log of a running node holds',
+    )
     .argument(
       '<what>',
       'a data folder (its node may be running), an export (- for stdin), a .tlog-proof file, or a URL',
@@ -44,7 +46,7 @@ export function verifyCommand(): Command {
     .action(verify)
 }
 
-// Loads only what the kind needs: verifying a folder takes less time than compiling everything.
+// Loads only the modules for this kind: verifying a folder takes less time than compiling everything.
 async function verify(what: string, flags: VerifyFlags): Promise<void> {
   if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
   if (isProofFile(what)) return (await import('./audit.ts')).verifyProof(what, flags)
@@ -88,7 +90,7 @@ const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
     requireStoreFile(storePathIn(folder))
-    // Before the snapshot is taken: a running node may sign more meanwhile.
+    // Before the snapshot is taken: a running node may sign more in between.
     const signed = readSignedHead(folder)
     // One snapshot of the store from first to last, also while a node writes.
     const store = openStoreReader(folder, { frozen: true })

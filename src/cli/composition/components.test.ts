@@ -6,9 +6,9 @@ import { buildApp } from '../../http/index.ts'
 import { readSettings } from '../settings.ts'
 import { type App, type ComponentName, composeApp } from './components.ts'
 
-/** The app of one component on this machine, and the messages that are logged meanwhile. */
+/** The app of these components on this machine, and the messages that it logs. */
 function compose(
-  name: ComponentName,
+  names: ComponentName | readonly ComponentName[],
   variables: Readonly<Record<string, string>>,
   host = 'localhost',
 ) {
@@ -16,7 +16,7 @@ function compose(
   const write = (line: string) => logged.push(JSON.parse(line).msg)
   const logger = pino({ level: 'warn' }, { write })
   const composed = composeApp({
-    ...{ names: [name], settings: readSettings(variables), host, clock: systemClock },
+    ...{ names: [names].flat(), settings: readSettings(variables), host, clock: systemClock },
     ...{ logger, version: '0.0.0' },
   })
   return { composed, logged, logger }
@@ -90,4 +90,12 @@ it('counts wrong passwords by a clock that is never set back', async () => {
   const held = await enter()
   expect(held.statusCode).toBe(429)
   expect(Number(held.headers['retry-after'])).toBeLessThanOrEqual(300)
+})
+
+it('opens the ledger once for all components, in whatever order they are created', async () => {
+  const names = ['gateway', 'rates', 'ledger'] as const
+  const { composed, logged } = compose(names, { RATES_RECORD: '1' })
+  const { components } = await closed(composed)
+  expect([...components.keys()]).toEqual(names)
+  expect(logged).toEqual(['SYSTEM_FOLDER is not set: all data is lost when this process ends'])
 })

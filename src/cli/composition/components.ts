@@ -20,7 +20,7 @@ export interface App {
   readonly components: ReadonlyMap<ComponentName, HttpComponent>
   /** Lines for the person at the terminal. */
   readonly notices: readonly string[]
-  /** Closes what the components share. Their listeners must be closed first. */
+  /** Closes the shared services. The listeners must be closed first. */
   close(): Promise<void>
 }
 

@@ -14,6 +14,6 @@ export interface ComponentContext {
   readonly version: string
   /** Adds a line for the person at the terminal, such as preset credentials. Never logged. */
   readonly notify: (line: string) => void
-  /** Registers what is closed once all listeners are, last registered first. */
+  /** Registers a function that is called when all listeners are closed; the last one comes first. */
   readonly onClose: (close: () => Promise<void>) => void
 }

@@ -73,7 +73,7 @@ function accessOf({ settings, isLoopback, host }: ComponentContext) {
   return { apiKey, open }
 }
 
-/** Deploys what is not deployed yet; gives the name of the first, or null when none are named. */
+/** Deploys the networks that are not deployed yet. Returns the name of the first, or null if there is none. */
 async function deployNamed(
   networks: Networks,
   paths: readonly string[],
