@@ -1,9 +1,9 @@
-// Writes the types of every operation of the ledger into `src/client/operations/`, from the OpenAPI
-// document that the ledger itself serves. Run it after a route was added or its shapes changed:
+// Writes the types of every operation of the ledger to `src/client/operations.ts`, from the OpenAPI document
+// that the ledger serves. Run it after a change of a route or its schemas:
 //   node scripts/make-client-types.ts
-// test/client/operations.test.ts tells when that was forgotten.
+// test/client/operations.test.ts fails if that was forgotten.
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
@@ -13,8 +13,8 @@ import { openLedger } from '../src/ledger/core.ts'
 import { ledgerComponent } from '../src/ledger/index.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** Where the files stand. */
-export const OPERATIONS_FOLDER = join(root, 'src/client/operations')
+/** The generated file. */
+export const OPERATIONS_FILE = join(root, 'src/client/operations.ts')
 
 /** What a JSON schema of our routes is made of. */
 interface Schema {
@@ -31,7 +31,6 @@ interface Schema {
 
 interface Operation {
   readonly summary?: string
-  readonly tags?: readonly string[]
   readonly parameters?: readonly {
     readonly in: string
     readonly name: string
@@ -51,35 +50,20 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** The texts of all files by their names. */
-export async function operationFiles(): Promise<Map<string, string>> {
+/** The content of the file. */
+export async function operationsText(): Promise<string> {
   const { paths } = await documentOfLedger()
-  const byTag = new Map<string, string[]>()
-  for (const [path, methods] of Object.entries(paths)) {
-    for (const [method, operation] of Object.entries(methods)) {
-      const tag = operation.tags?.[0] ?? 'others'
-      const text = operationText(`${method.toUpperCase()} ${path}`, operation)
-      byTag.set(tag, [...(byTag.get(tag) ?? []), text])
-    }
-  }
-  const note = '// Made by scripts/make-client-types.ts. Do not edit.\n'
-  const files = [...byTag].map(([tag, operations]) => {
-    const head = `${note}/** Operations under the tag \`${tag}\`, by method and path. */\n`
-    const text = `${head}export interface ${typeName(tag)} {\n${operations.join('\n')}\n}\n`
-    return [`${tag}.ts`, text] as const
-  })
-  const tags = [...byTag.keys()]
-  const imports = tags.map((tag) => `import type { ${typeName(tag)} } from './${tag}.ts'\n`).sort()
-  const all = tags.map(typeName).join(', ')
-  const index =
-    `${note}${imports.join('')}\n/** What each operation is sent and gives back, by method and path. */\n` +
-    `export interface Operations extends ${all} {}\n`
-  return new Map(
-    [...files, ['all.ts', index] as const].map(([name, text]) => [name, formatted(name, text)]),
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) =>
+      operationText(`${method.toUpperCase()} ${path}`, operation),
+    ),
+  )
+  return formatted(
+    '// Made by scripts/make-client-types.ts. Do not edit.\n' +
+      '/** The input and the reply of each operation, by method and path. */\n' +
+      `export interface Operations {\n${operations.join('\n')}\n}\n`,
   )
 }
-
-const typeName = (tag: string) => `${tag.charAt(0).toUpperCase()}${tag.slice(1)}Calls`
 
 async function documentOfLedger(): Promise<Document> {
   const ledger = await openLedger({ folder: null, difficulty: 0, clock: systemClock })
@@ -177,20 +161,14 @@ function memberComment({ description }: Schema): string {
   return `\n/** ${first.replaceAll('*/', '* /')} */\n`
 }
 
-function formatted(name: string, text: string): string {
-  const path = join(OPERATIONS_FOLDER, name)
+function formatted(text: string): string {
   const { stdout, stderr, status } = spawnSync(
     join(root, 'node_modules/.bin/biome'),
-    ['check', '--write', '--colors=off', `--stdin-file-path=${path}`],
+    ['check', '--write', '--colors=off', `--stdin-file-path=${OPERATIONS_FILE}`],
     { cwd: root, input: text, encoding: 'utf8' },
   )
-  if (status !== 0) throw new Error(`biome cannot format ${name}: ${stderr}`)
+  if (status !== 0) throw new Error(`biome cannot format the types: ${stderr}`)
   return stdout
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  rmSync(OPERATIONS_FOLDER, { recursive: true, force: true })
-  mkdirSync(OPERATIONS_FOLDER, { recursive: true })
-  for (const [name, text] of await operationFiles())
-    writeFileSync(join(OPERATIONS_FOLDER, name), text)
-}
+if (import.meta.main) writeFileSync(OPERATIONS_FILE, await operationsText())

@@ -1,7 +1,6 @@
-import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 import type { Block } from './block.ts'
-import { HASH_BYTES, hashAt } from './hashes.ts'
+import { fromHex, HASH_BYTES, toHex } from './hashes.ts'
 
 const HASH_HEX = /^[0-9a-f]{64}$/
 const ZEROS = '0'.repeat(HASH_BYTES * 2)
@@ -29,11 +28,13 @@ export function provenBlockJson(block: Block): string {
 
 /** `zeros` is what is written for 32 zeros. */
 function hexListJson(hashes: Uint8Array, zeros: string): string {
-  const list = Array.from({ length: hashes.length / HASH_BYTES }, (_, index) => {
-    const hex = bytesToHex(hashAt(hashes, index))
-    return hex === ZEROS ? zeros : `"${hex}"`
-  })
-  return `[${list.join(',')}]`
+  const hex = toHex(hashes)
+  let list = ''
+  for (let at = 0; at < hex.length; at += ZEROS.length) {
+    const hash = hex.slice(at, at + ZEROS.length)
+    list += `${at === 0 ? '' : ','}${hash === ZEROS ? zeros : `"${hash}"`}`
+  }
+  return `[${list}]`
 }
 
 /** A decoded block whose entries are not decoded yet. */
@@ -82,7 +83,7 @@ function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Ui
     if (typeof given !== 'string' || !HASH_HEX.test(given)) {
       return `proof.${name}[${index}] is not 64 lowercase hex digits`
     }
-    bytes.set(hexToBytes(given), index * HASH_BYTES)
+    bytes.set(fromHex(given), index * HASH_BYTES)
   }
   return bytes
 }

@@ -1,6 +1,5 @@
-import { bytesToHex } from '@noble/hashes/utils.js'
 import { ENTRIES_MAX } from './entry.ts'
-import { HASH_BYTES, HmacSha256, hashAt, sha512Hex } from './hashes.ts'
+import { HASH_BYTES, HmacSha256, hashAt, sha512Hex, toHex } from './hashes.ts'
 import { treeRoot } from './merkle-tree.ts'
 
 /** Maximum leading hexadecimal zeros that a node can require of its block ids. */
@@ -102,7 +101,7 @@ export function sealBlock(head: Head | null, content: BlockContent, difficulty =
     serverId,
     height: head === null ? 0 : head.height + 1,
     prevId: head?.id ?? null,
-    root: bytesToHex(treeRoot(commitments)),
+    root: toHex(treeRoot(commitments)),
   }
   const count = entries.length
   const zeros = '0'.repeat(difficulty)
@@ -172,12 +171,12 @@ export function verifyBlock(
   for (const index of erased) {
     recomputed.set(hashAt(commitments, index), index * HASH_BYTES)
   }
-  const wrongByte = recomputed.findIndex((byte, at) => byte !== commitments[at])
-  if (wrongByte !== -1) {
-    const index = Math.floor(wrongByte / HASH_BYTES)
+  for (let at = 0; at < commitments.length; at += 1) {
+    if (recomputed[at] === commitments[at]) continue
+    const index = Math.floor(at / HASH_BYTES)
     return fault('commitment', 'the entry, its timestamp, blind and commitment do not match', index)
   }
-  if (bytesToHex(treeRoot(commitments)) !== block.root) {
+  if (toHex(treeRoot(commitments)) !== block.root) {
     return fault('root', 'the root is not that of its commitments')
   }
   if (blockId(headerOf(block)) !== block.id) return fault('id', 'the id is not that of its header')

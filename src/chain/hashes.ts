@@ -1,12 +1,17 @@
 import { sha256 as nobleSha256, sha512 as nobleSha512 } from '@noble/hashes/sha2.js'
-import { bytesToHex } from '@noble/hashes/utils.js'
+import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 
 /** Bytes of a SHA-256 hash, a commitment and a blind. */
 export const HASH_BYTES = 32
 
 /** The parts of Node that are used where the program runs in Node; they hash ten times as fast. */
 interface Node {
-  getBuiltinModule(name: 'node:buffer'): { Buffer: { from(hex: string, as: 'hex'): Uint8Array } }
+  getBuiltinModule(name: 'node:buffer'): {
+    Buffer: {
+      from(hex: string, as: 'hex'): Uint8Array
+      from(bytes: ArrayBufferLike, at: number, length: number): { toString(as: 'hex'): string }
+    }
+  }
   getBuiltinModule(name: 'node:crypto'): {
     hash?(algorithm: string, bytes: Uint8Array, as: 'hex'): string
   }
@@ -16,14 +21,25 @@ const node: Partial<Node> | undefined = Reflect.get(globalThis, 'process')
 const nodeHash = node?.getBuiltinModule?.('node:crypto').hash
 const NodeBuffer = node?.getBuiltinModule?.('node:buffer').Buffer
 
+/** Lowercase hexadecimal digits. */
+export const toHex: (bytes: Uint8Array) => string =
+  NodeBuffer === undefined
+    ? bytesToHex
+    : ({ buffer, byteOffset, length }) =>
+        NodeBuffer.from(buffer, byteOffset, length).toString('hex')
+
+/** The inverse of `toHex`, for hexadecimal digits only. */
+export const fromHex: (hex: string) => Uint8Array =
+  NodeBuffer === undefined ? hexToBytes : (hex) => NodeBuffer.from(hex, 'hex')
+
 /**
  * SHA-256. Synchronous and available everywhere; Web Crypto is asynchronous, and missing on pages without TLS.
  */
 export const sha256: (bytes: Uint8Array) => Uint8Array =
-  nodeHash === undefined || NodeBuffer === undefined
+  nodeHash === undefined
     ? nobleSha256
     : // Twice as fast as asking for bytes (Node 24).
-      (bytes) => NodeBuffer.from(nodeHash('sha256', bytes, 'hex'), 'hex')
+      (bytes) => fromHex(nodeHash('sha256', bytes, 'hex'))
 
 /** SHA-512 in lowercase hexadecimal digits. */
 export const sha512Hex: (bytes: Uint8Array) => string =

@@ -1,10 +1,12 @@
-import { HASH_BYTES, hashAt, joined, sha256 } from './hashes.ts'
+import { HASH_BYTES, hashAt, sha256 } from './hashes.ts'
 
 // The Merkle tree of RFC 6962 section 2.1: over the commitments of a block, and over the headers of a chain.
 
 /** The hash of a leaf that holds `data`. */
 export function leafHash(data: Uint8Array): Uint8Array {
-  return sha256(joined(Uint8Array.of(0x00), data))
+  const leaf = new Uint8Array(1 + data.length)
+  leaf.set(data, 1)
+  return sha256(leaf)
 }
 
 /** The hash of the node over two hashes. */

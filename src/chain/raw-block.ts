@@ -57,32 +57,57 @@ export function rawBlocks(
 
 /** The entry of node `serverId` that `text` consists of. `text` was decoded from UTF-8. */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
-  const scanner = new Scanner(text, 0, serverId)
-  const entry = scanner.rawEntry()
-  return scanner.at === text.length ? entry : null
+  const entry = UNUSUAL.test(text) ? null : rawEntryAt(text, 0, `${serverId}}`)
+  return entry?.text.length === text.length ? entry : null
+}
+
+/** Characters that are left to the decoder: escapes, and controls, which JSON does not allow. */
+const UNUSUAL = /[\\\u0000-\u001f]/
+const DB = '{"db":"'
+const ITEM = '","item":'
+const METHOD = ',"method":"'
+const SERVER_ID = '","serverid":'
+const METHODS = ['create_item', 'update_item'] as const
+
+/** The entry at `start` that ends with `end`, the server id. The caller checks for unusual characters. */
+function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
+  if (!text.startsWith(DB, start)) return null
+  const dbEnd = text.indexOf('"', start + DB.length)
+  if (!text.startsWith(ITEM, dbEnd)) return null
+  const itemStart = dbEnd + ITEM.length
+  const item: FoundId = { id: null }
+  const itemEnd =
+    text.charCodeAt(itemStart) === OPEN_OBJECT ? objectEnd(text, itemStart, DEPTH_MAX, item) : NONE
+  if (itemEnd === NONE || item.id === null || !text.startsWith(METHOD, itemEnd)) return null
+  const method = METHODS.find((one) => text.startsWith(one, itemEnd + METHOD.length))
+  if (method === undefined) return null
+  const methodEnd = itemEnd + METHOD.length + method.length
+  const idStart = methodEnd + SERVER_ID.length
+  if (!text.startsWith(SERVER_ID, methodEnd) || !text.startsWith(end, idStart)) return null
+  return new RawEntry(text.slice(start, idStart + end.length), method, {
+    db: text.slice(start + DB.length, dbEnd),
+    id: item.id,
+    itemText: text.slice(itemStart, itemEnd),
+  })
 }
 
 const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
 const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
 const INTEGERS = /^(?:0|[1-9]\d{0,14})(?:,(?:0|[1-9]\d{0,14}))*$/
-const DB = '{"db":"'
-const ITEM = '","item":'
 
 /** Scans a text once. Errors: SyntaxError for any other form; RangeError from `parseJson`. */
 class Scanner {
   at: number
   readonly #text: string
-  readonly #tails: readonly (readonly [RawEntry['method'], string])[]
-  /** Characters that are left to the decoder: escapes, and controls, which JSON does not allow. */
-  readonly #unusual = /[\\\u0000-\u001f]/g
-  /** The next of them at or after the current entry. */
+  readonly #entryEnd: string
+  readonly #unusual = new RegExp(UNUSUAL, 'g')
+  /** The next unusual character at or after the current entry. */
   #unusualAt = -1
 
   constructor(text: string, start: number, serverId: number) {
     this.#text = text
     this.at = start
-    const methods = ['create_item', 'update_item'] as const
-    this.#tails = methods.map((method) => [method, `,"method":"${method}","serverid":${serverId}}`])
+    this.#entryEnd = `${serverId}}`
   }
 
   blocks(): RawBlock[] {
@@ -94,26 +119,15 @@ class Scanner {
     return blocks
   }
 
-  /** The entry at the current position, and moves behind it; or null, and does not move. */
-  rawEntry(): RawEntry | null {
-    const [text, start] = [this.#text, this.at]
-    if (!text.startsWith(DB, start)) return null
-    const dbEnd = text.indexOf('"', start + DB.length)
-    if (!text.startsWith(ITEM, dbEnd)) return null
-    const itemStart = dbEnd + ITEM.length
-    const item = idMember(text, itemStart)
-    if (item === null) return null
-    const found = this.#tails.find(([, tail]) => text.startsWith(tail, item.end))
-    if (found === undefined) return null
-    const [method, tail] = found
-    const end = item.end + tail.length
-    if (this.#nextUnusual(start) < end) return null
-    this.at = end
-    return new RawEntry(text.slice(start, end), method, {
-      db: text.slice(start + DB.length, dbEnd),
-      id: item.id,
-      itemText: text.slice(itemStart, item.end),
-    })
+  #entry(): Json | RawEntry {
+    const start = this.at
+    const entry = rawEntryAt(this.#text, start, this.#entryEnd)
+    if (entry !== null && this.#nextUnusual(start) >= start + entry.text.length) {
+      this.at += entry.text.length
+      return entry
+    }
+    this.#skipObject()
+    return parseJson(this.#text.slice(start, this.at))
   }
 
   #block(): RawBlock {
@@ -121,7 +135,7 @@ class Scanner {
     const prevId = this.#skips('null') ? null : this.#hex(128)
     this.#expect(',"body":[')
     const body: (Json | RawEntry)[] = []
-    do body.push(this.rawEntry() ?? this.#otherEntry())
+    do body.push(this.#entry())
     while (this.#skips(','))
     this.#expect('],"timestamps":[')
     const timestamps = this.#integers(']')
@@ -139,12 +153,6 @@ class Scanner {
     const commitments = this.#hashes(ZEROS)
     this.#expect(']}}')
     return new RawBlock({ prevId, body, timestamps, nonce, id, height, root, blinds, commitments })
-  }
-
-  #otherEntry(): Json {
-    const start = this.at
-    this.#skipObject()
-    return parseJson(this.#text.slice(start, this.at))
   }
 
   #nextUnusual(start: number): number {
@@ -253,29 +261,11 @@ const EXACT_DIGITS_MAX = 15
 /** Returned instead of an end where the text is not canonical JSON, or not recognized as such. */
 const NONE = -1
 
-/**
- * The member `id`, a string, of the object that begins at `start`, and the end of the object, if it is
- * canonical (RFC 8785 section 3.2). The caller ensures that the object contains no escapes and controls.
- */
-function idMember(
-  text: string,
-  start: number,
-): { readonly id: string; readonly end: number } | null {
-  if (text.charCodeAt(start) !== OPEN_OBJECT) return null
-  let id: string | null = null
-  const end = objectEnd(text, start, DEPTH_MAX, (name, valueStart, valueEnd) => {
-    if (name === 'id' && text.charCodeAt(valueStart) === QUOTE) {
-      id = text.slice(valueStart + 1, valueEnd - 1)
-    }
-  })
-  return end === NONE || id === null ? null : { id, end }
-}
-
-/** The end of the value that begins at `start`, or NONE. */
+/** The end of the canonical value (RFC 8785 section 3.2) that begins at `start`, or NONE. */
 function valueEnd(text: string, start: number, depth: number): number {
   const first = text.charCodeAt(start)
   if (first === QUOTE) return text.indexOf('"', start + 1) + 1 || NONE
-  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1)
+  if (first === OPEN_OBJECT) return objectEnd(text, start, depth - 1, null)
   if (first === OPEN_ARRAY) return arrayEnd(text, start, depth - 1)
   if (first === MINUS || (first >= ZERO && first <= NINE)) return numberEnd(text, start)
   for (const literal of ['true', 'false', 'null']) {
@@ -284,11 +274,16 @@ function valueEnd(text: string, start: number, depth: number): number {
   return NONE
 }
 
+interface FoundId {
+  id: string | null
+}
+
+/** Sets `item.id` if the member `id` is a string. */
 function objectEnd(
   text: string,
   start: number,
   depth: number,
-  onMember?: (name: string, start: number, end: number) => void,
+  item: FoundId | null,
 ): number {
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
@@ -301,9 +296,12 @@ function objectEnd(
     // In the order of UTF-16 code units, without duplicates.
     if (previous !== null && name <= previous) return NONE
     previous = name
-    at = valueEnd(text, nameEnd + 2, depth)
+    const valueStart = nameEnd + 2
+    at = valueEnd(text, valueStart, depth)
     if (at === NONE) return NONE
-    onMember?.(name, nameEnd + 2, at)
+    if (name === 'id' && item !== null && text.charCodeAt(valueStart) === QUOTE) {
+      item.id = text.slice(valueStart + 1, at - 1)
+    }
     const next = text.charCodeAt(at)
     if (next === CLOSE_OBJECT) return at + 1
     if (next !== COMMA) return NONE

@@ -7,7 +7,7 @@ import {
   type Transport,
 } from './transport.ts'
 
-/** What is attached to an item under a name. */
+/** The description of an attachment. */
 export interface Attachment {
   readonly name: string
   readonly content_type: string
@@ -17,21 +17,21 @@ export interface Attachment {
   readonly sha256: string
 }
 
-/** The bytes of an attachment, as they come. */
+/** The content of an attachment. */
 export interface AttachmentBytes {
   readonly contentType: string
-  /** Bytes that are coming: of the range where one was asked for; null when the node does not say. */
+  /** Bytes of the stream, or null if the node does not send the length. */
   readonly length: number | null
   /** Changes when the bytes do. */
   readonly etag: string | null
   readonly stream: ReadableStream<Uint8Array>
 }
 
-/** Part of an attachment. */
+/** A part of an attachment. */
 export interface ByteRange {
-  /** Of the first byte; the first of all is 0. */
+  /** The index of the first byte. */
   readonly from: number
-  /** Of the last byte; to the end when left out. */
+  /** The index of the last byte; by default the end. */
   readonly to?: number
 }
 
@@ -49,8 +49,8 @@ export class AttachmentsClient {
   }
 
   /**
-   * Attaches `content` under `name`, in place of what is there. Bytes, texts, blobs and functions that
-   * give a stream are sent again when a connection breaks; a stream itself can be sent once only.
+   * Creates or replaces the attachment `name`. Bytes, texts, blobs and functions that return a stream are
+   * sent again after a transient failure; a stream can be sent only once.
    * Errors: ClientError.
    */
   async put(
@@ -73,7 +73,7 @@ export class AttachmentsClient {
     )
   }
 
-  /** The bytes, or a part of them. Errors: ClientError; reading the stream fails when it breaks off. */
+  /** Reads an attachment or a part of it. Errors: ClientError; the stream fails if it breaks off. */
   async get(
     name: string,
     options: RequestOptions & { readonly range?: ByteRange } = {},
@@ -99,7 +99,7 @@ export class AttachmentsClient {
     })
   }
 
-  /** All of them, by name. Errors: ClientError. */
+  /** All attachments, by name. Errors: ClientError. */
   async *list(options: RequestOptions = {}): AsyncGenerator<Attachment> {
     for (let offset = 0; ; offset += PAGE) {
       const query = { limit: PAGE, offset }

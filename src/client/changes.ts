@@ -1,10 +1,8 @@
 import { parseJson } from '../base/json.ts'
-import { backOffMs } from './back-off.ts'
-import { ClientError, isPassing } from './error.ts'
-import { eventsIn } from './event-stream.ts'
-import { bytesOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
+import { ClientError, isTransient } from './error.ts'
+import { backOffMs, bytesOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
 
-/** An entry of the ledger: what was changed. */
+/** An entry of the ledger. */
 export interface Entry {
   readonly serverid: number
   readonly method: string
@@ -12,32 +10,32 @@ export interface Entry {
   readonly [member: string]: unknown
 }
 
-/** An entry with its place and time. */
+/** An entry with its position and time. */
 export interface Change {
-  /** `<height>.<index>`: to go on after it another time. */
+  /** `<height>.<index>`, for `since`. */
   readonly position: string
   /** Milliseconds since the Unix epoch. */
   readonly timestamp: number
   readonly entry: Entry
 }
 
-/** Which changes. */
+/** Selects changes. */
 export interface ChangesOptions extends RequestOptions {
-  /** Only of these databases. */
+  /** Only changes of these databases. */
   readonly databases?: readonly string[] | undefined
-  /** After this position; `start` for all entries, `now`, the default, for those to come. */
+  /** Only changes after this position; `start` for all, `now` (default) for future ones. */
   readonly since?: string | undefined
 }
 
-/** The longest wait before the stream is opened again. */
+/** The maximum delay before the stream is opened again. */
 const WAIT_MS_MAX = 5_000
-/** A node shows signs of life more often than this. */
+/** A node sends something more often than this. */
 const SILENCE_MS_MAX = 60_000
 
 /**
- * The changes of the chain of `serverId`, in their order, each once. A stream that breaks off is
- * opened again where it was, as often as it takes, until the loop is left or `signal` aborts.
- * Errors: ClientError for what will not pass, e.g. TOKEN_INVALID; the reason of `signal`.
+ * The changes of the chain of `serverId` in their order, each once. A stream that breaks off is resumed,
+ * without a limit of attempts, until the loop is left or `signal` aborts.
+ * Errors: ClientError for failures that are not transient, e.g. TOKEN_INVALID; the reason of `signal`.
  */
 export async function* changesOf(
   transport: Transport,
@@ -52,7 +50,7 @@ export async function* changesOf(
   } as const
   let last = ''
   for (let failures = 0; ; ) {
-    // Ends the connection when the loop is left.
+    // Closes the connection when the loop is left.
     const left = new AbortController()
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
@@ -66,7 +64,7 @@ export async function* changesOf(
       }
     } catch (error) {
       signal?.throwIfAborted()
-      if (!isPassing(error)) throw error
+      if (!isTransient(error)) throw error
     } finally {
       left.abort()
     }
@@ -76,8 +74,7 @@ export async function* changesOf(
 }
 
 /**
- * `bytes`, given up after a silence that a node that is there would not keep.
- * Errors: UNREACHABLE when they break off.
+ * `bytes`, aborted after a silence of SILENCE_MS_MAX. Errors: UNREACHABLE if they break off.
  */
 async function* livelyBytes(
   bytes: ReadableStream<Uint8Array>,
@@ -100,9 +97,61 @@ async function* livelyBytes(
 
 function changeIn(data: string): Change {
   try {
-    // The node's own schema is the promise of its shape.
+    // Its type is that of the node's schema, without a check.
     return parseJson(data) as Change
   } catch (error) {
-    throw new ClientError('REPLY_MALFORMED', 200, 'an event that is no JSON', { cause: error })
+    throw new ClientError('REPLY_MALFORMED', 200, 'an event that is not JSON', { cause: error })
+  }
+}
+
+/** A server-sent event. */
+interface ServerEvent {
+  /** Empty for an event that only has an id. */
+  readonly data: string
+  /** The last id so far, or empty. */
+  readonly id: string
+}
+
+/** Maximum length of a line, UTF-16 units: more than an entry with an item of the maximum size. */
+const LINE_LENGTH_MAX = 32 * 1024 * 1024
+
+/**
+ * The events in `bytes`, also those that only have an id. An event that is not ended by an empty line is
+ * ignored. Errors: REPLY_MALFORMED for a line that is too long; those of `bytes`.
+ * Source: HTML Living Standard, “Server-sent events”.
+ */
+export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
+  let data: string[] = []
+  let id = ''
+  let noted = ''
+  for await (const line of linesIn(bytes)) {
+    if (line === '') {
+      if (data.length > 0 || noted !== id) {
+        id = noted
+        yield { data: data.join('\n'), id }
+      }
+      data = []
+      continue
+    }
+    const [, field = '', value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
+    if (field === 'data') data.push(value)
+    if (field === 'id' && !value.includes('\0')) noted = value
+  }
+}
+
+/** Lines end with CR, LF or both. */
+async function* linesIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const part of bytes) {
+    rest += decoder.decode(part, { stream: true })
+    // A CR at the end may be half of a CRLF.
+    const isHalf = rest.endsWith('\r')
+    const lines = (isHalf ? rest.slice(0, -1) : rest).split(/\r\n|\n|\r/)
+    rest = (lines.pop() ?? '') + (isHalf ? '\r' : '')
+    yield* lines
+    if (rest.length > LINE_LENGTH_MAX) {
+      throw new ClientError('REPLY_MALFORMED', 200, 'an event is longer than any entry can be')
+    }
   }
 }

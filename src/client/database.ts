@@ -1,10 +1,9 @@
 import { AttachmentsClient } from './attachments.ts'
 import { ClientError, unverifiable, VerificationError } from './error.ts'
-import type { Revision, Stored } from './revision.ts'
 import { type Call, jsonOf, pathOf, type RequestOptions, type Transport } from './transport.ts'
-import type { ProvenRevision, Verification } from './verification.ts'
+import type { ProvenRevision, Revision, Stored, Verification } from './verification.ts'
 
-/** Where a change was recorded. */
+/** The result of a change. */
 export interface Written {
   readonly id: string
   /** `<height>.<index>` of the entry. */
@@ -13,36 +12,37 @@ export interface Written {
   readonly etag: string
 }
 
-/** An item with what a later change can be tied to. */
+/** The result of a read. */
 export interface Read<Item> {
   readonly item: Stored<Item>
   readonly position: string
+  /** For `ifMatch`. */
   readonly etag: string
 }
 
-/** Under which condition a change is made; else the error's code is `PRECONDITION_FAILED`. */
+/** Options of a change. */
 export interface ChangeOptions extends RequestOptions {
-  /** Only while the item still is as when it had this `etag`. */
+  /** Fails with `PRECONDITION_FAILED` unless the item still has this `etag`. */
   readonly ifMatch?: string | undefined
 }
 
-/** A filter as the node reads it: docs/reference/queries.md. */
+/** A filter: docs/reference/queries.md. */
 export interface QueryFilter {
   readonly where?: Readonly<Record<string, unknown>> | undefined
   /** `name ASC`, `price DESC`. */
   readonly order?: string | readonly string[] | undefined
-  /** Members that items are to come with. */
+  /** Only these members of the items. */
   readonly fields?: readonly string[] | Readonly<Record<string, boolean>> | undefined
 }
 
-/** Which items, in which order. */
+/** Selects items and their order. */
 export interface QueryOptions extends RequestOptions {
   readonly filter?: QueryFilter | undefined
-  /** At most so many in all. */
+  /** Maximum number of items in total. */
   readonly limit?: number | undefined
-  /** Only what was created after the item with this id. */
+  /** Only items that were created after the item with this id. */
   readonly after?: string | undefined
-  /** Items for each request, 1..10,000; 500 unless said otherwise. */
+  /** Items per request, 1..10,000; 500 by default. */
   readonly pageSize?: number | undefined
 }
 
@@ -56,11 +56,11 @@ interface Page<Item> {
   readonly docs: readonly Item[]
 }
 
-/** One database. All its methods fail with ClientError. */
+/** A database. All methods fail with ClientError. */
 export class DatabaseClient<Item extends object> {
   readonly name: string
   readonly #transport: Transport
-  /** Null: the node is believed. */
+  /** Null if the node is trusted. */
   readonly #verification: Verification | null
 
   constructor(transport: Transport, verification: Verification | null, name: string) {
@@ -69,7 +69,7 @@ export class DatabaseClient<Item extends object> {
     this.#verification = verification
   }
 
-  /** Creates an item; it is given an id where it has none. */
+  /** Creates an item; the node assigns an id if it has none. */
   async create(
     item: Item & { readonly id?: string },
     options: RequestOptions = {},
@@ -83,7 +83,7 @@ export class DatabaseClient<Item extends object> {
     return written
   }
 
-  /** Creates all `items`, or none of them; resolves to their ids. */
+  /** Creates all `items` or none of them; resolves to their ids. */
   async createAll(
     items: readonly (Item & { readonly id?: string })[],
     options: RequestOptions = {},
@@ -93,8 +93,8 @@ export class DatabaseClient<Item extends object> {
   }
 
   /**
-   * The item, or null when there is none; with `at`, as it was when the block of this height was the
-   * last one. Where the client verifies: as the node has proven it.
+   * The item, or null if it does not exist; with `at`, as it was when the block of this height was the
+   * last one.
    */
   async read(
     id: string,
@@ -107,13 +107,13 @@ export class DatabaseClient<Item extends object> {
     }
     const call = { method: 'GET', path, query: { at }, isProven: true, ...rest }
     try {
-      const told = await this.#transport.read(call, async (reply) => {
+      const read = await this.#transport.read(call, async (reply) => {
         const { item } = await jsonOf<{ item: Stored<Item> }>(reply)
         const { position, etag } = writtenIn(reply, id)
         return { item, position, etag }
       })
-      if (this.#verification === null || at === undefined) return told
-      return readOf(await this.#verification.readAt(this.name, id, at, told.position, rest))
+      if (this.#verification === null || at === undefined) return read
+      return readOf(await this.#verification.readAt(this.name, id, at, read.position, rest))
     } catch (error) {
       if (!(error instanceof ClientError)) throw error
       if (error.code === 'ITEM_NOT_FOUND') return null
@@ -122,7 +122,7 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** Replaces the item by `item`; with `ifAbsent`, creates it, and only where there is none. */
+  /** Replaces the item; with `ifAbsent`, creates it, and fails if it exists. */
   async replace(
     id: string,
     item: Item,
@@ -133,7 +133,7 @@ export class DatabaseClient<Item extends object> {
     return this.#change('POST', id, item, rest, headers)
   }
 
-  /** Changes members of the item; a member that is null goes. Source: RFC 7396. */
+  /** Merges `members` into the item (RFC 7396): null removes a member. */
   async patch(
     id: string,
     members: Readonly<Record<string, unknown>>,
@@ -148,15 +148,15 @@ export class DatabaseClient<Item extends object> {
   }
 
   /**
-   * The items in the order of their creation, or in that of the filter, read page by page. With an order
-   * of the filter's own, what is changed during the loop may be met twice or not at all.
+   * The items in the order of their creation, or of `filter.order`, read page by page. With `filter.order`,
+   * an item that is changed during the loop may be returned twice or not at all.
    */
   async *query(options: QueryOptions = {}): AsyncGenerator<Stored<Item>> {
     if (this.#verification === null) {
       for await (const { docs } of this.#pages(options, true)) yield* docs
       return
     }
-    // The node chooses; what it has chosen is read whole, with its proof.
+    // The node selects; each selected item is then read with its proof.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
@@ -166,16 +166,16 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** The ids alone. */
+  /** As `query`, but only the ids. */
   async *ids(options: QueryOptions = {}): AsyncGenerator<string> {
     for await (const { items } of this.#pages(options, false)) yield* items
   }
 
-  /** What became of the item, the oldest revision first; also of a deleted one. */
+  /** All revisions of the item, oldest first; also of a deleted item. */
   async *history(id: string, options: RequestOptions = {}): AsyncGenerator<Revision<Item>> {
-    const told = this.#history(id, options)
-    if (this.#verification === null) yield* told
-    else yield* this.#verification.history(this.name, id, told, options)
+    const listed = this.#history(id, options)
+    if (this.#verification === null) yield* listed
+    else yield* this.#verification.history(this.name, id, listed, options)
   }
 
   async *#history(id: string, options: RequestOptions): AsyncGenerator<Revision<Item>> {
@@ -193,7 +193,7 @@ export class DatabaseClient<Item extends object> {
     } while (cursor !== undefined)
   }
 
-  /** What is attached to the item. */
+  /** The attachments of the item. */
   attachments(id: string): AttachmentsClient {
     return new AttachmentsClient(this.#transport, this.name, id)
   }
@@ -204,11 +204,11 @@ export class DatabaseClient<Item extends object> {
   ): AsyncGenerator<Page<Stored<Item>>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
     const pageMax = Math.min(Math.max(pageSize, 1), PAGE_MAX)
-    // An order of its own has no place after an item, only after a number of them.
+    // With an order of its own, pages continue after a number of items instead of an item.
     const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
     let offset = 0
-    // The ids after which to go on: of the last page, since the last of them may be gone by then.
+    // The ids of the last page: the page continues after the last of them that still exists.
     let known = after === undefined ? [] : [after]
     while (left > 0) {
       const size = Math.min(left, pageMax)
@@ -231,7 +231,7 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** The page after the last of `known` that is still there. */
+  /** The page after the last of `known` that still exists. */
   async #page(
     known: readonly string[],
     call: Parameters<Transport['read']>[0],
@@ -270,12 +270,12 @@ export class DatabaseClient<Item extends object> {
   }
 }
 
-/** No other members: a limit or an offset in there would not be that of a page. */
+/** Without other members: `limit` and `offset` are those of the page. */
 function filterText({ where, order, fields }: QueryFilter): string {
   return JSON.stringify({ where, order, fields })
 }
 
-/** Its type is the statement of the caller, as for any read. */
+/** The type of the item is declared by the caller, as for any read. */
 function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
   if (read === null) return null
   const { item, position } = read

@@ -1,14 +1,14 @@
 /**
- * Every failure of the client: what the node refused, and what kept it from being asked.
+ * Every failure of a request.
  *
- * `code` is the node's own (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
- * `REPLY_MALFORMED` (not what a node sends), `NAME_INVALID` (a name that no path can carry). What the
- * caller aborts fails with the reason of their signal instead.
+ * `code` is that of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
+ * `REPLY_MALFORMED` (not the reply of a node), `NAME_INVALID` (a name that no URL can contain). A request
+ * that the caller aborts fails with the reason of their signal instead.
  */
 export class ClientError extends Error {
   override readonly name: string = 'ClientError'
   readonly code: string
-  /** The HTTP status; 0 when there was no reply. */
+  /** The HTTP status; 0 without a reply. */
   readonly status: number
 
   constructor(code: string, status: number, message: string, options?: ErrorOptions) {
@@ -19,8 +19,8 @@ export class ClientError extends Error {
 }
 
 /**
- * What a verifying client throws where a node cannot show that it tells the truth. `code` says what does
- * not hold (docs/reference/client.md), `status` is 0. It is never repeated.
+ * Thrown by a verifying client if the node cannot prove its reply. `code` is the reason
+ * (docs/reference/client.md), `status` is 0. Such a request is not retried.
  */
 export class VerificationError extends ClientError {
   override readonly name = 'VerificationError'
@@ -30,16 +30,16 @@ export class VerificationError extends ClientError {
   }
 }
 
-/** What no proof is defined for is not read by a client that verifies. */
+/** The error for a read for which no proof exists. */
 export function unverifiable(what: string): VerificationError {
   return new VerificationError('UNVERIFIABLE', `${what}: there is no proof that could be verified`)
 }
 
-/** No reply, and none to be expected. */
+/** Errors without a reply that a retry cannot change. */
 const FINAL: ReadonlySet<string> = new Set(['NAME_INVALID', 'SIGNATURES_UNSUPPORTED'])
 
-/** Whether asking again may help: nobody answered, or somebody was busy. */
-export function isPassing(error: unknown): boolean {
+/** Whether a retry may succeed: there was no reply, or the node is busy. */
+export function isTransient(error: unknown): boolean {
   if (!(error instanceof ClientError)) return false
   if (error instanceof VerificationError || FINAL.has(error.code)) return false
   return [0, 502, 503, 504].includes(error.status)

@@ -1,5 +1,4 @@
 export type { Attachment, AttachmentBytes, AttachmentsClient, ByteRange } from './attachments.ts'
-export type { Timing } from './back-off.ts'
 export type { Change, ChangesOptions, Entry } from './changes.ts'
 export type {
   ChangeOptions,
@@ -11,7 +10,13 @@ export type {
 } from './database.ts'
 export { ClientError, VerificationError } from './error.ts'
 export { type ChangeRequest, LedgerClient, type Recorded } from './ledger.ts'
-export type { Operations } from './operations/all.ts'
-export type { Revision, Stored } from './revision.ts'
-export type { ClientOptions, Content, RequestOptions } from './transport.ts'
-export type { CheckpointPlace, VerifyOptions } from './verify-options.ts'
+export type { Operations } from './operations.ts'
+export type {
+  CheckpointPlace,
+  ClientOptions,
+  Content,
+  RequestOptions,
+  Timing,
+  VerifyOptions,
+} from './transport.ts'
+export type { Revision, Stored } from './verification.ts'

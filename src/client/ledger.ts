@@ -1,6 +1,6 @@
 import { type Change, type ChangesOptions, changesOf } from './changes.ts'
 import { DatabaseClient } from './database.ts'
-import type { Operations } from './operations/all.ts'
+import type { Operations } from './operations.ts'
 import {
   type ClientOptions,
   jsonOf,
@@ -11,38 +11,38 @@ import {
 } from './transport.ts'
 import { Verification } from './verification.ts'
 
-/** A change in a list that is made as a whole: `method` is that of its entry. */
+/** One of the changes of `record`. */
 export type ChangeRequest = Operations['POST /api/ledgers']['input']['body']['entries'][number]
 
-/** Where a list of changes was recorded. */
+/** The result of `record`. */
 export type Recorded = Omit<Operations['POST /api/ledgers']['reply'], 'status'>
 
-/** A ledger database, by its address. All methods fail with ClientError. */
+/** A node. All methods fail with ClientError. */
 export class LedgerClient {
   readonly #transport: Transport
   readonly #verification: Verification | null
   #serverId: number | null = null
 
-  /** `url` is where the node listens. Errors: TypeError when it is no URL, or the key to verify with is none. */
+  /** Errors: TypeError if `url` is not a URL, or `verify.key` not the key of a node. */
   constructor(url: string | URL, options: ClientOptions = {}) {
     this.#transport = new Transport(url, options)
     const { verify } = options
     this.#verification = verify === undefined ? null : new Verification(this.#transport, verify)
   }
 
-  /** The server id of the node; where it is verified, that of its key. */
+  /** The server id of the node; if the client verifies, that of its key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
     if (this.#verification !== null) return this.#verification.serverId
     this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
     return this.#serverId
   }
 
-  /** The names of the databases; where tokens are required, of those that the token can read. */
+  /** The names of the databases; if the node requires tokens, of those that the token can read. */
   async databases(options: RequestOptions = {}): Promise<readonly string[]> {
     return (await this.request('GET /api/dbs', {}, options)).dbs
   }
 
-  /** A database by its name, with the type that its items have; asks the node nothing. */
+  /** A database by its name, with the type of its items. Sends no request. */
   database<Item extends object = Record<string, unknown>>(name: string): DatabaseClient<Item> {
     return new DatabaseClient(this.#transport, this.#verification, name)
   }
@@ -58,7 +58,7 @@ export class LedgerClient {
     await this.#verification?.databaseDeleted(name)
   }
 
-  /** Makes all `changes`, of any databases, in one block, or none of them. */
+  /** Applies all `changes`, in any databases, in one block, or none of them. */
   async record(changes: readonly ChangeRequest[], options: RequestOptions = {}): Promise<Recorded> {
     const body = { entries: changes }
     const { block, results } = await this.request('POST /api/ledgers', { body }, options)
@@ -68,15 +68,14 @@ export class LedgerClient {
     return { block, results }
   }
 
-  /** Follows the entries of the node's own chain; see `changesOf`. */
+  /** The changes of the node's own chain, also future ones; the stream is resumed after failures. */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
     const serverId = await this.serverId({ signal: options.signal })
     yield* changesOf(this.#transport, serverId, options)
   }
 
   /**
-   * Any operation of the API by its method and path, typed as the node declares it. Shapes: `input`
-   * holds `path`, `query` and `body`, as far as the operation has them.
+   * Any operation of the API by its method and path, with the types that the node declares.
    */
   async request<Key extends keyof Operations>(
     operation: Key,
@@ -92,7 +91,7 @@ export class LedgerClient {
   }
 }
 
-/** What the inputs of all operations have in common. */
+/** The common type of the inputs of all operations. */
 interface Input {
   readonly path?: Readonly<Record<string, string>>
   readonly query?: Query

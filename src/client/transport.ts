@@ -1,32 +1,48 @@
-import { parseJson } from '../base/json.ts'
-import { backOffMs, MACHINE_TIMING, type Timing } from './back-off.ts'
-import { ClientError, isPassing, unverifiable } from './error.ts'
-import type { VerifyOptions } from './verify-options.ts'
+import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
+import type { VerifySignature } from '../chain/portable.ts'
+import { ClientError, isTransient, unverifiable } from './error.ts'
 
-/** How a node is reached. */
+/** Stores the last verified checkpoint, a text of some 200 characters. */
+export interface CheckpointPlace {
+  /** What `set` was last called with, or nothing. */
+  get(): string | null | undefined | Promise<string | null | undefined>
+  /** A read is not answered before this has completed. */
+  set(checkpoint: string): void | Promise<void>
+}
+
+/** How a node is verified. */
+export interface VerifyOptions {
+  /** The verifier key of the node, `daicho/<serverid>+…`, from another source than the node. */
+  readonly key: string
+  readonly checkpoint: CheckpointPlace
+  /** Ed25519, where Web Crypto does not have it. */
+  readonly verifySignature?: VerifySignature
+}
+
+/** Options of a client. */
 export interface ClientOptions {
-  /** A token, or what gives one for each request; where the node requires none, nothing. */
+  /** A token, or a function that returns one for each request; none if the node requires none. */
   readonly token?: string | (() => string | Promise<string>) | undefined
-  /** Milliseconds for one attempt: 30,000 unless said otherwise. Streams are timed until they begin. */
+  /** Timeout of one attempt, 30,000 milliseconds by default. For streams, until they begin. */
   readonly timeoutMs?: number | undefined
-  /** How often a request is repeated that may pass the next time: 4 unless said otherwise. */
+  /** Maximum retries of a request after a transient failure, 4 by default. */
   readonly retries?: number | undefined
   readonly fetch?: typeof globalThis.fetch
   readonly timing?: Timing
-  /** Believe only what the node proves; what cannot be proven is not read at all. */
+  /** Verifies every read; what the node cannot prove is not read at all. */
   readonly verify?: VerifyOptions | undefined
 }
 
-/** What a request may say of itself. */
+/** Options of every request. */
 export interface RequestOptions {
-  /** Ends the request, its repetitions and its waits. */
+  /** Aborts the request, its retries and their delays. */
   readonly signal?: AbortSignal | undefined
 }
 
 type QueryValue = string | number | boolean | readonly string[]
-/** Values of a query by name; a list gives the name several times. */
+/** Query parameters; a list repeats the name. */
 export type Query = Readonly<Record<string, QueryValue | undefined>>
-/** The content of a request that is no JSON. A function gives a new stream for each attempt. */
+/** A request body other than JSON. A function returns a new stream for each attempt. */
 export type Content =
   | Blob
   | Uint8Array<ArrayBuffer>
@@ -44,22 +60,58 @@ export interface Call extends RequestOptions {
   /** Sent as JSON. */
   readonly body?: unknown
   readonly content?: Content
-  /** What may take as long as it takes: sending the content, or reading the reply once it has begun. */
+  /** Has no timeout: sending the content, or reading the reply after it has begun. */
   readonly lasts?: 'content' | 'reply'
-  /** The caller proves what it takes from the reply; else a verifying client does not read it. */
+  /** The caller verifies what it takes from the reply; otherwise a verifying client refuses the read. */
   readonly isProven?: boolean
+}
+
+/** Waits and random numbers, so that tests need not wait. */
+export interface Timing {
+  /** Resolves after `ms` milliseconds; rejects with the reason of `signal` if that aborts first. */
+  sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
+  /** From 0 to less than 1. */
+  random(): number
+}
+
+const FIRST_DELAY_MS = 100
+
+/**
+ * The delay in milliseconds before retry `attempt`, starting with 1: doubled each time up to `maxMs`. Half of it
+ * is random, so that clients that failed together do not retry together.
+ */
+export function backOffMs(attempt: number, maxMs: number, random: () => number): number {
+  const full = Math.min(FIRST_DELAY_MS * 2 ** (attempt - 1), maxMs)
+  return Math.round(full * (0.5 + random() / 2))
+}
+
+const SYSTEM_TIMING: Timing = {
+  random: Math.random,
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      const onAbort = () => {
+        clearTimeout(timer)
+        reject(signal?.reason)
+      }
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', onAbort)
+        resolve()
+      }, ms)
+      signal?.addEventListener('abort', onAbort, { once: true })
+    }),
 }
 
 const TIMEOUT_MS = 30_000
 const RETRIES = 4
 const RETRIES_MAX = 20
-/** The longest wait between two attempts. */
+/** The maximum delay between two attempts. */
 const WAIT_MS_MAX = 5_000
 const KEY_BYTES = 16
 
 /**
- * Sends requests to one node. Reads are repeated while they may pass the next time. So are changes,
- * with an `Idempotency-Key` that is the same each time: the node applies them once.
+ * Sends requests to one node, and retries them after transient failures. Changes are sent with the same
+ * `Idempotency-Key` each time, so that the node applies them once.
  */
 export class Transport {
   readonly timing: Timing
@@ -70,38 +122,36 @@ export class Transport {
   readonly #fetch: typeof globalThis.fetch
   readonly #verifies: boolean
 
-  /** Errors: TypeError when `url` is none. */
+  /** Errors: TypeError for an invalid `url`. */
   constructor(url: string | URL, options: ClientOptions) {
     const { origin, pathname } = new URL(url)
     this.#base = origin + pathname.replace(/\/+$/, '')
     this.#token = options.token
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
     this.#retries = Math.min(options.retries ?? RETRIES, RETRIES_MAX)
-    // Browsers want it to be called as their own.
+    // Browsers require that it is called as a method of the global object.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
     this.#verifies = options.verify !== undefined
-    this.timing = options.timing ?? MACHINE_TIMING
+    this.timing = options.timing ?? SYSTEM_TIMING
   }
 
   /**
-   * The reply to a read, taken by `take`. Every read of the client goes through here, so that none is
-   * believed by a client that verifies unless it is proven. Errors: UNVERIFIABLE for such a read.
+   * Sends a read and converts the reply with `take`. Every read of the client is sent here, so that a
+   * verifying client refuses those that are not proven. Errors: UNVERIFIABLE for such a read.
    */
   async read<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
-    if (this.#verifies && call.isProven !== true) {
-      throw unverifiable(`GET ${call.path}`)
-    }
-    return this.#repeated(call, call.headers ?? {}, take)
+    if (this.#verifies && call.isProven !== true) throw unverifiable(`GET ${call.path}`)
+    return this.#withRetries(call, call.headers ?? {}, take)
   }
 
-  /** The reply to a change, taken by `take`. Every change goes through here. */
+  /** Sends a change and converts the reply with `take`. */
   write<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
-    // A stream can be sent once.
+    // A stream can be sent only once.
     if (call.content instanceof ReadableStream) return this.#attempt(call, call.headers ?? {}, take)
-    return this.#repeated(call, { 'idempotency-key': newKey(), ...call.headers }, take)
+    return this.#withRetries(call, { 'idempotency-key': newKey(), ...call.headers }, take)
   }
 
-  async #repeated<Result>(
+  async #withRetries<Result>(
     call: Call,
     headers: Readonly<Record<string, string>>,
     take: (reply: Response) => Promise<Result>,
@@ -110,7 +160,7 @@ export class Transport {
       try {
         return await this.#attempt(call, headers, take)
       } catch (error) {
-        if (attempt > this.#retries || !isPassing(error)) throw error
+        if (attempt > this.#retries || !isTransient(error)) throw error
       }
       await this.timing.sleep(backOffMs(attempt, WAIT_MS_MAX, this.timing.random), call.signal)
     }
@@ -155,7 +205,7 @@ function initOf({ method, body, content }: Call): RequestInit {
   return {
     method,
     body: body === undefined ? (bytes ?? null) : JSON.stringify(body),
-    // What fetch asks for before it sends a stream.
+    // `fetch` requires it for streams.
     ...(bytes instanceof ReadableStream ? { duplex: 'half' as const } : {}),
     redirect: 'error',
   }
@@ -163,11 +213,11 @@ function initOf({ method, body, content }: Call): RequestInit {
 
 const TIMED_OUT = Symbol('timed out')
 
-/** A path with `parts` in the places of `{…}`. Errors: ClientError, NAME_INVALID. */
+/** Replaces each `{name}` in `template` by its part. Errors: ClientError, NAME_INVALID. */
 export function pathOf(template: string, parts: Readonly<Record<string, string | number>>): string {
   return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const text = String(parts[name] ?? '')
-    // A URL takes these for steps in the path, however they are written.
+    // URLs resolve these path segments, however they are escaped.
     if (!['', '.', '..'].includes(text) && text.isWellFormed()) return encodeURIComponent(text)
     throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} can be no ${name}`)
   })
@@ -182,31 +232,30 @@ function queryText(query: Query): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-/** 128 random bits. `crypto.randomUUID` is not there on pages without TLS. */
+/** 128 random bits. `crypto.randomUUID` does not exist on pages without TLS. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The JSON of a reply with `status` true. The node's own schema is the promise of its shape. */
+/** The JSON of a reply with `status` true. Its type is that of the node's schema, without a check. */
 export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
-  const text = await reply.text()
-  const value = parsed(text)
-  if (isObject(value) && value.status === true) return value as Reply
+  const value: unknown = parseJsonOrNull(await reply.text())
+  if (isJsonObject(value) && value.status === true) return value as Reply
   throw malformed(reply)
 }
 
-/** The bytes of a reply, as they come. */
+/** The body of a reply as a stream. */
 export async function bytesOf(reply: Response): Promise<ReadableStream<Uint8Array>> {
   if (reply.body === null) throw malformed(reply)
   return reply.body
 }
 
 async function refusalIn(reply: Response): Promise<ClientError> {
-  const value = parsed(await reply.text())
+  const value = parseJsonOrNull(await reply.text())
   const { status } = reply
-  if (!isObject(value) || value.status !== false) return malformed(reply)
-  // With nothing else, as a reply of 404: there is no such item.
+  if (!isJsonObject(value) || value.status !== false) return malformed(reply)
+  // A missing item is reported with `status` only.
   if (value.code === undefined && status !== 404) return malformed(reply)
   const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
   return new ClientError(String(code), status, String(message))
@@ -222,16 +271,4 @@ function failureOf(error: unknown, timeoutMs: number): ClientError {
     return new ClientError('TIMEOUT', 0, `no reply within ${timeoutMs} milliseconds`)
   }
   return new ClientError('UNREACHABLE', 0, 'the node cannot be reached', { cause: error })
-}
-
-function parsed(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch {
-    return undefined
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

@@ -10,9 +10,22 @@ import {
   webVerifySignature,
 } from '../chain/portable.ts'
 import { ClientError, VerificationError } from './error.ts'
-import type { Revision, Stored } from './revision.ts'
-import type { RequestOptions, Transport } from './transport.ts'
-import type { VerifyOptions } from './verify-options.ts'
+import type { RequestOptions, Transport, VerifyOptions } from './transport.ts'
+
+/** An item as it is read: with its id. */
+export type Stored<Item> = Item & { readonly id: string }
+
+/** A revision of an item. */
+export interface Revision<Item> {
+  readonly position: string
+  /** Milliseconds since the Unix epoch. */
+  readonly timestamp: number
+  readonly method: string
+  /** Absent if this revision deleted the item, or was erased. */
+  readonly item?: Stored<Item>
+  /** The content of the revision was erased; if the client verifies, only its position is proven. */
+  readonly erased?: true
+}
 
 /** A revision of an item that the node has proven. */
 export interface ProvenRevision {
@@ -20,12 +33,13 @@ export interface ProvenRevision {
   readonly position: string
 }
 
+/** Refusals about the subject of a read, which the reader compares with what it knows. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
 ])
 
-/** Reads by proofs. Everything that does not hold is a VerificationError. */
+/** Reads with proofs. Throws VerificationError. */
 export class Verification {
   readonly serverId: number
   readonly #transport: Transport
@@ -33,7 +47,7 @@ export class Verification {
   readonly #verifySignature: VerifySignature
   #reader: Promise<VerifyingReader> | null = null
 
-  /** Errors: TypeError when the key is none of a node. */
+  /** Errors: TypeError if `options.key` is not the key of a node. */
   constructor(transport: Transport, options: VerifyOptions) {
     this.#transport = transport
     this.#options = options
@@ -41,7 +55,7 @@ export class Verification {
     this.serverId = serverIdIn(options.key)
   }
 
-  /** The current revision, or null: see `VerifyingReader.readItem`. */
+  /** The current revision, or null; see `VerifyingReader.readItem`. */
   async read(db: string, id: string, { signal }: RequestOptions): Promise<ProvenRevision | null> {
     return this.#proving(async (reader) => {
       const read = await reader.readItem(db, id, signal)
@@ -49,7 +63,7 @@ export class Verification {
     })
   }
 
-  /** The revision that the node says was current at a height. */
+  /** The revision that was current at a height according to the node. */
   async readAt(
     db: string,
     id: string,
@@ -69,18 +83,18 @@ export class Verification {
   }
 
   /**
-   * The revisions that the node tells of, each as its proof shows it, in the order of the chain and up
-   * to the last one that was seen. One that was left out in between is not missed.
+   * Verifies each of the `listed` revisions, their order, and that they include the last one that was
+   * seen. A revision that the node leaves out in between is not detected.
    */
   async *history<Item>(
     db: string,
     id: string,
-    told: AsyncIterable<Revision<Item>>,
+    listed: AsyncIterable<Revision<Item>>,
     { signal }: RequestOptions,
   ): AsyncGenerator<Revision<Item>> {
     const seen = (await this.#opened()).seen(db, id)
     let last: Position = { height: -1, index: 0 }
-    for await (const { position, timestamp, method } of told) {
+    for await (const { position, timestamp, method } of listed) {
       const proven = await this.#proving((reader) => reader.readEntry(db, id, position, signal))
       if (!isBefore(last, proven)) {
         throw new VerificationError('ITEM_STALE', `the history goes back to ${position}`)
@@ -94,7 +108,7 @@ export class Verification {
     throw new VerificationError('ITEM_STALE', 'the history ends before a revision that was seen')
   }
 
-  /** What was recorded for this client: no older revision is believed from now on. */
+  /** Remembers a change by this client: older revisions are refused from now on. */
   async written(db: string, id: string, position: string, isDeleted: boolean): Promise<void> {
     const [height = Number.NaN, index = Number.NaN] = position.split('.').map(Number)
     if (!Number.isSafeInteger(height) || !Number.isSafeInteger(index)) return
@@ -102,7 +116,7 @@ export class Verification {
     reader.note(db, id, { height, index }, isDeleted)
   }
 
-  /** Its items may be gone. */
+  /** Forgets the items of a deleted database. */
   async databaseDeleted(db: string): Promise<void> {
     const reader = await this.#opened()
     reader.forgetDatabase(db)
@@ -117,7 +131,7 @@ export class Verification {
     }
   }
 
-  /** Begins with the head that was kept; what cannot be opened with the key is not passed over. */
+  /** Starts with the stored checkpoint. Errors: also if the key has not signed it. */
   #opened(): Promise<VerifyingReader> {
     this.#reader ??= this.#open().catch((error) => {
       this.#reader = null
@@ -130,8 +144,8 @@ export class Verification {
   }
 
   async #open(): Promise<VerifyingReader> {
-    const { key: text, checkpoint: place } = this.#options
-    const key = verifierKeyOf(text)
+    const { checkpoint: place } = this.#options
+    const key = verifierKeyOf(this.#options.key)
     const kept = (await place.get()) ?? null
     return new VerifyingReader({
       verifySignature: this.#verifySignature,
@@ -149,21 +163,20 @@ export class Verification {
         async (reply) => ({ status: reply.status, text: await reply.text() }),
       )
     } catch (error) {
-      // Refusals that say something about what is asked for, which the reader holds against what it knows.
       if (!(error instanceof ClientError) || !DENIALS.has(error.code)) throw error
       return { status: error.status, text: '' }
     }
   }
 }
 
-/** Its type is the statement of the caller, as for any read. */
+/** The type of the item is declared by the caller, as for any read. */
 function revisionOf<Item>(
   { method, item }: NonNullable<ProvenEntry['entry']>,
   position: string,
   timestamp: number,
 ): Revision<Item> {
-  const told = { position, timestamp, method: String(method) }
-  return item === undefined ? told : { ...told, item: item as unknown as Stored<Item> }
+  const revision = { position, timestamp, method: String(method) }
+  return item === undefined ? revision : { ...revision, item: item as unknown as Stored<Item> }
 }
 
 /** The item of an entry that sets one. Errors: ProofError. */
@@ -186,7 +199,7 @@ function serverIdIn(key: string): number {
   throw new TypeError('verify.key is not the key of a node')
 }
 
-/** A check that cannot be made is an error of its own: nobody has lied. */
+/** Throws another error if the signature cannot be checked, because nobody has lied. */
 function checking(verify: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {
     try {

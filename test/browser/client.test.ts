@@ -10,6 +10,11 @@ import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 const EVENT =
   'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
 
+/** Without a bundler, the only dependency of the client needs an import map. */
+const PAGE = `<!doctype html><title>x</title><script type="importmap">
+{"imports":{"@noble/hashes/":"/node_modules/@noble/hashes/"}}
+</script>`
+
 /** A proof file of another item than the one that was proven. */
 function withOtherItem(file: string): string {
   return file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
@@ -27,11 +32,14 @@ async function answer(
 ) {
   const path = request.url ?? ''
   if (path === '/page') {
-    response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>x</title>')
+    response.writeHead(200, { 'content-type': 'text/html' }).end(PAGE)
   } else if (/^\/(client|chain|base)\//.test(path)) {
     const source = readFileSync(new URL(`../../src${path}`, import.meta.url), 'utf8')
     response.writeHead(200, { 'content-type': 'text/javascript' })
     response.end(stripTypeScriptTypes(source))
+  } else if (path.startsWith('/node_modules/@noble/hashes/')) {
+    response.writeHead(200, { 'content-type': 'text/javascript' })
+    response.end(readFileSync(new URL(`../..${path}`, import.meta.url)))
   } else if (path.includes('/changes')) {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(EVENT)
   } else {

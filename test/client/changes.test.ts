@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { eventsIn } from '../../src/client/event-stream.ts'
+import { eventsIn } from '../../src/client/changes.ts'
 import { type Change, LedgerClient } from '../../src/client/index.ts'
 import { type Arrived, broken, collected, fakeNode, json, noted } from './fake-node.ts'
 

@@ -1,7 +1,6 @@
-import { bytesToHex } from '@noble/hashes/utils.js'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { CodedError } from '../../base/coded-error.ts'
-import { equalBytes, HASH_BYTES, joined, sha256 } from '../hashes.ts'
+import { equalBytes, HASH_BYTES, joined, sha256, toHex } from '../hashes.ts'
 
 /** Why a note, a checkpoint, a proof or a log is refused. */
 export type ProofErrorCode =
@@ -66,7 +65,7 @@ function keyId({ name, publicKey }: VerifierKey): Uint8Array {
 /** The key as text: `<name>+<key id in hex>+<base64 of type and key>` (C2SP signed-note). */
 export function verifierKeyText(key: VerifierKey): string {
   const encoded = toBase64(joined(Uint8Array.of(ED25519), key.publicKey))
-  return `${key.name}+${bytesToHex(keyId(key))}+${encoded}`
+  return `${key.name}+${toHex(keyId(key))}+${encoded}`
 }
 
 /** Parses a verifier key. Errors: NOTE_MALFORMED, also for keys that are not Ed25519. */

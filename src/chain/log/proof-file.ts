@@ -1,8 +1,7 @@
-import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { canonicalJson } from '../../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject, parseJson } from '../../base/json.ts'
-import { HASH_BYTES, HmacSha256 } from '../hashes.ts'
+import { fromHex, HASH_BYTES, HmacSha256, toHex } from '../hashes.ts'
 import { leafHash } from '../merkle-tree.ts'
 import {
   type Checkpoint,
@@ -78,13 +77,13 @@ export function proofFileText({ opening, height, path, checkpoint }: EntryProof)
 /** Canonical JSON; entry and header are canonical texts already. */
 function openingText(opening: Opening | ErasedOpening): string {
   const { header, count, position } = opening
-  const path = JSON.stringify(opening.path.map(bytesToHex))
+  const path = JSON.stringify(opening.path.map(toHex))
   if ('commitment' in opening) {
-    const commitment = bytesToHex(opening.commitment)
+    const commitment = toHex(opening.commitment)
     return `{"commitment":"${commitment}","count":${count},"header":${header},"path":${path},"position":${position}}`
   }
   const { entry, timestamp } = opening
-  const blind = bytesToHex(opening.blind)
+  const blind = toHex(opening.blind)
   return `{"blind":"${blind}","count":${count},"entry":${entry},"header":${header},"path":${path},"position":${position},"timestamp":${timestamp}}`
 }
 
@@ -227,7 +226,7 @@ function requireCount(value: Json | undefined): number {
 }
 
 function requireHash(value: Json | undefined): Uint8Array {
-  if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return hexToBytes(value)
+  if (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)) return fromHex(value)
   throw malformed('a hash is malformed')
 }
 
