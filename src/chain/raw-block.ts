@@ -279,12 +279,7 @@ interface FoundId {
 }
 
 /** Sets `item.id` if the member `id` is a string. */
-function objectEnd(
-  text: string,
-  start: number,
-  depth: number,
-  item: FoundId | null,
-): number {
+function objectEnd(text: string, start: number, depth: number, item: FoundId | null): number {
   if (depth < 0) return NONE
   if (text.charCodeAt(start + 1) === CLOSE_OBJECT) return start + 2
   let previous: string | null = null
