@@ -9,7 +9,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 
-/** A Fastify instance (or plugin scope) whose handlers are typed by their TypeBox schemas. */
+/** A Fastify instance whose handlers are typed by their TypeBox schemas. */
 export type HttpApp = FastifyInstance<
   RawServerDefault,
   RawRequestDefaultExpression,
@@ -18,68 +18,61 @@ export type HttpApp = FastifyInstance<
   TypeBoxTypeProvider
 >
 
-/** A request that is not granted: what the client is told, in whichever shape its component has. */
+/** Describes an error to the client, in the shape of the component. */
 export interface Refusal {
   /** HTTP status, 400..599. */
   readonly status: number
-  /** Stable code for programs, e.g. `ITEM_NOT_FOUND`. */
+  /** Stable, e.g. `ITEM_NOT_FOUND`. */
   readonly code: string
-  /** One sentence for people. Never holds a secret, a stack or a query string. */
+  /** One sentence. Never contains a secret, a stack or a query string. */
   readonly message: string
-  /** Of a 405: the methods of the path, for the header `Allow`. */
+  /** Of a 405: value of the header `Allow`. */
   readonly allow?: readonly string[]
 }
 
-/** The bytes of a refusal, for the moments when no reply object exists (a broken request line). */
 export interface RefusalReply {
   readonly contentType: string
   readonly body: string
 }
 
-/** What a listener promises to bear, and where it says no. */
+/** Limits of a listener. */
 export interface HttpLimits {
-  /** Longest request body in bytes; a longer one is refused with 413. */
+  /** Maximum request body, else 413. */
   readonly bodyBytesMax: number
-  /** Bytes of long bodies that are held at a time, more are refused with 503; 256 MiB when absent. */
+  /** Memory budget of all long bodies, else 503; 256 MiB by default. */
   readonly bodiesBytesMax?: number
-  /**
-   * Characters and bytes of long replies that wait for slow connections, more are refused with 503;
-   * 256 Mi when absent.
-   */
+  /** Memory budget of all long replies to slow connections, else 503; characters or bytes, 256 Mi by default. */
   readonly repliesMax?: number
-  /** Longest time from the first byte of a request to its last, milliseconds. */
+  /** Maximum time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** Maximum number of open connections; 1,000 when absent. */
+  /** Maximum number of open connections; 1,000 by default. */
   readonly socketsMax?: number
 }
 
 /**
- * One HTTP program of daicho, on a listener of its own.
- *
- * `startListener` builds the app around it: limits, error replies in the component's shape, guards
- * and logging are the same for all; only what stands here differs.
+ * One HTTP program of daicho, on a listener of its own. `startListener` adds limits, error replies, guards and
+ * logging.
  */
 export interface HttpComponent {
   /** The name in `--only`, in `--json` and in the logs. */
   readonly name: string
-  /** The port when none is chosen. */
   readonly defaultPort: number
   readonly limits: HttpLimits
-  /** Whether browsers of other sites must be kept out (see `cross-origin-guard.ts`). */
+  /** Whether requests of other sites' pages are refused (`cross-origin-guard.ts`). */
   readonly sameOriginOnly: boolean
-  /** The HTTP status of each code of a `CodedError` that its services throw. */
+  /** The HTTP status of each error code of its services. */
   readonly statusOf: Readonly<Record<string, number>>
-  /** Codes that somebody must do something about: logged as errors although their status is 503. */
+  /** Codes that need an operator: logged as errors although their status is 503. */
   readonly alarms?: ReadonlySet<string>
-  /** A refusal in the component's own shape. */
+  /** Returns a refusal in the component's shape. */
   refusalReply(refusal: Refusal): RefusalReply
-  /** Mounts everything on `app`; called once, before it listens. */
+  /** Adds routes to `app`; called once, before it listens. */
   register(app: HttpApp): Promise<void>
   /**
-   * Takes over a connection whose request asks for another protocol; the guards have let it pass.
-   * What it throws refuses the request. Without this, `Upgrade` is not looked at.
+   * Handles a connection whose request asks for another protocol and has passed the guards. Errors refuse the
+   * request. Without this method `Upgrade` is ignored.
    */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
-  /** Lets go of what is held open, after the last request was answered. */
+  /** Called after the last request was answered. */
   close?(): Promise<void>
 }

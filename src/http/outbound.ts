@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CodedError } from '../base/coded-error.ts'
 
-/** Why a request to elsewhere got no usable reply. */
+/** Why an outbound request got no usable reply. */
 export type OutboundErrorCode =
   | 'SCHEME_REFUSED' // not a scheme that the caller allows
   | 'ADDRESS_REFUSED' // the host is, or resolves to, an address that is not allowed
@@ -21,35 +21,35 @@ export class OutboundError extends CodedError<OutboundErrorCode> {
   override readonly name = 'OutboundError'
 }
 
-/** What a request to elsewhere may do and cost. */
+/** Limits of an outbound request. */
 export interface OutboundPolicy {
-  /** e.g. `['https:']`; only tests and peers on a private network add `http:`. */
+  /** `['https:']`; only tests and peers on a private network add `http:`. */
   readonly schemes: readonly ('https:' | 'http:')[]
-  /** Whether addresses of private networks and loopback may be called. */
+  /** Whether private networks and loopback are allowed. */
   readonly allowPrivate: boolean
-  /** From the call to the last byte of the body, name resolution included; milliseconds. */
+  /** From the call to the last byte of the body, name resolution included. */
   readonly timeoutMs: number
-  /** Longest body in bytes, counted both as sent and decompressed. */
+  /** Maximum length of the body, as sent and decompressed. */
   readonly bodyBytesMax: number
 }
 
-/** A reply that arrived whole. */
+/** A complete reply. */
 export interface OutboundReply {
   /** HTTP status, 200..299 or 304 or 400..599. */
   readonly status: number
-  /** The value of a header, by lower-case name; null when absent. */
+  /** Returns the value of a header, by lower-case name. */
   header(name: string): string | null
   /** The body, decompressed. */
   readonly body: Buffer
 }
 
 /**
- * One GET to an address that the operator chose, bounded in time, bytes and reach.
+ * Sends one GET to an address configured by the operator, within the limits of `policy`.
  *
- * The host is judged as written and again at every address it resolves to, on the very lookup that
- * the connection uses, so that DNS cannot answer twice differently. Redirects are errors. The body
- * is counted while it streams and the connection is destroyed at the limit, so a compressed bomb
- * costs no more memory than the limit. A connection is used once.
+ * The host is checked as written and at every address it resolves to, on the lookup that the connection
+ * uses, so that DNS cannot answer twice differently. Redirects are errors. The body is counted while it
+ * streams and the connection is destroyed at the limit, so a compressed bomb costs no more memory than
+ * the limit. A connection is used once.
  *
  * Errors: OutboundError.
  */
@@ -61,7 +61,7 @@ export function outboundGet(
   return exchange(url, { method: 'GET', headers, body: null }, policy)
 }
 
-/** One POST of `body`, bounded likewise. Errors: OutboundError. */
+/** Sends one POST of `body`, with the same limits. Errors: OutboundError. */
 function outboundPost(
   url: URL,
   headers: Readonly<Record<string, string>>,
@@ -71,13 +71,12 @@ function outboundPost(
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
 
-/** Both, as an argument of whoever calls others. */
+/** Both, as a dependency. */
 export interface Outbound {
   readonly get: typeof outboundGet
   readonly post: typeof outboundPost
 }
 
-/** The network as it is. */
 export const systemOutbound: Outbound = { get: outboundGet, post: outboundPost }
 
 interface OutboundRequest {
@@ -104,7 +103,7 @@ async function exchange(
     throw ended.signal.aborted ? ended.signal.reason : asOutboundError(url, error)
   } finally {
     clearTimeout(timer)
-    // Whatever is still open belongs to a reply that nobody reads any more.
+    // Closes the connection if the reply was not read to its end.
     ended.abort()
   }
 }
@@ -113,7 +112,7 @@ function refuseByUrl(url: URL, policy: OutboundPolicy): void {
   if (!policy.schemes.some((scheme) => scheme === url.protocol)) {
     throw new OutboundError('SCHEME_REFUSED', `${url.protocol} is not allowed here`)
   }
-  // An address as the host never goes through a lookup, so it is judged here.
+  // An IP address is not looked up.
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(literal) !== 0) refuseByAddress(url.hostname, literal, policy)
 }
@@ -140,7 +139,7 @@ function send(
     },
     agent: false,
     signal,
-    lookup: judgedLookup(policy),
+    lookup: checkedLookup(policy),
     maxHeaderSize: 16_384,
   }
   return new Promise((resolve, reject) => {
@@ -153,8 +152,8 @@ function send(
   })
 }
 
-/** `dns.lookup`, refusing a name as soon as one of its addresses is not allowed. */
-function judgedLookup(policy: OutboundPolicy): LookupFunction {
+/** `dns.lookup`, which rejects a name if one of its addresses is not allowed. */
+function checkedLookup(policy: OutboundPolicy): LookupFunction {
   return (hostname, options: LookupOptions, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       const [first] = addresses ?? []
@@ -220,12 +219,11 @@ async function bodyOf(
   return collect(url, gunzip, policy.bodyBytesMax)
 }
 
-/** Every byte of `stream`; leaving the loop early destroys it. */
+/** Reads `stream` to its end. Leaving the loop early destroys it. */
 async function collect(url: URL, stream: Readable, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of stream) {
-    // Streams of bytes without an encoding yield buffers only.
     const part: Buffer = chunk
     bytes += part.length
     if (bytes > bytesMax) throw tooLarge(url)
@@ -257,56 +255,34 @@ function asOutboundError(url: URL, error: unknown): OutboundError {
  */
 type AddressKind = 'public' | 'private' | 'never'
 
-const never = new BlockList()
-for (const [net, bits] of [
-  ['0.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['192.0.0.0', 24],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-] as const) {
-  never.addSubnet(net, bits, 'ipv4')
-}
-for (const [net, bits] of [
-  ['::', 128],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-  ['100::', 64],
-  // Forms that carry an IPv4 address inside: NAT64, its local form, 6to4, Teredo.
-  ['64:ff9b::', 96],
-  ['64:ff9b:1::', 48],
-  ['2002::', 16],
-  ['2001::', 32],
-] as const) {
-  never.addSubnet(net, bits, 'ipv6')
-}
-never.addAddress('fd00:ec2::254', 'ipv6')
+const NEVER = blockList(
+  ...['0.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '224.0.0.0/4', '240.0.0.0/4'],
+  ...['::/128', 'fe80::/10', 'fec0::/10', 'ff00::/8', '100::/64', 'fd00:ec2::254/128'],
+  // Forms that contain an IPv4 address: NAT64, its local form, 6to4, Teredo.
+  ...['64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/32'],
+)
+const PRIVATE = blockList(
+  ...['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'],
+  ...['198.18.0.0/15', '::1/128', 'fc00::/7'],
+)
 
-const ours = new BlockList()
-for (const [net, bits] of [
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['172.16.0.0', 12],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-] as const) {
-  ours.addSubnet(net, bits, 'ipv4')
+function blockList(...subnets: string[]): BlockList {
+  const list = new BlockList()
+  for (const subnet of subnets) {
+    const [net = '', bits] = subnet.split('/')
+    list.addSubnet(net, Number(bits), isIP(net) === 4 ? 'ipv4' : 'ipv6')
+  }
+  return list
 }
-ours.addAddress('::1', 'ipv6')
-ours.addSubnet('fc00::', 7, 'ipv6')
 
 /**
- * The kind of the IP literal `address`; anything that is not one is `never`. An IPv4 address mapped
- * into IPv6 is judged as the IPv4 address it is.
- *
- * Source: IANA special-purpose address registries (RFC 6890).
+ * Classifies the IP literal `address`; other texts are `never`. An IPv4 address mapped into IPv6 counts as the
+ * IPv4 address. Source: IANA special-purpose address registries (RFC 6890).
  */
 export function addressKind(address: string): AddressKind {
   const version = isIP(address)
   if (version === 0) return 'never'
   const family = version === 4 ? 'ipv4' : 'ipv6'
-  if (never.check(address, family)) return 'never'
-  return ours.check(address, family) ? 'private' : 'public'
+  if (NEVER.check(address, family)) return 'never'
+  return PRIVATE.check(address, family) ? 'private' : 'public'
 }

@@ -2,27 +2,22 @@ import { isIPv6 } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 
-/** How many failures are borne in which time. */
 export interface ThrottleLimits {
-  /** Failures of one key within the window before it is held off. */
+  /** Failures of one key per window before it must wait. */
   readonly failuresMax: number
-  /** Milliseconds over which failures count. */
   readonly windowMs: number
-  /** Keys remembered at most; the oldest window goes first. */
+  /** Maximum number of keys; the oldest is evicted. */
   readonly keysMax: number
 }
 
-/**
- * Where `request` comes from; all whose connection is gone count as one, since nobody knows any more.
- * They get no answer, but what they asked for may still be under way.
- */
+/** Returns the client's address; an empty text if its connection has closed while the request is in progress. */
 export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
   // Fastify's type does not say that there may be none.
   const address: string | undefined = ip
   return address ?? ''
 }
 
-/** The client behind `address`: an IPv4 address, or the /64 network of an IPv6 one, which is given to one customer. */
+/** Returns the client of `address`: the IPv4 address, or the /64 network of an IPv6 address, which one customer has. */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
@@ -35,19 +30,19 @@ export function clientOf(address: string): string {
   return groups.slice(0, 4).join(':')
 }
 
-/** Counts failures by key (an address, an address and a name) in fixed windows, within a bound. */
+/** Counts failures by key (an address, an address and a name) in fixed windows. */
 export class FailureThrottle {
   readonly #clock: Clock
   readonly #limits: ThrottleLimits
   readonly #windows = new Map<string, { endsAt: number; failures: number }>()
 
-  /** `clock` is monotonic: a system clock that is set back would hold off for as long. */
+  /** `clock` is monotonic: a system clock that is set back would prolong the wait. */
   constructor(clock: Clock, limits: ThrottleLimits) {
     this.#clock = clock
     this.#limits = limits
   }
 
-  /** Milliseconds until `key` may try again; 0 when it may now. */
+  /** Returns the time until `key` may try again, or 0. */
   waitMs(key: string): number {
     const window = this.#windows.get(key)
     if (window === undefined) return 0
@@ -59,7 +54,6 @@ export class FailureThrottle {
     return window.failures >= this.#limits.failuresMax ? left : 0
   }
 
-  /** Remembers one failure of `key`. */
   fail(key: string): void {
     const now = this.#clock.now()
     const window = this.#windows.get(key)
@@ -69,15 +63,13 @@ export class FailureThrottle {
     }
     this.#windows.delete(key)
     if (this.#windows.size >= this.#limits.keysMax) {
-      for (const oldest of this.#windows.keys()) {
-        this.#windows.delete(oldest)
-        break
-      }
+      const [oldest = ''] = this.#windows.keys()
+      this.#windows.delete(oldest)
     }
     this.#windows.set(key, { endsAt: now + this.#limits.windowMs, failures: 1 })
   }
 
-  /** Forgets the failures of `key`, after a success. */
+  /** Forgets the failures of `key`. */
   clear(key: string): void {
     this.#windows.delete(key)
   }

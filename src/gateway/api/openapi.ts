@@ -68,13 +68,13 @@ export function openApiDocument(
       description: parameterTypeText(type),
       schema: text,
     }))
+    const operation = operations('queries')
+    const summary = query.description === '' ? query.name : query.description
+    const found = { 200: listReply(query.type) }
     paths[`/queries/${query.name}`] = {
       get: {
-        tags: ['queries'],
-        summary: query.description === '' ? query.name : query.description,
+        ...operation(query.name, summary, found, [...parameters, FILTER]),
         operationId: `query.${query.name}`,
-        parameters: [...parameters, FILTER],
-        responses: { 200: listReply(query.type), ...FAILURES },
       },
     }
   }
@@ -123,13 +123,20 @@ function body(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
-/** Returns a function that describes operations with one tag: id, summary, successful replies, further members. */
+/** Returns a function that describes operations with one tag. Each has the reply to a failure, too. */
 function operations(tag: string) {
-  return (id: string, summary: string, replies: JsonObject, more: JsonObject = {}): JsonObject => ({
+  return (
+    id: string,
+    summary: string,
+    replies: JsonObject,
+    parameters: JsonObject[] | null = null,
+    requestBody: JsonObject | null = null,
+  ): JsonObject => ({
     tags: [tag],
     summary,
     operationId: `${tag}.${id}`,
-    ...more,
+    ...(parameters === null ? {} : { parameters }),
+    ...(requestBody === null ? {} : { requestBody }),
     responses: { ...replies, ...FAILURES },
   })
 }
@@ -144,99 +151,71 @@ function collectionPath(
   const operation = operations(shown)
   const isTransaction = kind === 'transaction'
   const one = referenceTo(type)
-  const answer =
+  const all = listOf(one)
+  const find = `List and filter the ${kind}s of type ${name}`
+  const create = isTransaction ? `Submit a ${name}` : `Add one ${name}, or an array of them`
+  const created =
     returned === null
       ? json('As it is kept', one)
       : json('What its processors return', returnedSchema(returned))
-  const schema = isTransaction ? one : { oneOf: [one, { ...listOf(one), minItems: 1 }] }
+  const schema = isTransaction ? one : { oneOf: [one, { ...all, minItems: 1 }] }
   const content = {
     'application/json': { schema, example },
     'application/x-www-form-urlencoded': { schema: one },
   }
-  const create = isTransaction ? `Submit a ${name}` : `Add one ${name}, or an array of them`
-  const find = operation(
-    'find',
-    `List and filter the ${kind}s of type ${name}`,
-    { 200: listReply(type) },
-    { parameters: [FILTER] },
-  )
-  const post = operation(
-    'create',
-    create,
-    { 200: answer },
-    { requestBody: { required: true, content } },
-  )
-  if (isTransaction) return { get: find, post }
+  const paths = {
+    get: operation('find', find, { 200: listReply(type) }, [FILTER]),
+    post: operation('create', create, { 200: created }, null, { required: true, content }),
+  }
+  if (isTransaction) return paths
+  const replace = `Replace several resources of type ${name}, all or none`
+  const stored = { 200: json('The stored resources', all) }
+  const remove = `Remove several resources of type ${name} by their ids, all or none`
+  const removed = { 204: { description: 'Removed' } }
   return {
-    get: find,
-    post,
-    put: operation(
-      'replaceAll',
-      `Replace several resources of type ${name}, all or none`,
-      { 200: json('The stored resources', listOf(one)) },
-      { requestBody: body(listOf(one), [example]) },
-    ),
-    delete: operation(
-      'deleteAll',
-      `Remove several resources of type ${name} by their ids, all or none`,
-      { 204: { description: 'Removed' } },
-      { requestBody: body(listOf(text), ['id-1']) },
-    ),
+    ...paths,
+    put: operation('replaceAll', replace, stored, null, body(all, [example])),
+    delete: operation('deleteAll', remove, removed, null, body(listOf(text), ['id-1'])),
   }
 }
 
 function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject): JsonObject {
   const { kind, name } = type
   const operation = operations(shown)
-  const parameters = [ID]
-  const found = { 200: json('As it is kept', referenceTo(type)) }
+  const one = referenceTo(type)
+  const found = { 200: json('As it is kept', one) }
   const reads = {
-    get: operation('findById', `Read one ${name}`, found, { parameters: [ID, FILTER] }),
+    get: operation('findById', `Read one ${name}`, found, [ID, FILTER]),
     head: {
       tags: [shown],
       summary: `Whether there is such a ${name}`,
       operationId: `${shown}.exists`,
-      parameters,
+      parameters: [ID],
       responses: { 200: { description: 'There is' }, 404: { description: 'There is none' } },
     },
   }
   if (kind === 'transaction') return reads
+  const change = `Change members of one ${name} (RFC 7396)`
+  const gone = { 204: { description: 'It is gone' } }
   return {
     ...reads,
-    put: operation('replaceById', `Replace one ${name}`, found, {
-      parameters,
-      requestBody: body(referenceTo(type), example),
-    }),
-    patch: operation('patchById', `Change members of one ${name} (RFC 7396)`, found, {
-      parameters,
-      requestBody: body({ type: 'object' }, {}),
-    }),
-    delete: operation(
-      'deleteById',
-      `Remove one ${name}`,
-      { 204: { description: 'It is gone' } },
-      { parameters },
-    ),
+    put: operation('replaceById', `Replace one ${name}`, found, [ID], body(one, example)),
+    patch: operation('patchById', change, found, [ID], body({ type: 'object' }, {})),
+    delete: operation('deleteById', `Remove one ${name}`, gone, [ID]),
   }
 }
 
 function systemPaths(): JsonObject {
   const operation = operations('system')
-  const read = (summary: string, operationId: string, type: string, inList: boolean) => {
+  const read = (id: string, summary: string, type: string, inList: boolean) => {
     const one = { $ref: `#/components/schemas/${systemType(type)}` }
-    return {
-      get: operation(
-        operationId,
-        summary,
-        { 200: json('Found', inList ? listOf(one) : one) },
-        { parameters: inList ? [FILTER] : [ID, FILTER] },
-      ),
-    }
+    const found = { 200: json('Found', inList ? listOf(one) : one) }
+    return { get: operation(id, summary, found, inList ? [FILTER] : [ID, FILTER]) }
   }
   const done = { description: 'Done' }
   const post = (
+    id: string,
     summary: string,
-    operationId: string,
     fields: string[],
     status: number,
     more: JsonObject = {},
@@ -244,12 +223,18 @@ function systemPaths(): JsonObject {
     const texts = Object.fromEntries(fields.map((name) => [name, { type: 'string', minLength: 1 }]))
     const schema = { type: 'object', required: fields, properties: { ...texts, ...more } }
     const example = Object.fromEntries(fields.map((name) => [name, '']))
-    const replies = { [status]: done }
-    return {
-      post: operation(operationId, summary, replies, { requestBody: body(schema, example) }),
-    }
+    return { post: operation(id, summary, { [status]: done }, null, body(schema, example)) }
   }
-  const archive = { schema: { type: 'string', format: 'binary' } }
+  const archive = {
+    description: 'The .bna',
+    content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+  }
+  const summary = 'Run a query of your own'
+  const results = json('The results', listOf({ type: 'object' }))
+  const query = { query: 'SELECT org.example.Thing', parameters: {} }
+  const issue = 'Give a participant an identity; the reply holds its secret, once'
+  const bind = 'Give a participant an identity whose secret the client keeps'
+  const revoke = 'Take an identity its right to speak, for good'
   return {
     '/system/ping': {
       get: {
@@ -260,45 +245,21 @@ function systemPaths(): JsonObject {
       },
     },
     '/system/archive': {
-      get: operation('archive', 'Download the deployed archive', {
-        200: { description: 'The .bna', content: { 'application/octet-stream': archive } },
-      }),
+      get: operation('archive', 'Download the deployed archive', { 200: archive }),
     },
     '/system/query': {
-      post: operation(
-        'query',
-        'Run a query of your own',
-        { 200: json('The results', listOf({ type: 'object' })) },
-        {
-          parameters: [FILTER],
-          requestBody: body(QUERY, { query: 'SELECT org.example.Thing', parameters: {} }),
-        },
-      ),
+      post: operation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
     },
-    '/system/historian': read('List the historian’s records', 'historian', 'HistorianRecord', true),
-    '/system/historian/{id}': read('Read one of them', 'historianById', 'HistorianRecord', false),
-    '/system/identities': read('List the identities', 'identities', 'Identity', true),
-    '/system/identities/{id}': read('Read one of them', 'identityById', 'Identity', false),
-    '/system/identities/issue': post(
-      'Give a participant an identity; the reply holds its secret, once',
-      'issueIdentity',
-      ['participant', 'userID'],
-      200,
-      { issuer: { type: 'boolean', default: false } },
-    ),
-    '/system/identities/bind': post(
-      'Give a participant an identity whose secret the client keeps',
-      'bindIdentity',
-      ['participant', 'certificate'],
-      204,
-    ),
+    '/system/historian': read('historian', 'List the historian’s records', 'HistorianRecord', true),
+    '/system/historian/{id}': read('historianById', 'Read one of them', 'HistorianRecord', false),
+    '/system/identities': read('identities', 'List the identities', 'Identity', true),
+    '/system/identities/{id}': read('identityById', 'Read one of them', 'Identity', false),
+    '/system/identities/issue': post('issueIdentity', issue, ['participant', 'userID'], 200, {
+      issuer: { type: 'boolean', default: false },
+    }),
+    '/system/identities/bind': post('bindIdentity', bind, ['participant', 'certificate'], 204),
     '/system/identities/{id}/revoke': {
-      post: operation(
-        'revokeIdentity',
-        'Take an identity its right to speak, for good',
-        { 204: done },
-        { parameters: [ID] },
-      ),
+      post: operation('revokeIdentity', revoke, { 204: done }, [ID]),
     },
   }
 }
