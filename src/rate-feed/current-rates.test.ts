@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Diary, Hands, PER_EUR } from '../../test/rates/feeds.ts'
+import { ManualClock, MemoryLog, PER_EUR } from '../../test/rates/feeds.ts'
 import { CurrentRates } from './current-rates.ts'
 import { HourlyWarning, SourceError } from './errors.ts'
 import { SourcePoller } from './poller.ts'
@@ -37,16 +37,16 @@ const quote = (asOf: string, changes: Record<string, number> = {}) =>
 const down = () => new SourceError('UNREACHABLE', 'no', { isTransient: true })
 
 function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boolean } = {}) {
-  const hands = new Hands()
-  const diary = new Diary()
-  const warning = new HourlyWarning(diary, hands)
-  const tools = { clock: hands, schedule: hands, random: () => 0.5, warning }
+  const clock = new ManualClock()
+  const log = new MemoryLog()
+  const warning = new HourlyWarning(log, clock)
+  const tools = { clock, schedule: clock, random: () => 0.5, warning }
   const pollers = puppets.map((puppet) => new SourcePoller(puppet, tools))
   const accepted: RateVector[] = []
   const pollerOf = (name: string) => pollers.find(({ source }) => source.name === name) ?? null
   const rates = new CurrentRates(pollers, {
-    clock: hands,
-    schedule: hands,
+    clock,
+    schedule: clock,
     staleAfterMs: 7 * 24 * 60 * MINUTE,
     banded: options.banded ?? true,
     overlay: pollerOf('exchange-api'),
@@ -55,7 +55,7 @@ function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boo
   })
   if (options.kept !== undefined) rates.serveStored('lastgood', options.kept)
   const served = () => rates.served?.vector
-  return { hands, diary, pollers, rates, accepted, served }
+  return { clock, log, pollers, rates, accepted, served }
 }
 
 describe('the order of sources', () => {
@@ -80,13 +80,13 @@ describe('the order of sources', () => {
 
   it('backs a failing source off, longer each time, and returns to it', async () => {
     const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
-    const { rates, served, hands, pollers } = world([first, second])
+    const { rates, served, clock, pollers } = world([first, second])
     const waits: number[] = []
     for (let failure = 1; failure <= 8; failure += 1) {
       await rates.refresh()
-      waits.push((pollers[0]?.dueAt ?? 0) - hands.now())
+      waits.push((pollers[0]?.dueAt ?? 0) - clock.now())
       if (failure === 8) first.says = quote('2026-10-07')
-      hands.advance(waits.at(-1) ?? 0)
+      clock.advance(waits.at(-1) ?? 0)
     }
     expect(waits.map((ms) => ms / 1_000)).toEqual([30, 60, 120, 240, 480, 960, 1800, 1800])
     await rates.refresh()
@@ -99,24 +99,24 @@ describe('the order of sources', () => {
       'ecb',
       new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
     )
-    const { rates, hands, pollers } = world([first])
+    const { rates, clock, pollers } = world([first])
     await rates.refresh()
     expect(first.asked).toBe(1)
-    expect(pollers[0]?.dueAt).toBe(hands.now() + 7_200_000)
-    hands.advance(7_199_000)
+    expect(pollers[0]?.dueAt).toBe(clock.now() + 7_200_000)
+    clock.advance(7_199_000)
     await rates.refresh()
     expect(first.asked).toBe(1)
   })
 
   it('starts the next round by itself when a source is due', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, hands, served } = world([first])
+    const { rates, clock, served } = world([first])
     await rates.refresh()
     first.says = quote('2026-10-08', { JPY: 180 })
-    hands.advance(29 * MINUTE)
+    clock.advance(29 * MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
-    hands.advance(MINUTE)
+    clock.advance(MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-08')
     expect(first.asked).toBe(2)
@@ -133,10 +133,10 @@ describe('the order of sources', () => {
 describe('what is served', () => {
   it('never becomes older', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, hands, served } = world([first])
+    const { rates, clock, served } = world([first])
     await rates.refresh()
     first.says = quote('2026-10-06', { JPY: 177 })
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.asOf).toBe('2026-10-07')
     expect(served()?.perEur.JPY).toBe(178.9)
@@ -147,14 +147,14 @@ describe('what is served', () => {
       new Puppet('ecb', quote('2026-10-07')),
       new Puppet('other', quote('2026-10-07', { JPY: 179.5 })),
     ]
-    const { rates, hands, served, accepted } = world([first, second])
+    const { rates, clock, served, accepted } = world([first, second])
     await rates.refresh()
     first.says = quote('2026-10-07', { JPY: 178.8 })
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
     first.says = down()
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(served()?.perEur.JPY).toBe(178.8)
     expect(rates.served?.confirmed?.by).toBe('other')
@@ -163,13 +163,13 @@ describe('what is served', () => {
 
   it('is stale from the moment that nobody has confirmed it for two hours', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, hands } = world([first])
+    const { rates, clock } = world([first])
     await rates.refresh()
-    expect(rates.served?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+    expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
     first.says = 'unchanged'
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
-    expect(rates.served?.staleFrom).toBe(hands.now() + 2 * 60 * MINUTE)
+    expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
   })
 
   it('is stale when its date is a week back, however well confirmed', async () => {
@@ -182,13 +182,13 @@ describe('what is served', () => {
   it('stays live over a weekend on which the better source is closed', async () => {
     const live = new Puppet('live', quote('2026-10-08T09:00:00Z'))
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, hands, served } = world([live, first])
+    const { rates, clock, served } = world([live, first])
     await rates.refresh()
     live.says = new SourceError('MARKET_CLOSED', 'closed', { retryAfterMs: 600_000 })
-    hands.advance(3 * 60 * MINUTE)
+    clock.advance(3 * 60 * MINUTE)
     await rates.refresh()
     expect(served()?.source).toBe('live')
-    expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: hands.now() })
+    expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
   it('is what was kept while a live source says less, and it is confirmed by it', async () => {
@@ -234,12 +234,12 @@ describe('the sanity band', () => {
     'stops widening at 20 %%: a year later, a factor of %d is believed: %s',
     async (factor, believed) => {
       const first = new Puppet('ecb', quote('2026-10-07', { USD: 1.13 * factor }))
-      const { rates, served, diary } = world([first], { kept: quote('2025-10-07') })
+      const { rates, served, log } = world([first], { kept: quote('2025-10-07') })
       await rates.refresh()
       expect(served()?.source).toBe(believed ? 'ecb' : 'lastgood')
       const warning =
         /^warn no rates from ecb: USD is .* a second source must agree, or RATES_BAND=off/
-      if (!believed) expect(diary.lines).toEqual([expect.stringMatching(warning)])
+      if (!believed) expect(log.lines).toEqual([expect.stringMatching(warning)])
     },
   )
 
@@ -294,10 +294,10 @@ describe('the sanity band', () => {
   it('keeps what was doubted at hand: a witness that comes later confirms it', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new Puppet('openexchangerates', down())
-    const { rates, served, hands } = world([first, second], { kept: quote('2026-10-07') })
+    const { rates, served, clock } = world([first, second], { kept: quote('2026-10-07') })
     await rates.refresh()
     second.says = quote('2026-10-08T09:00:00Z', { CHF: 0.702 })
-    hands.advance(MINUTE)
+    clock.advance(MINUTE)
     await rates.refresh()
     expect(served()?.source).toBe('ecb')
     expect(first.asked).toBe(1)
@@ -314,14 +314,14 @@ describe('the sanity band', () => {
 describe('a source that cannot be right', () => {
   it('is refused a date to come, and “unchanged” does not bring it in later by the back door', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
-    const { rates, served, hands, pollers } = world([first])
+    const { rates, served, clock, pollers } = world([first])
     await rates.refresh()
     first.says = quote('2026-10-20', { JPY: 180 })
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
     first.says = 'unchanged'
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
     expect(pollers[0]?.state().lastError).toBe('DATE_FUTURE')
     expect(served()?.asOf).toBe('2026-10-07')
@@ -338,17 +338,17 @@ describe('a source that cannot be right', () => {
 
   it('is warned of once an hour, and once when it is well again', async () => {
     const first = new Puppet('ecb', down())
-    const { rates, hands, diary } = world([first])
+    const { rates, clock, log } = world([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
       await rates.refresh()
-      hands.advance(MINUTE)
+      clock.advance(MINUTE)
     }
-    expect(diary.lines.length).toBe(1)
+    expect(log.lines.length).toBe(1)
     first.says = quote('2026-10-07')
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await rates.refresh()
-    expect(diary.lines.at(-1)).toBe('info the source answers again')
-    expect(diary.lines.length).toBe(2)
+    expect(log.lines.at(-1)).toBe('info the source answers again')
+    expect(log.lines.length).toBe(2)
   })
 })
 
@@ -382,7 +382,7 @@ describe('the bundled vector', () => {
       ['2026-10-06', 'ecb'],
       ['2026-10-07', 'ecb'],
     ] as const) {
-      const { rates, served, diary, pollers } = world([new Puppet('ecb', quote(date))])
+      const { rates, served, log, pollers } = world([new Puppet('ecb', quote(date))])
       rates.serveStored('snapshot', SNAPSHOT)
       await rates.refresh()
       expect(served()?.source).toBe(source)
@@ -391,7 +391,7 @@ describe('the bundled vector', () => {
       expect(pollers[0]?.state().lastError).toBe(old ? 'DATE_OLD' : null)
       const warning =
         /^warn no rates from ecb: its rates of 2026-10-05 are older than the built-in ones of 2026-10-06/
-      expect(diary.lines).toEqual(old ? [expect.stringMatching(warning)] : [])
+      expect(log.lines).toEqual(old ? [expect.stringMatching(warning)] : [])
     }
   })
 })

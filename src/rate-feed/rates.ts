@@ -141,12 +141,9 @@ export const SNAPSHOT: Quote = quoteOf(
 )
 
 /** The rates of every currency at one date, from which all pairs are computed. */
-export interface RateVector {
+export interface RateVector extends Omit<Quote, 'perEur'> {
   /** The source; several are joined by `+`. */
   readonly source: string
-  readonly origin: string | null
-  readonly asOf: string
-  readonly asOfMs: number
   readonly perEur: PerEur
   /** The onshore renminbi, if the source quotes it. */
   readonly cny: number | null

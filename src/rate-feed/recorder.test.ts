@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Diary, Hands, PER_EUR } from '../../test/rates/feeds.ts'
+import { ManualClock, MemoryLog, PER_EUR } from '../../test/rates/feeds.ts'
 import { HourlyWarning } from './errors.ts'
 import { quoteOf, vectorOf } from './rates.ts'
 import {
@@ -29,11 +29,11 @@ class FakeLedger implements RateLedger {
 }
 
 function recorder() {
-  const hands = new Hands()
-  const diary = new Diary()
+  const clock = new ManualClock()
+  const log = new MemoryLog()
   const ledger = new FakeLedger()
-  const under = new Recorder(ledger, hands, hands, new HourlyWarning(diary, hands))
-  return { hands, diary, ledger, under }
+  const under = new Recorder(ledger, clock, clock, new HourlyWarning(log, clock))
+  return { clock, log, ledger, under }
 }
 
 describe('recordOf', () => {
@@ -77,19 +77,19 @@ describe('Recorder', () => {
   })
 
   it('keeps what the ledger refuses, warns once, and tries again after a minute', async () => {
-    const { under, ledger, hands, diary } = recorder()
+    const { under, ledger, clock, log } = recorder()
     ledger.refuses = true
     under.add(vector())
     await under.flush()
     under.add(vector({ USD: 1.131 }))
     await under.flush()
     expect(under.pending).toBe(2)
-    expect(diary.lines.length).toBe(1)
+    expect(log.lines.length).toBe(1)
     ledger.refuses = false
-    hands.advance(60_000)
+    clock.advance(60_000)
     await under.flush()
     expect(ledger.records.length).toBe(2)
-    expect(diary.lines.at(-1)).toBe('info rates are recorded again')
+    expect(log.lines.at(-1)).toBe('info rates are recorded again')
   })
 
   it('bounds what waits: the oldest go first', async () => {

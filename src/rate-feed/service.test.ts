@@ -3,18 +3,18 @@ import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import {
   answerOf,
-  Diary,
   ecbFile,
   exchangeApiBody,
-  feedOn,
+  FeedFixture,
+  feedWith,
   frankfurterBody,
   gmoBody,
-  type Hands,
+  type ManualClock,
+  MemoryLog,
   openExchangeRatesBody,
   PER_EUR,
-  type Stage,
+  type SourceServer,
   send,
-  Theatre,
 } from '../../test/rates/feeds.ts'
 
 const MINUTE = 60_000
@@ -22,20 +22,20 @@ const DAY = 86_400_000
 const GOOD_DATE = '2026-10-07'
 const NEXT_DATE = '2026-10-08'
 
-let theatre: Theatre
-let stage: Stage
-let hands: Hands
-let opened: Theatre['openFeed']
+let fixture: FeedFixture
+let server: SourceServer
+let clock: ManualClock
+let opened: FeedFixture['openFeed']
 
 beforeEach(async () => {
-  theatre = new Theatre()
-  stage = theatre.stage
-  hands = theatre.hands
-  opened = theatre.openFeed
-  await stage.open()
+  fixture = new FeedFixture()
+  server = fixture.server
+  clock = fixture.clock
+  opened = fixture.openFeed
+  await server.open()
 })
 afterEach(async () => {
-  await theatre.close()
+  await fixture.close()
 })
 
 /** What each source answers when all is well, with the vector `PER_EUR`. */
@@ -86,14 +86,14 @@ describe('each source, played by a local server', () => {
   it.each(cases)(
     '$name: after $what the old good vector is kept',
     async ({ name, answer, code }) => {
-      const feed = await opened(name, {}, { get: stage.get(code === 'TIMEOUT' ? 400 : 5_000) })
-      stage.answer = send(PLAYED[name] ?? '')
+      const feed = await opened(name, {}, { get: server.get(code === 'TIMEOUT' ? 400 : 5_000) })
+      server.answer = send(PLAYED[name] ?? '')
       await feed.refresh()
       const before = await feed.detail()
       expect(before.meta).toMatchObject({ source: name, stale: false })
 
-      stage.answer = answer(name)
-      hands.advance(7 * 60 * MINUTE)
+      server.answer = answer(name)
+      clock.advance(7 * 60 * MINUTE)
       await feed.refresh()
       const after = await feed.detail()
       expect(after.result.rate).toEqual(before.result.rate)
@@ -104,17 +104,17 @@ describe('each source, played by a local server', () => {
 
   it.each(Object.keys(PLAYED))('%s: an older date does not replace a newer one', async (name) => {
     const feed = await opened(name)
-    stage.answer = send(PLAYED[name] ?? '')
+    server.answer = send(PLAYED[name] ?? '')
     await feed.refresh()
-    stage.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
-    hands.advance(7 * 60 * MINUTE)
+    server.answer = send(later(name, { ...PER_EUR, USD: 1.12 }, '2026-10-05'))
+    clock.advance(7 * 60 * MINUTE)
     await feed.refresh()
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
   })
 
   it.each(Object.keys(PLAYED))('%s: success:false with 200 is a failure', async (name) => {
     const feed = await opened(`${name},snapshot`)
-    stage.answer = send('{"success":false,"error":{"code":104}}')
+    server.answer = send('{"success":false,"error":{"code":104}}')
     await feed.refresh()
     expect(feed.health().sources[0]?.lastError).toBe(name === 'ecb' ? 'MALFORMED' : 'REFUSED')
     expect((await feed.detail()).meta.source).toBe('snapshot')
@@ -122,67 +122,67 @@ describe('each source, played by a local server', () => {
 
   it('asks conditionally, and a 304 confirms what is served', async () => {
     const feed = await opened('ecb')
-    stage.answer = send(PLAYED.ecb ?? '', 200, {
+    server.answer = send(PLAYED.ecb ?? '', 200, {
       etag: '"v1"',
       'last-modified': 'Wed, 07 Oct 2026 14:00:00 GMT',
     })
     await feed.refresh()
     const first = await feed.detail()
-    stage.answer = (request, response) => {
+    server.answer = (request, response) => {
       const same = request.headers['if-none-match'] === '"v1"'
       response.writeHead(same ? 304 : 500).end()
     }
-    hands.advance(30 * MINUTE)
+    clock.advance(30 * MINUTE)
     await feed.refresh()
     const second = await feed.detail()
-    expect(stage.requests.length).toBe(2)
-    expect(stage.requests[1]?.headers).toMatchObject({
+    expect(server.requests.length).toBe(2)
+    expect(server.requests[1]?.headers).toMatchObject({
       'if-none-match': '"v1"',
       'if-modified-since': 'Wed, 07 Oct 2026 14:00:00 GMT',
       'user-agent': 'daicho/test',
       accept: 'application/xml, text/xml',
     })
     expect(second.result.rate).toEqual(first.result.rate)
-    expect(second.meta.confirmedAt).toBe(new Date(hands.now()).toISOString())
+    expect(second.meta.confirmedAt).toBe(new Date(clock.now()).toISOString())
   })
 
   it('a 304 that nobody asked for is a failure', async () => {
     const feed = await opened('ecb,snapshot')
-    stage.answer = send('', 304)
+    server.answer = send('', 304)
     await feed.refresh()
     expect(feed.health().sources[0]?.lastError).toBe('HTTP_STATUS')
   })
 
   it('a body that was refused is asked for again in full', async () => {
     const feed = await opened('ecb,snapshot')
-    stage.answer = send('<html>', 200, { etag: '"bad"' })
+    server.answer = send('<html>', 200, { etag: '"bad"' })
     await feed.refresh()
-    stage.answer = send(PLAYED.ecb ?? '', 200, { etag: '"good"' })
-    hands.advance(30 * MINUTE)
+    server.answer = send(PLAYED.ecb ?? '', 200, { etag: '"good"' })
+    clock.advance(30 * MINUTE)
     await feed.refresh()
-    expect(stage.requests.at(-1)?.headers).not.toHaveProperty('if-none-match')
+    expect(server.requests.at(-1)?.headers).not.toHaveProperty('if-none-match')
     expect((await feed.detail()).meta.source).toBe('ecb')
   })
 
   it('429 is left alone as long as it says, and a 503 is tried once more', async () => {
     const feed = await opened('ecb,snapshot')
-    stage.answer = send('', 503)
+    server.answer = send('', 503)
     await feed.refresh()
-    expect(stage.requests.length).toBe(2)
-    stage.answer = send('', 429, { 'retry-after': '7200' })
-    hands.advance(MINUTE)
+    expect(server.requests.length).toBe(2)
+    server.answer = send('', 429, { 'retry-after': '7200' })
+    clock.advance(MINUTE)
     await feed.refresh()
-    expect(stage.requests.length).toBe(3)
-    hands.advance(119 * MINUTE)
+    expect(server.requests.length).toBe(3)
+    clock.advance(119 * MINUTE)
     await feed.refresh()
-    expect(stage.requests.length).toBe(3)
-    hands.advance(2 * MINUTE)
+    expect(server.requests.length).toBe(3)
+    clock.advance(2 * MINUTE)
     await feed.refresh()
-    expect(stage.requests.length).toBe(4)
+    expect(server.requests.length).toBe(4)
   })
 
   it('the collected rates have a second address', async () => {
-    stage.answer = (request, response) => {
+    server.answer = (request, response) => {
       const fallback = request.url === '/exchange-api-fallback'
       response.writeHead(fallback ? 200 : 500).end(fallback ? PLAYED['exchange-api'] : '')
     }
@@ -192,12 +192,12 @@ describe('each source, played by a local server', () => {
   })
 
   it('the operator’s key is sent to its source, and to nobody else', async () => {
-    const diary = new Diary()
-    stage.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
-    const feed = await opened('openexchangerates,snapshot', {}, { log: diary })
+    const log = new MemoryLog()
+    server.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
+    const feed = await opened('openexchangerates,snapshot', {}, { log })
     await feed.refresh()
-    expect(stage.requests[0]?.url).toBe('/openexchangerates?app_id=key-of-the-operator')
-    const told = diary.lines.join() + JSON.stringify([feed.health(), await feed.detail()])
+    expect(server.requests[0]?.url).toBe('/openexchangerates?app_id=key-of-the-operator')
+    const told = log.lines.join() + JSON.stringify([feed.health(), await feed.detail()])
     expect(told).not.toContain('key-of-the-operator')
   })
 })
@@ -206,7 +206,7 @@ describe('the live ticker over the reference rates', () => {
   const play =
     (status: string): RequestListener =>
     (request, response) => {
-      const instant = new Date(hands.now() - 1_000).toISOString()
+      const instant = new Date(clock.now() - 1_000).toISOString()
       response.end(
         request.url === '/gmo'
           ? gmoBody(instant, { ...PER_EUR, JPY: 179.5 }, status)
@@ -215,7 +215,7 @@ describe('the live ticker over the reference rates', () => {
     }
 
   it('serves its own currencies and bridges the others', async () => {
-    stage.answer = play('OPEN')
+    server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
     const { meta, result } = await feed.detail()
@@ -225,18 +225,18 @@ describe('the live ticker over the reference rates', () => {
   })
 
   it('brings its own bridge when the reference rates are not listed', async () => {
-    stage.answer = play('OPEN')
+    server.answer = play('OPEN')
     const feed = await opened('gmo')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
   it('is CLOSE at weekends: the newer live vector is kept and the next source confirms it', async () => {
-    stage.answer = play('OPEN')
+    server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
-    stage.answer = play('CLOSE')
-    hands.advance(DAY)
+    server.answer = play('CLOSE')
+    clock.advance(DAY)
     await feed.refresh()
     const { meta } = await feed.detail()
     expect(meta).toMatchObject({ source: 'gmo+ecb', stale: false, confirmedBy: 'ecb' })
@@ -245,7 +245,7 @@ describe('the live ticker over the reference rates', () => {
 })
 
 it('waits on request for the source that tells CNH, as daicho rates does', async () => {
-  stage.answer = (request, response) =>
+  server.answer = (request, response) =>
     setImmediate(() => response.end(PLAYED[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
   const feed = await opened('ecb,exchange-api')
   await feed.refresh()
@@ -257,10 +257,10 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
   it('say so in the body, with their date, and others do not', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
-    hands.advance(asOfMs + 5 * DAY - hands.now())
+    clock.advance(asOfMs + 5 * DAY - clock.now())
     const { body } = await answerOf(feed)
     expect(Object.keys(JSON.parse(body).result)).toEqual(['datetime', 'rate'])
-    hands.advance(1_000)
+    clock.advance(1_000)
     const old = JSON.parse((await answerOf(feed)).body)
     const { rate, ...rest } = old.result
     expect(rest).toEqual({ datetime: '2026-10-11 00:00:01+0', stale: true, as_of: '2026-10-06' })
@@ -269,11 +269,11 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
   })
 
   it('are refused in strict mode, although a live source stands by them', async () => {
-    stage.answer = send(ecbFile('2026-10-07'))
+    server.answer = send(ecbFile('2026-10-07'))
     const feed = await opened('ecb', { strict: true })
     await feed.refresh()
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
-    hands.advance(5 * DAY)
+    clock.advance(5 * DAY)
     await feed.refresh()
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
@@ -286,26 +286,26 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
 
 describe('500 cold requests', () => {
   it('make one request to the source', async () => {
-    const feed = feedOn(stage, hands, 'ecb')
+    const feed = feedWith(server, clock, 'ecb')
     onTestFinished(() => feed.close())
-    stage.answer = send(PLAYED.ecb ?? '')
+    server.answer = send(PLAYED.ecb ?? '')
     const answers = await Promise.all(Array.from({ length: 500 }, async () => answerOf(feed)))
-    expect(stage.requests.length).toBe(1)
+    expect(server.requests.length).toBe(1)
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1)
     expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
   })
 
   it('are refused after ten seconds when nobody answers', async () => {
-    const feed = feedOn(stage, hands, 'ecb', {}, { get: () => new Promise(() => {}) })
+    const feed = feedWith(server, clock, 'ecb', {}, { get: () => new Promise(() => {}) })
     const waiting = answerOf(feed)
-    hands.advance(10_000)
+    clock.advance(10_000)
     await expect(waiting).rejects.toMatchObject({ code: 'RATES_NONE_YET' })
   })
 })
 
 describe('with every source hanging', () => {
   it('an answer comes without waiting, in the same turn, once any vector exists', async () => {
-    stage.answer = () => {}
+    server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)
     expect(answer).not.toBeInstanceOf(Promise)
@@ -314,15 +314,15 @@ describe('with every source hanging', () => {
 })
 
 describe('without a network', () => {
-  const offline = () => ({ get: stage.get(60) })
+  const offline = () => ({ get: server.get(60) })
 
   it('strict mode refuses what nobody confirms', async () => {
-    stage.answer = (request) => request.socket.destroy()
+    server.answer = (request) => request.socket.destroy()
     const feed = await opened('ecb,snapshot', { strict: true }, offline())
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
     expect(feed.health()).toMatchObject({ status: false, health: 'down' })
-    stage.answer = send(PLAYED.ecb ?? '')
-    hands.advance(MINUTE)
+    server.answer = send(PLAYED.ecb ?? '')
+    clock.advance(MINUTE)
     await feed.refresh()
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
   })
@@ -330,20 +330,20 @@ describe('without a network', () => {
   it('RATES_MAX_STALE lets stale rates be given up to that age', async () => {
     const feed = await opened('snapshot', { maxStaleMs: 4 * DAY })
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
-    hands.advance(Date.parse('2026-10-10T00:00:00Z') - hands.now())
+    clock.advance(Date.parse('2026-10-10T00:00:00Z') - clock.now())
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
-    hands.advance(1_000)
+    clock.advance(1_000)
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
   it('warns once an hour, also when nobody asks, and says when it is over', async () => {
-    const diary = new Diary()
-    const feed = await opened('snapshot', {}, { log: diary })
+    const log = new MemoryLog()
+    const feed = await opened('snapshot', {}, { log })
     for (let minute = 0; minute < 121; minute += 1) {
       await answerOf(feed)
-      hands.advance(MINUTE)
+      clock.advance(MINUTE)
     }
-    const warnings = diary.lines.filter((line) => line.startsWith('warn the rates are stale'))
+    const warnings = log.lines.filter((line) => line.startsWith('warn the rates are stale'))
     expect(warnings.length).toBe(3)
     expect(warnings[0]).toContain('"source":"snapshot","asOf":"2026-10-06"')
   })

@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
-  Diary,
   ecbFile,
-  feedOn,
-  type Hands,
+  FeedFixture,
+  feedWith,
   loopbackGet,
+  type ManualClock,
+  MemoryLog,
   PER_EUR,
-  type Stage,
+  type SourceServer,
   send,
-  Theatre,
 } from '../../test/rates/feeds.ts'
 import { SourceListError } from './errors.ts'
 import { parseSourceList } from './sources.ts'
@@ -20,22 +20,22 @@ const MINUTE = 60_000
 const GOOD_DATE = '2026-10-07'
 const NEXT_DATE = '2026-10-08'
 
-let theatre: Theatre
-let stage: Stage
-let hands: Hands
-let opened: Theatre['openFeed']
+let fixture: FeedFixture
+let server: SourceServer
+let clock: ManualClock
+let opened: FeedFixture['openFeed']
 let folder: string
 
 beforeEach(async () => {
-  theatre = new Theatre()
-  stage = theatre.stage
-  hands = theatre.hands
-  opened = theatre.openFeed
+  fixture = new FeedFixture()
+  server = fixture.server
+  clock = fixture.clock
+  opened = fixture.openFeed
   folder = mkdtempSync(join(tmpdir(), 'daicho-rates-'))
-  await stage.open()
+  await server.open()
 })
 afterEach(async () => {
-  await theatre.close()
+  await fixture.close()
   rmSync(folder, { recursive: true })
 })
 
@@ -43,7 +43,7 @@ describe('the last good vector', () => {
   const path = () => join(folder, 'rates.json')
 
   it('is kept in the system folder and served by the next start, which says so', async () => {
-    stage.answer = send(ecbFile(GOOD_DATE))
+    server.answer = send(ecbFile(GOOD_DATE))
     const first = await opened('ecb,lastgood,snapshot', { folder })
     await first.refresh()
     const before = await first.detail()
@@ -55,7 +55,7 @@ describe('the last good vector', () => {
       perEur: { USD: 1.13, CNY: 7.56 },
     })
 
-    stage.answer = send('', 503)
+    server.answer = send('', 503)
     const second = await opened('ecb,lastgood,snapshot', { folder })
     const after = await second.detail()
     expect(after.result.rate).toEqual(before.result.rate)
@@ -76,10 +76,10 @@ describe('the last good vector', () => {
     ['longer than any vector', ' '.repeat(2_000_000)],
   ])('%s does not break the start: the bundled one is served, with a warning', async (_, text) => {
     writeFileSync(path(), text)
-    const diary = new Diary()
-    const feed = await opened('lastgood,snapshot', { folder }, { log: diary })
+    const log = new MemoryLog()
+    const feed = await opened('lastgood,snapshot', { folder }, { log })
     expect((await feed.detail()).meta.source).toBe('snapshot')
-    expect(diary.lines[0]).toMatch(/^warn the kept rates are no use/)
+    expect(log.lines[0]).toMatch(/^warn the kept rates are no use/)
   })
 
   it('that is no file does not hold up the start', async () => {
@@ -89,20 +89,20 @@ describe('the last good vector', () => {
   })
 
   it('absent is a first start, of which nobody is warned', async () => {
-    const diary = new Diary()
-    await opened('lastgood,snapshot', { folder }, { log: diary })
-    expect(diary.lines.some((line) => line.includes('kept'))).toBe(false)
+    const log = new MemoryLog()
+    await opened('lastgood,snapshot', { folder }, { log })
+    expect(log.lines.some((line) => line.includes('kept'))).toBe(false)
   })
 
   it('that cannot be written is a warning, and the rates are served', async () => {
-    const diary = new Diary()
+    const log = new MemoryLog()
     writeFileSync(join(folder, 'file'), '')
-    stage.answer = send(ecbFile(GOOD_DATE))
-    const feed = await opened('ecb,lastgood', { folder: join(folder, 'file') }, { log: diary })
+    server.answer = send(ecbFile(GOOD_DATE))
+    const feed = await opened('ecb,lastgood', { folder: join(folder, 'file') }, { log })
     await feed.refresh()
     await feed.close()
     expect((await feed.detail()).meta.source).toBe('ecb')
-    expect(diary.lines.some((line) => line.includes('cannot be kept'))).toBe(true)
+    expect(log.lines.some((line) => line.includes('cannot be kept'))).toBe(true)
   })
 })
 
@@ -118,22 +118,22 @@ describe('the operator’s own vector', () => {
     const { meta } = await feed.detail()
     expect(meta).toMatchObject({ source: 'file', origin: 'desk', stale: false, proxies: [] })
     write({ source: 'desk', asOf: NEXT_DATE, perEur: { ...PER_EUR, USD: 1.14 } })
-    hands.advance(MINUTE)
+    clock.advance(MINUTE)
     await feed.refresh()
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
   it('behind https is told apart by number, never by address', async () => {
-    stage.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
+    server.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
     const get = loopbackGet()
     const feed = await opened(
       'url:https://one.example/v?key=1,url:https://two.example/v?key=2',
       {},
-      { get: (url, headers) => get(new URL(stage.at(url.pathname + url.search)), headers) },
+      { get: (url, headers) => get(new URL(server.at(url.pathname + url.search)), headers) },
     )
     await feed.refresh()
     expect(feed.health().sources.map(({ name }) => name)).toEqual(['url', 'url2'])
-    expect(stage.requests[0]?.url).toBe('/v?key=1')
+    expect(server.requests[0]?.url).toBe('/v?key=1')
     expect((await feed.detail()).meta).toMatchObject({ source: 'url', origin: 'desk' })
   })
 })
@@ -154,7 +154,7 @@ describe('RATES_SOURCES', () => {
 
   it('needs the key of a source that has one', () => {
     expect(() =>
-      feedOn(stage, hands, 'openexchangerates', { openExchangeRatesAppId: null }),
+      feedWith(server, clock, 'openexchangerates', { openExchangeRatesAppId: null }),
     ).toThrow('openexchangerates needs a key')
   })
 })

@@ -35,10 +35,12 @@ export interface RateSource {
 export type Get = (url: URL, headers: Readonly<Record<string, string>>) => Promise<OutboundReply>
 
 interface HttpSource {
-  readonly family: string
+  /** Its own name by default. */
+  readonly family?: string
   readonly refreshMs: number
   readonly isPartial?: boolean
-  readonly accept: string
+  /** JSON by default. */
+  readonly accept?: string
   /** Tried in order until one gives rates. */
   readonly urls: readonly string[]
   readonly parse: (text: string) => Quote
@@ -46,12 +48,10 @@ interface HttpSource {
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-const JSON_TYPE = 'application/json'
 
 const PUBLIC_SOURCES = {
   /** Reference rates of the European Central Bank, set once on each working day. */
   ecb: {
-    family: 'ecb',
     refreshMs: 30 * MINUTE_MS,
     accept: 'application/xml, text/xml',
     urls: ['https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml'],
@@ -61,7 +61,6 @@ const PUBLIC_SOURCES = {
   frankfurter: {
     family: 'ecb',
     refreshMs: 30 * MINUTE_MS,
-    accept: JSON_TYPE,
     urls: [
       'https://api.frankfurter.dev/v1/latest?base=EUR&symbols=USD,JPY,AUD,GBP,NZD,CAD,CHF,HKD,ZAR,TRY,CNY,NOK,SEK,MXN',
     ],
@@ -69,9 +68,7 @@ const PUBLIC_SOURCES = {
   },
   /** Collected daily by volunteers: the only free source of CNH, and not always right. */
   'exchange-api': {
-    family: 'exchange-api',
     refreshMs: 6 * HOUR_MS,
-    accept: JSON_TYPE,
     // The second is the fallback that its authors name.
     urls: [
       'https://cdn.jsdelivr.net/npm/@fawazahmed0/currency-api@latest/v1/currencies/eur.min.json',
@@ -81,18 +78,14 @@ const PUBLIC_SOURCES = {
   },
   /** Hourly, which its free plan allows all month. */
   openexchangerates: {
-    family: 'openexchangerates',
     refreshMs: HOUR_MS,
-    accept: JSON_TYPE,
     urls: ['https://openexchangerates.org/api/latest.json'],
     parse: parseOpenExchangeRates,
   },
   /** Live prices of GMO Coin. */
   gmo: {
-    family: 'gmo',
     refreshMs: MINUTE_MS,
     isPartial: true,
-    accept: JSON_TYPE,
     urls: ['https://forex-api.coin.z.com/public/v1/ticker'],
     parse: parseGmo,
   },
@@ -163,14 +156,18 @@ export function openSources(entries: readonly SourceEntry[], context: SourceCont
     const count = names.filter((name) => name === kind).length
     const name = count === 1 ? kind : `${kind}${count}`
     if (kind === 'file') return [fileSource(name, entry.path)]
-    if (kind === 'url') return [urlSource(name, entry.url, context)]
+    if (kind === 'url') {
+      const urls = [entry.url.href]
+      const source = { refreshMs: 10 * MINUTE_MS, urls, parse: parseVectorDocument }
+      return [httpSource(name, source, context)]
+    }
     return [publicSource(kind, context)]
   })
 }
 
 /** One public source. Errors: SourceListError if it needs a key and there is none. */
 export function publicSource(name: PublicSource, context: SourceContext): RateSource {
-  const source = PUBLIC_SOURCES[name]
+  const source: HttpSource = PUBLIC_SOURCES[name]
   if (name !== 'openexchangerates') return httpSource(name, source, context)
   const appId = context.openExchangeRatesAppId
   if (appId === null) {
@@ -178,11 +175,6 @@ export function publicSource(name: PublicSource, context: SourceContext): RateSo
   }
   const urls = source.urls.map((url) => `${url}?${new URLSearchParams({ app_id: appId })}`)
   return httpSource(name, { ...source, urls }, context)
-}
-
-function urlSource(name: string, { href }: URL, context: SourceContext): RateSource {
-  const json = { refreshMs: 10 * MINUTE_MS, accept: JSON_TYPE, parse: parseVectorDocument }
-  return httpSource(name, { ...json, family: name, urls: [href] }, context)
 }
 
 function fileSource(name: string, path: string): RateSource {
@@ -196,17 +188,11 @@ function fileSource(name: string, path: string): RateSource {
   }
 }
 
-/** The headers of the last good reply, by which the next request is conditional. */
-interface Validators {
-  /** Validators of one address mean nothing at another. */
-  readonly url: string
-  readonly etag: string | null
-  readonly lastModified: string | null
-}
-
 function httpSource(name: string, source: HttpSource, { get, now }: SourceContext): RateSource {
-  const { family, refreshMs, isPartial = false, accept, urls, parse } = source
-  let validators: Validators | null = null
+  const { family = name, refreshMs, isPartial = false, urls, parse } = source
+  const { accept = 'application/json' } = source
+  /** The headers of the last good reply, by which the next request to that address is conditional. */
+  let validators: { url: string; etag: string | null; lastModified: string | null } | null = null
   const readAt = async (url: string): Promise<Quote | 'unchanged'> => {
     const known = validators?.url === url ? validators : null
     const headers: Record<string, string> = { accept }

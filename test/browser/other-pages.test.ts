@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, rateFeedComponent } from '../../src/rate-feed/index.ts'
 import { startConverter } from '../converter/service.ts'
-import { depsOn, ecbFile, Hands, Stage } from '../rates/feeds.ts'
+import { depsWith, ecbFile, ManualClock, SourceServer } from '../rates/feeds.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
@@ -106,12 +106,12 @@ describe('the upload page of the converter', () => {
 describe('the page of the rates', () => {
   /** A feed of `sources`, which answer with 503 unless it is said otherwise. */
   async function startRates(sources: string, answer?: RequestListener): Promise<Listener> {
-    const stage = new Stage()
-    if (answer !== undefined) stage.answer = answer
-    await stage.open()
-    open.push(stage)
-    const hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
-    const deps = depsOn(stage, hands, sources, {}, { get: stage.get(1_000) })
+    const server = new SourceServer()
+    if (answer !== undefined) server.answer = answer
+    await server.open()
+    open.push(server)
+    const clock = new ManualClock(Date.parse('2026-10-08T21:05:09.999Z'))
+    const deps = depsWith(server, clock, sources, {}, { get: server.get(1_000) })
     const component = rateFeedComponent({ ...deps, version: '0.0.0' })
     const logger = pino({ level: 'silent' })
     const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }

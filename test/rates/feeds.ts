@@ -1,5 +1,4 @@
-// What the tests of the feed share: hands on the clock, sources that say what they are told to, and
-// a local server that plays them. Not part of the program.
+// Fixtures for tests of the rate feed: a manual clock, and a local server that answers for the public sources.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,8 +11,8 @@ import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 /** Two days after the date of the bundled vector. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
-/** A clock and a schedule that stand still until told. Waits of up to a second pass by themselves. */
-export class Hands implements Schedule {
+/** A clock and a schedule that only `advance` moves. Delays of up to a second end by themselves. */
+export class ManualClock implements Schedule {
   #now: number
   #waiting: { at: number; run: () => void }[] = []
 
@@ -38,7 +37,7 @@ export class Hands implements Schedule {
     }
   }
 
-  /** Moves the time on and runs what has become due. */
+  /** Advances the time and runs the timers that are due. */
   advance(ms: number): void {
     this.#now += ms
     const due = this.#waiting.filter(({ at }) => at <= this.#now)
@@ -47,7 +46,7 @@ export class Hands implements Schedule {
   }
 }
 
-/** Where the stage plays each public source. */
+/** The path for each public source. */
 const PATHS: Readonly<Record<string, string>> = {
   'www.ecb.europa.eu': '/ecb',
   'api.frankfurter.dev': '/frankfurter',
@@ -57,8 +56,8 @@ const PATHS: Readonly<Record<string, string>> = {
   'forex-api.coin.z.com': '/gmo',
 }
 
-/** A local server on a free port that answers as it is told, and counts. */
-export class Stage {
+/** A local server on a free port that answers with `answer` and records the requests. */
+export class SourceServer {
   answer: RequestListener = (_request, response) => response.writeHead(503).end()
   requests: { url: string; headers: Record<string, unknown> }[] = []
   readonly #server = createServer((request, response) => {
@@ -90,7 +89,7 @@ export class Stage {
   }
 }
 
-/** Requests over plain http to this machine, briefly: what tests need and nothing else may. */
+/** Requests over plain HTTP to this machine. */
 export function loopbackGet(timeoutMs = 5_000): Get {
   return (url, headers) =>
     outboundGet(
@@ -100,8 +99,8 @@ export function loopbackGet(timeoutMs = 5_000): Get {
     )
 }
 
-/** What a feed under test says to its operator. */
-export class Diary {
+/** Keeps the lines of the log. */
+export class MemoryLog {
   lines: string[] = []
   info = (_fields: object, message: string): void => {
     this.lines.push(`info ${message}`)
@@ -111,30 +110,30 @@ export class Diary {
   }
 }
 
-/** A feed whose public sources are all played by `stage`. */
-export function feedOn(
-  stage: Stage,
-  hands: Hands,
+/** A feed whose public sources are all played by `server`. */
+export function feedWith(
+  server: SourceServer,
+  clock: ManualClock,
   sources: string,
   settings: Partial<RateFeedSettings> = {},
   deps: Partial<RateFeedDeps> = {},
 ): RateFeed {
-  return new RateFeed(depsOn(stage, hands, sources, settings, deps))
+  return new RateFeed(depsWith(server, clock, sources, settings, deps))
 }
 
-/** A stage with its hands, and the feeds that were opened on it. */
-export class Theatre {
-  readonly stage = new Stage()
-  readonly hands = new Hands()
+/** A server with its clock, and the feeds that were opened on it. */
+export class FeedFixture {
+  readonly server = new SourceServer()
+  readonly clock = new ManualClock()
   readonly #feeds: RateFeed[] = []
 
-  /** Opens a feed as `feedOn` makes it; `close` closes it. */
+  /** Opens a feed as `feedWith` makes it; `close` closes it. */
   openFeed = async (
     sources: string,
     settings: Partial<RateFeedSettings> = {},
     deps: Partial<RateFeedDeps> = {},
   ): Promise<RateFeed> => {
-    const feed = feedOn(this.stage, this.hands, sources, settings, deps)
+    const feed = feedWith(this.server, this.clock, sources, settings, deps)
     this.#feeds.push(feed)
     await feed.open()
     return feed
@@ -142,7 +141,7 @@ export class Theatre {
 
   async close(): Promise<void> {
     for (const feed of this.#feeds) await feed.close()
-    this.stage.close()
+    this.server.close()
   }
 }
 
@@ -152,10 +151,10 @@ export const send =
   (_request, response) =>
     response.writeHead(status, headers).end(body)
 
-/** What `feedOn` makes its feed of. */
-export function depsOn(
-  stage: Stage,
-  hands: Hands,
+/** What `feedWith` makes its feed of. */
+export function depsWith(
+  server: SourceServer,
+  clock: ManualClock,
   sources: string,
   settings: Partial<RateFeedSettings> = {},
   deps: Partial<RateFeedDeps> = {},
@@ -171,11 +170,11 @@ export function depsOn(
       banded: true,
       ...settings,
     },
-    clock: hands,
-    schedule: hands,
+    clock,
+    schedule: clock,
     random: () => 0.5,
-    log: new Diary(),
-    get: stage.get(),
+    log: new MemoryLog(),
+    get: server.get(),
     ledger: null,
     ...deps,
   }

@@ -3,21 +3,28 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, type RateFeedDeps, rateFeedComponent } from '../../src/rate-feed/index.ts'
-import { depsOn, ecbFile, Hands, loopbackGet, PER_EUR, Stage } from '../rates/feeds.ts'
+import {
+  depsWith,
+  ecbFile,
+  loopbackGet,
+  ManualClock,
+  PER_EUR,
+  SourceServer,
+} from '../rates/feeds.ts'
 
-let stage: Stage
-let hands: Hands
+let server: SourceServer
+let clock: ManualClock
 let listeners: Listener[]
 
 beforeEach(async () => {
-  stage = new Stage()
-  await stage.open()
-  hands = new Hands(Date.parse('2026-10-08T21:05:09.999Z'))
+  server = new SourceServer()
+  await server.open()
+  clock = new ManualClock(Date.parse('2026-10-08T21:05:09.999Z'))
   listeners = []
 })
 afterEach(async () => {
   for (const listener of listeners) await listener.close()
-  stage.close()
+  server.close()
 })
 
 async function listen(
@@ -26,7 +33,7 @@ async function listen(
   deps: Partial<RateFeedDeps> = {},
 ): Promise<string> {
   const component = rateFeedComponent({
-    ...depsOn(stage, hands, sources, settings, { get: stage.get(100), ...deps }),
+    ...depsWith(server, clock, sources, settings, { get: server.get(100), ...deps }),
     version: '0.0.0',
   })
   const logger = pino({ level: 'silent' })
@@ -72,9 +79,9 @@ describe('“One GET returns the current rates of 20 currency pairs as JSON.”'
   it('“result.datetime | string, layout `YYYY-MM-DD hh:mm:ss+0` | Time of the call, in GMT”', async () => {
     const url = await listen('snapshot')
     expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-08 21:05:09+0')
-    hands.advance(1)
+    clock.advance(1)
     expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-08 21:05:10+0')
-    hands.advance(3 * 3_600_000)
+    clock.advance(3 * 3_600_000)
     expect((await get(`${url}/`)).body.result.datetime).toBe('2026-10-09 00:05:10+0')
   })
 
@@ -93,7 +100,7 @@ describe('“One GET returns the current rates of 20 currency pairs as JSON.”'
   })
 
   it('“A value for pair ABCXYZ means one unit of ABC equals that many units of XYZ.”', async () => {
-    stage.answer = (_request, response) => response.end(ecbFile('2026-10-08'))
+    server.answer = (_request, response) => response.end(ecbFile('2026-10-08'))
     const url = await listen('ecb')
     const { rate } = (await get(`${url}/`)).body.result
     const perEur: Record<string, number> = { EUR: 1, ...PER_EUR, CNH: PER_EUR.CNY ?? 0 }
@@ -108,7 +115,7 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
   const failure = (code: string) => ({ status: false, code, message: expect.any(String) })
 
   it('no rates at all: 503, and when to come back', async () => {
-    stage.answer = (request) => request.socket.destroy()
+    server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb')}/`)
     expect(http.status).toBe(503)
     expect(http.headers.get('retry-after')).toMatch(/^\d+$/)
@@ -151,7 +158,7 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
 
 describe('beyond the specification: where the rates come from is always said', () => {
   it('with no network, a fresh start answers the bundled rates, marked stale', async () => {
-    stage.answer = (request) => request.socket.destroy()
+    server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb,frankfurter,lastgood,snapshot')}/`)
     expect(body.status).toBe(true)
     expect(body.result.rate).toMatchObject({ USDJPY: 158.089, MXNJPY: 8.81 })
@@ -175,27 +182,27 @@ describe('beyond the specification: where the rates come from is always said', (
 
   it('500 cold requests at once make one request to the source', async () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
-    stage.answer = (_request, response) =>
+    server.answer = (_request, response) =>
       void released.then(() => response.end(ecbFile('2026-10-08')))
-    const url = await listen('ecb', {}, { get: stage.get() })
+    const url = await listen('ecb', {}, { get: server.get() })
     const replies = Array.from({ length: 500 }, () => get(`${url}/`))
     // The last one has arrived when the listener answers a later one on another path.
     await get(`${url}/healthz`)
     release()
     const bodies = await Promise.all(replies)
     expect(bodies.filter(({ http }) => http.status === 200).length).toBe(500)
-    expect(stage.requests.length).toBe(1)
+    expect(server.requests.length).toBe(1)
   })
 
   it('with a live source, the headers name it', async () => {
     const perEur = { ...PER_EUR, CNH: 7.57 }
-    stage.answer = (_request, response) =>
+    server.answer = (_request, response) =>
       response.end(JSON.stringify({ source: 'desk', asOf: '2026-10-08', perEur }))
     const get_ = loopbackGet()
     const url = await listen(
       'url:https://rates.example/',
       {},
-      { get: (_url, headers) => get_(new URL(stage.at('/')), headers) },
+      { get: (_url, headers) => get_(new URL(server.at('/')), headers) },
     )
     const { http } = await get(`${url}/`)
     const headers = Object.fromEntries(http.headers)
@@ -226,7 +233,7 @@ describe('beyond the specification: where the rates come from is always said', (
   })
 
   it('/healthz tells each source’s last success, as-of and back-off', async () => {
-    stage.answer = (request, response) => {
+    server.answer = (request, response) => {
       if (request.url === '/ecb') response.writeHead(429, { 'retry-after': '600' }).end()
       else response.end(JSON.stringify({ base: 'EUR', date: '2026-10-08', rates: PER_EUR }))
     }
