@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 import { readSettings, shownSettings } from '../src/cli/settings.ts'
 import { statusOf as statusOfConverter } from '../src/converter/api/routes.ts'
 import { statusOf as statusOfGateway } from '../src/gateway/api/errors.ts'
-import { statusOf as statusOfLedger } from '../src/ledger/api/statuses.ts'
+import { statusOf as statusOfLedger } from '../src/ledger/api/replies.ts'
 import { statusOf as statusOfRates } from '../src/rate-feed/api/routes.ts'
 import { startLedgerNode } from './support/ledger-node.ts'
 

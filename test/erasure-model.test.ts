@@ -228,10 +228,10 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
         })
       }
       case 'erase':
-        return (await service.erasure.erase(DB, step.id, null)).positions
+        return (await service.eraseRevisions(DB, step.id, null)).positions
       case 'some': {
         const positions = picked(model, step.id, step.picks).map(({ position }) => position)
-        return (await service.erasure.erase(DB, step.id, positions)).positions
+        return (await service.eraseRevisions(DB, step.id, positions)).positions
       }
       case 'reopen':
         await node.ledger.close()

@@ -16,7 +16,6 @@ export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { mergePatch } from './item.ts'
 export { contradictionOf } from './log/signed-head.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'
-export { unitOf } from './operations.ts'
 export { PeerError, type PeerErrorCode } from './peers/errors.ts'
 export { isMirrorFolder } from './peers/mirror.ts'
 export { PeerClient } from './peers/peer-client.ts'
@@ -28,3 +27,4 @@ export {
   restoreChain,
 } from './peers/restore.ts'
 export { LedgerReader } from './reader.ts'
+export { unitOf } from './unit-of-work.ts'

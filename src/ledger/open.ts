@@ -8,7 +8,7 @@ import {
   openStoreReader,
   type StoreReader,
 } from '../storage/index.ts'
-import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments/service.ts'
+import { ATTACHMENT_BYTES_MAX, AttachmentService } from './attachments.ts'
 import { ChangeFeed, FEED_BOUNDS, type FeedBounds } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { type LedgerLog, openLog } from './log/service.ts'

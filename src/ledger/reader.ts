@@ -5,8 +5,8 @@ import {
   type StoredItem,
   type StoreReader,
 } from '../storage/index.ts'
-import { blockPages, pagesOf } from './pages.ts'
-import { searchPages } from './queries/queries.ts'
+import { searchPages } from './queries.ts'
+import { blockPages, pagesOf } from './reads.ts'
 
 /** Items read from the store at a time. */
 const ITEMS_PER_PAGE = 256

@@ -1,95 +1,114 @@
 import type { Clock } from '../base/clock.ts'
 import type { Json, JsonObject } from '../base/json.ts'
 import { UuidGenerator } from '../base/uuid.ts'
-import { type Block, entryOf, packPosition, unpackPosition } from '../chain/index.ts'
+import {
+  type Block,
+  ENTRIES_MAX,
+  type Entry,
+  entryOf,
+  packPosition,
+  parsePosition,
+  unpackPosition,
+} from '../chain/index.ts'
 import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
-import type { AttachmentService } from './attachments/service.ts'
-import { ChainCount, type ChainSize } from './chain-count.ts'
+import type { AttachmentService } from './attachments.ts'
 import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
 import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
 import { databaseFilter } from './changes/page-cache.ts'
-import { Erasure } from './erasure/erasure.ts'
 import { LedgerError } from './errors.ts'
-import { ItemHistory } from './history/item-history.ts'
 import { itemText } from './item.ts'
+import { ItemHistory } from './item-history.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName } from './names.ts'
-import { checkPath, creationOf, operationOf, refuseTooMany } from './operations.ts'
-import { blockPages, type ListRange, mapPages, pagesOf } from './pages.ts'
 import type { Mirrors } from './peers/mirrors.ts'
-import { type Found, type ItemQuery, LedgerQueries } from './queries/queries.ts'
+import { type Found, type ItemQuery, LedgerQueries } from './queries.ts'
 import { LedgerReader } from './reader.ts'
+import {
+  blockPages,
+  ChainCount,
+  type ChainSize,
+  type ListRange,
+  pagesOf,
+  requireDatabase,
+} from './reads.ts'
 import type { RequestConditions } from './request-conditions.ts'
-import type {
-  Change,
-  Earlier,
-  Operation,
-  OwnDatabase,
-  UnitOfWork,
-  Written,
+import {
+  type Change,
+  checkPath,
+  creationOf,
+  type Earlier,
+  type Operation,
+  type OwnDatabase,
+  operationOf,
+  refuseTooMany,
+  type UnitOfWork,
+  type Written,
 } from './unit-of-work.ts'
 import type { CommittedBlock } from './writer/messages.ts'
-import type { LedgerWriter } from './writer/writer.ts'
+import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
 /** Where changes were recorded, and the id of each one's item; null for a database. */
 interface Recorded<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
 
+/** A recorded erasure. */
+export interface Erased {
+  /** Packed, of the entry `erase_item`. */
+  readonly position: number
+  /** `<height>.<index>` of each erased entry. */
+  readonly positions: readonly string[]
+}
+
 /** Part of a database. */
 export interface ItemListRange extends ListRange {
-  /** Only what was created after the item with this id. */
+  /** Only items that were created after the one with this id. */
   readonly after: string | null
 }
 
-/** Which entries to follow. */
+/** The entries of a subscription. */
 export interface ChangesRange {
   /** Default: `now`. */
   readonly after?: ChangesStart
-  /** Names of databases; all when there is none. */
+  /** Names of databases; default: all. */
   readonly db?: readonly string[]
   /** Ends the iteration. */
   readonly signal?: AbortSignal
 }
 
-/** Ids, or items, read from the store at a time while a list is sent. */
+/** Ids, or items, read at a time while a list is sent. */
 const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
 
-/** What a ledger has beside its items. */
+/** The parts of a ledger beside its items. */
 export interface LedgerParts {
   /** The data folder. */
   readonly folder: string
+  /** The change feed of this node's chain. */
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
+  /** The log that proves the chain to others. */
   readonly log: LedgerLog
+  /** Copies of other nodes' chains. */
   readonly mirrors: Mirrors
 }
 
 /**
- * What the ledger database does: it decides, and knows neither HTTP nor an engine.
+ * The ledger database. It knows neither HTTP nor the storage engine.
  *
- * A change may be given `terms`. Then its errors are also PRECONDITION_FAILED and
- * IDEMPOTENCY_KEY_REUSED, and where the same request was recorded before, the result is what it was.
+ * Changes accept request conditions. Their errors then include PRECONDITION_FAILED and
+ * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
-export class LedgerService {
+export class LedgerService implements Omit<LedgerParts, 'folder'> {
   /** The id of this node. */
   readonly serverId: number
-  /** Whoever follows the entries of this node's chain. */
   readonly feed: ChangeFeed
-  /** What items have attached to them. */
   readonly attachments: AttachmentService
-  /** What goes for good. */
-  readonly erasure: Erasure
-  /** What proves the chain to others. */
   readonly log: LedgerLog
-  /** Chains of other nodes that are kept here. */
   readonly mirrors: Mirrors
-  /** What items were. */
   readonly history: ItemHistory
-  /** Declared indexes. */
   readonly queries: LedgerQueries
-  /** What networks read; their threads open another one of the same folder. */
+  /** For networks, whose threads open another reader of the same folder. */
   readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
@@ -100,111 +119,113 @@ export class LedgerService {
     this.serverId = store.serverId
     this.feed = parts.feed
     this.attachments = parts.attachments
-    this.erasure = new Erasure(store, writer, parts)
     this.log = parts.log
     this.mirrors = parts.mirrors
     this.history = new ItemHistory(store)
+    this.queries = new LedgerQueries(store, writer)
+    this.reader = new LedgerReader(parts.folder, store)
     this.#store = store
     this.#writer = writer
     const uuids = new UuidGenerator()
     this.#newId = () => uuids.next(clock.now())
-    this.reader = new LedgerReader(parts.folder, store)
     this.#count = new ChainCount(store)
-    this.queries = new LedgerQueries(store, writer)
   }
 
-  /** WRITER_STOPPED or, until a change is stored again, STORE_FULL or STORE_DAMAGED; null when all is well. */
+  /** WRITER_STOPPED, CHAIN_DOUBTED or, until a change is stored again, STORE_FULL or STORE_DAMAGED; or null. */
   get writesRefused(): LedgerError | null {
     return this.#writer.failure
   }
 
-  /** Why a part of the store could not be read, as long as that is so; null when all is well. */
+  /** The failure of reading a part of the store, while it lasts, or null. */
   get readFailure(): StoreError | null {
     return this.#store.readFailure()
   }
 
-  /** Requests with changes that wait or are being written, and their bytes. */
+  /** Number and bytes of the requests with changes that are queued or in flight. */
   get queue(): { readonly units: number; readonly bytes: number } {
     return { units: this.#writer.depth, bytes: this.#writer.queueBytes }
   }
 
-  /** Sets the function that is called with each block that was stored. */
+  /** Sets the function that is called with each stored block. */
   onStored(observe: (block: CommittedBlock) => void): void {
     this.#writer.onStored = observe
   }
 
-  /** How long the chain is. */
   chainSize(): Promise<ChainSize> {
     return this.#count.size()
   }
 
-  /** The room that the store takes, bytes. */
+  /** The disk usage of the store, bytes. */
   diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }> {
     return this.#store.diskUsage()
   }
 
-  /** The names of all databases, in the order they were created. */
+  /** The names of all databases, in the order of creation. */
   async databases(): Promise<string[]> {
     return (await this.#store.databases()).map(({ name }) => name)
   }
 
   /** Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED, DATABASE_EXISTS. */
-  async createDatabase(db: string, terms?: RequestConditions): Promise<Written> {
+  async createDatabase(db: string, conditions?: RequestConditions): Promise<Written> {
     checkDatabaseName(db)
-    return this.#record([{ kind: 'create_db', db }], terms)
+    return this.#record([{ kind: 'create_db', db }], conditions)
   }
 
   /**
    * Deletes the database with all its items; the ledger keeps every entry.
    * Errors: DATABASE_NOT_FOUND, DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
    */
-  async deleteDatabase(db: string, terms?: RequestConditions): Promise<Written> {
+  async deleteDatabase(db: string, conditions?: RequestConditions): Promise<Written> {
     checkDatabaseName(db)
-    return this.#record([{ kind: 'delete_db', db }], terms)
+    return this.#record([{ kind: 'delete_db', db }], conditions)
   }
 
   /**
-   * Creates an item; `item` may be given an `id` here, which is returned.
+   * Creates an item. Generates an id if it has none.
    * Errors: DATABASE_NOT_FOUND, ITEM_ID_INVALID, ITEM_EXISTS, ITEM_TOO_LARGE.
    */
-  createItem(db: string, item: JsonObject, terms?: RequestConditions): Promise<Recorded<string>> {
-    return this.#create([creationOf(db, item, this.#newId)], terms)
+  createItem(
+    db: string,
+    item: JsonObject,
+    conditions?: RequestConditions,
+  ): Promise<Recorded<string>> {
+    return this.#create([creationOf(db, item, this.#newId)], conditions)
   }
 
   /** Creates all `items` in one block, or none of them. Errors: as for `createItem`; UNIT_…. */
   createItems(
     db: string,
     items: readonly Json[],
-    terms?: RequestConditions,
+    conditions?: RequestConditions,
   ): Promise<Recorded<string>> {
     refuseTooMany(items)
     const operations = items.map((item) => creationOf(db, item, this.#newId))
-    return this.#create(operations, terms)
+    return this.#create(operations, conditions)
   }
 
-  #create(operations: UnitOfWork, terms?: RequestConditions): Promise<Recorded<string>> {
-    // What creates items has no database among it, so each has an id.
-    return this.#record(operations, terms) as Promise<Recorded<string>>
+  #create(operations: UnitOfWork, conditions?: RequestConditions): Promise<Recorded<string>> {
+    // No operation is about a database, so each has an id.
+    return this.#record(operations, conditions) as Promise<Recorded<string>>
   }
 
   /**
-   * Replaces an item by `item`, whose `id` may be left out. On the term that there is none, creates it.
+   * Replaces an item by `item`, whose `id` is optional. With `If-None-Match: *`, creates the item.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ITEM_ID_MISMATCH, ITEM_TOO_LARGE.
    */
   async updateItem(
     db: string,
     id: string,
     item: JsonObject,
-    terms?: RequestConditions,
+    conditions?: RequestConditions,
   ): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, item)
     const text = itemText(item, id)
     const operation: Operation =
-      terms?.precondition?.noneMatch === '*'
+      conditions?.precondition?.noneMatch === '*'
         ? { kind: 'create_item', db, id, text, assigned: false }
         : { kind: 'update_item', db, id, text }
-    return this.#record([operation], terms)
+    return this.#record([operation], conditions)
   }
 
   /** Changes an item by an RFC 7396 merge patch. Errors: as for `updateItem`. */
@@ -212,43 +233,84 @@ export class LedgerService {
     db: string,
     id: string,
     patch: JsonObject,
-    terms?: RequestConditions,
+    conditions?: RequestConditions,
   ): Promise<Written> {
     checkPath(db, id)
     refuseOtherId(id, patch)
-    const text = itemText(patch)
-    return this.#record([{ kind: 'patch_item', db, id, text }], terms)
+    return this.#record([{ kind: 'patch_item', db, id, text: itemText(patch) }], conditions)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND. */
-  async deleteItem(db: string, id: string, terms?: RequestConditions): Promise<Written> {
+  async deleteItem(db: string, id: string, conditions?: RequestConditions): Promise<Written> {
     checkPath(db, id)
-    return this.#record([{ kind: 'delete_item', db, id }], terms)
+    return this.#record([{ kind: 'delete_item', db, id }], conditions)
   }
 
   /** Records all `changes` in one block, or none of them. Errors: as for each of them; UNIT_…. */
-  recordChanges(changes: readonly Change[], terms?: RequestConditions): Promise<Recorded> {
+  recordChanges(changes: readonly Change[], conditions?: RequestConditions): Promise<Recorded> {
     refuseTooMany(changes)
     const unit = changes.map((change) => operationOf(change, this.#newId))
-    return this.#record(unit, terms)
+    return this.#record(unit, conditions)
   }
 
-  /**
-   * Records `unit`; `ids` has one for each operation, null for a database. An async function that waits
-   * would hold `unit` with all of its texts.
-   */
-  #record(unit: UnitOfWork, terms?: RequestConditions): Promise<Recorded> {
+  /** Records `unit`. Not an async function: one that waits would keep `unit` with all of its texts. */
+  #record(unit: UnitOfWork, conditions?: RequestConditions): Promise<Recorded> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
-    return this.#writer.record(unit, terms).then((recorded) => {
-      if ('entries' in recorded) return earlierAnswer(this.#store, recorded)
+    return this.#writer.record(unit, conditions).then((recorded) => {
+      if ('entries' in recorded) return this.#earlierResult(recorded)
       const { height, index, blockId } = recorded
       return { position: packPosition(height, index), height, blockId, ids }
     })
   }
 
+  /** The result of an earlier request, from the entries that it recorded. */
+  async #earlierResult({ position, entries }: Earlier): Promise<Recorded> {
+    const { height, index } = unpackPosition(position)
+    const { id: blockId, entries: texts } = await this.#block(height)
+    const ids = texts.slice(index, index + entries).map((text) => {
+      const entry = entryIn(text)
+      if ('item' in entry) return entry.item.id
+      return 'id' in entry ? entry.id : null
+    })
+    return { position, height, blockId, ids }
+  }
+
   /**
-   * Makes `db`, which need not exist yet, somebody's own: from now on only what this returns changes
-   * it, and everyone else is refused with OWNED_BY_NETWORK.
+   * Permanently erases revisions of an item and its attachments that are no longer current: those at
+   * `positions` (`<height>.<index>`), or all if that is null.
+   *
+   * When the promise resolves, blobs that no entry names any more are removed too; remains of texts in free
+   * parts of the store's file are removed soon after. After a crash, either nothing is erased, or the next
+   * start removes what is left: the store records that its file must be rewritten.
+   * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
+   * UNIT_TOO_LARGE, IDEMPOTENCY_KEY_REUSED; STORE_FAILED if a blob cannot be removed.
+   */
+  async eraseRevisions(
+    db: string,
+    id: string,
+    positions: readonly string[] | null,
+    conditions?: RequestConditions,
+  ): Promise<Erased> {
+    checkPath(db, id)
+    if (positions !== null && positions.length > ENTRIES_MAX) {
+      throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
+    }
+    const packed = positions?.map(packedPosition) ?? null
+    const operation = { kind: 'erase_item', db, of: id, positions: packed } as const
+    const position = await this.attachments.erasing(async () => {
+      const recorded = await this.#writer.record([operation], conditions)
+      if ('entries' in recorded) return { result: recorded.position, freed: [] }
+      this.feed.erased()
+      return { result: positionOf(recorded), freed: recorded.freed ?? [] }
+    })
+    const { height, index } = unpackPosition(position)
+    const entry = entryIn((await this.#block(height)).entries[index] ?? '{}')
+    return { position, positions: entry.method === 'erase_item' ? entry.positions : [] }
+  }
+
+  /**
+   * Gives `db`, which need not exist yet, an owner: only the result changes it from now on, and everyone
+   * else gets OWNED_BY_NETWORK.
    */
   ownDatabase(db: string): OwnDatabase {
     checkDatabaseName(db)
@@ -261,26 +323,28 @@ export class LedgerService {
     }
   }
 
-  /** Ends what `ownDatabase` began, of which nothing came: `db` is everybody's again. */
+  /** Reverts `ownDatabase` before anything was recorded. */
   disownDatabase(db: string): void {
     this.#writer.owned.delete(db)
   }
 
-  /** The item, or null when the database holds none of this id. Errors: DATABASE_NOT_FOUND. */
+  /** The item, or null if it does not exist. Errors: DATABASE_NOT_FOUND. */
   async readItem(db: string, id: string): Promise<StoredItem | null> {
     const item = await this.#store.item(db, id)
-    if (item === null) await this.#database(db)
+    if (item === null) await requireDatabase(this.#store, db)
     return item
   }
 
   /**
-   * The ids of a database in the order of creation, page by page as the reader takes them.
+   * The ids of a database in the order of creation, page by page.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND for an unknown `after`.
    */
   async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
     const { database, after } = await this.#startOf(db, range)
     const pages = pagesOf(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from))
-    return mapPages(pages, ({ id }) => id)
+    return (async function* () {
+      for await (const page of pages) yield page.map(({ id }) => id)
+    })()
   }
 
   /** The items of a database as canonical texts, likewise. */
@@ -289,10 +353,7 @@ export class LedgerService {
     return pagesOf(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
   }
 
-  /**
-   * The items of a database that a filter asks for. Errors: DATABASE_NOT_FOUND; ITEM_NOT_FOUND for
-   * `after`; those of `LedgerQueries.find`.
-   */
+  /** Finds items by a filter. Errors: as for `listIds`, and those of `LedgerQueries.find`. */
   async findItems(
     db: string,
     query: Omit<ItemQuery, 'after'> & { after: string | null },
@@ -325,8 +386,8 @@ export class LedgerService {
   }
 
   /**
-   * The entries of this node's chain, each once and in order, also those to come. Nothing recorded
-   * after the promise has resolved is missed. Iterate, or abort the signal: else the seat stays taken.
+   * The entries of this node's chain, each once and in order, including future ones. No entry recorded
+   * after the promise has resolved is missed. The subscription ends with the iteration or the signal.
    * Errors: POSITION_UNKNOWN, DATABASE_NAME_…, FEED_UNAVAILABLE.
    */
   async changes(range: ChangesRange = {}): Promise<AsyncIterableIterator<PlacedEntry>> {
@@ -335,18 +396,18 @@ export class LedgerService {
     return entries
   }
 
+  async #block(height: number): Promise<Block> {
+    const [block] = await this.#store.blocks(this.serverId, height, 1)
+    if (block?.height === height) return block
+    throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
+  }
+
   async #startOf(db: string, { after }: Pick<ItemListRange, 'after'>) {
-    const database = await this.#database(db)
+    const database = await requireDatabase(this.#store, db)
     if (after === null) return { database, after: -1 }
     const item = await this.readItem(db, after)
     if (item !== null) return { database, after: item.created }
     throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${after} in ${db} to list after`)
-  }
-
-  async #database(db: string): Promise<number> {
-    const database = await this.#store.database(db)
-    if (database !== null) return database.created
-    throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
   }
 }
 
@@ -355,26 +416,14 @@ function refuseOtherId(id: string, item: JsonObject): void {
   throw new LedgerError('ITEM_ID_MISMATCH', `the body names another id than the path, ${id}`)
 }
 
-/**
- * What was answered when `earlier` was recorded: its block, and the id that each entry names (null for
- * a database). The chain holds it, so an answer that is given again is made of what was given first.
- */
-async function earlierAnswer(
-  store: StoreReader,
-  { position, entries }: Earlier,
-): Promise<{ position: number; height: number; blockId: string; ids: (string | null)[] }> {
-  const { height, index } = unpackPosition(position)
-  const [block] = await store.blocks(store.serverId, height, 1)
-  if (block?.height !== height) {
-    throw new StoreError('STORE_DAMAGED', `block ${height} is missing`)
-  }
-  const ids = block.entries.slice(index, index + entries).map(idIn)
-  return { position, height, blockId: block.id, ids }
+function packedPosition(text: string): number {
+  const position = parsePosition(text)
+  if (position !== null) return position
+  throw new LedgerError('POSITION_INVALID', 'a position is a height and an index, like 12.0')
 }
 
-function idIn(text: string): string | null {
+function entryIn(text: string): Entry {
   const entry = entryOf(storedJson(text))
-  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
-  if ('item' in entry) return entry.item.id
-  return 'id' in entry ? entry.id : null
+  if (entry !== null) return entry
+  throw new StoreError('STORE_DAMAGED', 'a block contains something that is not an entry')
 }

@@ -1,6 +1,8 @@
-import type { JsonObject } from '../base/json.ts'
+import type { Json, JsonObject } from '../base/json.ts'
 import { ENTRIES_MAX } from '../chain/index.ts'
 import { LedgerError, type LedgerErrorCode } from './errors.ts'
+import { itemText, requireItem } from './item.ts'
+import { checkDatabaseName, checkItemId } from './names.ts'
 
 /** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
 export type Change =
@@ -121,4 +123,78 @@ export function checkUnit(unit: UnitOfWork): void {
       `one request may make ${ENTRIES_MAX} changes of together ${UNIT_BYTES_MAX} bytes`,
     )
   }
+}
+
+/**
+ * The unit of work of `changes`, each of which has an id. Errors: those of `recordChanges` that do not
+ * depend on the stored state; recording it has no other errors of that kind.
+ */
+export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
+  refuseTooMany(changes)
+  const unit = changes.map(({ assigned = false, ...change }) => {
+    const operation = operationOf(change, noId)
+    return operation.kind === 'create_item' ? { ...operation, assigned } : operation
+  })
+  checkUnit(unit)
+  return unit
+}
+
+function noId(): never {
+  throw new LedgerError('ITEM_ID_INVALID', 'an item needs an id here')
+}
+
+/** The operation of `change`; `newId` generates the id of an item without one. Errors: as for the change. */
+export function operationOf(change: Change, newId: () => string): Operation {
+  switch (change.method) {
+    case 'create_db':
+    case 'delete_db':
+      checkDatabaseName(change.db)
+      return { kind: change.method, db: change.db }
+    case 'create_item':
+      return creationOf(change.db, change.item, newId)
+    case 'update_item': {
+      const { db, item } = change
+      if (typeof item.id !== 'string') {
+        throw new LedgerError('ITEM_ID_INVALID', 'an update_item entry needs the id in its item')
+      }
+      checkPath(db, item.id)
+      return { kind: 'update_item', db, id: item.id, text: itemText(item) }
+    }
+    case 'delete_item':
+      checkPath(change.db, change.id)
+      return { kind: 'delete_item', db: change.db, id: change.id }
+  }
+}
+
+/** The operation that creates `given` in `db`. Errors: ITEM_INVALID, ITEM_ID_INVALID, ITEM_TOO_LARGE. */
+export function creationOf(
+  db: string,
+  given: Json,
+  newId: () => string,
+): Extract<Operation, { kind: 'create_item' }> {
+  const item = requireItem(given)
+  checkDatabaseName(db)
+  const kind = 'create_item'
+  if (item.id === undefined) {
+    const id = newId()
+    return { kind, db, id, text: itemText(item, id), assigned: true }
+  }
+  const { id } = item
+  if (typeof id !== 'string') {
+    throw new LedgerError('ITEM_ID_INVALID', 'the id of an item is a string, or left out')
+  }
+  checkItemId(id)
+  return { kind, db, id, text: itemText(item), assigned: false }
+}
+
+/** Checks the names of an item's path. Errors: DATABASE_NAME_…, ITEM_ID_INVALID. */
+export function checkPath(db: string, id: string): void {
+  checkDatabaseName(db)
+  checkItemId(id)
+}
+
+/** Checked before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
+export function refuseTooMany(list: readonly unknown[]): void {
+  if (list.length <= ENTRIES_MAX) return
+  throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)
 }

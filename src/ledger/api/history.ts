@@ -3,7 +3,7 @@ import { Type } from '../../base/shape.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { StoredRevision } from '../../storage/index.ts'
-import { type HistoryRange, type ItemHistory, revisionJson } from '../history/item-history.ts'
+import type { HistoryRange, ItemHistory } from '../item-history.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
 import { sendText } from './replies.ts'
@@ -158,7 +158,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id } = request.params
-      const { position: at, positions } = await ledger.erasure.erase(
+      const { position: at, positions } = await ledger.eraseRevisions(
         db,
         id,
         request.body?.positions ?? null,
@@ -168,4 +168,10 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
       return { status: true as const, positions: [...positions] }
     },
   )
+}
+
+function revisionJson({ position, timestamp, kind, text }: StoredRevision): string {
+  const erased = kind === 'delete_item' ? '' : ',"erased":true'
+  const item = text === null ? erased : `,"item":${text}`
+  return `{"position":"${positionText(position)}","timestamp":${timestamp},"method":"${kind}"${item}}`
 }

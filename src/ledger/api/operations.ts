@@ -1,6 +1,6 @@
 import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import type { LedgerQueries } from '../queries/queries.ts'
+import type { LedgerQueries } from '../queries.ts'
 import type { LedgerService } from '../service.ts'
 import { DoneReply, Failure, failures } from './schemas.ts'
 

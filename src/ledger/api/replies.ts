@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { canonicalString } from '../../base/canonical-json.ts'
+import { statusOfStrictJson } from '../../base/strict-json.ts'
 import {
   type Attachment,
   attachmentText,
@@ -9,11 +10,22 @@ import {
   positionText,
   provenBlockJson,
 } from '../../chain/index.ts'
+import { statusOfFilter } from '../../filter/index.ts'
 import { HttpRefusal } from '../../http/index.ts'
 import type { StoredItem } from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
-import type { ListRange } from '../pages.ts'
+import { LedgerError, statusOfLedger } from '../errors.ts'
+import { statusOfPeers } from '../peers/errors.ts'
+import type { ListRange } from '../reads.ts'
 import type { LedgerService } from '../service.ts'
+
+/** The HTTP status of each error code that a request can meet. */
+export const statusOf = {
+  ...statusOfStrictJson,
+  ...statusOfFilter,
+  ...statusOfPeers,
+  ...{ SEARCH_TOO_LARGE: 422, SEARCH_INTERRUPTED: 503 },
+  ...statusOfLedger,
+} as const
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 

@@ -2,7 +2,6 @@ import {
   type Attachment,
   type Block,
   ENTRIES_MAX,
-  type Entry,
   entryOf,
   positionText,
   unpackPosition,
@@ -14,22 +13,35 @@ import {
   storedJson,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
+import { requireDatabase } from '../reads.ts'
 import type { Operation } from '../unit-of-work.ts'
 
-/** What an erasure comes to. */
+/** Revisions read at a time. */
+const REVISIONS_PER_PAGE = 256
+
+/** The plan of an erasure. */
 export interface PlannedErasure {
   /** Packed, in ascending order. */
   readonly positions: readonly number[]
-  /** The SHA-256 of each content that an entry among them named; others may name it too. */
+  /** The SHA-256 of each blob that an erased entry named; other entries may name it too. */
   readonly freed: readonly string[]
 }
 
+/** The item whose revisions are erased. */
+interface ErasedItem {
+  /** The packed position that created its database. */
+  readonly database: number
+  readonly id: string
+  /** Null if it was deleted. */
+  readonly current: StoredItem | null
+}
+
 /**
- * What an erasure comes to: the entries named, or all former revisions of the item and of what is
- * attached to it, without what is erased already or `taken` by another erasure of the batch. With an
- * attachment goes the entry that deleted it, because that says the same of it.
+ * Plans an erasure: the entries at `positions`, or all former revisions of the item and of its
+ * attachments, except entries that are erased already or `taken` by another erasure of the batch. The
+ * deletion of an erased attachment is erased too, because it names the same blob.
  *
- * What it decides on stays true until the batch is written: nothing makes a former revision current.
+ * The plan stays valid until the batch is written: a former revision never becomes current again.
  * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
  * UNIT_TOO_LARGE.
  */
@@ -38,16 +50,13 @@ export async function plannedErasure(
   { db, of, positions }: Extract<Operation, { kind: 'erase_item' }>,
   taken: ReadonlySet<number>,
 ): Promise<PlannedErasure> {
-  const database = await store.database(db)
-  if (database === null) {
-    throw new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
-  }
-  const item = { database: database.created, id: of, current: await store.item(db, of) }
+  const database = await requireDatabase(store, db)
+  const item = { database, id: of, current: await store.item(db, of) }
   const named = positions ?? (await formerPositions(store, item))
   const erasable = new Set<number>()
   const freed = new Set<string>()
   let block: Block | undefined
-  // In ascending order: what an attachment replaced is met before it.
+  // In ascending order, so that a replaced attachment comes before the entry that replaced it.
   for (const position of [...new Set(named)].sort((a, b) => a - b)) {
     const { height, index } = unpackPosition(position)
     if (block?.height !== height) [block] = await store.blocks(store.serverId, height, 1)
@@ -61,9 +70,9 @@ export async function plannedErasure(
     erasable.add(position)
     const attachment = attachmentIn(text)
     if (attachment === null) continue
-    const beside = await besideAttachment(store.attachments, item, position, attachment)
-    if (beside.isCurrent) throw currentRevision(item, position)
-    const { former, deletion } = beside
+    const related = await relatedEntries(store.attachments, item, position, attachment)
+    if (related.isCurrent) throw currentRevision(item, position)
+    const { former, deletion } = related
     if (former !== null && !erasable.has(former) && !taken.has(former)) {
       throw neededRevision(position, former)
     }
@@ -79,9 +88,9 @@ export async function plannedErasure(
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
 }
 
-/** The attachment that the entry is about, when it is about one that is not erased. */
-function attachmentIn(text: string) {
-  const entry: Entry | null = entryOf(storedJson(text))
+/** The attachment of an entry; null for other entries and erased ones. */
+function attachmentIn(text: string): Attachment | null {
+  const entry = entryOf(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
   return entry.attachment.sha256 === undefined ? null : entry.attachment
 }
@@ -98,32 +107,18 @@ function neededRevision(position: number, former: number): LedgerError {
   return new LedgerError('REVISION_NEEDED', `${what}: erase ${before} too`)
 }
 
-/** An item of which something is to be erased. */
-interface ErasedItem {
-  /** The packed position that created its database. */
-  readonly database: number
-  readonly id: string
-  /** As it is now; null when it was deleted. */
-  readonly current: StoredItem | null
-}
-
-/** Revisions read at a time. */
-const REVISIONS_PER_PAGE = 256
-
 /**
- * The packed positions of all that the item was and is no longer, and of what was attached to it and is
- * no longer. Deletions of the item have no content; those of attachments go with what they deleted.
- * Errors: UNIT_TOO_LARGE.
+ * The packed positions of all former revisions of the item and of its attachments. Deletions of the item
+ * have no content; those of attachments are erased with the attachment. Errors: UNIT_TOO_LARGE.
  */
 async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
-  const former = await formerAttachments(store, item)
   const { database, id, current } = item
+  const rows = await store.attachments.ofItem(database, id, ENTRIES_MAX + 1)
+  if (rows.length > ENTRIES_MAX) throw tooMany(id)
+  const former = rows.filter((row) => !isAttached(item, row)).map(({ position }) => position)
   for (let after = -1; ; ) {
-    const page = await store.revisions(database, id, {
-      newestFirst: false,
-      after,
-      limit: REVISIONS_PER_PAGE,
-    })
+    const range = { newestFirst: false, after, limit: REVISIONS_PER_PAGE }
+    const page = await store.revisions(database, id, range)
     for (const { position, text } of page) {
       if (text !== null && position !== current?.revision) former.push(position)
     }
@@ -133,20 +128,6 @@ async function formerPositions(store: StoreReader, item: ErasedItem): Promise<nu
   }
 }
 
-async function formerAttachments(store: StoreReader, item: ErasedItem): Promise<number[]> {
-  const rows = await store.attachments.ofItem(item.database, item.id, ENTRIES_MAX + 1)
-  if (rows.length > ENTRIES_MAX) throw tooMany(item.id)
-  return rows.filter((row) => !isAttached(item, row)).map(({ position }) => position)
-}
-
-/** Whether a row of the item's database is what the item holds now. */
-function isAttached(
-  { current }: ErasedItem,
-  row: { readonly ended: number | null; readonly position: number },
-): boolean {
-  return current !== null && row.ended === null && row.position > current.created
-}
-
 function tooMany(id: string): LedgerError {
   return new LedgerError(
     'UNIT_TOO_LARGE',
@@ -154,26 +135,27 @@ function tooMany(id: string): LedgerError {
   )
 }
 
-/** What stands beside an entry about an attachment that is to be erased; positions are packed. */
-interface BesideAttachment {
-  /** Whether the item holds it now. */
-  readonly isCurrent: boolean
-  /**
-   * What the entry replaced or deleted and is not erased yet, or null. It must be erased too: without
-   * the entry nobody who replays the chain knows that it ended.
-   */
-  readonly former: number | null
-  /** The entry that deleted the attachment, or null. It says the same of it, so it goes along. */
-  readonly deletion: number | null
+/** Whether an attachment row of the item's database is attached to the item now. */
+function isAttached(
+  { current }: ErasedItem,
+  row: { readonly ended: number | null; readonly position: number },
+): boolean {
+  return current !== null && row.ended === null && row.position > current.created
 }
 
-/** What stands beside the entry at `position`, which creates or deletes `attachment` and is not erased. */
-async function besideAttachment(
+/**
+ * The entries related to the one at `position`, which creates or deletes `attachment` and is not erased:
+ * - `isCurrent`: the item has the attachment now.
+ * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. That one must be
+ *   erased too: without this entry, a replay of the chain could not know that it ended.
+ * - `deletion`: the entry that deleted the attachment, or null.
+ */
+async function relatedEntries(
   rows: StoreReader['attachments'],
   item: ErasedItem,
   position: number,
   { sha256 }: Attachment,
-): Promise<BesideAttachment> {
+): Promise<{ isCurrent: boolean; former: number | null; deletion: number | null }> {
   const row = await rows.at(position)
   if (row === null) {
     // Only creations have rows, so the entry is a deletion.
@@ -184,7 +166,7 @@ async function besideAttachment(
   return {
     isCurrent: row.database === item.database && isAttached(item, row),
     former: before?.ended === position ? before.position : null,
-    // Where a creation ended it, that has a row.
+    // If another creation replaced it, that one has a row.
     deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,
   }
 }

@@ -1,15 +1,14 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { canonicalJson } from '../../base/canonical-json.ts'
-import { type Fields, type Filter, pathIn, projected } from '../../filter/index.ts'
+import { setImmediate } from 'node:timers/promises'
+import { canonicalJson } from '../base/canonical-json.ts'
+import { type Fields, type Filter, pathIn, projected } from '../filter/index.ts'
 import {
   type FoundItem,
   type IndexOutcome,
-  type ItemSearch,
   type StoredIndex,
   type StoreReader,
   storedJson,
-} from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
+} from '../storage/index.ts'
+import { LedgerError } from './errors.ts'
 
 /** A declared index: the members at `path` of the items of `db`. */
 export interface IndexName {
@@ -17,27 +16,27 @@ export interface IndexName {
   readonly path: string
 }
 
-/** Declares and removes indexes; done by whoever writes the store. */
+/** Writes index changes; implemented by `LedgerWriter`. */
 export interface IndexWriter {
   changeIndex(action: 'add' | 'remove', name: IndexName): Promise<IndexOutcome>
 }
 
-/** Which items of a database are wanted. */
+/** A search in one database. */
 export interface ItemQuery {
   readonly filter: Filter
-  /** Only what was created after the item at this packed position; null for all. */
+  /** The packed position of the item after which the search starts; null for all. */
   readonly after: number | null
-  /** Whether the items are wanted, or their ids only. */
+  /** Whether to read the items, or only their ids. */
   readonly docs: boolean
 }
 
-/** Items that were found; `index` is the path of the index that was used, null for a scan. */
+/** Found items; `index` is the path of the index that was used, null for a scan. */
 export interface Found {
   readonly index: string | null
   readonly pages: AsyncIterable<FoundItem[]>
 }
 
-/** What the ledger database finds by filters, and the indexes that help it. */
+/** Searches databases by filters, and manages the indexes. */
 export class LedgerQueries {
   readonly #store: StoreReader
   readonly #writer: IndexWriter
@@ -58,13 +57,13 @@ export class LedgerQueries {
   }
 
   /** Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_EXISTS, INDEXES_TOO_MANY. */
-  async addIndex(name: IndexName): Promise<void> {
-    await this.#change('add', name)
+  addIndex(name: IndexName): Promise<void> {
+    return this.#change('add', name)
   }
 
   /** Errors: DATABASE_NOT_FOUND, INDEX_PATH_INVALID, INDEX_NOT_FOUND. */
-  async removeIndex(name: IndexName): Promise<void> {
-    await this.#change('remove', name)
+  removeIndex(name: IndexName): Promise<void> {
+    return this.#change('remove', name)
   }
 
   async #change(action: 'add' | 'remove', { db, path }: IndexName): Promise<void> {
@@ -91,8 +90,8 @@ export class LedgerQueries {
 }
 
 /**
- * The items of the database created at `database` that `query` asks for, page by page. The first page
- * is read before this resolves, so what is refused is refused in time.
+ * Finds items of the database created at `database`, page by page. The first page is read before this
+ * resolves, so that errors come before the reply starts.
  * Errors: StoreError (SEARCH_TOO_LARGE); FILTER_AFTER_ORDER.
  */
 export async function searchPages(
@@ -100,47 +99,43 @@ export async function searchPages(
   database: number,
   { filter, after, docs }: ItemQuery,
 ): Promise<Found> {
-  if (after !== null && filter.order.length > 0) {
+  const { where, order, offset, limit, fields } = filter
+  if (after !== null && order.length > 0) {
     throw new LedgerError(
       'FILTER_AFTER_ORDER',
       'after goes on in the order of creation: leave out the order, or page by offset',
     )
   }
-  const { where, order, fields } = filter
-  const search: ItemSearch = {
-    where,
-    order,
-    after,
-    offset: filter.offset ?? 0,
-    limit: filter.limit,
-    text: docs,
-  }
+  const search = { where, order, after, offset: offset ?? 0, limit, text: docs }
   const { index, pieces } = await store.search(database, search)
-  const pages = pagesOf(pieces)
+  const pages = pagesOf(pieces, docs ? fields : null)
   const first = await pages.next()
-  return { index, pages: rejoined(first, pages, docs ? fields : null) }
+  return { index, pages: startingWith(first, pages) }
 }
 
-/** The pieces that hold something; between any two others have their turn. */
-async function* pagesOf(pieces: AsyncIterable<FoundItem[]>): AsyncGenerator<FoundItem[]> {
+/** The pieces that are not empty, reduced to `fields` unless that is null. */
+async function* pagesOf(
+  pieces: AsyncIterable<FoundItem[]>,
+  fields: Fields | null,
+): AsyncGenerator<FoundItem[], void> {
+  const reduced = (text: string | null, to: Fields) =>
+    canonicalJson(projected(storedJson(text ?? '{}'), to))
   for await (const piece of pieces) {
-    if (piece.length > 0) yield piece
-    await nextTurn()
+    if (piece.length > 0) {
+      yield fields === null
+        ? piece
+        : piece.map((item) => ({ ...item, text: reduced(item.text, fields) }))
+    }
+    // Let the event loop serve others between two pieces.
+    await setImmediate()
   }
 }
 
-async function* rejoined(
-  first: IteratorResult<FoundItem[], void>,
-  rest: AsyncIterable<FoundItem[]>,
-  fields: Fields | null,
-): AsyncGenerator<FoundItem[]> {
+async function* startingWith<Page>(
+  first: IteratorResult<Page, void>,
+  rest: AsyncIterable<Page>,
+): AsyncGenerator<Page> {
   if (first.done === true) return
-  const shown = (page: FoundItem[]) =>
-    fields === null ? page : page.map((item) => ({ ...item, text: shownText(item.text, fields) }))
-  yield shown(first.value)
-  for await (const page of rest) yield shown(page)
-}
-
-function shownText(text: string | null, fields: Fields): string {
-  return canonicalJson(projected(storedJson(text ?? '{}'), fields))
+  yield first.value
+  yield* rest
 }

@@ -213,8 +213,8 @@ it('erasures that come together take each entry once', async () => {
 it('what an item holds stays its own in the block of an erasure', async () => {
   const node = await nodeWithPeople()
   await lived(node)
-  const { attachments, erasure } = node.service
-  const erasing = erasure.erase('people', 'ann', null)
+  const { attachments } = node.service
+  const erasing = node.service.eraseRevisions('people', 'ann', null)
   // Behind it, and before the block is begun in the next turn of the event loop.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
-import { HandClock, type LedgerNode, startLedgerNode } from '../../../test/support/ledger-node.ts'
+import { HandClock, type LedgerNode, startLedgerNode } from '../../test/support/ledger-node.ts'
 
 const FIG = '/api/fruit/fig'
 const START = 1_800_000_000_000

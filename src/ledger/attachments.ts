@@ -1,57 +1,68 @@
 import type { FileHandle } from 'node:fs/promises'
-import { type Attachment, attachmentText } from '../../chain/index.ts'
-import type { BlobStore, StoredAttachment, StoreReader } from '../../storage/index.ts'
-import { LedgerError } from '../errors.ts'
-import { checkAttachmentName, checkDatabaseName, checkItemId } from '../names.ts'
-import type { RequestConditions, UploadConditions } from '../request-conditions.ts'
-import { checkAttachment } from '../writer/plan.ts'
-import { type LedgerWriter, positionOf } from '../writer/writer.ts'
-import { checkMediaType } from './media-type.ts'
+import { type Attachment, attachmentText } from '../chain/index.ts'
+import type { BlobStore, StoredAttachment, StoreReader } from '../storage/index.ts'
+import { LedgerError } from './errors.ts'
+import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
+import { type ListRange, requireDatabase } from './reads.ts'
+import type { RequestConditions, UploadConditions } from './request-conditions.ts'
+import { checkAttachment } from './writer/plan.ts'
+import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
-/** The most bytes of one attachment, where nothing else is said. */
+/** Default maximum bytes of one attachment. */
 export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
-/** Attachments that may arrive at once; each keeps a file open and some memory. */
+/** Maximum concurrent uploads; each keeps a file open and some memory. */
 const UPLOADS_MAX = 64
-/** Attachments read from the store at a time while a list is sent. */
+/** Attachments read at a time while a list is sent. */
 const PAGE_ROWS = 500
-/** How often a content that is gone is looked for anew: it may have been replaced just then. */
-const LOOKS_MAX = 3
+/** Attempts to open a blob that is missing: it may just have been replaced. */
+const OPEN_ATTEMPTS_MAX = 3
 
-/** What a client sends under a name. */
+/** Maximum characters of a `Content-Type`. */
+const MEDIA_TYPE_LENGTH_MAX = 255
+/** RFC 6838 section 4.2. */
+const TYPE_NAME = '[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}'
+const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+const QUOTED = '"(?:[\\t \\x21\\x23-\\x5b\\x5d-\\x7e]|\\\\[\\t \\x21-\\x7e])*"'
+/** A media type with parameters: RFC 9110 section 8.3.1. */
+const MEDIA_TYPE = new RegExp(
+  `^${TYPE_NAME}/${TYPE_NAME}(?:[ \\t]*;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|${QUOTED}))?)*$`,
+)
+
+/** An upload. */
 export interface Upload {
   readonly contentType: string
-  /** Bytes that it says will come; null when it does not say. */
+  /** The announced length in bytes, or null. */
   readonly lengthSaid: number | null
-  /** SHA-256 digests that the client states, in hex. */
+  /** The announced SHA-256 digests, in hex. */
   readonly digests: readonly string[]
   readonly conditions: UploadConditions
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** Where a change was recorded, packed. */
+/** Where a change was recorded; `position` is packed. */
 export interface Placed {
   readonly position: number
 }
 
-/** Items' attachments: bytes under a name, kept outside the chain, which holds their SHA-256. */
+/** The attachments of items: named bytes outside the chain, which contains their SHA-256. */
 export class AttachmentService {
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
-  readonly #contents: BlobStore
+  readonly #blobs: BlobStore
   readonly #bytesMax: number
   #uploads = 0
 
   /** `bytesMax`: of one attachment. */
-  constructor(store: StoreReader, writer: LedgerWriter, contents: BlobStore, bytesMax: number) {
+  constructor(store: StoreReader, writer: LedgerWriter, blobs: BlobStore, bytesMax: number) {
     this.#store = store
     this.#writer = writer
-    this.#contents = contents
+    this.#blobs = blobs
     this.#bytesMax = bytesMax
   }
 
   /**
-   * Attaches what arrives, in place of what has that name already. When the promise resolves, bytes
-   * and entry are on the disk; when it rejects, there is neither.
+   * Attaches the uploaded bytes, replacing the attachment of that name. When the promise resolves, bytes
+   * and entry are on the disk; when it rejects, neither is.
    * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED,
    * DIGEST_MISMATCH, UPLOADS_BUSY, STORE_FULL, STORE_FAILED, those of `chunks`.
    */
@@ -61,62 +72,63 @@ export class AttachmentService {
     name: string,
     upload: Upload,
   ): Promise<Placed & { attachment: Attachment }> {
+    const { contentType, lengthSaid, digests, conditions, chunks } = upload
     checkPath(db, id, name)
-    checkMediaType(upload.contentType)
-    const { precondition, keyed } = upload.conditions
-    await this.#refuseEarly(db, id, name, upload.conditions)
-    if (upload.lengthSaid !== null) this.#checkLength(upload.lengthSaid)
+    if (contentType.length > MEDIA_TYPE_LENGTH_MAX || !MEDIA_TYPE.test(contentType)) {
+      throw new LedgerError(
+        'ATTACHMENT_TYPE_INVALID',
+        `Content-Type is a media type of at most ${MEDIA_TYPE_LENGTH_MAX} characters`,
+      )
+    }
+    await this.#refuseEarly(db, id, name, conditions)
+    if (lengthSaid !== null) this.#checkLength(lengthSaid)
     if (this.#uploads >= UPLOADS_MAX) {
       throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
     }
     this.#uploads += 1
     try {
-      return await this.#contents.take(
-        this.#bounded(upload.chunks),
+      return await this.#blobs.take(
+        this.#bounded(chunks),
         async ({ sha256, length }) => {
-          checkDigests(upload.digests, sha256)
-          const attachment = { content_type: upload.contentType, length, name, sha256 }
+          checkDigests(digests, sha256)
+          const attachment = { content_type: contentType, length, name, sha256 }
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
+          const { precondition, keyed } = conditions
           const once = keyed?.with(text) ?? null
           const recorded = await this.#writer.record([operation], { precondition, once })
           return { position: positionOf(recorded), attachment, isNew: !('entries' in recorded) }
         },
-        {
-          isRecorded: ({ isNew }) => isNew,
-          mayBeRecorded,
-        },
+        { isRecorded: ({ isNew }) => isNew, mayBeRecorded },
       )
     } finally {
       this.#uploads -= 1
     }
   }
 
-  /** What is attached under the name. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
+  /** The metadata of an attachment. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
   async read(db: string, id: string, name: string): Promise<StoredAttachment> {
     const attachment = await this.#store.attachments.current(db, id, name)
     if (attachment !== null) return attachment
-    if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
+    await this.#requireItem(db, id)
     throw new LedgerError(
       'ATTACHMENT_NOT_FOUND',
       `there is no attachment ${name} of ${id} in ${db}`,
     )
   }
 
-  /** The same with its bytes; the caller closes the file. Errors: likewise, ATTACHMENT_LOST. */
+  /** The metadata and the bytes; the caller closes the file. Errors: likewise, ATTACHMENT_LOST. */
   async open(
     db: string,
     id: string,
     name: string,
   ): Promise<{ attachment: StoredAttachment; file: FileHandle }> {
-    for (let look = 1; ; look += 1) {
+    for (let attempt = 1; attempt <= OPEN_ATTEMPTS_MAX; attempt += 1) {
       const attachment = await this.read(db, id, name)
-      const file = await this.#contents.read(attachment)
+      const file = await this.#blobs.read(attachment)
       if (file !== null) return { attachment, file }
-      if (look === LOOKS_MAX) {
-        throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are not there; run verify`)
-      }
     }
+    throw new LedgerError('ATTACHMENT_LOST', `the bytes of ${name} are not there; run verify`)
   }
 
   /** Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND, PRECONDITION_FAILED. */
@@ -132,33 +144,25 @@ export class AttachmentService {
   }
 
   /**
-   * What is attached to an item, by name, page by page as the reader takes them; `limit` 0 stands for
-   * no limit. Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND.
+   * The attachments of an item by name, page by page.
+   * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND.
    */
-  async list(
-    db: string,
-    id: string,
-    range: { limit: number; offset: number },
-  ): Promise<AsyncIterable<StoredAttachment[]>> {
-    if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
+  async list(db: string, id: string, range: ListRange): Promise<AsyncIterable<StoredAttachment[]>> {
+    await this.#requireItem(db, id)
     return this.#pages(db, id, range)
   }
 
   /**
-   * Runs `erase`, which records an erasure and says which contents its entries named; then removes the
-   * files of those that no entry names any more. Errors: those of `erase`; STORE_FAILED.
+   * Runs `erase`, which records an erasure and returns the blobs that its entries named; then removes the
+   * blobs that no entry names any more. Errors: those of `erase`; STORE_FAILED.
    */
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
   ): Promise<Result> {
-    return this.#contents.erasing(erase, mayBeRecorded)
+    return this.#blobs.erasing(erase, mayBeRecorded)
   }
 
-  async *#pages(
-    db: string,
-    id: string,
-    range: { limit: number; offset: number },
-  ): AsyncGenerator<StoredAttachment[]> {
+  async *#pages(db: string, id: string, range: ListRange): AsyncGenerator<StoredAttachment[]> {
     let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
     let from = { after: '', offset: range.offset }
     while (left > 0) {
@@ -187,30 +191,29 @@ export class AttachmentService {
   }
 
   /**
-   * Refuses before a gigabyte arrives for nothing; the writer decides again when it has. What was
-   * done before under the same key is refused by nothing that has happened since.
+   * Refuses an upload before a gigabyte arrives for nothing; the writer decides again afterwards. A
+   * repeated request is not refused because of later changes.
    */
   async #refuseEarly(
     db: string,
     id: string,
     name: string,
-    conditions: UploadConditions,
+    { precondition, keyed }: UploadConditions,
   ): Promise<void> {
-    const { precondition, keyed } = conditions
     try {
-      if ((await this.#store.item(db, id)) === null) throw await this.#noItem(db, id)
+      await this.#requireItem(db, id)
       if (precondition === null) return
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
-      // Looked for last: answers are kept in the commit of what may have been in the way just now.
+      // Read last: the record is stored in the same commit as the change that is in the way.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }
 
-  async #noItem(db: string, id: string): Promise<LedgerError> {
-    return (await this.#store.database(db)) === null
-      ? new LedgerError('DATABASE_NOT_FOUND', `there is no database ${db}`)
-      : new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
+  async #requireItem(db: string, id: string): Promise<void> {
+    if ((await this.#store.item(db, id)) !== null) return
+    await requireDatabase(this.#store, db)
+    throw new LedgerError('ITEM_NOT_FOUND', `there is no item ${id} in ${db}`)
   }
 }
 
@@ -227,7 +230,7 @@ function checkDigests(digests: readonly string[], sha256: string): void {
   throw new LedgerError('DIGEST_MISMATCH', `what arrived has the SHA-256 ${sha256}, not ${other}`)
 }
 
-/** Of an error of the writer: whether nobody knows what became of the entry. */
+/** Whether it is unknown if the entry was recorded. */
 function mayBeRecorded(error: unknown): boolean {
   return error instanceof LedgerError && error.code === 'WRITER_STOPPED'
 }

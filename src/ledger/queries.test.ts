@@ -4,7 +4,7 @@ import {
   startLedgerNode,
   temporaryFolder,
   verifyFolder,
-} from '../../../test/support/ledger-node.ts'
+} from '../../test/support/ledger-node.ts'
 
 let node: LedgerNode
 let folder: string
