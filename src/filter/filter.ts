@@ -1,6 +1,7 @@
+import { CodedError } from '../base/coded-error.ts'
 import type { Pattern } from './pattern.ts'
 
-/** What members are compared with. */
+/** A value to compare with. */
 export type Scalar = null | boolean | number | string
 
 /** Member names from the resource inwards: `owner.name` is `['owner', 'name']`. */
@@ -12,15 +13,15 @@ export interface Bound {
   readonly inclusive: boolean
 }
 
-/** What one operator asks of the values that a path reaches (`values.ts` says which those are). */
+/** What one operator tests of the values at a path (`matches.ts`). */
 export type Test =
   /** One of them is one of `values`. */
   | { readonly kind: 'equals'; readonly values: readonly Scalar[] }
-  /** One of them has the type of the bounds and lies between them. At least one bound is there. */
+  /** One of them has the type of the bounds and lies between them. At least one bound is set. */
   | { readonly kind: 'range'; readonly from: Bound | null; readonly to: Bound | null }
-  /** One of them is a text that fits. */
+  /** One of them is a text that matches. */
   | { readonly kind: 'pattern'; readonly pattern: Pattern }
-  /** The path reaches something, be it null. */
+  /** The path leads to a value, even null. */
   | { readonly kind: 'exists' }
 
 /** `test` of the values at `path`; with `negated` exactly the opposite. */
@@ -31,7 +32,7 @@ export interface Condition {
   readonly test: Test
 }
 
-/** A predicate over JSON objects, as data. `all` of nothing holds, `any` of nothing does not. */
+/** A predicate over JSON objects, as data. An empty `all` is true, an empty `any` false. */
 export type Where = { readonly kind: 'all' | 'any'; readonly of: readonly Where[] } | Condition
 
 /** One criterion of an order. */
@@ -40,46 +41,97 @@ export interface OrderTerm {
   readonly descending: boolean
 }
 
-/** Members of the resource itself that are shown (`only`) or left out. */
+/** Top-level members to show (`only`) or to omit. */
 export interface Fields {
   readonly kind: 'only' | 'without'
   readonly names: readonly string[]
 }
 
-/** A filter that was read and found right. */
+/** A valid filter. */
 export interface Filter {
-  /** Null when everything is wanted. */
+  /** Null for all resources. */
   readonly where: Where | null
-  /** Empty when none was asked for. */
   readonly order: readonly OrderTerm[]
-  /** 1 or more; null when none was given. */
+  /** 1 or more, or null. */
   readonly limit: number | null
-  /** 0 or more; null when none was given. `skip` is another name of it. */
+  /** 0 or more, or null. Clients may also call it `skip`. */
   readonly offset: number | null
-  /** Null when whole resources are wanted. */
+  /** Null for whole resources. */
   readonly fields: Fields | null
-  /** Whether `include=resolve` asks for what relationships name. */
+  /** Whether `include=resolve` asks to resolve relationships. */
   readonly resolve: boolean
 }
 
-/** The most that a filter may hold; each is refused with FILTER_TOO_LARGE beyond. */
+/** Bounds of a filter; FILTER_TOO_LARGE beyond. */
 export const FILTER_LIMITS = {
-  /** Characters of the whole filter, in either form. */
+  /** Of the whole filter, in either form. */
   characters: 16_384,
-  /** Conditions in `where`, all together. */
+  /** In `where`, all together. */
   conditions: 100,
   /** Conditions with a pattern; matching one may hold 8 MB of states. */
   patterns: 16,
-  /** How deep `and` and `or` nest. */
+  /** Nesting of `and` and `or`. */
   depth: 8,
   /** Members of a dotted path. */
   pathSteps: 8,
-  /** Characters of a dotted path. */
   pathCharacters: 256,
   /** Values of one `inq` or `nin`. */
   values: 1_000,
-  /** Criteria of an order. */
   orderTerms: 8,
   /** Names in `fields`. */
   fields: 100,
+} as const
+
+export type FilterErrorCode =
+  | 'FILTER_MALFORMED' // not JSON, wrong brackets, not an object or list where one is required
+  | 'FILTER_UNKNOWN' // an unknown member or operator
+  | 'FILTER_FIELD_UNKNOWN' // the model has no such field
+  | 'FILTER_VALUE_WRONG' // a value of the wrong type, or out of range
+  | 'FILTER_PATTERN_WRONG' // an invalid or unsupported pattern
+  | 'FILTER_TOO_LARGE' // beyond FILTER_LIMITS
+
+/** Thrown by `filterOf`; the message begins with the JSON pointer of the error's location. */
+export class FilterError extends CodedError<FilterErrorCode> {
+  override readonly name = 'FilterError'
+  /** RFC 6901, from the filter's root: `/where/qty/lt`. */
+  readonly pointer: string
+  /** The message without the pointer. */
+  readonly reason: string
+
+  constructor(code: FilterErrorCode, path: readonly (string | number)[], reason: string) {
+    const pointer = path
+      .map((part) => `/${String(part).slice(0, 64).replaceAll('~', '~0').replaceAll('/', '~1')}`)
+      .join('')
+    super(code, `filter${pointer}: ${reason}`)
+    this.pointer = pointer
+    this.reason = reason
+  }
+}
+
+/** HTTP statuses. */
+export const statusOfFilter: Record<FilterErrorCode, number> = {
+  FILTER_MALFORMED: 400,
+  FILTER_UNKNOWN: 400,
+  FILTER_FIELD_UNKNOWN: 400,
+  FILTER_VALUE_WRONG: 400,
+  FILTER_PATTERN_WRONG: 400,
+  FILTER_TOO_LARGE: 400,
+}
+
+/**
+ * The query parameter `filter` of an OpenAPI document: the JSON form, with the bracket form in its
+ * description. Tools send exploded deep objects in different ways, so none is declared.
+ */
+export const FILTER_PARAMETERS = {
+  filter: {
+    type: 'string',
+    shownPattern: '^\\s*\\{',
+    description: `Which items, in which order, and how much of them; JSON, or spelt in brackets.
+
+    {"where":{"country":"JP","qty":{"gte":1,"lt":5}},"order":["name ASC"],"limit":10,"offset":20,"fields":["name"]}
+    filter[where][country]=JP&filter[where][qty][lt]=5&filter[order]=name ASC&filter[limit]=10
+
+Operators: eq neq gt gte lt lte between inq nin like nlike ilike nilike regexp exists; and, or; paths with dots.
+All operators of a field must hold.`,
+  },
 } as const

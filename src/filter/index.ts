@@ -1,20 +1,29 @@
-export { FilterError, type FilterErrorCode, statusOfFilter } from './errors.ts'
 export { FIELD_TYPES, type FieldType, numberIn, type TypeOf } from './field-type.ts'
-export { projected } from './fields.ts'
 export type {
   Bound,
   Condition,
   Fields,
   Filter,
+  FilterErrorCode,
   OrderTerm,
   Path,
   Scalar,
   Test,
   Where,
 } from './filter.ts'
-export { matches, stepsOf } from './matches.ts'
-export { FILTER_PARAMETERS } from './openapi.ts'
-export { compareByOrder, sortValuesOf } from './order.ts'
-export { pathIn } from './place.ts'
+export { FILTER_PARAMETERS, FilterError, statusOfFilter } from './filter.ts'
+export { pathIn } from './location.ts'
+export {
+  COMPOUND,
+  compareByOrder,
+  matches,
+  projected,
+  reached,
+  type SortValue,
+  scalarsAt,
+  sortText,
+  sortValueAt,
+  sortValuesOf,
+  stepsOf,
+} from './matches.ts'
 export { type FilterOptions, filterOf } from './read-filter.ts'
-export { COMPOUND, reached, type SortValue, scalarsAt, sortText, sortValueAt } from './values.ts'

@@ -1,11 +1,19 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { JsonObject } from '../base/json.ts'
-import { projected } from './fields.ts'
-import { matches } from './matches.ts'
-import { compareByOrder, compareSortValues, sortValuesOf } from './order.ts'
+import {
+  COMPOUND,
+  compareByOrder,
+  compareSortValues,
+  compareTexts,
+  matches,
+  projected,
+  type SortValue,
+  sortText,
+  sortValueAt,
+  sortValuesOf,
+} from './matches.ts'
 import { filterOf } from './read-filter.ts'
-import { COMPOUND, compareTexts, type SortValue, sortText, sortValueAt } from './values.ts'
 
 /** Whether `where`, as JSON, asks for `resource`. */
 function asks(where: unknown, resource: JsonObject): boolean {

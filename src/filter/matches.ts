@@ -1,16 +1,14 @@
-import type { JsonObject } from '../base/json.ts'
-import type { Bound, Condition, Scalar, Test, Where } from './filter.ts'
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
+import type { Bound, Condition, Fields, OrderTerm, Path, Scalar, Test, Where } from './filter.ts'
 import { fits } from './pattern.ts'
-import { compareTexts, reached, scalarsAt } from './values.ts'
 
 /**
- * Whether `resource` is one that `where` asks for. This says what every operator means; an engine's
- * own way of finding resources must agree with it.
+ * Whether `resource` matches `where`. This defines the operators; every engine must agree with it.
  *
- * - A condition holds when one of the values at its path passes (`values.ts`); a negated one when none
- *   does. So `neq`, `nin`, `nlike` and `nilike` also hold where the member is absent.
+ * - A condition holds if one of the values at its path passes (`scalarsAt`), a negated one if none does.
+ *   So `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
  * - Values of different types are never equal, and neither is less than the other.
- * - Absent is equal to null; only `exists` tells them apart.
+ * - An absent member equals null; only `exists` distinguishes them.
  */
 export function matches(where: Where, resource: JsonObject): boolean {
   switch (where.kind) {
@@ -23,7 +21,7 @@ export function matches(where: Where, resource: JsonObject): boolean {
   }
 }
 
-/** How many steps `matches` takes at most for a character of a text: what its patterns come to. */
+/** Maximum steps of the patterns in `where` per character of a text. */
 export function stepsOf(where: Where): number {
   if (where.kind !== 'condition') return where.of.reduce((sum, each) => sum + stepsOf(each), 0)
   return where.test.kind === 'pattern' ? where.test.pattern.steps : 0
@@ -45,7 +43,7 @@ function passes(value: Scalar, test: Exclude<Test, { kind: 'exists' }>): boolean
   }
 }
 
-/** Whether `value` lies on the side of `bound` that `sign` says, or at it where that counts. */
+/** Whether `value` is above (`sign` 1) or below (-1) `bound`, or at an inclusive one. */
 function isBeyond(bound: Bound | null, value: Scalar, sign: 1 | -1): boolean {
   if (bound === null) return true
   const compared = difference(value, bound.value)
@@ -58,4 +56,133 @@ function difference(value: Scalar, limit: number | string): number | null {
   if (typeof value === 'number' && typeof limit === 'number') return value - limit
   if (typeof value === 'string' && typeof limit === 'string') return compareTexts(value, limit)
   return null
+}
+
+function isScalar(value: Json): value is Scalar {
+  return typeof value !== 'object' || value === null
+}
+
+/**
+ * Returns the values at `path`. At an array on the way, the path continues in each of its elements that
+ * is an object. Empty if there is no such member.
+ */
+export function reached(resource: JsonObject, path: Path): Json[] {
+  let values: Json[] = [resource]
+  for (const step of path) {
+    const next: Json[] = []
+    for (const value of values) {
+      for (const holder of Array.isArray(value) ? value : [value]) {
+        const member = memberOf(holder, step)
+        if (member !== undefined) next.push(member)
+      }
+    }
+    values = next
+  }
+  return values
+}
+
+/**
+ * Returns the values at `path` that conditions compare: scalars, and the scalar elements of an array.
+ * If the path leads nowhere, null.
+ */
+export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
+  const values = reached(resource, path)
+  if (values.length === 0) return [null]
+  return values.flatMap((value) => (Array.isArray(value) ? value : [value])).filter(isScalar)
+}
+
+/** Own members only: not `toString`. */
+function memberOf(value: Json, name: string): Json | undefined {
+  return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
+}
+
+/** Stands for any array or object in an order. */
+export const COMPOUND = Symbol('an array or object')
+export type SortValue = Scalar | typeof COMPOUND
+
+/** Orders compare this many UTF-16 units of a text, so that their memory is bounded. */
+const SORT_CHARACTERS = 256
+
+/**
+ * Returns the value at `path` for an order: null if it is absent; COMPOUND for an object or an array, also
+ * an array on the way; the beginning of a long text.
+ */
+export function sortValueAt(resource: JsonObject, path: Path): SortValue {
+  let value: Json = resource
+  for (const step of path) {
+    const member = memberOf(value, step)
+    if (member === undefined) return Array.isArray(value) ? COMPOUND : null
+    value = member
+  }
+  if (!isScalar(value)) return COMPOUND
+  return typeof value === 'string' ? sortText(value) : value
+}
+
+/** Returns the beginning of `text` that orders and indexes compare; never half a surrogate pair. */
+export function sortText(text: string): string {
+  if (text.length <= SORT_CHARACTERS) return text
+  const cut = text.slice(0, SORT_CHARACTERS)
+  return cut.isWellFormed() ? cut : cut.slice(0, -1)
+}
+
+/**
+ * Compares two texts by code points: the order of their UTF-8 bytes, and so that of every engine.
+ * JavaScript's `<` differs for surrogate pairs.
+ */
+export function compareTexts(one: string, other: string): number {
+  const length = Math.min(one.length, other.length)
+  for (let at = 0; at < length; at += 1) {
+    const a = one.charCodeAt(at)
+    const b = other.charCodeAt(at)
+    if (a !== b) return codePointRank(a) - codePointRank(b)
+  }
+  return one.length - other.length
+}
+
+/** Surrogates encode code points above those of all other units. */
+function codePointRank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
+}
+
+/** Order of types: absent and null, booleans, numbers, texts, arrays and objects. */
+function rankOf(value: SortValue): number {
+  if (value === null) return 0
+  if (value === COMPOUND) return 4
+  if (typeof value === 'boolean') return 1
+  return typeof value === 'number' ? 2 : 3
+}
+
+/** Compares by type, then by value. */
+export function compareSortValues(one: SortValue, other: SortValue): number {
+  if (typeof one === 'string' && typeof other === 'string') return compareTexts(one, other)
+  const rank = rankOf(one) - rankOf(other)
+  if (rank !== 0 || one === other) return rank
+  if (typeof one === 'number' && typeof other === 'number') return one - other
+  return one === false ? -1 : 1
+}
+
+/** Returns the values that `order` compares, one per term. */
+export function sortValuesOf(order: readonly OrderTerm[], resource: JsonObject): SortValue[] {
+  return order.map(({ path }) => sortValueAt(resource, path))
+}
+
+/** Compares the `sortValuesOf` two resources. */
+export function compareByOrder(
+  order: readonly OrderTerm[],
+  one: readonly SortValue[],
+  other: readonly SortValue[],
+): number {
+  for (const [at, { descending }] of order.entries()) {
+    const compared = compareSortValues(one[at] ?? null, other[at] ?? null)
+    if (compared !== 0) return descending ? -compared : compared
+  }
+  return 0
+}
+
+/** Returns the members of `resource` that `fields` selects, in their order. */
+export function projected(resource: JsonObject, { kind, names }: Fields): JsonObject {
+  const named = new Set(names)
+  return Object.fromEntries(
+    Object.entries(resource).filter(([name]) => named.has(name) === (kind === 'only')),
+  )
 }

@@ -1,23 +1,23 @@
 import { isJsonObject, type Json } from '../base/json.ts'
-import { FilterError } from './errors.ts'
 import { type FieldType, numberIn } from './field-type.ts'
 import {
   type Bound,
   type Condition,
   FILTER_LIMITS,
+  type FilterError,
   type Path,
   type Scalar,
   type Test,
   type Where,
 } from './filter.ts'
-import { likePattern, PatternError, regexpPattern } from './pattern.ts'
-import { listOf, type Place, pathOf, within } from './place.ts'
+import { type FilterLocation, listOf, pathOf } from './location.ts'
+import { likePattern, type Pattern, PatternError, regexpPattern } from './pattern.ts'
 
-/** What an operator is given: its operand, where that stands, and what the model says of the field. */
+/** The operand of an operator. */
 interface Operand {
   readonly given: Json
-  readonly place: Place
-  /** Null without a model. */
+  readonly location: FilterLocation
+  /** The type of the field; null without a model. */
   readonly type: FieldType | null
 }
 
@@ -30,7 +30,7 @@ const lower = (operand: Operand, inclusive: boolean): Tested =>
 const upper = (operand: Operand, inclusive: boolean): Tested =>
   holds({ kind: 'range', from: null, to: boundOf(operand, inclusive) })
 
-/** Every operator. Those with `n` before them are exactly the opposite of those without. */
+/** An operator with the prefix `n` is exactly the opposite of the one without. */
 const OPERATORS = new Map<string, (operand: Operand) => Tested>([
   ['eq', (operand) => holds({ kind: 'equals', values: valuesOf(operand) })],
   ['neq', (operand) => fails({ kind: 'equals', values: valuesOf(operand) })],
@@ -50,116 +50,94 @@ const OPERATORS = new Map<string, (operand: Operand) => Tested>([
 ])
 
 /**
- * The predicate that `given` spells: names of fields with a value or an object of operators, and
- * `and` and `or` with lists of such. All of an object's members must hold, all operators of a field too.
+ * Reads a predicate: names of fields with a value or an object of operators, and `and` and `or` with
+ * lists of predicates. All members of an object must hold, and all operators of a field.
  * Errors: FilterError.
  */
-export function whereOf(given: Json, place: Place): Where {
-  return new WhereReader().where(given, place, 0)
+export function whereOf(given: Json, location: FilterLocation): Where {
+  return new WhereReader().where(given, location, 0)
 }
 
 class WhereReader {
   #conditions = 0
   #patterns = 0
 
-  where(given: Json, place: Place, depth: number): Where {
-    if (!isJsonObject(given))
-      throw new FilterError('FILTER_MALFORMED', place.at, 'must be an object')
+  where(given: Json, location: FilterLocation, depth: number): Where {
+    if (!isJsonObject(given)) throw location.error('FILTER_MALFORMED', 'must be an object')
     const of = Object.entries(given).flatMap(([name, value]) =>
       name === 'and' || name === 'or'
-        ? [this.#group(name, value, within(place, name), depth + 1)]
-        : this.#field(name, value, within(place, name)),
+        ? [this.#group(name, value, location.child(name), depth + 1)]
+        : this.#field(name, value, location.child(name)),
     )
     const [only] = of
     return of.length === 1 && only !== undefined ? only : { kind: 'all', of }
   }
 
-  #group(name: 'and' | 'or', given: Json, place: Place, depth: number): Where {
+  #group(name: 'and' | 'or', given: Json, location: FilterLocation, depth: number): Where {
     if (depth > FILTER_LIMITS.depth) {
-      throw new FilterError(
-        'FILTER_TOO_LARGE',
-        place.at,
-        `and and or nest at most ${FILTER_LIMITS.depth} deep`,
-      )
+      const reason = `and and or nest at most ${FILTER_LIMITS.depth} deep`
+      throw location.error('FILTER_TOO_LARGE', reason)
     }
-    const list = listOf(given, place, FILTER_LIMITS.conditions)
-    if (list.length === 0) throw new FilterError('FILTER_MALFORMED', place.at, 'the list is empty')
-    const of = list.map((each, index) => this.where(each, within(place, index), depth))
+    const list = listOf(given, location, FILTER_LIMITS.conditions)
+    if (list.length === 0) throw location.error('FILTER_MALFORMED', 'the list is empty')
+    const of = list.map((each, index) => this.where(each, location.child(index), depth))
     return { kind: name === 'and' ? 'all' : 'any', of }
   }
 
-  #field(name: string, given: Json, place: Place): Condition[] {
-    const path = pathOf(name, place)
-    const type = typeAt(path, place)
+  #field(name: string, given: Json, location: FilterLocation): Condition[] {
+    const path = pathOf(name, location)
+    const type = typeAt(path, location)
     const operators: [string, Json][] = isJsonObject(given)
       ? Object.entries(given)
       : [['eq', given]]
-    if (operators.length === 0)
-      throw new FilterError('FILTER_MALFORMED', place.at, 'no operator is given')
+    if (operators.length === 0) throw location.error('FILTER_MALFORMED', 'no operator is given')
     return operators.map(([operator, operand]) => {
-      this.#count(place)
-      const at = isJsonObject(given) ? within(place, operator) : place
+      this.#conditions += 1
+      location.requireMax(this.#conditions, FILTER_LIMITS.conditions, 'conditions')
+      const at = isJsonObject(given) ? location.child(operator) : location
       const read = OPERATORS.get(operator)
       if (read === undefined) {
-        throw new FilterError(
-          'FILTER_UNKNOWN',
-          at.at,
-          `known operators are ${[...OPERATORS.keys()].join(', ')}`,
-        )
+        const known = [...OPERATORS.keys()].join(', ')
+        throw at.error('FILTER_UNKNOWN', `known operators are ${known}`)
       }
-      const condition = read({ given: operand, place: at, type })
-      if (condition.test.kind === 'pattern') this.#countPattern(at)
+      const condition = read({ given: operand, location: at, type })
+      if (condition.test.kind === 'pattern') this.#patterns += 1
+      at.requireMax(this.#patterns, FILTER_LIMITS.patterns, 'patterns')
       return { kind: 'condition', path, ...condition }
     })
   }
-
-  #countPattern({ at }: Place): void {
-    this.#patterns += 1
-    if (this.#patterns <= FILTER_LIMITS.patterns) return
-    throw new FilterError('FILTER_TOO_LARGE', at, `more than ${FILTER_LIMITS.patterns} patterns`)
-  }
-
-  #count({ at }: Place): void {
-    this.#conditions += 1
-    if (this.#conditions <= FILTER_LIMITS.conditions) return
-    throw new FilterError(
-      'FILTER_TOO_LARGE',
-      at,
-      `more than ${FILTER_LIMITS.conditions} conditions`,
-    )
-  }
 }
 
-function typeAt(path: Path, { typeOf, at }: Place): FieldType | null {
-  if (typeOf === undefined) return null
-  const type = typeOf(path)
+function typeAt(path: Path, location: FilterLocation): FieldType | null {
+  if (location.typeOf === undefined) return null
+  const type = location.typeOf(path)
   if (type !== undefined) return type
-  throw new FilterError('FILTER_FIELD_UNKNOWN', at, `there is no field ${path.join('.')}`)
+  throw location.error('FILTER_FIELD_UNKNOWN', `there is no field ${path.join('.')}`)
 }
 
-function wrong({ place }: Operand, expected: string): FilterError {
-  return new FilterError('FILTER_VALUE_WRONG', place.at, `must be ${expected}`)
+function wrong({ location }: Operand, expected: string): FilterError {
+  return location.error('FILTER_VALUE_WRONG', `must be ${expected}`)
 }
 
-/** The values that the operand is equal to; more than one where a text stands for two. */
+/** Returns the values to compare with; two if a text in brackets may also be another type. */
 function valuesOf(operand: Operand): Scalar[] {
-  const { given, place, type } = operand
+  const { given, location, type } = operand
   if (type !== null) {
     if (type.kind === 'compound') throw wrong(operand, type.expected)
-    const value = type.read(given, place.fromText)
+    const value = type.read(given, location.isText)
     if (value !== undefined) return [withoutSign(value)]
-    if (given === null || (place.fromText && given === 'null')) return [null]
+    if (given === null || (location.isText && given === 'null')) return [null]
     throw wrong(operand, `${type.expected} or null`)
   }
   if (typeof given === 'object' && given !== null) {
     throw wrong(operand, 'a text, a number, true, false or null')
   }
-  if (!place.fromText || typeof given !== 'string') return [withoutSign(given)]
+  if (!location.isText || typeof given !== 'string') return [withoutSign(given)]
   const literal = literalIn(given)
   return literal === undefined ? [given] : [literal, given]
 }
 
-/** What JSON reads in `text`, a text apart, or undefined. */
+/** The JSON literal other than a string that `text` is, or undefined. */
 function literalIn(text: string): Exclude<Scalar, string> | undefined {
   if (text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
@@ -167,39 +145,39 @@ function literalIn(text: string): Exclude<Scalar, string> | undefined {
   return number === undefined ? undefined : (withoutSign(number) as number)
 }
 
-/** JSON in canonical form knows no negative zero. */
+/** Canonical JSON has no negative zero. */
 function withoutSign<Value extends Scalar>(value: Value): Value | 0 {
   return value === 0 ? 0 : value
 }
 
 function listedOf(operand: Operand): Scalar[] {
-  const list = listOf(operand.given, operand.place, FILTER_LIMITS.values)
+  const list = listOf(operand.given, operand.location, FILTER_LIMITS.values)
   const values = list.flatMap((given, index) =>
-    valuesOf({ ...operand, given, place: within(operand.place, index) }),
+    valuesOf({ ...operand, given, location: operand.location.child(index) }),
   )
   return [...new Set(values)]
 }
 
 function boundOf(operand: Operand, inclusive: boolean): Bound {
-  const { given, place, type } = operand
+  const { given, location, type } = operand
   const isOrdered = type === null || type.kind === 'text' || type.kind === 'number'
-  const read = type === null ? orderedIn(given, place.fromText) : type.read(given, place.fromText)
+  const read = type === null ? orderedIn(given, location.isText) : type.read(given, location.isText)
   if (isOrdered && (typeof read === 'number' || typeof read === 'string')) {
     return { value: withoutSign(read), inclusive }
   }
   throw wrong(operand, isOrdered && type !== null ? type.expected : 'of a type that has an order')
 }
 
-/** Without a model: a number where it is one, else the text. */
+/** Without a model: a number if the text is one. */
 function orderedIn(given: Json, fromText: boolean): Json {
   return fromText && typeof given === 'string' ? (numberIn(given) ?? given) : given
 }
 
 function betweenOf(operand: Operand): Test {
-  const list = listOf(operand.given, operand.place, 2)
+  const list = listOf(operand.given, operand.location, 2)
   if (list.length !== 2) throw wrong(operand, 'a list of two, the first and the last')
   const [from, to] = list.map((given, index) =>
-    boundOf({ ...operand, given, place: within(operand.place, index) }, true),
+    boundOf({ ...operand, given, location: operand.location.child(index) }, true),
   )
   if (typeof from?.value !== typeof to?.value) throw wrong(operand, 'two values of one type')
   return { kind: 'range', from: from ?? null, to: to ?? null }
@@ -209,8 +187,8 @@ function likeOf(operand: Operand, caseless: boolean): Test {
   return { kind: 'pattern', pattern: patternOf(operand, (text) => likePattern(text, caseless)) }
 }
 
-function patternOf(operand: Operand, read: (text: string) => ReturnType<typeof likePattern>) {
-  const { given, place, type } = operand
+function patternOf(operand: Operand, read: (text: string) => Pattern): Pattern {
+  const { given, location, type } = operand
   if (typeof given !== 'string' || (type !== null && type.kind !== 'text')) {
     throw wrong(operand, type === null || type.kind === 'text' ? 'a pattern' : type.expected)
   }
@@ -218,18 +196,14 @@ function patternOf(operand: Operand, read: (text: string) => ReturnType<typeof l
     return read(given)
   } catch (error) {
     if (!(error instanceof PatternError)) throw error
-    throw new FilterError(
-      'FILTER_PATTERN_WRONG',
-      place.at,
-      `the pattern cannot be used: ${error.message}`,
-    )
+    throw location.error('FILTER_PATTERN_WRONG', `the pattern cannot be used: ${error.message}`)
   }
 }
 
 function switchOf(operand: Operand): boolean {
-  const { given, place } = operand
+  const { given, location } = operand
   if (typeof given === 'boolean') return given
-  if (place.fromText && typeof given === 'string') {
+  if (location.isText && typeof given === 'string') {
     if (given === 'true' || given === '1') return true
     if (given === 'false' || given === '0') return false
   }

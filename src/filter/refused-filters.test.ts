@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Json } from '../base/json.ts'
-import { FilterError, statusOfFilter } from './errors.ts'
-import { FILTER_LIMITS } from './filter.ts'
+import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
 import { filterOf } from './read-filter.ts'
 import { brackets, json, refusal } from './test-filter.ts'
 

@@ -1,5 +1,4 @@
-import { FilterError } from './errors.ts'
-import type { Filter } from './filter.ts'
+import { type Filter, FilterError } from './filter.ts'
 import { type FilterOptions, filterOf } from './read-filter.ts'
 
 // How tests of filters write what clients send.

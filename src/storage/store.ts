@@ -131,8 +131,8 @@ export interface StoreReader {
   /** The same with the items; also bounded by PAGE_CHARACTERS. */
   listItems(database: number, range: ItemRange): Promise<StoredItem[]>
   /**
-   * The items of the database created at `database` that `query` asks for; `filter/matches.ts` and
-   * `filter/order.ts` say which and in which order. Each piece is bounded work on the store as it is
+   * The items of the database created at `database` that `query` asks for; `filter/matches.ts`
+   * says which and in which order. Each piece is bounded work on the store as it is
    * then. Errors, while reading pieces: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
    */
   search(database: number, query: ItemSearch): Promise<FoundItems>

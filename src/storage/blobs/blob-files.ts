@@ -1,21 +1,24 @@
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isNoRoom, StoreError } from '../errors.ts'
 
-/** Where contents lie in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
+/** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
 /**
- * Where contents are while they arrive. It is there from the first upload of a process until the
- * process closes, so finding it at a start says that the last one did not close.
+ * The folder of blobs that are being received. It exists from the first upload of a process until its
+ * clean end, so a start that finds it knows that the last process was killed.
  */
 const INCOMING = 'incoming'
 
-/** The files of contents in one data folder; knows names and the disk, not who refers to what. */
+const HASH_CHUNK_BYTES = 1024 * 1024
+
+/** The files of blobs in one data folder. */
 export class BlobFiles {
   readonly #folder: string
   readonly #root: string
-  /** Whether directories are brought to the disk; files are by whoever writes them. */
+  /** Whether directories are synced; the caller syncs the files. */
   readonly #durable: boolean
 
   constructor(folder: string, durable: boolean) {
@@ -24,7 +27,7 @@ export class BlobFiles {
     this.#durable = durable
   }
 
-  /** Makes the folders; once they are there, a crash is seen at the next start. */
+  /** Creates the folders; while they exist, the next start detects a crash. */
   async begin(): Promise<void> {
     await withDiskErrors(async () => {
       await mkdir(join(this.#root, INCOMING), { recursive: true, mode: 0o700 })
@@ -33,14 +36,14 @@ export class BlobFiles {
     })
   }
 
-  /** Says that the process has closed: no leftovers are to be looked for, unless parts are kept. */
+  /** Removes the folder of incoming blobs, unless parts are kept in it. */
   async end(): Promise<void> {
     await rmdir(join(this.#root, INCOMING)).catch((error) => {
       if (codeOf(error) !== 'ENOTEMPTY') unlessMissing(error)
     })
   }
 
-  /** Whether a process is using the folder, or one was killed that did. */
+  /** Whether a process is using the folder, or was killed while using it. */
   async isUnsettled(): Promise<boolean> {
     try {
       await (await opendir(join(this.#root, INCOMING))).close()
@@ -51,40 +54,35 @@ export class BlobFiles {
     }
   }
 
-  /** A new file to write to; `number` is used once by a process. */
+  /** Creates a file to write to; `number` must be new in this process. */
   createIncoming(number: number): Promise<FileHandle> {
     return withDiskErrors(() => this.#openIncoming(number, 'wx'))
   }
 
-  /** Gives up a file that was not placed. */
-  async removeIncoming(number: number): Promise<void> {
-    await withDiskErrors(() => rm(this.#incoming(number), { force: true }))
+  /** Removes an incoming file (the number of an upload, or the SHA-256 of a blob in parts), if it exists. */
+  async removeIncoming(name: number | string): Promise<void> {
+    await withDiskErrors(() => rm(this.#incoming(name), { force: true }))
   }
 
-  /** The file of a content that comes in parts, for reading and for adding to its end. */
+  /** Opens the file of a blob that arrives in parts, for reading and appending. */
   openPart(sha256: string): Promise<FileHandle> {
     return withDiskErrors(() => this.#openIncoming(sha256, 'a+'))
   }
 
-  /** Gives up the parts of a content; that is all right when there are none. */
-  async removePart(sha256: string): Promise<void> {
-    await withDiskErrors(() => rm(this.#incoming(sha256), { force: true }))
-  }
-
-  /** How many bytes of a content are in its place; null when there is no file. */
+  /** Returns the size of a blob, or null if there is no file. */
   bytesOf(sha256: string): Promise<number | null> {
     return withDiskErrors(() => sizeOf(this.#path(sha256)))
   }
 
-  /** How many bytes of it have come in parts. */
+  /** Returns how many bytes of a blob have arrived in parts. */
   async bytesOfParts(sha256: string): Promise<number> {
     return (await withDiskErrors(() => sizeOf(this.#incoming(sha256)))) ?? 0
   }
 
   /**
-   * Puts an arrived file, whose bytes are on the disk, in its place. A file that is there already is
-   * exchanged for it: equal bytes, and should the old ones have been damaged, whole ones again. Both
-   * directories are synced, also when another upload made them and has not come to it yet.
+   * Moves an incoming file, which has been synced, to its final name. It replaces an existing file, which
+   * repairs a damaged one. Both directories are synced, even if another upload created them, because that
+   * one may not have synced them yet.
    */
   async place(arrived: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {
@@ -96,7 +94,7 @@ export class BlobFiles {
     })
   }
 
-  /** The file of a content for reading, or null when there is none. */
+  /** Opens a blob for reading; null if there is none. */
   async read(sha256: string): Promise<FileHandle | null> {
     try {
       return await open(this.#path(sha256), constants.O_RDONLY | constants.O_NOFOLLOW)
@@ -106,7 +104,7 @@ export class BlobFiles {
     }
   }
 
-  /** Removes a content, for good; that is all right when it is not there. */
+  /** Removes a blob, if it exists. */
   async remove(sha256: string): Promise<void> {
     await withDiskErrors(async () => {
       await rm(this.#path(sha256), { force: true })
@@ -114,7 +112,7 @@ export class BlobFiles {
     })
   }
 
-  /** Removes what had been arriving when a process was killed, but for parts of what `isNamed`. */
+  /** Removes the incoming files of a killed process, except the parts of blobs for which `isNamed`. */
   async clearIncoming(isNamed: (sha256: string) => Promise<boolean>): Promise<void> {
     for await (const { name } of entriesOf(join(this.#root, INCOMING))) {
       if (/^[0-9a-f]{64}$/.test(name) && (await isNamed(name))) continue
@@ -122,10 +120,7 @@ export class BlobFiles {
     }
   }
 
-  /**
-   * What lies in the folder, one after the other: the SHA-256 of contents, or the path of what is
-   * none, from the data folder on.
-   */
+  /** Lists the folder: the SHA-256 of each blob, and the path (from the data folder) of anything else. */
   async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly foreign: string }> {
     for await (const { name } of entriesOf(this.#root)) {
       if (name === INCOMING) continue
@@ -136,8 +131,8 @@ export class BlobFiles {
 
   async *#listIn(start: string) {
     for await (const entry of entriesOf(join(this.#root, start))) {
-      const isContent = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
-      if (isContent) yield { sha256: start + entry.name }
+      const isBlob = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
+      if (isBlob) yield { sha256: start + entry.name }
       else yield { foreign: join(FOLDER, start, entry.name) }
     }
   }
@@ -146,7 +141,7 @@ export class BlobFiles {
     return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
   }
 
-  /** Makes the folders again where somebody has removed them since. */
+  /** Creates the folders again if somebody has removed them. */
   async #openIncoming(name: number | string, flags: 'wx' | 'a+'): Promise<FileHandle> {
     try {
       return await open(this.#incoming(name), flags, 0o600)
@@ -157,7 +152,6 @@ export class BlobFiles {
     }
   }
 
-  /** By the number of an upload, or by the SHA-256 of what comes in parts. */
   #incoming(name: number | string): string {
     return join(this.#root, INCOMING, String(name))
   }
@@ -173,7 +167,7 @@ export class BlobFiles {
   }
 }
 
-/** Errors: STORE_FULL for no room, STORE_FAILED for anything else that `work` meets. */
+/** Runs `work`. Errors: STORE_FULL if the disk is full, STORE_FAILED for any other failure. */
 export async function withDiskErrors<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
@@ -196,7 +190,7 @@ async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-/** The entries of a directory, or none when it is not there. */
+/** The entries of a directory; none if it does not exist. */
 async function* entriesOf(path: string) {
   try {
     yield* await opendir(path)
@@ -212,4 +206,17 @@ function unlessMissing(error: unknown): void {
 
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
+}
+
+/** Returns the SHA-256, in hex, of at most the first `length` bytes of `file`. */
+export async function sha256Of(file: FileHandle, length: number): Promise<string> {
+  const hash = createHash('sha256')
+  const chunk = Buffer.allocUnsafe(Math.min(HASH_CHUNK_BYTES, length))
+  for (let at = 0; at < length; ) {
+    const { bytesRead } = await file.read(chunk, 0, Math.min(chunk.length, length - at), at)
+    if (bytesRead === 0) break
+    hash.update(chunk.subarray(0, bytesRead))
+    at += bytesRead
+  }
+  return hash.digest('hex')
 }

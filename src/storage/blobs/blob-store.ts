@@ -1,61 +1,56 @@
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import type { AttachmentReader, StoredBlob } from '../attachments.ts'
-import { BlobFiles, withDiskErrors } from './blob-files.ts'
-import { BlobParts } from './blob-parts.ts'
+import { StoreError } from '../errors.ts'
+import { BlobFiles, sha256Of, withDiskErrors } from './blob-files.ts'
 
-/** What became of a content that was to be recorded. */
-interface Judgement<Result> {
-  /** Whether there is an entry now that names it. */
+/** How a caller of `take` recorded a blob. */
+interface Outcome<Result> {
+  /** Whether an entry names the blob now. */
   isRecorded(result: Result): boolean
-  /** Whether there may be one, though recording failed. */
+  /** Whether an entry may name it although recording failed. */
   mayBeRecorded(error: unknown): boolean
 }
 
-/** Bytes that are gathered before they are written. */
-const BLOCK_BYTES = 256 * 1024
-/** Brought to the disk after as many, so that the last wait, and everyone else's, stays short. */
-const SYNC_BYTES = 32 * 1024 * 1024
+/** Received bytes are synced at this interval, so that the last sync is short. */
+const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
 
 /**
- * The bytes that entries about attachments name: each content is a file of its own, kept once under
- * its SHA-256, whoever sent it, for as long as a row of the store names it.
+ * The bytes of attachments: each blob is a file named by its SHA-256, stored once however many entries
+ * name it, while a row of the store names it.
  *
- * What a crash leaves, at each point of `take`:
- * - while bytes arrive, or before the file is in its place: a file in `incoming/`, which `recover`
- *   removes;
- * - before the entry is durable: a content that no row names, which `recover` removes;
- * - after that: the content, whole and on the disk, with its entry.
- * So an entry never names a content that is not there.
+ * State after a crash during `take`:
+ * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
+ * - before the entry is durable: a blob that no row names, which `recover` removes;
+ * - after that: the whole blob on the disk, with its entry.
+ * So an entry never names a missing blob.
  *
- * Placing and removing take turns by content, and a content that an upload has placed is held until
- * its entry is durable or refused: whoever removes looks at the rows within such a turn, so neither
- * equal uploads nor a removal at the same time lose a file.
+ * Renames and removals of one blob run one after another, and a blob that an upload has renamed is held
+ * until its entry is durable or rejected. Removals check the rows within their turn, so neither equal
+ * uploads nor a concurrent removal lose a file.
  */
 export class BlobStore {
   readonly #files: BlobFiles
-  readonly #parts: BlobParts
   readonly #rows: Pick<AttachmentReader, 'namedAt'>
   readonly #durable: boolean
-  /** The last turn of each content that is being placed or removed. */
-  readonly #turns = new Map<string, Promise<unknown>>()
-  /** How many uploads have placed a content and wait for their entry. */
+  /** The last task of each blob that is being renamed or removed. */
+  readonly #tasks = new Map<string, Promise<unknown>>()
+  /** Number of uploads that have renamed a blob and wait for their entry. */
   readonly #held = new Map<string, number>()
-  readonly #working = new Set<Promise<unknown>>()
+  readonly #running = new Set<Promise<unknown>>()
   #begun: Promise<void> | null = null
   #number = 0
-  /** Whether the next start has to look for what is left. */
-  #unsettled = false
+  /** Whether the next start must look for leftovers. */
+  #needsRecovery = false
 
-  /** `durable` false: the folder is thrown away, nothing waits for the disk. */
+  /** `durable` false: a temporary folder, nothing is synced. */
   constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
     this.#files = new BlobFiles(folder, durable)
-    this.#parts = new BlobParts(this.#files, durable)
     this.#rows = rows
     this.#durable = durable
   }
 
-  /** Removes what a killed process left, before anything else is done. */
+  /** Removes the leftovers of a killed process; call before anything else. */
   async recover(): Promise<void> {
     if (!(await this.#files.isUnsettled())) return
     for await (const found of this.#files.list()) {
@@ -66,95 +61,98 @@ export class BlobStore {
   }
 
   /**
-   * Goes on where a process was killed before it had rows: what was arriving goes, what is in its place
-   * stays, and the next start, which has rows, looks which of it they name.
+   * Continues after a process was killed before it had rows: removes incoming files and keeps blobs. The
+   * next start, which has rows, checks which of them are named.
    */
   async resume(): Promise<void> {
     if (!(await this.#files.isUnsettled())) return
     await this.#files.clearIncoming(async () => true)
-    this.#unsettled = true
+    this.#needsRecovery = true
   }
 
   /**
-   * Takes a content as it arrives: when `record` is called it is on the disk in its place, and when
-   * `record` fails, or has recorded nothing, it goes again, unless others name it. When nobody knows,
-   * it stays until the next start, which does.
+   * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the
+   * blob is removed, unless other entries name it; if the outcome is unknown, the next start decides.
+   * A chunk is not used after the next one is requested.
    * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. Nothing is left then.
    */
   take<Result>(
     chunks: AsyncIterable<Uint8Array>,
-    record: (content: StoredBlob) => Promise<Result>,
-    { mayBeRecorded, isRecorded }: Judgement<Result>,
+    record: (blob: StoredBlob) => Promise<Result>,
+    { mayBeRecorded, isRecorded }: Outcome<Result>,
   ): Promise<Result> {
     return this.#tracked(async () => {
       await this.#begin()
       this.#number += 1
       const number = this.#number
-      const content = await this.#receive(number, chunks)
-      const { sha256 } = content
+      const blob = await this.#receive(number, chunks)
+      const { sha256 } = blob
       try {
-        await this.#inTurn(sha256, async () => {
+        await this.#inOrder(sha256, async () => {
           this.#hold(sha256, 1)
           await this.#files.place(number, sha256)
         })
-        const result = await record(content)
+        const result = await record(blob)
         this.#hold(sha256, -1)
-        if (!isRecorded(result)) await this.#giveUp(number, sha256)
+        if (!isRecorded(result)) await this.#discard(number, sha256)
         return result
       } catch (error) {
         this.#hold(sha256, -1)
-        if (mayBeRecorded(error)) this.#unsettled = true
-        else await this.#giveUp(number, sha256)
+        if (mayBeRecorded(error)) this.#needsRecovery = true
+        else await this.#discard(number, sha256)
         throw error
       }
     })
   }
 
-  /** Whether a content is in its place, and how many bytes of it are here. */
+  /** Whether a blob is complete, and how many of its bytes have arrived. */
   async arrived({ sha256, length }: StoredBlob): Promise<{ isWhole: boolean; bytes: number }> {
     const isWhole = (await this.#files.bytesOf(sha256)) === length
     return { isWhole, bytes: isWhole ? length : await this.#files.bytesOfParts(sha256) }
   }
 
   /**
-   * Takes a content that rows name from another node, part by part (`BlobParts.add`). Gives how many
-   * bytes are here then. One that no row names by the time it is whole goes at once.
-   * Errors: CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
+   * Adds a part of a blob that rows name, from another node: `bytes` after the first `from` ones. Returns
+   * how many bytes have arrived, which is where the next part begins, also if this part began elsewhere.
+   * A blob that no row names when it is complete is removed at once.
+   *
+   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them,
+   * the hash of the whole is wrong, and the transfer starts again.
+   * Errors: CONTENT_DIFFERS, after which nothing is left of the blob; STORE_FULL, STORE_FAILED.
    */
-  addPart(content: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
-    const { sha256, length } = content
+  addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
+    const { sha256, length } = blob
     return this.#tracked(async () => {
       await this.#begin()
-      const here = await this.#inTurn(sha256, async () => {
-        if ((await this.arrived(content)).isWhole) return length
-        return this.#parts.add(content, from, bytes)
+      const arrived = await this.#inOrder(sha256, async () => {
+        if ((await this.arrived(blob)).isWhole) return length
+        return this.#append(blob, from, bytes)
       })
-      if (here === length) await this.#removeUnlessNamed(sha256)
-      return here
+      if (arrived === length) await this.#removeUnlessNamed(sha256)
+      return arrived
     })
   }
 
   /**
-   * Runs `erase`, which takes away rows, and when it has removes those of the contents that they named
-   * (`freed`) that no row names any more. After a crash in between, `recover` does it; so it does where
-   * `mayBeRecorded` says of an error that nobody knows whether the rows are gone, and where a file
-   * cannot be removed. Errors: those of `erase`; STORE_FAILED.
+   * Runs `erase`, which removes rows, and then removes those of the blobs named by them (`freed`) that no
+   * other row names. `recover` does so after a crash in between, after an error with `mayBeRecorded`,
+   * and if a file cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
     return this.#tracked(async () => {
-      // What says at the next start that this one did not come to its end.
+      // So that the next start detects a crash.
       await this.#begin()
       const { result, freed } = await erase().catch((error: unknown) => {
-        if (mayBeRecorded(error)) this.#unsettled = true
+        if (mayBeRecorded(error)) this.#needsRecovery = true
         throw error
       })
       try {
         for (const sha256 of freed) await this.#removeUnlessNamed(sha256)
       } catch (error) {
-        this.#unsettled = true
+        this.#needsRecovery = true
         throw error
       }
       return result
@@ -162,8 +160,8 @@ export class BlobStore {
   }
 
   /**
-   * The file of a content, whose first byte can be read; the caller closes it. Null when it is not there
-   * whole. Errors: STORE_FAILED.
+   * Opens a blob whose first byte can be read; the caller closes it. Null if it is missing or
+   * incomplete. Errors: STORE_FAILED.
    */
   read({ sha256, length }: StoredBlob): Promise<FileHandle | null> {
     return withDiskErrors(async () => {
@@ -171,8 +169,8 @@ export class BlobStore {
       if (file === null) return null
       try {
         const isWhole = (await file.stat()).size === length
-        const bytes = await file.read(Buffer.alloc(1), 0, 1, 0)
-        if (isWhole && bytes.bytesRead === Math.min(length, 1)) return file
+        const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1, 0)
+        if (isWhole && bytesRead === Math.min(length, 1)) return file
       } catch (error) {
         await file.close()
         throw error
@@ -182,33 +180,22 @@ export class BlobStore {
     })
   }
 
-  /** Waits for what is under way, whose sources must have ended. */
+  /** Waits for running calls, whose sources must have ended. */
   async close(): Promise<void> {
-    await Promise.allSettled(this.#working)
-    if (this.#begun !== null && !this.#unsettled) await this.#files.end()
-  }
-
-  /** What cannot be removed now is removed at the next start. */
-  async #giveUp(number: number, sha256: string): Promise<void> {
-    try {
-      await this.#files.removeIncoming(number)
-      await this.#removeUnlessNamed(sha256)
-    } catch {
-      this.#unsettled = true
-    }
+    await Promise.allSettled(this.#running)
+    if (this.#begun !== null && !this.#needsRecovery) await this.#files.end()
   }
 
   async #receive(number: number, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
     const file = await this.#files.createIncoming(number)
     try {
-      const content = await this.#write(file, chunks)
+      const blob = await this.#write(file, chunks)
       await withDiskErrors(() => file.close())
-      return content
+      return blob
     } catch (error) {
       await file.close().catch(() => {})
-      // What cannot be removed now is removed at the next start.
       await this.#files.removeIncoming(number).catch(() => {
-        this.#unsettled = true
+        this.#needsRecovery = true
       })
       throw error
     }
@@ -216,27 +203,75 @@ export class BlobStore {
 
   async #write(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
     const hash = createHash('sha256')
-    const blocks = new BlockWriter(file, this.#durable)
+    let syncing: Promise<unknown> = Promise.resolve()
+    let [length, unsynced] = [0, 0]
+    for await (const chunk of chunks) {
+      // Hashed while a thread writes it. A chunk is only valid until the next one is requested.
+      const writing = withDiskErrors(() => writeAll(file, chunk))
+      hash.update(chunk)
+      await writing
+      length += chunk.length
+      unsynced += chunk.length
+      if (unsynced < SYNC_INTERVAL_BYTES || !this.#durable) continue
+      unsynced = 0
+      await syncing
+      syncing = withDiskErrors(() => file.datasync())
+      // Its error is thrown by the next `await syncing`.
+      syncing.catch(() => {})
+    }
+    await syncing
+    if (this.#durable) await withDiskErrors(() => file.sync())
+    return { sha256: hash.digest('hex'), length }
+  }
+
+  async #append({ sha256, length }: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
+    const file = await this.#files.openPart(sha256)
+    let arrived: number
     try {
-      for await (const chunk of chunks) {
-        // A piece of 64 KiB takes some 40 µs; waiting for the next one lets everyone else have a turn.
-        hash.update(chunk)
-        await blocks.write(chunk)
+      arrived = (await withDiskErrors(() => file.stat())).size
+      if (arrived === from && arrived + bytes.length <= length) {
+        // The file is open for appending.
+        await withDiskErrors(() => file.writeFile(bytes))
+        arrived += bytes.length
       }
-      await blocks.end()
+      if (arrived < length) return arrived
+      if (arrived > length || (await withDiskErrors(() => sha256Of(file, length))) !== sha256) {
+        await this.#files.removeIncoming(sha256)
+        throw new StoreError('CONTENT_DIFFERS', `what came for content ${sha256} is another one`)
+      }
+      if (this.#durable) await this.#syncPart(file, sha256)
+    } finally {
+      await file.close()
+    }
+    await this.#files.place(sha256, sha256)
+    return arrived
+  }
+
+  /** After a failed sync the transfer starts again, because a second sync would report success. */
+  async #syncPart(file: FileHandle, sha256: string): Promise<void> {
+    try {
+      await withDiskErrors(() => file.sync())
     } catch (error) {
-      await blocks.abandon()
+      await this.#files.removeIncoming(sha256)
       throw error
     }
-    return { sha256: hash.digest('hex'), length: blocks.length }
+  }
+
+  async #discard(number: number, sha256: string): Promise<void> {
+    try {
+      await this.#files.removeIncoming(number)
+      await this.#removeUnlessNamed(sha256)
+    } catch {
+      this.#needsRecovery = true
+    }
   }
 
   #removeUnlessNamed(sha256: string): Promise<void> {
-    return this.#inTurn(sha256, async () => {
-      // Whoever holds it either records it, or comes here himself when that fails.
+    return this.#inOrder(sha256, async () => {
+      // The upload that holds it either records it, or calls this when that fails.
       if (this.#held.has(sha256)) return
       if ((await this.#rows.namedAt(sha256)) !== null) return
-      await this.#files.removePart(sha256)
+      await this.#files.removeIncoming(sha256)
       await this.#files.remove(sha256)
     })
   }
@@ -255,101 +290,30 @@ export class BlobStore {
     else this.#held.delete(sha256)
   }
 
-  async #inTurn<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
-    const before = this.#turns.get(sha256) ?? Promise.resolve()
-    const turn = before.then(work, work)
-    this.#turns.set(sha256, turn)
+  /** Runs `work` after the previous tasks of the same blob. */
+  async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
+    const before = this.#tasks.get(sha256) ?? Promise.resolve()
+    const task = before.then(work, work)
+    this.#tasks.set(sha256, task)
     try {
-      return await turn
+      return await task
     } finally {
-      if (this.#turns.get(sha256) === turn) this.#turns.delete(sha256)
+      if (this.#tasks.get(sha256) === task) this.#tasks.delete(sha256)
     }
   }
 
   async #tracked<Result>(work: () => Promise<Result>): Promise<Result> {
-    const working = work()
-    this.#working.add(working)
+    const running = work()
+    this.#running.add(running)
     try {
-      return await working
+      return await running
     } finally {
-      this.#working.delete(working)
+      this.#running.delete(running)
     }
   }
 }
 
-/** Writes a file in large blocks: one goes to the disk while the other is filled. */
-class BlockWriter {
-  /** Bytes taken so far. */
-  length = 0
-  readonly #file: FileHandle
-  readonly #durable: boolean
-  #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
-  #other = Buffer.allocUnsafeSlow(BLOCK_BYTES)
-  #filled = 0
-  #unsynced = 0
-  /** What is under way; it never rejects, but says what went wrong. */
-  #writing: Promise<unknown> = Promise.resolve(null)
-  #syncing: Promise<unknown> = Promise.resolve(null)
-
-  constructor(file: FileHandle, durable: boolean) {
-    this.#file = file
-    this.#durable = durable
-  }
-
-  /** Takes a copy of `bytes`. Errors: STORE_FULL, STORE_FAILED. */
-  async write(bytes: Uint8Array): Promise<void> {
-    this.length += bytes.length
-    for (let at = 0; at < bytes.length; ) {
-      const part = bytes.subarray(at, at + BLOCK_BYTES - this.#filled)
-      this.#block.set(part, this.#filled)
-      this.#filled += part.length
-      at += part.length
-      if (this.#filled === BLOCK_BYTES) await this.#flush()
-    }
-  }
-
-  /** Brings what is left to the disk. Errors: as for `write`. */
-  async end(): Promise<void> {
-    await this.#flush()
-    await settled(this.#writing)
-    await settled(this.#syncing)
-    if (this.#durable) await withDiskErrors(() => this.#file.sync())
-  }
-
-  /** Waits for what is under way, whatever becomes of it: the file is closed next. */
-  async abandon(): Promise<void> {
-    await Promise.all([this.#writing, this.#syncing])
-  }
-
-  async #flush(): Promise<void> {
-    await settled(this.#writing)
-    const bytes = this.#block.subarray(0, this.#filled)
-    this.#block = this.#other
-    this.#other = Buffer.from(bytes.buffer, 0, BLOCK_BYTES)
-    this.#filled = 0
-    this.#writing = outcomeOf(() => writeWhole(this.#file, bytes))
-    this.#unsynced += bytes.length
-    if (this.#unsynced < SYNC_BYTES || !this.#durable) return
-    await settled(this.#syncing)
-    this.#unsynced = 0
-    this.#syncing = outcomeOf(() => this.#file.datasync())
-  }
-}
-
-/** Null, or the error of `work`, so that nobody needs to wait for it at once. */
-function outcomeOf(work: () => Promise<void>): Promise<unknown> {
-  return withDiskErrors(work).then(
-    () => null,
-    (error: unknown) => error,
-  )
-}
-
-async function settled(outcome: Promise<unknown>): Promise<void> {
-  const error = await outcome
-  if (error !== null) throw error
-}
-
-async function writeWhole(file: FileHandle, bytes: Uint8Array): Promise<void> {
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
     at += bytesWritten

@@ -1,7 +1,6 @@
 import { positionText } from '../../chain/index.ts'
 import type { StoredBlob } from '../attachments.ts'
-import { BlobFiles } from '../blobs/blob-files.ts'
-import { sha256Of } from '../blobs/blob-hash.ts'
+import { BlobFiles, sha256Of } from '../blobs/blob-files.ts'
 import { openStoreReader } from '../open.ts'
 import type { StoreReader } from '../store.ts'
 import type { Finding } from './chain-walk.ts'
