@@ -11,11 +11,9 @@ export { readNetwork } from './definition/directory.ts'
 export type { BusinessNetwork, Made } from './deployment/business-network.ts'
 export type { EmittedEvent, EmittedEvents, RecordedEvents } from './deployment/event-feed.ts'
 export {
-  bindIdentity,
   callerWith,
   isRevoked,
   issueIdentity,
-  revokeIdentity,
 } from './deployment/identities.ts'
 export {
   type NetworkSummary,
@@ -32,6 +30,7 @@ export { parameterTypeText } from './queries/parameter.ts'
 export type { Listing } from './resources/listing.ts'
 export { ADMIN, type Caller } from './resources/transaction.ts'
 export type {
+  ChangeRequest,
   ExpectedRevisions,
   IdentityRequest,
   NetworkVerification,

@@ -37,7 +37,7 @@ async function started() {
   const texts = { 'package.json': about, 'models/m.cto': MODEL, 'lib/run.js': SCRIPT }
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
   const network = await networks.deploy(definitionOf({ packed: null, files }))
-  await network.create(type(network, 'Account'), { id: 'a' }, ADMIN)
+  await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
   /** How each of `codes` ended, all submitted at once. */
   const submitAll = async (codes: readonly string[]) => {
     const all = codes.map((code) =>
@@ -158,8 +158,13 @@ it('one that takes all memory holds up nobody, whatever those behind it wait for
 it('a resource that is replaced between two transactions is what the second one sees', async () => {
   const { network, submitAll, account, finding } = await started()
   const before = submitAll([ADD, ADD])
-  const next = { body: { $class: 'org.ahead.Account', balance: 100 }, isPatch: false }
-  const replaced = network.update(type(network, 'Account'), 'a', next, null, ADMIN)
+  const replaced = network.change(
+    {
+      ...{ kind: 'update', type: 'org.ahead.Account', id: 'a', isPatch: false, expects: null },
+      body: { $class: 'org.ahead.Account', balance: 100 },
+    },
+    ADMIN,
+  )
   const after = submitAll([ADD, ADD])
   expect([await before, (await replaced).resources, await after]).toEqual([
     [DONE, DONE],

@@ -96,7 +96,10 @@ const RICE = {
   quantity: 1,
   owner: 'ann',
 }
-const create = (network: BusinessNetwork) => network.create(type(network, 'Commodity'), RICE, ADMIN)
+const COMMODITY = 'org.acme.mynetwork.Commodity'
+const TRADER = 'org.acme.mynetwork.Trader'
+const create = (network: BusinessNetwork) =>
+  network.change({ kind: 'create', type: COMMODITY, body: RICE }, ADMIN)
 const trade = (network: BusinessNetwork, newOwner: string) =>
   network.submit(type(network, 'Trade'), { commodity: 'RICE', newOwner }, ADMIN)
 const owner = async (network: BusinessNetwork) => {
@@ -161,11 +164,13 @@ it('when a block cannot be stored, nothing that stands on it is, nobody is told 
     watched(trade(network, 'bob')),
     // That it exists is no longer true when the answer goes out.
     watched(create(network)),
-    watched(network.remove(type(network, 'Commodity'), 'NONE', null, ADMIN)),
+    watched(
+      network.change({ kind: 'remove', type: COMMODITY, ids: ['NONE'], expects: null }, ADMIN),
+    ),
   ]
   await decided(4)
   // Sent before the disk refuses, and decided about that time.
-  const inBetween = watched(network.start())
+  const inBetween = watched(network.change({ kind: 'start' }, ADMIN))
   first.refuse()
   await inBetween.work
   const states = [made, ...later, inBetween].map(({ state }) => state)
@@ -216,7 +221,7 @@ function definitionWith(name: string, model: string) {
 it('a deployment or an upgrade that is refused leaves no thread behind, and the name to others', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
-  const added = network.create(type(network, 'Trader'), trader, ADMIN)
+  const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)
   const first = await next()
   first.store()
   await added
@@ -249,7 +254,7 @@ it('what is added while an upgrade is recorded is judged by what is deployed the
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
-    network.create(type(network, 'Trader'), { ...trader, tradeId }, ADMIN)
+    network.change({ kind: 'create', type: TRADER, body: { ...trader, tradeId } }, ADMIN)
   const first = add('ann')
   const deployed = await next()
   deployed.store()

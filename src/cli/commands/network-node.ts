@@ -6,7 +6,6 @@ import { openLedger } from '../../ledger/core.ts'
 import {
   ADMIN,
   type BusinessNetwork,
-  bindIdentity,
   type IdentityRequest,
   issueIdentity,
   type NetworkDefinition,
@@ -14,7 +13,6 @@ import {
   type NetworkSummary,
   Networks,
   parseFieldDefault,
-  revokeIdentity,
   systemType,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
@@ -124,9 +122,12 @@ function stoppedNode(networks: Networks): NetworkNode {
       await issueIdentity(find(name), identity, secret, ADMIN)
       return secret
     },
-    bind: async (name, participant, certificate) =>
-      bindIdentity(find(name), { participant, certificate }, ADMIN),
-    revoke: async (name, identityId) => revokeIdentity(find(name), identityId, ADMIN),
+    bind: async (name, participant, certificate) => {
+      await find(name).change({ kind: 'bindIdentity', participant, certificate }, ADMIN)
+    },
+    revoke: async (name, id) => {
+      await find(name).change({ kind: 'revokeIdentity', id }, ADMIN)
+    },
     identities: async (name) => {
       const network = find(name)
       const type = network.definition.model.type(systemType('Identity'))

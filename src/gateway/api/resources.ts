@@ -5,6 +5,7 @@ import { HttpRefusal, methodRefusal } from '../../http/index.ts'
 import {
   type BusinessNetwork,
   type Caller,
+  type ChangeRequest,
   type ExpectedRevisions,
   type Listing,
   type Made,
@@ -39,15 +40,19 @@ export async function answerCollection(
   type: TypeDeclaration,
 ): Promise<FastifyReply> {
   const { request, reply, network, caller, query } = asked
+  const { qualifiedName: name } = type
   const isTransaction = type.kind === 'transaction'
   allow(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
   switch (request.method) {
     case 'PUT': {
-      const made = await network.updateAll(type, listOf(request), caller)
+      const made = await network.change(
+        { kind: 'updateAll', type: name, body: listOf(request) },
+        caller,
+      )
       return withPosition(asked, made).send(made.resources)
     }
     case 'DELETE':
-      return sendRemoved(asked, await network.removeAll(type, idsOf(request), caller))
+      return sendRemoved(asked, { kind: 'remove', type: name, ids: idsOf(request), expects: null })
     case 'POST':
       break
     default:
@@ -60,7 +65,7 @@ export async function answerCollection(
     // As text: a returned number or text is JSON, too.
     return reply.type(JSON_TYPE).send(JSON.stringify(answer))
   }
-  const made = await network.create(type, body, caller)
+  const made = await network.change({ kind: 'create', type: name, body }, caller)
   return withPosition(asked, made).send(Array.isArray(body) ? made.resources : made.resources[0])
 }
 
@@ -71,6 +76,7 @@ export async function answerResource(
   id: string,
 ): Promise<FastifyReply> {
   const { request, network, caller } = asked
+  const { qualifiedName: name } = type
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
   allow(request, ['GET', 'HEAD', ...changes])
   const expects = expectedRevisions(request.headers['if-match'])
@@ -79,11 +85,14 @@ export async function answerResource(
     case 'PATCH': {
       const body = objectOf(bodyOf(request))
       const isPatch = request.method === 'PATCH'
-      const made = await network.update(type, id, { body, isPatch }, expects, caller)
+      const made = await network.change(
+        { kind: 'update', type: name, id, body, isPatch, expects },
+        caller,
+      )
       return withPosition(asked, made).send(made.resources[0])
     }
     case 'DELETE':
-      return sendRemoved(asked, await network.remove(type, id, expects, caller))
+      return sendRemoved(asked, { kind: 'remove', type: name, ids: [id], expects })
     default:
       return sendResource(asked, type, id)
   }
@@ -197,7 +206,8 @@ function withPosition(
     .header('etag', etagOf(revision))
 }
 
-function sendRemoved(asked: NetworkRequest, made: Made): FastifyReply {
+async function sendRemoved(asked: NetworkRequest, removal: ChangeRequest): Promise<FastifyReply> {
+  const made = await asked.network.change(removal, asked.caller)
   return withPosition(asked, made).code(204).removeHeader('etag').send()
 }
 

@@ -1,12 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isJsonObject } from '../../base/json.ts'
 import {
-  bindIdentity,
   issueIdentity,
   NetworkError,
   type Problem,
   pointer,
-  revokeIdentity,
   systemType,
 } from '../../network/index.ts'
 import {
@@ -63,13 +61,14 @@ export async function answerSystem(
   }
   if (parts.length === 2 && id === 'bind') {
     allow(request, ['POST'])
-    await bindIdentity(network, textsOf(request, ['participant', 'certificate']), caller)
+    const binding = textsOf(request, ['participant', 'certificate'])
+    await network.change({ kind: 'bindIdentity', ...binding }, caller)
     return reply.code(204).send()
   }
   if (parts.length < 3) return answerSystemReading(asked, 'Identity', id)
   if (verb !== 'revoke' || id === undefined) throw noSuchPath()
   allow(request, ['POST'])
-  await revokeIdentity(network, id, caller)
+  await network.change({ kind: 'revokeIdentity', id }, caller)
   return reply.code(204).send()
 }
 

@@ -27,7 +27,7 @@ import {
 } from '../resources/query.ts'
 import { Resolver } from '../resources/resolve.ts'
 import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
-import type { ChangeRequest, ExpectedRevisions, IdentityChange } from '../transactions/messages.ts'
+import type { ChangeRequest } from '../transactions/messages.ts'
 import type { EmittedEvent, EventFeed } from './event-feed.ts'
 import type { NetworkThread } from './network-thread.ts'
 import type { Outcome, Pipeline, Recorded } from './pipeline.ts'
@@ -129,61 +129,11 @@ export class BusinessNetwork {
     return { ...stored, text: await presentedText(stored.text, filter, new Resolver(source)) }
   }
 
-  /**
-   * Adds one resource, or all of an array, in one block.
-   * Errors: RESOURCE_INVALID, RESOURCE_EXISTS, ACCESS_DENIED, LIST_EMPTY.
-   */
-  create({ qualifiedName: type }: TypeDeclaration, body: Json, caller: Caller): Promise<Made> {
-    return this.#change({ kind: 'create', type, body }, caller)
-  }
-
-  /**
-   * Replaces one resource by `body`, or merges `body` into it, which needs READ as well.
-   * Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, RESOURCE_INVALID, RESOURCE_ID_MISMATCH,
-   * ACCESS_DENIED.
-   */
-  update(
-    { qualifiedName: type }: TypeDeclaration,
-    id: string,
-    { body, isPatch }: { readonly body: JsonObject; readonly isPatch: boolean },
-    expects: ExpectedRevisions,
-    caller: Caller,
-  ): Promise<Made> {
-    return this.#change({ kind: 'update', type, id, body, isPatch, expects }, caller)
-  }
-
-  /** Removes one resource. Errors: RESOURCE_NOT_FOUND, RESOURCE_CHANGED, ACCESS_DENIED. */
-  remove(
-    { qualifiedName: type }: TypeDeclaration,
-    id: string,
-    expects: ExpectedRevisions,
-    caller: Caller,
-  ): Promise<Made> {
-    return this.#change({ kind: 'remove', type, id, expects }, caller)
-  }
-
-  /**
-   * Replaces all resources of the array `body`, in one block, or none.
-   * Errors: RESOURCE_NOT_FOUND, RESOURCE_INVALID, ACCESS_DENIED, LIST_EMPTY, UNIT_TOO_LARGE.
-   */
-  updateAll(
-    { qualifiedName: type }: TypeDeclaration,
-    body: readonly Json[],
-    caller: Caller,
-  ): Promise<Made> {
-    return this.#change({ kind: 'updateAll', type, body }, caller)
-  }
-
-  /**
-   * Removes all resources that `ids` names, in one block, or none.
-   * Errors: RESOURCE_NOT_FOUND, RESOURCE_INVALID, ACCESS_DENIED, LIST_EMPTY, UNIT_TOO_LARGE.
-   */
-  removeAll(
-    { qualifiedName: type }: TypeDeclaration,
-    ids: readonly string[],
-    caller: Caller,
-  ): Promise<Made> {
-    return this.#change({ kind: 'removeAll', type, ids }, caller)
+  /** Makes a change, in one block. Errors: those of `Decider.decide`; NETWORK_BUSY, NETWORK_REMOVED. */
+  async change(change: ChangeRequest, caller: Caller): Promise<Made> {
+    const { reply, recorded } = await this.#parts.pipeline.request(change, caller)
+    if (recorded === null) throw new Error(`${change.kind} was not recorded`)
+    return { ...recorded, resources: Array.isArray(reply) ? reply : [] }
   }
 
   /**
@@ -198,16 +148,6 @@ export class BusinessNetwork {
   ): Promise<Outcome> {
     const fields = submittedFields(given)
     return this.#parts.pipeline.request({ kind: 'submit', type, fields }, caller)
-  }
-
-  /** Issues, binds or revokes an identity. Errors: as of `identityChange`. */
-  async changeIdentity(change: IdentityChange, caller: Caller): Promise<void> {
-    await this.#change(change, caller)
-  }
-
-  /** Records the network, if it is not recorded yet, and that it has started. */
-  async start(): Promise<void> {
-    await this.#change({ kind: 'start' }, ADMIN)
   }
 
   /**
@@ -299,12 +239,6 @@ export class BusinessNetwork {
     const changes = [...recordsOf(transaction, ADMIN, []), ...writes]
     const entries = changes.map((change) => entryOf(this.#definition.name, change))
     await pipeline.record(unitOf([...(pipeline.isRecorded ? [] : deployment), ...also, ...entries]))
-  }
-
-  async #change(change: ChangeRequest, caller: Caller): Promise<Made> {
-    const { reply, recorded } = await this.#parts.pipeline.request(change, caller)
-    if (recorded === null) throw new Error(`${change.kind} was not recorded`)
-    return { ...recorded, resources: Array.isArray(reply) ? reply : [] }
   }
 
   #source(caller: Caller): Source {

@@ -27,28 +27,7 @@ export async function issueIdentity(
   secret: string,
   caller: Caller,
 ): Promise<void> {
-  await network.changeIdentity({ kind: 'issueIdentity', identity, id: identityId(secret) }, caller)
-}
-
-/**
- * Records an identity whose secret the client keeps: `certificate` is `sha256:` and the hash of it.
- * Errors: as for `issueIdentity`.
- */
-export async function bindIdentity(
-  network: BusinessNetwork,
-  identity: { readonly participant: string; readonly certificate: string },
-  caller: Caller,
-): Promise<void> {
-  await network.changeIdentity({ kind: 'bindIdentity', ...identity }, caller)
-}
-
-/** Revokes an identity for good. Errors: RESOURCE_NOT_FOUND, ACCESS_DENIED. */
-export async function revokeIdentity(
-  network: BusinessNetwork,
-  id: string,
-  caller: Caller,
-): Promise<void> {
-  await network.changeIdentity({ kind: 'revokeIdentity', id }, caller)
+  await network.change({ kind: 'issueIdentity', identity, id: identityId(secret) }, caller)
 }
 
 /**

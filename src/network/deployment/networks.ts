@@ -13,6 +13,7 @@ import {
   tombstone,
 } from '../resources/network-item.ts'
 import { registriesOf } from '../resources/overlay.ts'
+import { ADMIN } from '../resources/transaction.ts'
 import type { NetworkVerification, VerificationProgress } from '../transactions/messages.ts'
 import { errorOf } from '../transactions/messages.ts'
 import { BusinessNetwork } from './business-network.ts'
@@ -148,7 +149,7 @@ export class Networks {
       const added = this.#add(definition, false)
       network = added.network
       await added.pipeline.exchange(thread)
-      await network.start()
+      await network.change({ kind: 'start' }, ADMIN)
       return network
     } catch (error) {
       if (network !== null) {

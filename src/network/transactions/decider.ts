@@ -140,8 +140,6 @@ export class Decider {
         return this.#remove({ ...from, change })
       case 'updateAll':
         return this.#updateAll({ ...from, change })
-      case 'removeAll':
-        return this.#removeAll({ ...from, change })
       case 'submit':
         return this.#submit({ ...from, change }, logged)
       case 'start':
@@ -197,21 +195,6 @@ export class Decider {
     return { transaction, writes: [{ kind: 'update', target, resource: value }], reply: [value] }
   }
 
-  /** Removes one resource. */
-  async #remove({ change, caller, stamp }: Request<Kind<'remove'>>): Promise<Outcome> {
-    const type = this.#typeOf(change.type)
-    const { id, expects } = change
-    const guard = this.#guard(caller)
-    const before = await this.#current(type, id, { expects, guard, updating: null })
-    const target = { type: type.qualifiedName, id }
-    const fields = { resources: [], resourceIds: [id] }
-    const transaction = registryTransaction('Remove', type, stamp, fields)
-    const inside = guard.within(transaction)
-    await requireTransaction(inside, transaction)
-    await inside.require('DELETE', target, () => objectIn(before.text))
-    return { transaction, writes: [{ kind: 'delete', target }], reply: [] }
-  }
-
   /** Replaces all resources of an array, or none. */
   async #updateAll({ change, caller, stamp }: Request<Kind<'updateAll'>>): Promise<Outcome> {
     const type = this.#typeOf(change.type)
@@ -235,21 +218,24 @@ export class Decider {
   }
 
   /** Removes all resources of a list, or none. */
-  async #removeAll({ change, caller, stamp }: Request<Kind<'removeAll'>>): Promise<Outcome> {
+  async #remove({ change, caller, stamp }: Request<Kind<'remove'>>): Promise<Outcome> {
     const type = this.#typeOf(change.type)
-    const { ids } = change
+    const { ids, expects } = change
     refuseLength(ids)
     refuseRepeated(ids)
+    const guard = this.#guard(caller)
     const fields = { resources: [], resourceIds: [...ids] }
     const transaction = registryTransaction('Remove', type, stamp, fields)
-    const guard = this.#guard(caller)
     const inside = guard.within(transaction)
+    const removed: StoredResource[] = []
+    for (const id of ids) {
+      removed.push(await this.#current(type, id, { expects, guard, updating: null }))
+    }
     await requireTransaction(inside, transaction)
     const writes: ResourceChange[] = []
-    for (const id of ids) {
-      const before = await this.#current(type, id, { expects: null, guard, updating: null })
+    for (const { id, text } of removed) {
       const target = { type: type.qualifiedName, id }
-      await inside.require('DELETE', target, () => objectIn(before.text))
+      await inside.require('DELETE', target, () => objectIn(text))
       writes.push({ kind: 'delete', target })
     }
     return { transaction, writes, reply: [] }

@@ -9,8 +9,9 @@ import type { Caller, Stamp } from '../resources/transaction.ts'
 /** Revisions that a change may replace; null for any. */
 export type ExpectedRevisions = readonly number[] | null
 
-/** A request that may change a network. `type` is a qualified name. */
+/** A request that may change a network; of several changes all are made or none. `type` is a qualified name. */
 export type ChangeRequest =
+  /** Adds one resource, or all of an array. */
   | { readonly kind: 'create'; readonly type: string; readonly body: Json }
   | {
       readonly kind: 'update'
@@ -24,11 +25,11 @@ export type ChangeRequest =
   | {
       readonly kind: 'remove'
       readonly type: string
-      readonly id: string
+      readonly ids: readonly string[]
+      /** Of each of them. */
       readonly expects: ExpectedRevisions
     }
   | { readonly kind: 'updateAll'; readonly type: string; readonly body: readonly Json[] }
-  | { readonly kind: 'removeAll'; readonly type: string; readonly ids: readonly string[] }
   | { readonly kind: 'submit'; readonly type: string; readonly fields: JsonObject }
   | IdentityChange
   /** Records that the network has started, and nothing else. */
