@@ -1,6 +1,6 @@
 import { CodedError } from '../base/coded-error.ts'
 import type { Finding } from './language/source.ts'
-import type { Problem } from './model/problem.ts'
+import type { Problem } from './model/validation.ts'
 
 /** Every way a network refuses. */
 export type NetworkErrorCode =

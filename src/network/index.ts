@@ -1,13 +1,12 @@
 export { parsePosition, positionText } from '../ledger/core.ts'
 export { defaultNetwork } from './default-network.ts'
-export { writeArchive } from './definition/archive.ts'
 export {
   checkNetwork,
   definitionIn,
   definitionOf,
   type NetworkDefinition,
 } from './definition/definition.ts'
-export { readNetwork } from './definition/directory.ts'
+export { readNetwork, writeArchive } from './definition/files.ts'
 export type { BusinessNetwork, Made } from './deployment/business-network.ts'
 export type { EmittedEvent, EmittedEvents, RecordedEvents } from './deployment/event-feed.ts'
 export {
@@ -24,9 +23,9 @@ export { type FieldDefault, parseFieldDefault } from './deployment/upgrade.ts'
 export { NetworkError, type NetworkErrorCode } from './errors.ts'
 export { type Finding, findingText } from './language/source.ts'
 export { isA, type Model, type Property, type TypeDeclaration } from './model/model.ts'
-export { type Problem, pointer } from './model/problem.ts'
 export { SYSTEM_NAMESPACE, systemType } from './model/system.ts'
-export { parameterTypeText } from './queries/parameter.ts'
+export { type Problem, pointer } from './model/validation.ts'
+export { parameterTypeText } from './queries/predicate.ts'
 export type { Listing } from './resources/listing.ts'
 export { ADMIN, type Caller } from './resources/transaction.ts'
 export type {
@@ -35,4 +34,4 @@ export type {
   IdentityRequest,
   NetworkVerification,
 } from './transactions/messages.ts'
-export { type Returned, returnedBy } from './transactions/returns.ts'
+export { type Returned, returnedBy } from './transactions/results.ts'

@@ -1,6 +1,6 @@
 import type { LedgerService } from '../ledger/index.ts'
 import { systemType } from './model/system.ts'
-import { itemIdOf } from './resources/item.ts'
+import { itemIdOf } from './resources/database.ts'
 
 // A face of this wing for nodes that serve no networks: nothing of languages, models and sandboxes.
 

@@ -2,11 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
-import {
-  relationshipText,
-  targetOf,
-  targetOfCanonical,
-} from '../../src/network/model/relationship.ts'
+import { relationshipText, targetOf, targetOfCanonical } from '../../src/network/model/model.ts'
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 

@@ -2,8 +2,13 @@ import { expect, it } from 'vitest'
 import { parseRules } from '../language/rule-parser.ts'
 import { Findings, findingText } from '../language/source.ts'
 import { Model, type TypeDeclaration } from '../model/model.ts'
-import { type AccessContext, AccessControl, type AskCondition, type Subject } from './control.ts'
-import { checkRules } from './rules.ts'
+import {
+  type AccessContext,
+  AccessControl,
+  type AskCondition,
+  checkRules,
+  type Subject,
+} from './control.ts'
 
 function typeOf(
   kind: TypeDeclaration['kind'],

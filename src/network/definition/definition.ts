@@ -1,18 +1,131 @@
 import { createHash } from 'node:crypto'
-import { type AccessRule, checkRules } from '../access/rules.ts'
+import { isJsonObject, type JsonObject, parseJson } from '../../base/json.ts'
+import { type AccessRule, checkRules } from '../access/control.ts'
 import { NetworkError } from '../errors.ts'
 import { parseModelFile } from '../language/model-parser.ts'
 import { parseQueries } from '../language/query-parser.ts'
 import { parseRules } from '../language/rule-parser.ts'
-import { scriptErrorOf } from '../language/script.ts'
-import { type Finding, Findings, findingText, type SourceFile } from '../language/source.ts'
+import {
+  type Finding,
+  Findings,
+  findingText,
+  type SourceFile,
+  scriptErrorOf,
+} from '../language/source.ts'
 import { checkModel } from '../model/checker.ts'
 import type { Model } from '../model/model.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
-import { readArchive, writeArchive } from './archive.ts'
-import type { NetworkFiles, NetworkSource } from './files.ts'
-import { type NetworkPackage, readPackage } from './package.ts'
-import { type Processor, processorsOf } from './processors.ts'
+import { type NetworkFiles, type NetworkSource, readArchive, writeArchive } from './files.ts'
+
+/** What `package.json` says of a network. */
+export interface NetworkPackage {
+  readonly name: string
+  readonly version: string
+  readonly description: string
+  /** Whether 1.5 is refused for an Integer. */
+  readonly strictNumbers: boolean
+  /** Whether relationships must lead to something. */
+  readonly strictReferences: boolean
+  /** Whether every event needs READ, also one that no rule names. */
+  readonly strictEvents: boolean
+}
+
+/** Paths of the gateway, and database names of the ledger, that no network can take. */
+const RESERVED = ['api', 'explorer', 'status', 'networks', 'config', 'ledgers', 'dbs', 'serverid']
+const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
+const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
+
+/** Reads a `package.json`; what is wrong goes to `findings`. */
+export function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
+  const json = parsed(file, findings)
+  const { name, version, description, engines, daicho } = json
+  if (typeof name !== 'string' || !NAME.test(name) || RESERVED.includes(name)) {
+    const form = 'lower-case letters, digits, “-”, “_” and “.”, 64 at most'
+    findings.errorIn(file.path, `“name” must be the name of the network: ${form}`)
+  }
+  if (typeof version !== 'string' || !VERSION.test(version)) {
+    findings.errorIn(file.path, '“version” must be a version like 1.0.0')
+  }
+  const flags = isJsonObject(daicho) ? daicho : {}
+  const forComposer = isJsonObject(engines) && engines.composer !== undefined
+  return {
+    name: String(name),
+    version: String(version),
+    description: typeof description === 'string' ? description : '',
+    strictNumbers: flag(flags, 'strictNumbers', !forComposer, file, findings),
+    strictReferences: flag(flags, 'strictReferences', false, file, findings),
+    strictEvents: flag(flags, 'strictEvents', false, file, findings),
+  }
+}
+
+function parsed(file: SourceFile, findings: Findings): JsonObject {
+  try {
+    const json: unknown = parseJson(file.text)
+    if (isJsonObject(json)) return json
+    findings.errorIn(file.path, 'this is no JSON object')
+  } catch (error) {
+    findings.errorIn(file.path, `this is not JSON: ${error instanceof Error ? error.message : ''}`)
+  }
+  return { name: 'unnamed', version: '0.0.0' }
+}
+
+function flag(
+  flags: JsonObject,
+  name: string,
+  fallback: boolean,
+  file: SourceFile,
+  findings: Findings,
+): boolean {
+  const value = flags[name] ?? fallback
+  if (typeof value === 'boolean') return value
+  findings.errorIn(file.path, `“daicho.${name}” must be true or false`)
+  return fallback
+}
+
+/** A function of `lib/` that runs for transactions of a type. */
+export interface Processor {
+  /** The function's name. */
+  readonly name: string
+  /** Qualified name of the transaction type; its subtypes run it too. */
+  readonly transaction: string
+  readonly path: string
+}
+
+const DOC_COMMENT =
+  /\/\*\*([\s\S]*?)\*\/\s*(?:(?:async\s+)?function\s*\*?\s+([\p{L}_$][\p{L}\p{Nd}_$]*))?/gu
+const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
+
+/**
+ * The processors that the scripts of a network declare: functions under a comment that has
+ * `@transaction` and the type in `@param {ns.Type} name`. What is wrong goes to `findings`.
+ */
+export function processorsOf(
+  scripts: readonly SourceFile[],
+  model: Model,
+  findings: Findings,
+): Processor[] {
+  return scripts.flatMap((file) =>
+    [...file.text.matchAll(DOC_COMMENT)].flatMap((match) => {
+      const [, comment = '', name] = match
+      if (!/@transaction\b/.test(comment)) return []
+      if (name === undefined) {
+        findings.error(file, match.index, 'no function follows this @transaction')
+        return []
+      }
+      const [, transaction] = PARAMETER.exec(comment) ?? []
+      if (transaction === undefined) {
+        findings.error(file, match.index, `${name} has no @param {type} to say what it is for`)
+        return []
+      }
+      if (model.type(transaction)?.kind !== 'transaction') {
+        const at = match.index + match[0].indexOf(transaction)
+        findings.error(file, at, `there is no transaction ${transaction} for ${name}`)
+        return []
+      }
+      return [{ name, transaction, path: file.path }]
+    }),
+  )
+}
 
 /** A network whose files are all right. */
 export interface NetworkDefinition extends NetworkPackage {

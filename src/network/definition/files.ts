@@ -1,3 +1,7 @@
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib'
+import { parseJson } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
 
 /** The files that make a network, by their paths in its directory, sorted. */
@@ -60,4 +64,211 @@ export class FileSet {
 /** A refusal of files as a whole. */
 export function unreadable(message: string, cause?: unknown): NetworkError {
   return new NetworkError('NETWORK_UNREADABLE', message.slice(0, MESSAGE_LENGTH_MAX), { cause })
+}
+
+// A `.bna` is a zip archive (APPNOTE.TXT 6.3.10) with the files of a network at its root.
+
+const LOCAL = 0x04034b50
+const CENTRAL = 0x02014b50
+const END = 0x06054b50
+const LOCAL_BYTES = 30
+const CENTRAL_BYTES = 46
+const END_BYTES = 22
+const COMMENT_BYTES_MAX = 0xffff
+const STORED = 0
+const DEFLATED = 8
+const UTF8 = 1 << 11
+const ENCRYPTED = 1
+/** 1980-01-01: equal files give equal bytes, whenever they are packed. */
+const DOS_DATE = (1 << 5) | 1
+/** Members that an archive may list, those that are passed over included. */
+const MEMBERS_MAX = 4 * NETWORK_FILES_MAX
+const SYMBOLIC_LINK = 0o120000
+const FILE_TYPE = 0o170000
+
+/** The network in a `.bna`. Errors: NETWORK_UNREADABLE. */
+export function readArchive(archive: Buffer): NetworkFiles {
+  try {
+    return filesIn(archive)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw unreadable('the archive ends too early', error)
+  }
+}
+
+function filesIn(archive: Buffer): NetworkFiles {
+  const end = endOf(archive)
+  const count = archive.readUInt16LE(end + 10)
+  if (count > MEMBERS_MAX) throw unreadable(`the archive lists more than ${MEMBERS_MAX} files`)
+  const set = new FileSet()
+  let at = archive.readUInt32LE(end + 16)
+  for (let n = 0; n < count; n += 1) {
+    if (archive.readUInt32LE(at) !== CENTRAL) throw unreadable('the archive is damaged')
+    const nameBytes = archive.readUInt16LE(at + 28)
+    const name = archive.subarray(at + CENTRAL_BYTES, at + CENTRAL_BYTES + nameBytes).toString()
+    addMember(archive, at, name, set)
+    at += CENTRAL_BYTES + nameBytes + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32)
+  }
+  return set.files()
+}
+
+function endOf(archive: Buffer): number {
+  const from = Math.max(0, archive.length - END_BYTES - COMMENT_BYTES_MAX)
+  for (let at = archive.length - END_BYTES; at >= from; at -= 1) {
+    if (archive.readUInt32LE(at) === END) return at
+  }
+  throw unreadable('this is neither a directory nor an archive of a network')
+}
+
+/** Adds the member whose entry in the central directory is at `at`. */
+function addMember(archive: Buffer, at: number, name: string, set: FileSet): void {
+  if (name.endsWith('/')) return
+  const mode = archive.readUInt32LE(at + 38) >>> 16
+  if ((mode & FILE_TYPE) === SYMBOLIC_LINK) throw unreadable(`${name} is a symbolic link`)
+  // Refused also where it would be passed over: such an archive was made to harm.
+  if (/(^|[\\/])\.\.([\\/]|$)|^[\\/]|^[a-z]:/i.test(name)) {
+    throw unreadable(`the path ${JSON.stringify(name)} leaves the archive`)
+  }
+  if (!isNetworkFile(name)) return
+  const flags = archive.readUInt16LE(at + 8)
+  if ((flags & ENCRYPTED) !== 0) throw unreadable(`${name} is encrypted`)
+  const method = archive.readUInt16LE(at + 10)
+  const packedBytes = archive.readUInt32LE(at + 20)
+  const plainBytes = archive.readUInt32LE(at + 24)
+  if (plainBytes > NETWORK_BYTES_MAX) throw unreadable(`${name} is too large`)
+  const local = archive.readUInt32LE(at + 42)
+  if (archive.readUInt32LE(local) !== LOCAL) throw unreadable('the archive is damaged')
+  const start =
+    local + LOCAL_BYTES + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28)
+  const content = unpacked(archive.subarray(start, start + packedBytes), method, plainBytes, name)
+  if (content.length !== plainBytes || crc32(content) !== archive.readUInt32LE(at + 16)) {
+    throw unreadable(`${name} is damaged`)
+  }
+  set.add(name, content)
+}
+
+function unpacked(packed: Buffer, method: number, plainBytes: number, name: string): Buffer {
+  if (method === STORED) return Buffer.from(packed)
+  if (method !== DEFLATED) throw unreadable(`${name} is packed in an unknown way`)
+  try {
+    // The bound is the size that was announced: a bomb stops there.
+    return inflateRawSync(packed, { maxOutputLength: Math.max(1, plainBytes) })
+  } catch (error) {
+    throw unreadable(`${name} is damaged`, error)
+  }
+}
+
+/** The `.bna` of `files`: equal files give equal bytes, as long as the compression is the same. */
+export function writeArchive(files: NetworkFiles): Buffer {
+  const parts: Buffer[] = []
+  const directory: Buffer[] = []
+  let offset = 0
+  for (const [path, content] of [...files].sort(([one], [other]) => (one < other ? -1 : 1))) {
+    const name = Buffer.from(path)
+    const packed = deflateRawSync(content, { level: 9 })
+    const common = commonHeader(content, packed, name)
+    const local = Buffer.alloc(LOCAL_BYTES)
+    local.writeUInt32LE(LOCAL, 0)
+    common.copy(local, 4)
+    const central = Buffer.alloc(CENTRAL_BYTES)
+    central.writeUInt32LE(CENTRAL, 0)
+    central.writeUInt16LE(20, 4)
+    common.copy(central, 6)
+    central.writeUInt32LE(offset, 42)
+    parts.push(local, name, packed)
+    directory.push(central, name)
+    offset += LOCAL_BYTES + name.length + packed.length
+  }
+  const central = Buffer.concat(directory)
+  const end = Buffer.alloc(END_BYTES)
+  end.writeUInt32LE(END, 0)
+  end.writeUInt16LE(files.size, 8)
+  end.writeUInt16LE(files.size, 10)
+  end.writeUInt32LE(central.length, 12)
+  end.writeUInt32LE(offset, 16)
+  return Buffer.concat([...parts, central, end])
+}
+
+/** The 26 bytes that local header and central directory share. */
+function commonHeader(content: Buffer, packed: Buffer, name: Buffer): Buffer {
+  const header = Buffer.alloc(26)
+  header.writeUInt16LE(20, 0)
+  header.writeUInt16LE(UTF8, 2)
+  header.writeUInt16LE(DEFLATED, 4)
+  header.writeUInt16LE(0, 6)
+  header.writeUInt16LE(DOS_DATE, 8)
+  header.writeUInt32LE(crc32(content), 10)
+  header.writeUInt32LE(packed.length, 14)
+  header.writeUInt32LE(content.length, 18)
+  header.writeUInt16LE(name.length, 22)
+  return header
+}
+
+/** Directories and files that are looked at in a network's directory at most. */
+const ENTRIES_MAX = 20_000
+/** Where the files of a network can be; others are not walked. */
+const FOLDERS = ['models', 'lib', 'node_modules']
+
+/** The network in the directory, or in the `.bna` archive, at `path`. Errors: NETWORK_UNREADABLE. */
+export function readNetwork(path: string): NetworkSource {
+  try {
+    const stat = lstatSync(path)
+    if (stat.isSymbolicLink()) throw unreadable(`${path} is a symbolic link`)
+    if (stat.isDirectory()) return { files: readDirectory(path), packed: null }
+    if (stat.size > 2 * NETWORK_BYTES_MAX) throw unreadable(`${path} is too large for a network`)
+    const packed = readFileSync(path)
+    return { files: readArchive(packed), packed }
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error) {
+      throw unreadable(`${path} cannot be read: ${error.message}`, error)
+    }
+    throw error
+  }
+}
+
+function readDirectory(root: string): NetworkFiles {
+  const set = new FileSet()
+  const dependencies = dependenciesOf(join(root, 'package.json'))
+  let seen = 0
+  const walk = (folder: string): void => {
+    for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
+      seen += 1
+      if (seen > ENTRIES_MAX) throw unreadable(`${root} has too many files to be a network`)
+      const path = folder === '' ? entry.name : `${folder}/${entry.name}`
+      const isWanted = isNetworkFile(path)
+      if (entry.isDirectory()) {
+        if (isOnTheWay(path, dependencies)) walk(path)
+      } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
+        // It could lead anywhere on the machine, and what it leads to would be packed and recorded.
+        throw unreadable(`${path} is a symbolic link`)
+      } else if (entry.isFile() && isWanted) {
+        const file = join(root, path)
+        if (lstatSync(file).size > NETWORK_BYTES_MAX) throw unreadable(`${path} is too large`)
+        set.add(path, readFileSync(file))
+      }
+    }
+  }
+  walk('')
+  return set.files()
+}
+
+/** Of `node_modules`, only the packages that the network depends on itself. */
+function isOnTheWay(path: string, dependencies: readonly string[]): boolean {
+  const [top = '', ...rest] = path.split('/')
+  if (!FOLDERS.includes(top)) return false
+  if (top !== 'node_modules' || rest.length === 0) return true
+  const within = rest.join('/')
+  return dependencies.some(
+    (name) => within === name || within.startsWith(`${name}/`) || name.startsWith(`${within}/`),
+  )
+}
+
+function dependenciesOf(path: string): string[] {
+  try {
+    const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
+    return Object.keys(dependencies ?? {})
+  } catch {
+    // Missing or damaged: whoever reads the package says so.
+    return []
+  }
 }

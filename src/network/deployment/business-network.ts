@@ -1,23 +1,27 @@
 import type { Json, JsonObject } from '../../base/json.ts'
 import { unitOf } from '../../ledger/core.ts'
 import type { Change } from '../../ledger/index.ts'
-import { AccessControl } from '../access/control.ts'
-import { namesEvent } from '../access/rules.ts'
+import { AccessControl, namesEvent } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import type { TypeDeclaration } from '../model/model.ts'
-import type { Target } from '../model/relationship.ts'
+import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import {
   entryOf,
+  objectIn,
   type ResourceChange,
   type ResourceDatabase,
   type StoredResource,
 } from '../resources/database.ts'
 import { Guard, type Source } from '../resources/guard.ts'
 import { missing, removed, submittedFields } from '../resources/instances.ts'
-import { objectIn } from '../resources/item.ts'
-import { type Listing, listResources, presentedText, resourceFilter } from '../resources/listing.ts'
+import {
+  type Listing,
+  listResources,
+  presentedText,
+  Resolver,
+  resourceFilter,
+} from '../resources/listing.ts'
 import { registriesOf } from '../resources/overlay.ts'
 import {
   type QueryRequest,
@@ -25,7 +29,6 @@ import {
   runQuery,
   runQueryText,
 } from '../resources/query.ts'
-import { Resolver } from '../resources/resolve.ts'
 import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
 import type { ChangeRequest } from '../transactions/messages.ts'
 import type { EmittedEvent, EventFeed } from './event-feed.ts'

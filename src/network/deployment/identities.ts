@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { NetworkError } from '../errors.ts'
-import { targetOfCanonical } from '../model/relationship.ts'
+import { targetOfCanonical } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { Caller } from '../resources/transaction.ts'
 import type { IdentityRequest } from '../transactions/messages.ts'

@@ -3,11 +3,10 @@ import { storedJson } from '../../ledger/core.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { isA } from '../model/model.ts'
-import { PROBLEMS_MAX, type Problem, pointer } from '../model/problem.ts'
 import { SYSTEM_NAMESPACE } from '../model/system.ts'
-import { checkInstance } from '../model/validation.ts'
+import { checkInstance, PROBLEMS_MAX, type Problem, pointer } from '../model/validation.ts'
 import type { ResourceChange, ResourceDatabase } from '../resources/database.ts'
-import { targetOfItem } from '../resources/item.ts'
+import { targetOfItem } from '../resources/database.ts'
 
 /** A value for a new field of stored resources. */
 export interface FieldDefault {

@@ -1,17 +1,216 @@
 import {
+  type DeclarationKind,
   type DeclarationNode,
+  type Decorator,
   type ModelFile,
   PRIMITIVES,
   type Primitive,
   type PropertyNode,
-} from '../language/model-file.ts'
-import { parseModelFile } from '../language/model-parser.ts'
+  parseModelFile,
+} from '../language/model-parser.ts'
 import { Findings, type SourceFile } from '../language/source.ts'
-import { checkDecorators } from './decorators.ts'
 import { isIdentified, Model, type Property, type TypeDeclaration } from './model.ts'
-import { checkedMeta } from './property-meta.ts'
-import { Scope } from './scope.ts'
 import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './system.ts'
+import { inRange, instantOf } from './validation.ts'
+
+/** What the names of one model file stand for. */
+export class Scope {
+  /** Short names to qualified ones; what comes first wins. */
+  readonly #names = new Map<string, string>()
+  readonly #known: ReadonlySet<string>
+
+  private constructor(known: ReadonlySet<string>) {
+    this.#known = known
+  }
+
+  /** The qualified name that `name`, short or qualified, stands for, or null. */
+  resolve(name: string): string | null {
+    return this.#names.get(name) ?? (this.#known.has(name) ? name : null)
+  }
+
+  /**
+   * The scope of `file`: its own types, those it imports by name, the system's four, and those it
+   * imports with a star, in this order.
+   */
+  static of(
+    file: ModelFile,
+    namespaces: ReadonlyMap<string, readonly DeclarationNode[]>,
+    known: ReadonlySet<string>,
+    findings: Findings,
+  ): Scope {
+    const scope = new Scope(known)
+    for (const { name } of file.declarations) scope.#add(name, `${file.namespace}.${name}`)
+    for (const { namespace, type, at } of file.imports) {
+      const declarations = namespaces.get(namespace)
+      if (declarations === undefined) {
+        findings.error(file.file, at, `there is no namespace ${namespace} to import from`)
+      } else if (type !== null && !declarations.some(({ name }) => name === type)) {
+        findings.error(file.file, at, `there is no type ${type} in ${namespace}`)
+      } else if (type !== null && !scope.#add(type, `${namespace}.${type}`)) {
+        const other = scope.resolve(type)
+        findings.error(file.file, at, `the imported ${namespace}.${type} clashes with ${other}`)
+      }
+    }
+    for (const name of SYSTEM_ROOTS) scope.#add(name, `${SYSTEM_NAMESPACE}.${name}`)
+    for (const { namespace, type } of file.imports) {
+      if (type !== null) continue
+      for (const { name } of namespaces.get(namespace) ?? []) {
+        scope.#add(name, `${namespace}.${name}`)
+      }
+    }
+    return scope
+  }
+
+  #add(name: string, qualifiedName: string): boolean {
+    const before = this.#names.get(name)
+    if (before === undefined) this.#names.set(name, qualifiedName)
+    return before === undefined || before === qualifiedName
+  }
+}
+
+/** What a decorator stands on. */
+interface Decorated {
+  readonly kind: DeclarationKind
+  readonly file: SourceFile
+}
+
+/**
+ * Checks the decorators that mean something here: `@returns(Type)` and `@commit(true|false)`. All
+ * others are notes of the network's author.
+ */
+export function checkDecorators(
+  decorators: readonly Decorator[],
+  { kind, file }: Decorated,
+  findings: Findings,
+  typeNamed: (name: string) => unknown,
+): void {
+  const seen = new Set<string>()
+  for (const { name, at, arguments: values } of decorators) {
+    if (seen.has(name)) findings.error(file, at, `@${name} stands here twice`)
+    seen.add(name)
+    if (name === 'commit' && kind === 'transaction') {
+      const [value] = values
+      if (values.length !== 1 || typeof value !== 'boolean') {
+        findings.error(file, at, '@commit takes true or false')
+      }
+    }
+    if (name === 'returns' && kind === 'transaction') {
+      const [type] = values
+      if (values.length !== 1 || typeof type !== 'string') {
+        findings.error(file, at, '@returns takes the name of a type')
+        continue
+      }
+      const element = type.replace(/\[\]$/, '')
+      const known = PRIMITIVES.some((primitive) => primitive === element)
+      if (!known && typeNamed(element) === null) {
+        findings.error(file, at, `there is no type ${element} to return`)
+      }
+    }
+  }
+}
+
+const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
+
+/** Default, regex and range of a property, where they make sense for its type. */
+export function checkedMeta(
+  node: PropertyNode,
+  primitive: Primitive | null,
+  type: TypeDeclaration | null,
+  file: SourceFile,
+  findings: Findings,
+): Pick<Property, 'default' | 'regex' | 'range'> {
+  const range = checkedRange(node, primitive, file, findings)
+  const regex = checkedRegex(node, primitive, file, findings)
+  const preset = checkedDefault(node, primitive, type, file, findings)
+  const { default: given, name } = node
+  if (given !== null && preset !== null) {
+    const outside = typeof preset === 'number' && !inRange(preset, range)
+    const unmatched = typeof preset === 'string' && regex?.test(preset) === false
+    if (outside || unmatched) {
+      findings.error(file, given.at, `the default of ${name} is none of its values`)
+    }
+  }
+  return { default: preset, regex, range }
+}
+
+function checkedRange(
+  { range, name }: PropertyNode,
+  primitive: Primitive | null,
+  file: SourceFile,
+  findings: Findings,
+): Property['range'] {
+  if (range === null) return null
+  const { lower, upper, at } = range
+  const wrong = (message: string) => {
+    findings.error(file, at, message)
+    return null
+  }
+  if (!NUMBERS.includes(primitive ?? '')) return wrong(`${name} is no number to have a range`)
+  if (lower === null && upper === null) return wrong(`the range of ${name} has no bound`)
+  if (lower !== null && upper !== null && lower > upper) {
+    return wrong(`the range of ${name} is empty: ${lower} is above ${upper}`)
+  }
+  const whole = (bound: number | null) => bound === null || Number.isSafeInteger(bound)
+  if (primitive !== 'Double' && !(whole(lower) && whole(upper))) {
+    return wrong(`the range of ${name} has integers for bounds`)
+  }
+  return { lower, upper }
+}
+
+function checkedRegex(
+  { regex, name }: PropertyNode,
+  primitive: Primitive | null,
+  file: SourceFile,
+  findings: Findings,
+): RegExp | null {
+  if (regex === null) return null
+  if (primitive !== 'String') {
+    findings.error(file, regex.at, `${name} is no String to match a regular expression`)
+    return null
+  }
+  try {
+    // With `g` or `y` a test begins where the last one ended.
+    return new RegExp(regex.source, regex.flags.replace(/[gy]/g, ''))
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    findings.error(file, regex.at, `the regular expression of ${name} is none: ${reason}`)
+    return null
+  }
+}
+
+function checkedDefault(
+  { default: given, name, array, relationship }: PropertyNode,
+  primitive: Primitive | null,
+  type: TypeDeclaration | null,
+  file: SourceFile,
+  findings: Findings,
+): string | number | boolean | null {
+  if (given === null) return null
+  const { value, at } = given
+  const wrong = (what: string) => {
+    findings.error(file, at, `the default of ${name} must be ${what}`)
+    return null
+  }
+  if (relationship || array || (primitive === null && type?.kind !== 'enum')) {
+    findings.error(file, at, `${name} can have no default`)
+    return null
+  }
+  switch (primitive) {
+    case 'String':
+      return typeof value === 'string' ? value : wrong('a text in quotes')
+    case 'Boolean':
+      return typeof value === 'boolean' ? value : wrong('true or false')
+    case 'DateTime':
+      return (typeof value === 'string' ? instantOf(value) : null) ?? wrong('a date and time')
+    case 'Double':
+      return typeof value === 'number' ? value : wrong('a number')
+    case 'Integer':
+    case 'Long':
+      return Number.isSafeInteger(value) ? value : wrong('an integer')
+    case null:
+      return type?.values.has(String(value)) === true ? value : wrong(`a value of ${type?.name}`)
+  }
+}
 
 /** A type while it is being checked: a `TypeDeclaration` that is filled in step by step. */
 interface Draft extends TypeDeclaration {

@@ -1,4 +1,4 @@
-import type { DeclarationKind, Decorator, Primitive } from '../language/model-file.ts'
+import type { DeclarationKind, Decorator, Primitive } from '../language/model-parser.ts'
 
 /** A property of a type, checked. */
 export interface Property {
@@ -78,4 +78,84 @@ export function isIdentified({ kind }: TypeDeclaration): boolean {
 /** How a property's type is written in a model file. */
 export function typeText({ primitive, type, array }: Property): string {
   return `${primitive ?? type?.name ?? ''}${array ? '[]' : ''}`
+}
+
+/**
+ * The property that `path` leads to from an instance of `type`, through concepts and nested
+ * resources; null when it leads to none. Where a member may hold one of several types, a property of
+ * any of them counts. Nothing lies behind a relationship: it is a text.
+ */
+export function propertyAt(
+  model: Model,
+  type: TypeDeclaration,
+  path: readonly string[],
+): Property | null {
+  let holders: readonly TypeDeclaration[] = [type]
+  let found: Property | null = null
+  for (const step of path) {
+    const property = holders.flatMap((holder) => holder.properties.get(step) ?? [])[0] ?? null
+    if (property === null) return null
+    found = property
+    holders = property.type === null || property.relationship ? [] : subtypes(model, property.type)
+  }
+  return found
+}
+
+function subtypes(model: Model, type: TypeDeclaration): TypeDeclaration[] {
+  return [...model.types()].filter((each) => isA(each, type))
+}
+
+/** What a relationship leads to; whether it is there is another question. */
+export interface Target {
+  /** Qualified name. */
+  readonly type: string
+  readonly id: string
+}
+
+const SCHEME = 'resource:'
+/** An id that is written as it is. */
+const PLAIN_ID = /^[\w.-]*$/
+
+/**
+ * The canonical text of a relationship, `resource:<qualified type>#<id>`. The id is written as in a
+ * URI's fragment (RFC 3986), so what is no plain ASCII is percent-encoded.
+ */
+export function relationshipText({ type, id }: Target): string {
+  const text = PLAIN_ID.test(id) ? id : encodeURI(id).replaceAll('#', '%23')
+  return `${SCHEME}${type}#${text}`
+}
+
+/**
+ * What the text of a relationship to `declared` leads to: `resource:ns.Type#id`, `ns.Type#id`, or a
+ * bare id of the declared type. A text instead says why it leads nowhere.
+ */
+export function targetOf(text: string, declared: TypeDeclaration, model: Model): Target | string {
+  const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text
+  const hash = rest.indexOf('#')
+  if (hash === -1) {
+    if (rest !== text) return `a relationship is written ${SCHEME}<type>#<id>`
+    return rest === '' ? 'the id is empty' : { type: declared.qualifiedName, id: rest }
+  }
+  const type = model.type(rest.slice(0, hash))
+  if (type === null) return `there is no type ${rest.slice(0, hash)}`
+  if (!isA(type, declared)) return `${type.qualifiedName} is no ${declared.qualifiedName}`
+  const id = decoded(rest.slice(hash + 1))
+  return id === '' ? 'the id is empty' : { type: type.qualifiedName, id }
+}
+
+/** The target of a canonical text. */
+export function targetOfCanonical(text: string): Target | null {
+  const hash = text.indexOf('#')
+  if (!text.startsWith(SCHEME) || hash === -1) return null
+  return { type: text.slice(SCHEME.length, hash), id: decoded(text.slice(hash + 1)) }
+}
+
+function decoded(id: string): string {
+  if (!id.includes('%')) return id
+  try {
+    return decodeURIComponent(id)
+  } catch {
+    // A percent sign that encodes nothing is one.
+    return id
+  }
 }

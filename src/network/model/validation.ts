@@ -1,11 +1,128 @@
+import { createContext, Script } from 'node:vm'
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
-import type { Primitive } from '../language/model-file.ts'
-import { instantOf } from './instant.ts'
-import { isA, type Model, type Property, type TypeDeclaration, typeText } from './model.ts'
-import { PROBLEMS_MAX, type Problem, type ProblemCode, pointer } from './problem.ts'
-import { inRange } from './property-meta.ts'
-import { relationshipText, targetOf } from './relationship.ts'
-import { matchesPattern } from './text-pattern.ts'
+import type { Primitive } from '../language/model-parser.ts'
+import {
+  isA,
+  type Model,
+  type Property,
+  relationshipText,
+  type TypeDeclaration,
+  targetOf,
+  typeText,
+} from './model.ts'
+
+/** Codes of what can be wrong with a value. */
+export type ProblemCode =
+  | 'MISSING'
+  | 'UNKNOWN_PROPERTY'
+  | 'WRONG_TYPE'
+  | 'NOT_IN_ENUM'
+  | 'NOT_A_DATE'
+  | 'NOT_AN_INTEGER'
+  | 'NUMBER_TOO_LARGE'
+  | 'OUT_OF_RANGE'
+  | 'PATTERN_MISMATCH'
+  | 'WRONG_CLASS'
+  | 'ABSTRACT_CLASS'
+  | 'WRONG_RELATIONSHIP'
+  | 'ID_EMPTY'
+  | 'ID_TOO_LONG'
+  | 'ASSIGNED_BY_SERVER'
+  | 'REFERENCE_MISSING'
+  | 'REPEATED'
+
+/** One thing that is wrong with a value. */
+export interface Problem {
+  /** JSON pointer (RFC 6901) to it; empty for the whole value. */
+  readonly path: string
+  readonly code: ProblemCode
+  readonly message: string
+}
+
+/** Problems that are reported of one value at most. */
+export const PROBLEMS_MAX = 100
+
+/** `path` with one more step. */
+export function pointer(path: string, step: string | number): string {
+  return `${path}/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
+
+const ISO =
+  /^([+-]\d{6}|\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d:?\d\d)?)?$/i
+
+/** The form of the result, for the years that have four digits. */
+const STORED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/**
+ * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
+ * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
+ * February) names none.
+ */
+export function instantOf(text: string): string | null {
+  // Most texts have that form already.
+  if (STORED.test(text) && isSame(text)) return text
+  const match = ISO.exec(text)
+  if (match === null) return null
+  const [, year, month, day, hour = '00', minute = '00', second = '00', fraction = '', zone] = match
+  const local = new Date(
+    `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`,
+  )
+  // Beyond the end of a month a Date rolls over: what does not come back was no date.
+  if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
+  const offset = offsetMs(zone)
+  const instant = offset === null ? null : new Date(local.getTime() - offset)
+  return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
+}
+
+/** Whether the calendar has what `text` names: what does not come back was no date. */
+function isSame(text: string): boolean {
+  const instant = new Date(text)
+  return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
+}
+
+function offsetMs(zone: string | undefined): number | null {
+  if (zone === undefined || /^z$/i.test(zone)) return 0
+  const hours = Number(zone.slice(1, 3))
+  const minutes = Number(zone.slice(-2))
+  if (hours > 23 || minutes > 59) return null
+  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000
+}
+
+/** How long one text may be compared with the regular expression of a model, milliseconds. */
+const COMPARISON_MS = 100
+/** Comparisons that ran out of time while the process hardly had the processor are repeated. */
+const ATTEMPTS_MAX = 5
+/** Texts that are compared at once are no longer, UTF-16 units. */
+const SHORT_LENGTH = 256
+
+/** What the script below looks at; kept between comparisons, because making one takes a while. */
+const compared = createContext({})
+const COMPARISON = new Script('pattern.test(text)')
+
+/**
+ * Whether `pattern`, which a model declares, is found in `text`, which anybody may send; null when that
+ * takes too long to say. Some patterns take years for some texts, and this thread is everybody's.
+ */
+export function matchesPattern(pattern: RegExp, text: string): boolean | null {
+  if (isQuick(pattern.source) && text.length <= SHORT_LENGTH) return pattern.test(text)
+  Object.assign(compared, { pattern, text })
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
+    const before = process.cpuUsage()
+    try {
+      // The engine looks at the time while it goes back in a text, too.
+      return COMPARISON.runInContext(compared, { timeout: COMPARISON_MS }) === true
+    } catch {
+      const { user, system } = process.cpuUsage(before)
+      if (user + system > (COMPARISON_MS * 1_000) / 2) return null
+    }
+  }
+  return null
+}
+
+/** Whether `source` repeats little and never a group: then there are not many ways to go through a text. */
+function isQuick(source: string): boolean {
+  return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
+}
 
 /** How strictly instances are judged. */
 export interface Strictness {
@@ -187,4 +304,10 @@ class InstanceChecker {
     this.problems.push({ path: steps.reduce(pointer, ''), code, message })
     return null
   }
+}
+
+/** Whether `value` is in `range`, whose bounds belong to it. */
+export function inRange(value: number, range: Property['range']): boolean {
+  if (range === null) return true
+  return value >= (range.lower ?? value) && value <= (range.upper ?? value)
 }

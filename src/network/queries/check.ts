@@ -1,8 +1,13 @@
-import type { Condition, Operand, QueryNode } from '../language/query-file.ts'
-import type { Findings, SourceFile } from '../language/source.ts'
-import type { Model, Property, TypeDeclaration } from '../model/model.ts'
-import { propertyAt } from '../model/paths.ts'
-import { canonical, type ParameterType } from './parameter.ts'
+import { NetworkError } from '../errors.ts'
+import {
+  type Condition,
+  type Operand,
+  parseQueries,
+  type QueryNode,
+} from '../language/query-parser.ts'
+import { Findings, type SourceFile } from '../language/source.ts'
+import { type Model, type Property, propertyAt, type TypeDeclaration } from '../model/model.ts'
+import { canonical, type ParameterType } from './predicate.ts'
 
 /** A query whose names and types are right. */
 export interface NamedQuery
@@ -183,4 +188,23 @@ class QueryChecker {
 
 function isCompound({ primitive, relationship, type }: Property): boolean {
   return primitive === null && !relationship && type?.kind !== 'enum'
+}
+
+/** Characters of a query that a processor writes itself. */
+const TEXT_LENGTH_MAX = 10_000
+
+/** The query whose statement is `text`: `SELECT …`. Errors: PARAMETER_INVALID with what is wrong. */
+export function writtenQuery(text: string, model: Model): NamedQuery {
+  if (text.length > TEXT_LENGTH_MAX) {
+    throw new NetworkError('PARAMETER_INVALID', `a query has ${TEXT_LENGTH_MAX} characters at most`)
+  }
+  const file = { path: 'query', text: `query written { statement:\n${text}\n}` }
+  const findings = new Findings()
+  const query = checkQueries(parseQueries(file, findings), model, findings, () => file).get(
+    'written',
+  )
+  if (query !== undefined && findings.clean) return query
+  const [first] = findings.sorted()
+  const message = `the query is wrong: ${first?.message ?? 'it selects nothing'}`
+  throw new NetworkError('PARAMETER_INVALID', message)
 }

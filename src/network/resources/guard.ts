@@ -7,11 +7,10 @@ import type {
   Subject,
 } from '../access/control.ts'
 import { NetworkError } from '../errors.ts'
-import type { Operation } from '../language/rule-file.ts'
-import type { Model } from '../model/model.ts'
-import type { Target } from '../model/relationship.ts'
+import type { Operation } from '../language/rule-parser.ts'
+import type { Model, Target } from '../model/model.ts'
 import type { ResourceReader, StoredResource } from './database.ts'
-import { objectIn } from './item.ts'
+import { objectIn } from './database.ts'
 import { asInstance, type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
 
 /** A condition of an access rule, and the resources that it is evaluated for. */

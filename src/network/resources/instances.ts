@@ -1,10 +1,14 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import { NetworkError } from '../errors.ts'
-import type { Model, TypeDeclaration } from '../model/model.ts'
-import { PROBLEMS_MAX, type Problem, pointer } from '../model/problem.ts'
-import type { Target } from '../model/relationship.ts'
-import { checkInstance, type Strictness } from '../model/validation.ts'
-import { canBeItem } from './item.ts'
+import type { Model, Target, TypeDeclaration } from '../model/model.ts'
+import {
+  checkInstance,
+  PROBLEMS_MAX,
+  type Problem,
+  pointer,
+  type Strictness,
+} from '../model/validation.ts'
+import { canBeItem } from './database.ts'
 
 /** A resource in the form in which it is stored, with its identity. */
 export interface Resource {

@@ -4,7 +4,7 @@ import type { Change } from '../../ledger/index.ts'
 import { definitionIn, type NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import { systemType } from '../model/system.ts'
-import { itemOf } from './item.ts'
+import { itemOf } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
 // A network is recorded in its own database, with its archive, so that whoever has the ledger has the

@@ -7,11 +7,10 @@ import {
   type SortValue,
   sortValuesOf,
 } from '../../filter/index.ts'
-import type { Model, TypeDeclaration } from '../model/model.ts'
-import type { Target } from '../model/relationship.ts'
+import type { Model, Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
 import type { ResourceChange, ResourceReader, Selection, StoredResource } from './database.ts'
-import { itemIdOf, objectIn } from './item.ts'
+import { itemIdOf, objectIn } from './database.ts'
 
 /** Resources with changes that are not recorded yet. Nothing of it reaches the resources below. */
 export class Overlay implements ResourceReader {

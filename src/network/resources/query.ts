@@ -8,17 +8,21 @@ import {
   sortValuesOf,
 } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
-import type { Bound } from '../language/query-file.ts'
+import type { Bound } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
-import { type Problem, pointer } from '../model/problem.ts'
+import { type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
-import { parameterTypeText, parameterValue } from '../queries/parameter.ts'
-import { type Arguments, type Predicate, predicateOf } from '../queries/predicate.ts'
-import { writtenQuery } from '../queries/written.ts'
+import { writtenQuery } from '../queries/check.ts'
+import {
+  type Arguments,
+  type Predicate,
+  parameterTypeText,
+  parameterValue,
+  predicateOf,
+} from '../queries/predicate.ts'
+import { objectIn } from './database.ts'
 import type { Source } from './guard.ts'
-import { objectIn } from './item.ts'
-import { type Listing, resourceFilter } from './listing.ts'
-import { Resolver } from './resolve.ts'
+import { type Listing, Resolver, resourceFilter } from './listing.ts'
 
 /** A request for what a named query finds. */
 export interface QueryRequest {

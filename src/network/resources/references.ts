@@ -1,8 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
 import type { Model, Property } from '../model/model.ts'
-import { type Problem, pointer } from '../model/problem.ts'
-import { type Target, targetOfCanonical } from '../model/relationship.ts'
-import { objectIn } from './item.ts'
+import { type Target, targetOfCanonical } from '../model/model.ts'
+import { type Problem, pointer } from '../model/validation.ts'
+import { objectIn } from './database.ts'
 
 /** A relationship in a resource. */
 interface Reference {

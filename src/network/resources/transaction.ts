@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../base/json.ts'
 import type { Model } from '../model/model.ts'
-import { relationshipText, type Target } from '../model/relationship.ts'
+import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
 import type { ResourceChange } from './database.ts'
 

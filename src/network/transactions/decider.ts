@@ -5,11 +5,12 @@ import { AccessControl } from '../access/control.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { TypeDeclaration } from '../model/model.ts'
-import { pointer } from '../model/problem.ts'
-import { relationshipText, type Target } from '../model/relationship.ts'
+import { relationshipText, type Target } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
+import { pointer } from '../model/validation.ts'
 import {
   entryOf,
+  objectIn,
   type ResourceChange,
   type ResourceReader,
   resourceChangesIn,
@@ -27,7 +28,6 @@ import {
   taken,
   withId,
 } from '../resources/instances.ts'
-import { objectIn } from '../resources/item.ts'
 import { Overlay } from '../resources/overlay.ts'
 import { missingReferences } from '../resources/references.ts'
 import {
@@ -40,7 +40,7 @@ import {
 import { identityChange } from './identity-changes.ts'
 import type { ChangeRequest, Decision, ExpectedRevisions, LogLine } from './messages.ts'
 import { process, processorsFor } from './processing.ts'
-import { checkedReturn, isRecorded } from './returns.ts'
+import { checkedReturn, isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
 
 /** What a decider works with. */

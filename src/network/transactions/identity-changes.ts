@@ -2,18 +2,19 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Where } from '../../filter/index.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import { isA, type Model } from '../model/model.ts'
-import type { Problem } from '../model/problem.ts'
 import {
+  isA,
+  type Model,
   relationshipText,
   type Target,
   targetOf,
   targetOfCanonical,
-} from '../model/relationship.ts'
+} from '../model/model.ts'
 import { systemType } from '../model/system.ts'
+import type { Problem } from '../model/validation.ts'
 import type { ResourceReader } from '../resources/database.ts'
+import { objectIn } from '../resources/database.ts'
 import { invalid } from '../resources/instances.ts'
-import { objectIn } from '../resources/item.ts'
 import type { Caller } from '../resources/transaction.ts'
 import type { IdentityChange } from './messages.ts'
 

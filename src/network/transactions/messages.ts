@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../base/json.ts'
 import { LedgerError, type LedgerErrorCode, StoreError } from '../../ledger/core.ts'
 import type { Change, UnitOfWork } from '../../ledger/index.ts'
 import { NetworkError, type NetworkErrorCode } from '../errors.ts'
-import type { Problem } from '../model/problem.ts'
+import type { Problem } from '../model/validation.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import type { Caller, Stamp } from '../resources/transaction.ts'
 

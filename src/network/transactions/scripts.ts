@@ -1,7 +1,7 @@
 import { parseJson } from '../../base/json.ts'
 import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
-import type { Target } from '../model/relationship.ts'
+import type { Target } from '../model/model.ts'
 import type { ResourceReader } from '../resources/database.ts'
 import type { ConditionRequest } from '../resources/guard.ts'
 import { Resolution, type Resolved } from '../resources/references.ts'

@@ -1,13 +1,12 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import { parseStrictText, StrictJsonError } from '../../base/strict-json.ts'
 import { FilterError } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
-import type { Operation } from '../language/rule-file.ts'
-import type { TypeDeclaration } from '../model/model.ts'
-import type { Target } from '../model/relationship.ts'
+import type { Operation } from '../language/rule-parser.ts'
+import type { Target, TypeDeclaration } from '../model/model.ts'
 import { SYSTEM_NAMESPACE, systemType } from '../model/system.ts'
-import type { NamedQuery } from '../queries/check.ts'
-import { writtenQuery } from '../queries/written.ts'
-import type { ResourceChange } from '../resources/database.ts'
+import { type NamedQuery, writtenQuery } from '../queries/check.ts'
+import { objectIn, type ResourceChange } from '../resources/database.ts'
 import { Guard, type GuardParts, type Source } from '../resources/guard.ts'
 import {
   collectionOf,
@@ -16,16 +15,55 @@ import {
   resourceOf,
   taken,
 } from '../resources/instances.ts'
-import { objectIn } from '../resources/item.ts'
+import { Resolver } from '../resources/listing.ts'
 import type { Overlay } from '../resources/overlay.ts'
 import { parameterTexts, selectedResources } from '../resources/query.ts'
 import { Resolution, type Resolved } from '../resources/references.ts'
-import { Resolver } from '../resources/resolve.ts'
 import type { TransactionRecord } from '../resources/transaction.ts'
 import type { GuestHost } from '../runtime/guest.ts'
-import { parseGuestMessage, requireString, unknownMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
 import { resolvedText } from './scripts.ts'
+
+// Scripts are not trusted: a message of theirs need not be JSON, and any value may stand where a text should.
+
+/** Characters of one message: the most that an item may have, and some more. */
+const MESSAGE_LENGTH_MAX = 16 * 1024 * 1024
+
+/**
+ * A message of a guest as an object, parsed as strictly as a body over HTTP because parts of it are
+ * recorded. Errors: TRANSACTION_FAILED.
+ */
+export function parseGuestMessage(text: string): JsonObject {
+  if (text.length > MESSAGE_LENGTH_MAX) {
+    const message = `processors hand over ${MESSAGE_LENGTH_MAX} characters at a time at most`
+    throw new NetworkError('TRANSACTION_FAILED', message)
+  }
+  const value = parsed(text)
+  return isJsonObject(value) ? value : {}
+}
+
+function parsed(text: string): Json {
+  try {
+    return parseStrictText(text)
+  } catch (error) {
+    if (!(error instanceof StrictJsonError) || error.code === 'JSON_MALFORMED') {
+      throw unknownMessage()
+    }
+    throw new NetworkError('TRANSACTION_FAILED', error.message, { cause: error })
+  }
+}
+
+/** The text of a string, number or boolean. Errors: TRANSACTION_FAILED. */
+export function requireString(value: Json | undefined): string {
+  // `String` of an object would call functions of the object.
+  if (value === undefined || value === null || typeof value === 'object') throw unknownMessage()
+  return String(value)
+}
+
+/** The error for messages that the documented functions never send. */
+export function unknownMessage(): NetworkError {
+  return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
+}
 
 /** Changes that one transaction may make. */
 const CHANGES_MAX = 2_000
