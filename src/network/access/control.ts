@@ -66,11 +66,7 @@ export function namesEvent(
  * Whether `pattern` covers the instance `id` of `type`; null when that depends on an id that is not
  * known yet. A namespace covers the types that are declared in it, not those that extend them.
  */
-export function covers(
-  pattern: Pattern,
-  type: TypeDeclaration,
-  id: Target['id'] | null,
-): boolean | null {
+function covers(pattern: Pattern, type: TypeDeclaration, id: Target['id'] | null): boolean | null {
   switch (pattern.kind) {
     case 'any':
       return true

@@ -36,7 +36,7 @@ const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
 const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
 
 /** Reads a `package.json`; what is wrong goes to `findings`. */
-export function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
+function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
   const json = parsed(file, findings)
   const { name, version, description, engines, daicho } = json
   if (typeof name !== 'string' || !NAME.test(name) || RESERVED.includes(name)) {
@@ -99,7 +99,7 @@ const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
  * The processors that the scripts of a network declare: functions under a comment that has
  * `@transaction` and the type in `@param {ns.Type} name`. What is wrong goes to `findings`.
  */
-export function processorsOf(
+function processorsOf(
   scripts: readonly SourceFile[],
   model: Model,
   findings: Findings,

@@ -14,16 +14,16 @@ export interface NetworkSource {
 }
 
 /** Bytes of all files of a network together. */
-export const NETWORK_BYTES_MAX = 10 * 1024 * 1024
+const NETWORK_BYTES_MAX = 10 * 1024 * 1024
 /** Files of a network. */
-export const NETWORK_FILES_MAX = 500
+const NETWORK_FILES_MAX = 500
 /** Characters of a message: the paths of an archive may be of any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
 
 /** Whether the file at `path` belongs to a network; all others in its directory are passed over. */
-export function isNetworkFile(path: string): boolean {
+function isNetworkFile(path: string): boolean {
   if (SINGLE.includes(path)) return true
   if (path.startsWith('models/') || path.startsWith('node_modules/')) return path.endsWith('.cto')
   return path.startsWith('lib/') && path.endsWith('.js')
@@ -36,7 +36,7 @@ function isPlainPath(path: string): boolean {
 }
 
 /** Gathers files within the bounds of a network. */
-export class FileSet {
+class FileSet {
   readonly #files = new Map<string, Buffer>()
   #bytes = 0
 
@@ -62,7 +62,7 @@ export class FileSet {
 }
 
 /** A refusal of files as a whole. */
-export function unreadable(message: string, cause?: unknown): NetworkError {
+function unreadable(message: string, cause?: unknown): NetworkError {
   return new NetworkError('NETWORK_UNREADABLE', message.slice(0, MESSAGE_LENGTH_MAX), { cause })
 }
 

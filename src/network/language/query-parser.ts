@@ -13,7 +13,7 @@ export type Operand =
     }
 
 /** How two operands are compared. */
-export const COMPARISONS = ['==', '!=', '>=', '<=', '>', '<'] as const
+const COMPARISONS = ['==', '!=', '>=', '<=', '>', '<'] as const
 /** One of them. */
 export type Comparison = (typeof COMPARISONS)[number]
 

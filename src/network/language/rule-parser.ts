@@ -3,7 +3,7 @@ import { type Findings, type SourceFile, SyntaxFailure, scriptErrorOf, Tokens } 
 // What `permissions.acl` says. `at` is an offset in its text.
 
 /** What a rule can be about. */
-export const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
+const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
 /** One of them. */
 export type Operation = (typeof OPERATIONS)[number]
 

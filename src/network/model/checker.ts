@@ -14,7 +14,7 @@ import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './syst
 import { inRange, instantOf } from './validation.ts'
 
 /** What the names of one model file stand for. */
-export class Scope {
+class Scope {
   /** Short names to qualified ones; what comes first wins. */
   readonly #names = new Map<string, string>()
   readonly #known: ReadonlySet<string>
@@ -78,7 +78,7 @@ interface Decorated {
  * Checks the decorators that mean something here: `@returns(Type)` and `@commit(true|false)`. All
  * others are notes of the network's author.
  */
-export function checkDecorators(
+function checkDecorators(
   decorators: readonly Decorator[],
   { kind, file }: Decorated,
   findings: Findings,
@@ -112,7 +112,7 @@ export function checkDecorators(
 const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
 
 /** Default, regex and range of a property, where they make sense for its type. */
-export function checkedMeta(
+function checkedMeta(
   node: PropertyNode,
   primitive: Primitive | null,
   type: TypeDeclaration | null,

@@ -31,7 +31,7 @@ export function targetOfItem(itemId: string): Target | null {
 }
 
 /** The id of a resource, from the part behind the `#` of its item's id. */
-export function idIn(text: string): string {
+function idIn(text: string): string {
   return text.replace(/(?:%[0-9A-F]{2})+/g, decodeURIComponent)
 }
 
@@ -46,7 +46,7 @@ export function itemOf(target: Target, resource: JsonObject): JsonObject {
 }
 
 /** The text of the resource in the text of its item, which is canonical. */
-export function resourceTextIn(itemId: string, itemText: string): string {
+function resourceTextIn(itemId: string, itemText: string): string {
   const head = `{"id":${canonicalString(itemId)},"resource":`
   if (itemText.startsWith(head)) return itemText.slice(head.length, -1)
   // The item of the network itself has its archive in front of its resource.

@@ -21,7 +21,7 @@ import { objectIn, type Selection, type StoredResource } from './database.ts'
 import type { Guard, Source } from './guard.ts'
 
 /** What filters over instances of `type` may ask, and of which types. */
-export function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
+function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
   return (path) => {
     if (path.at(-1) === '$class') return FIELD_TYPES.text
     const property = propertyAt(model, type, path)

@@ -61,7 +61,7 @@ export function requireString(value: Json | undefined): string {
 }
 
 /** The error for messages that the documented functions never send. */
-export function unknownMessage(): NetworkError {
+function unknownMessage(): NetworkError {
   return new NetworkError('TRANSACTION_FAILED', 'the network cannot be asked for that')
 }
 
