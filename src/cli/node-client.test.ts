@@ -13,12 +13,12 @@ async function serving(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-it('gives what a node answers whole, whatever its status', async () => {
+it('returns the whole reply, for any status', async () => {
   const url = await serving((_request, response) => void response.writeHead(418).end('ü\u0000'))
   expect(await fetchFromNode(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
 })
 
-it('gives up a reply that never ends as soon as it is too long', async () => {
+it('aborts an endless reply when it is too long', async () => {
   let sent = 0
   const url = await serving((_request, response) => {
     const more = () => {
@@ -35,7 +35,7 @@ it('gives up a reply that never ends as soon as it is too long', async () => {
   expect(sent).toBeGreaterThan(1_000_000)
 })
 
-it('gives up a node that says nothing, or one sign at a time, when its time is over', async () => {
+it('aborts a silent node and a slow one after the timeout', async () => {
   const silent = await serving(() => {})
   const slow = await serving((_request, response) => {
     const drip = setInterval(() => response.write('x'), 10)
@@ -46,7 +46,7 @@ it('gives up a node that says nothing, or one sign at a time, when its time is o
   }
 })
 
-it('follows no redirect, and says why nothing answers', async () => {
+it('follows no redirect, and gives the reason of a failure', async () => {
   let asked = 0
   const other = await serving((_request, response) => {
     asked += 1

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { parseJson } from '../base/json.ts'
+import { type Json, parseJson } from '../base/json.ts'
 import { EXIT, Exit } from './exit.ts'
 
 /** Bounds of a reply, unless the caller has others. */
@@ -82,6 +82,15 @@ export async function callNode<Reply extends LedgerReply>(
     throw new Exit(EXIT.finding, `what answers at ${origin} is no node of daicho`)
   }
   throw new Exit(EXIT.finding, `the node refused: ${refusal}`)
+}
+
+/** The value of a JSON text; null for other texts too. */
+export function parseJsonOrNull(text: string): Json {
+  try {
+    return parseJson(text)
+  } catch {
+    return null
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ProgressLine, reportEvery, shareOf } from './output.ts'
 
-/** What is shown on a terminal, or in a file. */
+/** A progress line on a terminal or in a file, and its output. */
 function shownOn(isTTY: boolean) {
   const shown: string[] = []
   const write = (text: string | Uint8Array) => {
@@ -12,7 +12,7 @@ function shownOn(isTTY: boolean) {
   return { shown, clock, line: new ProgressLine('verifying', { isTTY, write }, clock) }
 }
 
-it('in a file is a line for each tenth, and once', () => {
+it('logs each 10 % step once in a file', () => {
   const { shown, line } = shownOn(false)
   for (const share of [0, 0.05, 0.1, 0.19, 0.55, 0.59, 1, 1]) line.update(share, 'so far')
   line.end()
@@ -24,7 +24,7 @@ it('in a file is a line for each tenth, and once', () => {
   ])
 })
 
-it('on a terminal is one line with a bar, drawn ten times a second at most, and cleared at the end', () => {
+it('draws a bar on a terminal, at most ten times a second, and clears it at the end', () => {
   const { shown, clock, line } = shownOn(true)
   const bar = (filled: number) => '█'.repeat(filled) + '░'.repeat(24 - filled)
   const updates = [
@@ -46,19 +46,19 @@ it('on a terminal is one line with a bar, drawn ten times a second at most, and 
   ])
 })
 
-it('that was never drawn clears nothing', () => {
+it('clears nothing if it was never drawn', () => {
   const { shown, line } = shownOn(true)
   line.end()
   expect(shown).toEqual([])
 })
 
-it('the share of a chain is never more than all of it', () => {
+it('limits the share of a chain to 1', () => {
   expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
   expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
   expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
 })
 
-it('reports what work waits for every five seconds until it is stopped, also if that never changes', () => {
+it('reports every five seconds until it is stopped, even without a change', () => {
   const written: string[] = []
   let waiting: { ms: number; run: () => void } | null = null
   const schedule = {

@@ -16,7 +16,7 @@ const fileOf = async (content: unknown) => {
   return path
 }
 
-it('are those of the file, near and far', async () => {
+it('reads the pairs of the file, on any address', async () => {
   const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
   const file = await fileOf(table)
   for (const isLoopback of [true, false]) {
@@ -24,7 +24,7 @@ it('are those of the file, near and far', async () => {
   }
 })
 
-it('are a preset one on loopback, and refused elsewhere, when there is no file', async () => {
+it('without a file, there is a preset pair on loopback and none on other addresses', async () => {
   const preset = await openPairs({ file: null, isLoopback: true })
   expect([...preset.keys()]).toEqual(['demo'])
   await expect(openPairs({ file: null, isLoopback: false })).rejects.toMatchObject({
@@ -33,7 +33,7 @@ it('are a preset one on loopback, and refused elsewhere, when there is no file',
   })
 })
 
-it('are refused with their place, and without their passwords', async () => {
+it('reports mistakes with the id, without passwords', async () => {
   const long = 'x'.repeat(PART_LENGTH_MAX + 1)
   const bad: [unknown, string][] = [
     ['', 'is not JSON'],

@@ -30,7 +30,7 @@ const fileOf = async (content: unknown) => {
 }
 
 describe('a list of users', () => {
-  it('holds each name once, and finds whom it changes', () => {
+  it('holds each name once, and rejects changes of unknown users', () => {
     const one = addUser([], user('ada'))
     expect(() => addUser(one, user('ada'))).toThrow('there is a user ada already')
     expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
@@ -51,7 +51,7 @@ describe('a list of users', () => {
     expect(() => addUser(full, user('x'))).toThrow(expect.objectContaining({ code: 'USERS_FULL' }))
   })
 
-  it('is kept with hashes only, for the owner only', async () => {
+  it('is stored with hashes only, readable by the owner only', async () => {
     const users = usersInFolder(folder)
     const passwordHash = await hashPassword('secret words')
     await users.change((list) => addUser(list, { ...user('ada'), passwordHash }))
@@ -74,7 +74,7 @@ describe('a list of users', () => {
     ['an admin that is neither', { users: [{ ...user('ada'), admin: 1 }] }],
     ['a user of no time', { users: [{ ...user('ada'), since: '1' }] }],
     ['a user twice', { users: [user('ada'), user('ada')] }],
-  ])('a kept file with %s is damaged', async (_, content) => {
+  ])('a stored file with %s is damaged', async (_, content) => {
     await writeFile(join(folder, 'users.json'), JSON.stringify(content))
     const users = usersInFolder(folder)
     expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
@@ -82,7 +82,7 @@ describe('a list of users', () => {
 })
 
 describe("an operator's file of users", () => {
-  it('is hashed as it is read; hashes made elsewhere are taken', async () => {
+  it('hashes passwords when read, and accepts hashes made elsewhere', async () => {
     const made = await hashPassword('b')
     const path = await fileOf([
       { name: 'ada', password: 'a', admin: true },
@@ -94,7 +94,7 @@ describe("an operator's file of users", () => {
     expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false, since: 0 })
   })
 
-  it('is refused with its place, and without its passwords', async () => {
+  it('reports mistakes with their position, without passwords', async () => {
     const bad: [unknown, string][] = [
       ['', 'is not JSON'],
       ['[{"name":"ada","password":"hunter2"', 'is not JSON'],
@@ -130,7 +130,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are the preset one on loopback, and nobody elsewhere', async () => {
+  it('are the preset user on loopback, and nobody on other addresses', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
@@ -144,7 +144,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it('are those of the file, then those of the folder; the preset is gone, and not back elsewhere', async () => {
+  it('are those of the file, then those of the folder, without the preset', async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {

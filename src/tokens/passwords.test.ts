@@ -28,7 +28,7 @@ describe('a password hash', () => {
     expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
   })
 
-  it('made elsewhere passes only as argon2id, decodable, and within bounds', () => {
+  it('from elsewhere must be decodable argon2id within bounds', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
     assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [
@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('as a decoy is a new one each time, costs what it is like, and matches nothing', async () => {
+  it('as a decoy is new each time, costs as much as its model, and matches nothing', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')
@@ -61,8 +61,8 @@ describe('a password hash', () => {
   })
 })
 
-describe('the limiter', () => {
-  it('are two at a time, in order, also when one fails', async () => {
+describe('the password limiter', () => {
+  it('runs two checks at a time, in order, also when one fails', async () => {
     const limiter = new PasswordLimiter()
     const order: string[] = []
     const ends: (() => void)[] = []
@@ -89,7 +89,7 @@ describe('the limiter', () => {
     ])
   })
 
-  it('are refused when 256 wait, and given again when fewer do', async () => {
+  it('refuses checks while 256 are waiting', async () => {
     const limiter = new PasswordLimiter()
     let open = () => {}
     const gate = new Promise<void>((resolve) => {

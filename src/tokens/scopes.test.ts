@@ -17,7 +17,7 @@ const name = fc.oneof(
 )
 
 describe('a scope of one database', () => {
-  it('is that of this database and no other, whatever characters the names have', () => {
+  it('covers this database and no other, for any characters in the names', () => {
     fc.assert(
       fc.property(name, name, fc.constantFrom(...LEVELS), (db, other, level) => {
         const grant = grantOf(scopeClaim([scopeOf({ db, level })]))
@@ -61,7 +61,7 @@ it.each([
   expect(() => scopeClaim([text])).toThrow(expect.objectContaining({ code: 'SCOPE_UNKNOWN' }))
 })
 
-it('a token has at least one scope, and no more than it can carry', () => {
+it('requires at least one scope, and bounds their length', () => {
   expect(() => scopeClaim([])).toThrow(expect.objectContaining({ code: 'SCOPE_UNKNOWN' }))
   const many = Array.from({ length: 200 }, (_, at) => `db:database-${at}:read`)
   expect(() => scopeClaim(many)).toThrow(expect.objectContaining({ code: 'SCOPES_TOO_LONG' }))
@@ -70,7 +70,7 @@ it('a token has at least one scope, and no more than it can carry', () => {
   expect(() => scopeClaim([edge.replace('x', 'xx')])).toThrow('2000 characters')
 })
 
-it('a claim that is something else, or holds what nobody knows, allows nothing by that', () => {
+it('grants nothing for malformed claims and unknown scopes', () => {
   for (const claim of [
     undefined,
     null,

@@ -31,7 +31,7 @@ const codeOf = async (tokens: TokenService, token: string, audience = AUDIENCE) 
   )
 
 describe('a token', () => {
-  it('says what was granted, whatever the claims say of themselves', async () => {
+  it('holds the granted content, which claims cannot override', async () => {
     const tokens = await withSecret()
     const claims = { scope: 'ledger:read', sub: 'eve', exp: 1, iss: 'eve', aud: 'eve', jti: 'x' }
     const { token, jti, expiresAt } = await tokens.issue({
@@ -50,7 +50,7 @@ describe('a token', () => {
     })
   })
 
-  it('is nothing to another audience or another key', async () => {
+  it('is invalid for another audience or key', async () => {
     const [ours, theirs] = [await withSecret(), await inFolder()]
     const { token } = await issue(ours)
     expect(await codeOf(ours, token)).toBe('valid')
@@ -67,7 +67,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is judged by time, audience, keys and revocations also when it was valid before', async () => {
+  it('is checked for time, audience, keys and revocation also when it was valid before', async () => {
     const tokens = await inFolder()
     const other = await inFolder()
     const issued = [await issue(tokens), await issue(tokens), await issue(tokens)]
@@ -86,7 +86,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, first ?? '')).toBe('TOKEN_INVALID')
   })
 
-  it('stays right when more tokens come than are remembered', async () => {
+  it('stays valid when there are more tokens than the cache holds', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     for (let count = 0; count < 1_100; count += 1) {
@@ -105,7 +105,7 @@ describe('a token', () => {
   })
 })
 
-describe('what is not one of our tokens', () => {
+describe('a foreign or altered token', () => {
   const kidOf = (token: string) =>
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid
   const good = { iss: 'daicho', aud: AUDIENCE, sub: 'ada', jti: 'j', iat: 1, exp: 4_000_000_000 }
@@ -234,7 +234,7 @@ describe('revoking', () => {
     }
   })
 
-  it('refuses what is no token id, and a whole token', async () => {
+  it('rejects malformed token ids', async () => {
     const tokens = await inFolder()
     const { token } = await issue(tokens)
     for (const text of [token, '', 'x', '__proto__', '../../etc/passwd']) {
@@ -284,7 +284,7 @@ describe('rotating', () => {
     expect(file.keys).toHaveLength(2)
   })
 
-  it('leaves a secret of the operator to the operator', async () => {
+  it('is refused for a secret of the operator', async () => {
     const rotation = (await withSecret()).rotate({ dropOld: true })
     await expect(rotation).rejects.toMatchObject({ code: 'KEYS_FIXED' })
   })

@@ -8,7 +8,7 @@ import { type SharedValue, sharedFile, valueInMemory } from './shared-value.ts'
 
 let folder: string
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'daicho-kept-'))
+  folder = await mkdtemp(join(tmpdir(), 'daicho-shared-'))
 })
 afterEach(() => rm(folder, { recursive: true }))
 
@@ -26,32 +26,32 @@ const list = (lockWaitMs = 5_000) =>
   })
 
 function describeValue(name: string, open: () => SharedValue<readonly number[]>): void {
-  describe(`a value kept in ${name}`, () => {
-    it('starts as its initial value and is what the last change made it', async () => {
-      const kept = open()
-      expect(kept.current()).toEqual([])
-      expect(await kept.change((values) => [...values, 1])).toEqual([1])
-      expect(await kept.change((values) => [...values, 2])).toEqual([1, 2])
-      expect(kept.current()).toEqual([1, 2])
-      expect(kept.current()).toBe(kept.current())
+  describe(`a value in ${name}`, () => {
+    it('starts as its initial value and is replaced by each change', async () => {
+      const value = open()
+      expect(value.current()).toEqual([])
+      expect(await value.change((values) => [...values, 1])).toEqual([1])
+      expect(await value.change((values) => [...values, 2])).toEqual([1, 2])
+      expect(value.current()).toEqual([1, 2])
+      expect(value.current()).toBe(value.current())
     })
 
-    it('loses none of many changes at once', async () => {
-      const kept = open()
+    it('loses no concurrent change', async () => {
+      const value = open()
       const numbers = Array.from({ length: 20 }, (_, index) => index)
-      await Promise.all(numbers.map((n) => kept.change((values) => [...values, n])))
-      expect(kept.current().toSorted((a, b) => a - b)).toEqual(numbers)
+      await Promise.all(numbers.map((n) => value.change((values) => [...values, n])))
+      expect(value.current().toSorted((a, b) => a - b)).toEqual(numbers)
     })
 
-    it('stays as it was when a change throws, and can be changed after', async () => {
-      const kept = open()
-      await kept.change(() => [1])
-      const fail = kept.change(() => {
+    it('is unchanged when a change throws, and can be changed afterwards', async () => {
+      const value = open()
+      await value.change(() => [1])
+      const fail = value.change(() => {
         throw new RangeError('no')
       })
       await expect(fail).rejects.toThrow(RangeError)
-      expect(kept.current()).toEqual([1])
-      expect(await kept.change(() => [2])).toEqual([2])
+      expect(value.current()).toEqual([1])
+      expect(await value.change(() => [2])).toEqual([2])
     })
   })
 }
@@ -59,7 +59,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
 describeValue('memory', () => valueInMemory<readonly number[]>([]))
 describeValue('a file', () => list())
 
-it('is seen by another holder of the file at once', async () => {
+it('is visible to another holder of the file at once', async () => {
   const [ours, theirs] = [list(), list()]
   expect(ours.current()).toEqual([])
   await theirs.change(() => [1])
@@ -68,11 +68,11 @@ it('is seen by another holder of the file at once', async () => {
   expect(ours.current()).toEqual([2])
 })
 
-it('takes turns with another process', async () => {
+it('serialises changes with another process', async () => {
   const script = `
     const { sharedFile } = await import(${JSON.stringify(new URL('./shared-value.ts', import.meta.url))})
-    const kept = sharedFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
-    for (let n = 0; n < 10; n += 1) await kept.change((values) => [...values, n])`
+    const value = sharedFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
+    for (let n = 0; n < 10; n += 1) await value.change((values) => [...values, n])`
   const run = () =>
     promisify(execFile)(process.execPath, [
       '--input-type=module',
@@ -91,10 +91,10 @@ it('leaves one file of mode 0600, and neither a lock nor a temporary file', asyn
 })
 
 it('leaves the value in force when the file vanishes', async () => {
-  const kept = list()
-  await kept.change(() => [1])
+  const value = list()
+  await value.change(() => [1])
   await unlink(join(folder, 'list.json'))
-  expect(kept.current()).toEqual([1])
+  expect(value.current()).toEqual([1])
 })
 
 it('refuses a damaged file, says which, and does not quote it', async () => {
@@ -123,12 +123,12 @@ it('makes the folder where it is missing, for the owner only', async () => {
   expect((await stat(join(folder, 'none'))).mode & 0o777).toBe(0o700)
 })
 
-it('refuses where no folder can be', async () => {
+it('refuses a path below a file', async () => {
   await writeFile(join(folder, 'file'), '')
   const path = join(folder, 'file', 'list.json')
-  const kept = sharedFile({ path, initial: 0, print: String, parse: Number })
-  expect(kept.current()).toBe(0)
-  await expect(kept.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
+  const value = sharedFile({ path, initial: 0, print: String, parse: Number })
+  expect(value.current()).toBe(0)
+  await expect(value.change(() => 1)).rejects.toMatchObject({ code: 'FILE_UNREADABLE' })
 })
 
 it.skipIf(process.getuid?.() === 0)(

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isJsonObject, type Json, parseJson } from '../../base/json.ts'
+import { isJsonObject } from '../../base/json.ts'
 import {
   type Audited,
   auditedJson,
@@ -17,7 +17,7 @@ import {
 } from '../../chain/index.ts'
 import { fileExists, makeFolder } from '../../storage/index.ts'
 import { EXIT, Exit, reasonOf } from '../exit.ts'
-import { fetchFromNode, textOrFile } from '../node-client.ts'
+import { fetchFromNode, parseJsonOrNull, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
 // Verification with a verifier key: of the log of a running node, and of proof files.
@@ -104,7 +104,7 @@ async function fetchKey(fetch: (part: string) => Promise<Uint8Array>): Promise<V
 }
 
 function serverIdIn(bytes: Uint8Array): number | null {
-  const reply = parseOrNull(new TextDecoder().decode(bytes))
+  const reply = parseJsonOrNull(new TextDecoder().decode(bytes))
   const serverId = isJsonObject(reply) ? reply.serverid : null
   return typeof serverId === 'number' && Number.isSafeInteger(serverId) ? serverId : null
 }
@@ -125,7 +125,7 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
 /** Errors: Exit (configuration) for a foreign file: a new audit would forget the chain seen before. */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
-  const value = parseOrNull(readFileSync(path, 'utf8'))
+  const value = parseJsonOrNull(readFileSync(path, 'utf8'))
   const audited = isJsonObject(value) ? auditedOf(value.audited) : null
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
     return { key: verifierKeyOf(value.key), audited }
@@ -138,14 +138,6 @@ function writeState(path: string, { key, audited }: AuditState): void {
   makeFolder(dirname(path))
   writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { flush: true })
   renameSync(`${path}.new`, path)
-}
-
-function parseOrNull(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
 }
 
 /** Verifies the proof file at `path` and prints its content. Errors: Exit (usage). */

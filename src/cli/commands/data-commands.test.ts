@@ -1,4 +1,4 @@
-// What commands about data say of a chain with nothing in it, and of one whose items came and went.
+// The commands that read and write data, for an empty chain and for one with deleted items.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -9,7 +9,7 @@ import { exportCommand } from './export.ts'
 import { importCommand } from './import.ts'
 import { verifyCommand } from './verify.ts'
 
-it('a chain without a block is backed up, exported, verified and imported: its head is none', async () => {
+it('backs up, exports, verifies and imports an empty chain', async () => {
   const [folder, to, anew] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
   await (await startLedgerNode({ folder })).close()
   const file = join(to, 'export.jsonl')
@@ -32,7 +32,7 @@ it('a chain without a block is backed up, exported, verified and imported: its h
   ])
 })
 
-it('an export is of as many databases and items as its entries leave', async () => {
+it('counts the databases and items that the entries of an export leave', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'gone']) {

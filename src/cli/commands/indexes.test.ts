@@ -20,7 +20,7 @@ async function withFruit(folder: string) {
 }
 
 describe('daicho index', () => {
-  it('adds, lists and removes at a running node, and in the folder of a resting one', async () => {
+  it('adds, lists and removes at a running node, and in the folder of a stopped one', async () => {
     const folder = temporaryFolder()
     const server = await withFruit(folder)
     const at = ['--url', server.url]
@@ -52,7 +52,7 @@ describe('daicho index', () => {
     expect([gone.code, gone.stderr]).toEqual([1, 'daicho: there is no index on n of fruit\n'])
   })
 
-  it('says how far a node is with building, and waits for it unless it is told not to', async () => {
+  it('reports the progress of a build, and waits for it without --no-wait', async () => {
     const building = { db: 'fruit', path: 'n', state: 'building', done: 3, total: 9 }
     const busy = await answering(200, JSON.stringify({ status: true, indexes: [building] }))
     const run = (url: string, ...args: string[]) => runHere(indexCommand(), [...args, '--url', url])
@@ -74,7 +74,7 @@ describe('daicho index', () => {
     })
   })
 
-  it('mistakes end with the code of their kind, and one line', async () => {
+  it('reports mistakes with their exit code and one line', async () => {
     const [nowhere, address, path, missing] = await Promise.all([
       runDaicho(['index', 'list']),
       runDaicho(['index', 'list', '--url', 'nothing']),
@@ -89,4 +89,19 @@ describe('daicho index', () => {
       'daicho: no node answers at http://127.0.0.1:9\n',
     ])
   })
+})
+
+it.each([
+  ['null', 'is no node of daicho'],
+  ['{}', 'is no node of daicho'],
+  ['[]', 'is no node of daicho'],
+  ['<html>', 'no node answers at'],
+  ['{"status":false,"code":"FORBIDDEN"}', 'the node refused: FORBIDDEN'],
+  ['{"status":false,"code":"X","message":"not you"}', 'the node refused: not you'],
+])('explains the answer %s in one line', async (body, said) => {
+  const { url } = await answering(200, body)
+  const ended = await runHere(indexCommand(), ['list', '--url', url])
+  expect([ended.code, ended.stdout]).toEqual([1, ''])
+  expect(ended.stderr).toMatch(/^daicho: [^\n]+\n$/)
+  expect(ended.stderr).toContain(said)
 })

@@ -16,7 +16,7 @@ import {
   systemType,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { fetchFromNode } from '../node-client.ts'
+import { fetchFromNode, parseJsonOrNull } from '../node-client.ts'
 import { nodeFolder } from '../node-folder.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
@@ -162,7 +162,7 @@ function remoteNode(base: string, apiKey: string | null): NetworkNode {
       },
     )
     const text = reply.bytes.toString()
-    const json = parseOrNull(text)
+    const json = parseJsonOrNull(text)
     if (reply.status >= 300) {
       const message = refusalText(json) ?? `${url.origin} answered with ${reply.status}`
       throw new Exit(EXIT.finding, message)
@@ -231,14 +231,6 @@ function requireText(json: Json, name: string): string {
 /** Something else answers at `--url`, for example another server's page. */
 function notAGateway(): Exit {
   return new Exit(EXIT.finding, '--url: what answers there is no gateway of daicho')
-}
-
-function parseOrNull(text: string): Json {
-  try {
-    return parseJson(text)
-  } catch {
-    return null
-  }
 }
 
 /** The message of a refusal, with its details, one per line. */

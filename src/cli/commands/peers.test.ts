@@ -19,7 +19,7 @@ const peer = {
 const reply = (peers: object[], evidence: object | null = null) =>
   JSON.stringify({ status: true, peers, evidence })
 
-it('lists each peer: where it is, how far, how far behind, and what is wrong with it', async () => {
+it('lists each peer with its address, height, lag and error', async () => {
   const { url, asked } = await answering(
     200,
     reply([
@@ -46,7 +46,7 @@ it('lists each peer: where it is, how far, how far behind, and what is wrong wit
   expect(asked).toEqual(['GET /api/config/peers t'])
 })
 
-it('sends the token that it is given, or that the file holds which it is given', async () => {
+it('sends the token of the flag, or of the file that the flag names', async () => {
   const file = join(temporaryFolder(), 'token')
   writeFileSync(file, `${'t'.repeat(400)}\n`)
   const { url, asked } = await answering(200, reply([]))
@@ -73,7 +73,7 @@ it.each([
     [1, 'there are no peers\nTHIS NODE  frozen: two heads\n'],
   ],
 ])(
-  'of a node with %s says so, and ends with 0 only where all is well',
+  'reports a node with %s, and ends with 0 only if nothing is wrong',
   async (_, body, expected) => {
     const { url } = await answering(200, body)
     const { code, stdout } = await runHere(peersCommand(), ['list', '--url', url])
@@ -81,7 +81,7 @@ it.each([
   },
 )
 
-it('with --json prints one line, and ends as without', async () => {
+it('prints one line with --json, with the same exit code', async () => {
   const body = reply([{ ...peer, state: 'failing' }])
   const { url, asked } = await answering(200, body)
   const run = (...args: string[]) => runHere(peersCommand(), [...args, '--url', url, '--json'])
@@ -95,8 +95,8 @@ it('with --json prints one line, and ends as without', async () => {
   expect(asked.slice(1)).toEqual(['POST /api/config/peers', 'DELETE /api/config/peers/7%2F8'])
 })
 
-it('says of a command that there is none, not that the list takes no arguments', async () => {
-  // The program itself: what it passes on to its commands decides who refuses.
+it('reports an unknown subcommand', async () => {
+  // The program itself: settings that commands inherit decide which one reports it.
   const { code, stdout, stderr } = await runDaicho(['peers', 'lst'])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^error: unknown command 'lst'\n/)

@@ -6,7 +6,7 @@ import { addUser, usersInFolder } from '../../sample-api/index.ts'
 import { hashPassword } from '../../tokens/index.ts'
 import { readNewPassword, userCommand } from './user.ts'
 
-it('lists who may log in and who is an administrator, and never a password', async () => {
+it('lists names and administrators, never passwords', async () => {
   const folder = temporaryFolder()
   const list = async (...flags: string[]) =>
     (await runHere(userCommand(), ['list', ...flags], { SYSTEM_FOLDER: folder })).stdout
@@ -41,7 +41,7 @@ function terminal(typed: readonly string[]) {
 const outcomeOf = (reading: Promise<string>): Promise<string> =>
   reading.catch((error: Error) => error.message)
 
-it('asks twice on a terminal, and shows nothing of what is typed', async () => {
+it('asks twice on a terminal, without echo', async () => {
   const { input, output, shown } = terminal(['brass: key\r', 'brass: key\r'])
   expect(await readNewPassword(input, output)).toBe('brass: key')
   expect(shown).toEqual(['Password: ', '\n', 'Again: ', '\n'])
@@ -52,7 +52,7 @@ it.each([
   ['end with Ctrl-C', ['on\x03'], 'no password was given; nothing was changed'],
   ['end with Ctrl-D', ['\x04'], 'no password was given; nothing was changed'],
   ['end with Ctrl-C at last', ['one\r', '\x03'], 'no password was given; nothing was changed'],
-])('changes nothing when they %s', async (_, typed, message) => {
+])('changes nothing when the two entries %s', async (_, typed, message) => {
   const { input, output } = terminal(typed)
   expect(await outcomeOf(readNewPassword(input, output))).toBe(message)
 })
@@ -65,7 +65,7 @@ it.each([
   ['more than 8 KiB', ['x'.repeat(8_192), '\n'], 'standard input is no password'],
   ['nothing', [], 'give the password on standard input'],
   ['an empty line', ['\nbrass: key\n'], 'give the password on standard input'],
-])('of a pipe with %s takes the password, or says why not', async (_, parts, expected) => {
+])('reads the password from a pipe with %s, or gives the reason', async (_, parts, expected) => {
   const output = { write: () => expect.fail('nothing is asked') }
   const reading = readNewPassword(Readable.from(parts, { objectMode: false }), output)
   expect(await outcomeOf(reading)).toBe(expected)

@@ -29,14 +29,14 @@ async function closed(composed: Promise<App>): Promise<App> {
   return app
 }
 
-it('rates are recorded by the ledger of the same process, or the start is refused', async () => {
+it('refuses RATES_RECORD without a ledger in the same process', async () => {
   await expect(compose('rates', { RATES_RECORD: '1' }).composed).rejects.toMatchObject({
     code: 78,
     message: 'RATES_RECORD=1 needs the ledger in the same process',
   })
 })
 
-it('tokens that no command could make are worth a warning, and so is a ledger that keeps nothing', async () => {
+it('warns about a ledger in memory, and about tokens that no command can make', async () => {
   const { composed, logged } = compose('ledger', { TOKENS: 'required' })
   await closed(composed)
   expect(logged).toEqual([
@@ -48,7 +48,7 @@ it('tokens that no command could make are worth a warning, and so is a ledger th
   expect(secret.logged).toHaveLength(1)
 })
 
-it('a filter that looks for a header only is called what it is', async () => {
+it('warns that the presence filter keeps nobody out', async () => {
   const { composed, logged } = compose('samples', { PRESENCE_FILTER: '1' })
   const { notices } = await closed(composed)
   expect(logged).toEqual(['PRESENCE_FILTER looks for a header, not at it: it keeps nobody out'])
@@ -58,7 +58,7 @@ it('a filter that looks for a header only is called what it is', async () => {
   ])
 })
 
-it('presets are for whoever only this machine can reach', async () => {
+it('uses preset credentials on loopback addresses only', async () => {
   for (const host of ['localhost', '::1', '127.0.0.1', '127.9.9.9']) {
     await closed(compose('ledger', {}, host).composed)
   }
@@ -70,7 +70,7 @@ it('presets are for whoever only this machine can reach', async () => {
   }
 })
 
-it('counts wrong passwords by a clock that is never set back', async () => {
+it('counts wrong passwords with a monotonic clock', async () => {
   onTestFinished(() => void vi.useRealTimers())
   vi.useFakeTimers({ toFake: ['Date'] })
   const { composed, logger } = compose('ledger', {})

@@ -23,13 +23,13 @@ const record = (asOf: string, value = 1): VectorRecord => ({
 })
 const all = { from: null, to: null, limit: 100, offset: 0 }
 
-describe('the ledger of this process, as the rate feed needs it', () => {
-  it('holds nothing until something is recorded', async () => {
+describe('the rate ledger', () => {
+  it('is empty at first', async () => {
     expect(await rates.history(all)).toEqual([])
     expect(await opened.service.databases()).toEqual([])
   })
 
-  it('makes the database with the first record, and gives each back with its position', async () => {
+  it('creates the database with the first record, and returns each with its position', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-08', 2))
     expect(await opened.service.databases()).toEqual([RATES_DATABASE])
@@ -40,19 +40,19 @@ describe('the ledger of this process, as the rate feed needs it', () => {
     ])
   })
 
-  it('takes many at once while the database does not exist yet', async () => {
+  it('accepts concurrent records while the database does not exist yet', async () => {
     const days = Array.from({ length: 9 }, (_, n) => `2026-10-0${n + 1}`)
     await Promise.all(days.map((day) => rates.record(record(day))))
     expect((await rates.history(all)).length).toBe(9)
   })
 
-  it('does not write a vector that is there already', async () => {
+  it('does not write a vector twice', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-07'))
     expect((await rates.history(all)).length).toBe(1)
   })
 
-  it('finds a range of dates, part by part', async () => {
+  it('finds a range of dates, page by page', async () => {
     for (let day = 1; day <= 9; day += 1) await rates.record(record(`2026-10-0${day}`))
     await rates.record(record('2026-10-10T12:00:00Z'))
     const dates = async (query: object) =>
@@ -64,7 +64,7 @@ describe('the ledger of this process, as the rate feed needs it', () => {
     expect(await dates({ offset: 10 })).toEqual([])
   })
 
-  it('passes over items that others put there', async () => {
+  it('skips foreign items', async () => {
     await rates.record(record('2026-10-07'))
     await opened.service.createItem(RATES_DATABASE, { id: 'note', text: 'not a vector' })
     await opened.service.createItem(RATES_DATABASE, { id: '2026-10-08.fake', rate: 'none' })

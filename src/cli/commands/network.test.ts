@@ -1,8 +1,6 @@
-// Commands that ask a running node, when something else answers at the address: one line, no stack trace.
 import { expect, it } from 'vitest'
 import { answering } from '../../../test/support/answering.ts'
 import { runHere } from '../../../test/support/command.ts'
-import { indexCommand } from './indexes.ts'
 import { networkCommand } from './network.ts'
 
 const TRADE = 'test/networks/trade'
@@ -18,7 +16,7 @@ const run = (args: readonly string[], url: string, variables = {}) =>
   runHere(networkCommand(), [...args, '--url', url], variables)
 
 it.each(['<html>', '{}', '[5]', '"text"', 'null'])(
-  'the commands about networks say of the answer %s that it is no gateway’s',
+  'reports in one line that the answer %s is not from a gateway',
   async (body) => {
     const { url } = await answering(200, body)
     const empty = body === '[5]' ? [] : [commands.identities]
@@ -29,7 +27,7 @@ it.each(['<html>', '{}', '[5]', '"text"', 'null'])(
   },
 )
 
-it('the commands about networks show what a gateway answers, and why it refuses', async () => {
+it('prints the reply of a gateway, and the reason of a refusal', async () => {
   const summary = { name: 'trade', version: '1.2.3', description: '', sha256: 'ab' }
   const found = await answering(200, JSON.stringify([summary]))
   expect(await run(commands.list, found.url)).toEqual({
@@ -56,23 +54,8 @@ it('the commands about networks show what a gateway answers, and why it refuses'
   })
 })
 
-it('the commands about networks say of an address that is none that it is none', async () => {
+it('rejects a --url that is not a URL', async () => {
   expect(await run(commands.list, 'gateway')).toEqual({
     ...{ code: 2, stdout: '', stderr: 'daicho: --url: this is no address\n' },
   })
-})
-
-it.each([
-  ['null', 'is no node of daicho'],
-  ['{}', 'is no node of daicho'],
-  ['[]', 'is no node of daicho'],
-  ['<html>', 'no node answers at'],
-  ['{"status":false,"code":"FORBIDDEN"}', 'the node refused: FORBIDDEN'],
-  ['{"status":false,"code":"X","message":"not you"}', 'the node refused: not you'],
-])('the commands about indexes say of the answer %s what it is', async (body, said) => {
-  const { url } = await answering(200, body)
-  const ended = await runHere(indexCommand(), ['list', '--url', url])
-  expect([ended.code, ended.stdout]).toEqual([1, ''])
-  expect(ended.stderr).toMatch(/^daicho: [^\n]+\n$/)
-  expect(ended.stderr).toContain(said)
 })
