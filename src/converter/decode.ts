@@ -127,7 +127,8 @@ function decoderBytesPerPixel(
   switch (format) {
     case 'jpeg':
       // A progressive JPEG keeps two bytes for every coefficient until the end.
-      return meta.isProgressive ? (meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2) : 0
+      if (!meta.isProgressive) return 0
+      return meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2
     case 'png':
       return meta.isProgressive ? plain : 0
     default:
@@ -153,16 +154,14 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
   return resample(data, size, grid, options.resample)
 }
 
-/** Size to request from libvips. Where libvips shifts the image, `resample` does the rest. */
+/** The size to request from libvips; `resample` does what libvips would shift. */
 function sizeFromDecoder({ width, height, isScalable }: Source, grid: Grid, how: Resample): Grid {
   if (isScalable) return grid
-  const whole = how === 'nearest' && width * height * 3 <= PLAIN_BYTES_MAX
+  const { columns, rows } = grid
+  if (how === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
+  if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
   // To reduce, libvips takes the first pixel of each cell: of twice as many, every second is in the middle.
-  const times = whole ? Number.POSITIVE_INFINITY : how === 'nearest' ? 2 : 1
-  return {
-    columns: Math.min(grid.columns * times, width),
-    rows: Math.min(grid.rows * times, height),
-  }
+  return { columns: Math.min(columns * 2, width), rows: Math.min(rows * 2, height) }
 }
 
 /**

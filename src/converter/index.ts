@@ -14,7 +14,7 @@ export { ConverterError } from './errors.ts'
 export { OPTION_NAMES, optionsOf } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
-/** What the converter depends on. */
+/** The dependencies of the converter. */
 export interface ConverterDependencies {
   /** The release, for the documentation. */
   readonly version: string

@@ -33,7 +33,7 @@ export interface ServedRates {
   readonly staleFrom: number
 }
 
-/** What the choice of rates depends on. */
+/** The dependencies of `CurrentRates`. */
 export interface CurrentRatesContext {
   readonly clock: Clock
   readonly schedule: Schedule

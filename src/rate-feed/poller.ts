@@ -13,7 +13,7 @@ const JITTER = 0.1
 /** A date may be ahead of our clock by this. */
 const CLOCK_SKEW_MS = 3_600_000
 
-/** What pollers depend on. */
+/** The dependencies of pollers. */
 export interface PollerContext {
   readonly clock: Clock
   readonly schedule: Schedule

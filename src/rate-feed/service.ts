@@ -27,14 +27,14 @@ export interface RateFeedSettings {
   readonly staleAfterMs: number
   /** Refuse stale rates with an older date, milliseconds; null never does. */
   readonly maxStaleMs: number | null
-  /** Where `lastgood` is stored; null stores it nowhere. */
+  /** The folder of the `lastgood` file, or null. */
   readonly folder: string | null
   readonly openExchangeRatesAppId: string | null
   /** False accepts rates however much they have changed. */
   readonly banded: boolean
 }
 
-/** What a feed depends on. */
+/** The dependencies of a feed. */
 export interface RateFeedDeps {
   readonly settings: RateFeedSettings
   readonly clock: Clock
@@ -43,7 +43,7 @@ export interface RateFeedDeps {
   readonly log: FeedLog
   /** Decides which addresses may be reached. */
   readonly get: Get
-  /** Where accepted vectors are recorded, or null. */
+  /** Records accepted vectors; null records none. */
   readonly ledger: RateLedger | null
   /** The timers of the process by default. */
   readonly schedule?: Schedule
@@ -154,11 +154,11 @@ export class RateFeed {
     const now = this.#clock.now()
     const { served } = this.#current
     const isServing = served !== null && !this.#isRefused(served, now)
-    const isLive = isServing && now < served.staleFrom
+    const quality = isServing && now < served.staleFrom ? ('ok' as const) : ('degraded' as const)
     return {
       /** Whether `GET /` answers. */
       status: isServing,
-      health: isLive ? ('ok' as const) : isServing ? ('degraded' as const) : ('down' as const),
+      health: isServing ? quality : ('down' as const),
       vector: served === null ? null : this.#metaOf(served, now),
       recordsPending: this.#recorder?.pending ?? null,
       sources: this.#pollers.map((poller) => poller.state()),

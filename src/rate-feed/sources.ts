@@ -134,7 +134,7 @@ function isPublicSource(name: string): name is PublicSource {
   return Object.hasOwn(PUBLIC_SOURCES, name)
 }
 
-/** What sources need to read. */
+/** The dependencies of sources. */
 export interface SourceContext {
   readonly get: Get
   readonly now: () => number
