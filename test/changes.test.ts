@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Schedule, systemSchedule } from '../src/base/clock.ts'
+import { entriesOf } from './support/feed-entries.ts'
 import { FeedClient } from './support/follower.ts'
 import {
   type LedgerNode,
@@ -305,14 +306,14 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
   })
 })
 
-describe('LedgerService.changes', () => {
+describe('a subscription in this process', () => {
   it('gives the entries in this process, from a position on, until the signal or the node ends it', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     await node.service.createDatabase('b')
     const stop = new AbortController()
-    const all = await node.service.changes({ after: 'start', signal: stop.signal })
-    const some = await node.service.changes({ db: ['b'] })
+    const all = await entriesOf(node.service, { after: 'start', signal: stop.signal })
+    const some = await entriesOf(node.service, { db: ['b'] })
     await node.service.createItem('a', { id: 'x' })
     await node.service.createItem('b', { id: 'y' })
     const methods: string[] = []
@@ -326,13 +327,13 @@ describe('LedgerService.changes', () => {
     expect(node.service.feed.subscribers).toBe(1)
     node.service.feed.close()
     expect(await some.next()).toEqual({ done: true, value: undefined })
-    await expect(node.service.changes()).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
+    await expect(entriesOf(node.service)).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
   })
 
   it('waits for whoever is slow, and forgets whoever leaves the loop', async () => {
     const node = await start()
     await node.service.createDatabase('a')
-    const entries = await node.service.changes()
+    const entries = await entriesOf(node.service)
     for (let count = 0; count < 50; count += 1) {
       await node.service.createItem('a', { text: 'x'.repeat(50_000), n: count })
     }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { runDaicho, serveLedger } from './support/daicho.ts'
+import { entriesOf } from './support/feed-entries.ts'
 import { gateway, startGateway } from './support/gateway.ts'
 import {
   type LedgerNode,
@@ -240,7 +241,7 @@ describe('with a damaged page of items', () => {
   it('sends the whole change feed, which does not need it', async () => {
     const { node } = await damagedNode()
     const last = (await node.service.readItem('fruit', 'last'))?.created
-    for await (const { position } of await node.service.changes({ after: 'start' })) {
+    for await (const { position } of await entriesOf(node.service, { after: 'start' })) {
       if (position === last) break
     }
     expect(last).toBeGreaterThan(0)
@@ -278,12 +279,12 @@ it('ends the feed with an error where a block cannot be read, and serves the nex
   const folder = copyOfWhole()
   damage(folder, pageOf('blocks overflow'))
   const node = await startLedgerNode({ folder })
-  const feed = await node.service.changes({ after: 'start' })
+  const feed = await entriesOf(node.service, { after: 'start' })
   const read = async () => {
     for await (const { position } of feed) expect(position).toBeGreaterThanOrEqual(0)
   }
   await expect(read()).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
-  const next = await node.service.changes({ after: 'now' })
+  const next = await entriesOf(node.service, { after: 'now' })
   await node.send('POST', '/api/fruit', { id: 'after' })
   expect((await next.next()).value).toMatchObject({ entry: { item: { id: 'after' } } })
   await next.return?.()

@@ -2,11 +2,14 @@ import type { Json } from '../base/json.ts'
 import {
   type Block,
   entryOf,
+  erasedIn,
+  type Head,
   isErased,
   packPosition,
   parseBlockParts,
   RawBlock,
   RawEntry,
+  verifyBlock,
 } from '../chain/index.ts'
 import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
@@ -49,6 +52,17 @@ export function decodeBlock(
     entries.push(entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId))
   }
   return { block: { ...sealed, serverId, entries }, effects }
+}
+
+/** Decodes the block that follows `head` (null for the first block), and verifies it. */
+export function decodeNextBlock(
+  value: Json | RawBlock,
+  serverId: number,
+  head: Head | null,
+): DecodedBlock | UndecodableBlock {
+  const decoded = decodeBlock(value, serverId, head === null ? 0 : head.height + 1)
+  if ('what' in decoded) return decoded
+  return verifyBlock(decoded.block, head, erasedIn(decoded.block)) ?? decoded
 }
 
 /** What the entry does, or a sentence about what is wrong with it. */

@@ -1,7 +1,5 @@
-export type { PlacedEntry } from './changes/entry-iterator.ts'
-export type { ChangesStart } from './changes/feed.ts'
 export { type LedgerComponentDeps, ledgerComponent } from './component.ts'
 export type { Found, IndexName, ItemQuery } from './queries.ts'
 export type { ListRange } from './reads.ts'
-export type { ChangesRange, ItemListRange, LedgerService } from './service.ts'
+export type { ItemListRange, LedgerService } from './service.ts'
 export type { Change, OwnChange, OwnDatabase, UnitOfWork, Written } from './unit-of-work.ts'

@@ -12,9 +12,7 @@ import {
 } from '../chain/index.ts'
 import { type StoredItem, StoreError, type StoreReader, storedJson } from '../storage/index.ts'
 import type { AttachmentService } from './attachments.ts'
-import { EntryIterator, type PlacedEntry } from './changes/entry-iterator.ts'
-import type { ChangeFeed, ChangesStart } from './changes/feed.ts'
-import { databaseFilter } from './changes/page-cache.ts'
+import type { ChangeFeed } from './changes/feed.ts'
 import { LedgerError } from './errors.ts'
 import { itemText } from './item.ts'
 import { ItemHistory } from './item-history.ts'
@@ -64,16 +62,6 @@ export interface Erased {
 export interface ItemListRange extends ListRange {
   /** Only items that were created after the one with this id. */
   readonly after: string | null
-}
-
-/** The entries of a subscription. */
-export interface ChangesRange {
-  /** Default: `now`. */
-  readonly after?: ChangesStart
-  /** Names of databases; default: all. */
-  readonly db?: readonly string[]
-  /** Ends the iteration. */
-  readonly signal?: AbortSignal
 }
 
 /** Ids, or items, read at a time while a list is sent. */
@@ -364,14 +352,18 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
 
   /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
-    const store = serverId === this.serverId ? this.#store : this.mirrors.readerOf(serverId)
+    const store =
+      serverId === this.serverId ? this.#store : (this.mirrors.mirrorOf(serverId)?.reader ?? null)
     if (store !== null) return blockPages(store, range)
     throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
   }
 
   /** The log of the chain of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
   logOf(serverId: string): LedgerLog {
-    const log = serverId === `${this.serverId}` ? this.log : this.mirrors.logOf(Number(serverId))
+    const log =
+      serverId === `${this.serverId}`
+        ? this.log
+        : (this.mirrors.mirrorOf(Number(serverId))?.log ?? null)
     if (log !== null) return log
     throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
   }
@@ -383,17 +375,6 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
       'SERVERID_UNKNOWN',
       `no chain of server id ${serverId} can be followed here`,
     )
-  }
-
-  /**
-   * The entries of this node's chain, each once and in order, including future ones. No entry recorded
-   * after the promise has resolved is missed. The subscription ends with the iteration or the signal.
-   * Errors: POSITION_UNKNOWN, DATABASE_NAME_…, FEED_UNAVAILABLE.
-   */
-  async changes(range: ChangesRange = {}): Promise<AsyncIterableIterator<PlacedEntry>> {
-    const entries = new EntryIterator(databaseFilter(range.db ?? []))
-    entries.open(await this.feed.subscribe(entries, range.after ?? 'now'), range.signal)
-    return entries
   }
 
   async #block(height: number): Promise<Block> {

@@ -56,7 +56,7 @@ async function pushed(
   if (peer === null || keyId !== logOrigin(serverId) || !isDigestOf(digest, content)) {
     return { status: 401, body: Buffer.from('{"status":false}') }
   }
-  const { mirror, error } = await mirrors.push(peer.vkey, content)
+  const { error, ...mirror } = await mirrors.push(peer.vkey, content)
   const reply = { status: error === null, ...error, ...mirror }
   return { status: error === null ? 200 : 422, body: Buffer.from(JSON.stringify(reply)) }
 }

@@ -3,13 +3,7 @@ import { Type } from '../../base/shape.ts'
 import { parsePosition, positionText } from '../../chain/index.ts'
 import type { HttpApp } from '../../http/index.ts'
 import type { ChangesStart, Subscriber, Subscription } from '../changes/feed.ts'
-import {
-  type Chunk,
-  type DatabaseFilter,
-  databaseFilter,
-  type EntryPage,
-  type PageCache,
-} from '../changes/page-cache.ts'
+import { databaseFilter } from '../changes/page-cache.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../service.ts'
 import { serverIdFrom } from './replies.ts'
@@ -87,8 +81,8 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
         reply.raw.writeHead(200, HEADERS).end()
       } else {
         const onFailure = (error: Error) => request.reportFailure(error)
-        const stream = new EventStream(reply.raw, filter, onFailure)
-        stream.open(await feed.subscribe(stream, after))
+        const stream = new EventStream(reply.raw, onFailure)
+        stream.open(await feed.subscribe(stream, after, filter))
       }
       return reply.hijack()
     },
@@ -114,31 +108,16 @@ const HEADERS = {
   connection: 'close',
 }
 
-/** A client that is sent one chunk of events at a time, the next when its connection has taken the last. */
+/** The connection of a client. */
 class EventStream implements Subscriber {
   readonly #response: ServerResponse
-  readonly #filter: DatabaseFilter | null
   readonly #onFailure: (error: Error) => void
-  #held: Chunk | null = null
   #subscription: Subscription | null = null
 
   /** `onFailure` is called if the chain cannot be read. */
-  constructor(
-    response: ServerResponse,
-    filter: DatabaseFilter | null,
-    onFailure: (error: Error) => void,
-  ) {
+  constructor(response: ServerResponse, onFailure: (error: Error) => void) {
     this.#response = response
-    this.#filter = filter
     this.#onFailure = onFailure
-  }
-
-  get busy(): boolean {
-    return this.#held !== null
-  }
-
-  get held(): Chunk | null {
-    return this.#held
   }
 
   /** Sends the head of the reply; the feed sends the first chunk later. */
@@ -154,14 +133,9 @@ class EventStream implements Subscriber {
     response.write(`retry: ${RETRY_MS}\n${progress(subscription.after)}`)
   }
 
-  take(page: EntryPage, from: number, cache: PageCache): number {
-    const chunk = cache.chunk(page, from, this.#filter)
-    if (chunk.bytes.length > 0) {
-      this.#held = chunk
-      // Directly to the socket: the response would write it after the round, whose time the feed measures.
-      this.#response.socket?.write(chunk.bytes, this.#written)
-    }
-    return chunk.next
+  send(events: Buffer): void {
+    // Directly to the socket: the response would write it after the round, whose time the feed measures.
+    this.#response.socket?.write(events, () => this.#subscription?.ready())
   }
 
   heartbeat(passed: number | null): void {
@@ -173,11 +147,6 @@ class EventStream implements Subscriber {
     // Unsent bytes would keep the connection open; the client resumes at the right place.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()
-  }
-
-  readonly #written = (): void => {
-    this.#held = null
-    this.#subscription?.ready()
   }
 }
 

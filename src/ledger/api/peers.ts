@@ -300,7 +300,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
       },
       async (request, reply) => {
         const { peer, body } = pushed(request)
-        const { mirror, error } = await mirrors.push(peer.vkey, body)
+        const { error, ...mirror } = await mirrors.push(peer.vkey, body)
         if (error === null) return { status: true as const, ...mirror }
         return refusal(reply, error, mirror)
       },
@@ -325,8 +325,8 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         const { peer, body } = pushed(request)
         const { params, query } = request
         const part = { sha256: params.sha256, from: query.offset }
-        const { arrived, error } = await mirrors.push(peer.vkey, body, part)
-        if (error === null) return { status: true as const, size: arrived }
+        const { size, error } = await mirrors.push(peer.vkey, body, part)
+        if (error === null) return { status: true as const, size }
         return refusal(reply, error, {})
       },
     )

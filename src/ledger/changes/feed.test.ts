@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
-import { ChangeFeed, FEED_BOUNDS, pauseMs, type Subscriber } from './feed.ts'
-import type { Chunk } from './page-cache.ts'
+import { ChangeFeed, FEED_BOUNDS, pauseMs, type Subscriber, type Subscription } from './feed.ts'
+import { databaseFilter } from './page-cache.ts'
 
 /** Runs what waits when it is told to, and remembers for how long it was to wait. */
 class HandSchedule implements Schedule {
@@ -42,9 +42,9 @@ beforeEach(() => {
 })
 afterEach(() => vi.restoreAllMocks())
 
-/** `chunk`: what the subscriber takes each time, if anything. */
-async function followed(
-  chunk: Chunk | null = null,
+/** `db`: the database that the subscriber wants; the entries are of database `a`. */
+async function subscribed(
+  db = 'b',
 ): Promise<{ schedule: HandSchedule; commit: (height: number) => void }> {
   const schedule = new HandSchedule()
   const block = { entries: ['{"db":"a"}'], timestamps: [1] }
@@ -53,19 +53,15 @@ async function followed(
     blocks: async (_: number, height: number) => [{ ...block, height }],
   } as unknown as StoreReader
   const feed = new ChangeFeed(null, { store, schedule, bounds: FEED_BOUNDS })
-  const subscriber: Subscriber = {
-    busy: false,
-    held: chunk,
-    take: (page) => page.end,
-    heartbeat() {},
-    end() {},
-  }
-  await feed.subscribe(subscriber, 'now')
+  let subscription: Subscription | null = null
+  const send = () => subscription?.ready()
+  const subscriber: Subscriber = { send, heartbeat() {}, end() {} }
+  subscription = await feed.subscribe(subscriber, 'now', databaseFilter([db]))
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 
 it('sends an occasional entry at once, and is soon ready again', async () => {
-  const { schedule, commit } = await followed()
+  const { schedule, commit } = await subscribed()
   for (let height = 0; height < 3; height += 1) {
     commit(height)
     await schedule.run()
@@ -75,26 +71,25 @@ it('sends an occasional entry at once, and is soon ready again', async () => {
 })
 
 it.each([
-  ['nine', 'something', { bytes: Buffer.from('an event'), next: 0, holders: 0 }, 18],
-  ['29', 'nothing', null, 58],
+  ['nine', 'something', 'a', 18],
+  ['29', 'nothing', 'b', 58],
 ])(
   'pauses %s times as long as the round while blocks are committed, when it sends %s',
-  async (_times, _what, chunk, rest) => {
-    const { schedule, commit } = await followed(chunk)
+  async (_times, _what, db, rest) => {
+    const { schedule, commit } = await subscribed(db)
     commit(0)
     await schedule.run()
     for (const height of [1, 2]) {
       commit(height)
       await schedule.run()
     }
-    // Woken, the first turn alone, then one for each of the others.
+    // Woken, the first round alone, then one for each of the others.
     expect(schedule.waits).toEqual([0, 2, rest, rest])
   },
 )
 
 it('pauses for each chunk, too, when the event loop is busy', async () => {
-  const chunk = { bytes: Buffer.from('an event'), next: 0, holders: 0 }
-  const { schedule, commit } = await followed(chunk)
+  const { schedule, commit } = await subscribed('a')
   commit(0)
   await schedule.run()
   for (const [height, share] of [0.2, 0.9, 0.9, 0.2].entries()) {

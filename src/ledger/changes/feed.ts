@@ -2,7 +2,7 @@ import type { Schedule } from '../../base/clock.ts'
 import { heightOf, packPosition, positionText } from '../../chain/index.ts'
 import type { StoreReader } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import { type Chunk, type EntryPage, PageCache } from './page-cache.ts'
+import { type Chunk, type DatabaseFilter, type EntryPage, PageCache } from './page-cache.ts'
 
 /** Where a subscription begins: before the first entry, after the last one, or after a packed position. */
 export type ChangesStart = 'start' | 'now' | number
@@ -31,12 +31,8 @@ const BYTES_PER_HEARTBEAT = 262_144
 
 /** The receiver of a subscription. */
 export interface Subscriber {
-  /** Takes entries of `page` from packed position `from` on; returns the position at which to continue. */
-  take(page: EntryPage, from: number, cache: PageCache): number
-  /** Whether it wants nothing more until it calls `Subscription.ready`. */
-  readonly busy: boolean
-  /** The chunk that its connection has not taken yet. */
-  readonly held: Chunk | null
+  /** Takes events in wire format. It gets no more until it calls `Subscription.ready`. */
+  send(events: Buffer): void
   /** Sends a heartbeat. `passed`: packed position of the last entry; null while it is catching up. */
   heartbeat(passed: number | null): void
   /** The feed ends the subscription, because of `error` if given. */
@@ -49,7 +45,7 @@ export type EndReason = 'left' | 'stalled' | 'crowded' | 'failed' | 'closing'
 export interface Subscription {
   /** The packed position after which it began; null for the start. */
   readonly after: number | null
-  /** The subscriber wants more. */
+  /** The subscriber's connection has taken the last events. */
   ready(): void
   /** The subscriber is gone. */
   leave(): void
@@ -58,8 +54,10 @@ export interface Subscription {
 /** The feed's state of a subscription. */
 interface Slot {
   readonly subscriber: Subscriber
+  readonly filter: DatabaseFilter | null
   /** Packed position of the next entry to send. */
   next: number
+  /** The chunk that its connection has not taken yet. */
   held: Chunk | null
   /** Heartbeats since something was sent or taken. */
   idleHeartbeats: number
@@ -154,13 +152,17 @@ export class ChangeFeed {
   }
 
   /** Begins a subscription. Errors: as `check`. */
-  async subscribe(subscriber: Subscriber, after: ChangesStart): Promise<Subscription> {
+  async subscribe(
+    subscriber: Subscriber,
+    after: ChangesStart,
+    filter: DatabaseFilter | null,
+  ): Promise<Subscription> {
     await this.check(after)
     // Again, since `check` has waited. Nothing can change from here on.
     this.#expectCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
-    const slot: Slot = { subscriber, next, held: null, idleHeartbeats: 0 }
+    const slot: Slot = { subscriber, filter, next, held: null, idleHeartbeats: 0 }
     this.#enqueue(slot)
     if (this.subscribers === 1) this.#scheduleHeartbeat()
     return {
@@ -209,11 +211,9 @@ export class ChangeFeed {
 
   /** Adds `slot` to the set that fits its state. */
   #enqueue(slot: Slot): void {
-    if (slot.subscriber.busy) {
-      this.#busy.add(slot)
-    } else if (slot.next >= this.#end) {
-      this.#idle.add(slot)
-    } else {
+    if (slot.held !== null) this.#busy.add(slot)
+    else if (slot.next >= this.#end) this.#idle.add(slot)
+    else {
       this.#due.add(slot)
       this.#activate()
     }
@@ -284,14 +284,15 @@ export class ChangeFeed {
   }
 
   #serve(slot: Slot, page: EntryPage): void {
-    slot.next = slot.subscriber.take(page, slot.next, this.#cache)
-    const { held } = slot.subscriber
-    if (held !== null) this.#hold(slot, held)
+    const chunk = this.#cache.chunk(page, slot.next, slot.filter)
+    slot.next = chunk.next
+    if (chunk.bytes.length > 0) this.#hold(slot, chunk)
     this.#enqueue(slot)
+    if (chunk.bytes.length > 0) slot.subscriber.send(chunk.bytes)
     // The one that has been busy for longest is the slowest.
     for (const slowest of this.#busy) {
       if (this.#heldBytes <= this.#deps.bounds.heldBytesMax) break
-      if (slowest.held !== null) this.#endSubscription(slowest, 'crowded', null)
+      this.#endSubscription(slowest, 'crowded', null)
     }
   }
 
@@ -324,7 +325,7 @@ export class ChangeFeed {
       if (slot.held !== null) {
         const allowed = 1 + Math.ceil(slot.held.bytes.length / BYTES_PER_HEARTBEAT)
         if (slot.idleHeartbeats > allowed) this.#endSubscription(slot, 'stalled', null)
-      } else if (!slot.subscriber.busy) {
+      } else {
         slot.subscriber.heartbeat(slot.next >= this.#end ? this.#last : null)
       }
     }

@@ -48,7 +48,7 @@ export interface Chunk {
 }
 
 /** Receives entries one by one; returns whether it wants more. */
-export type EntryVisitor = (position: number, timestamp: number, entry: string) => boolean
+type EntryVisitor = (position: number, timestamp: number, entry: string) => boolean
 
 /** Blocks that were read from the store together. */
 export class EntryPage {

@@ -1,9 +1,9 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type Json, parseJson } from '../../base/json.ts'
-import { erasedIn, type Head, headOf, provenBlockJson, verifyBlock } from '../../chain/index.ts'
+import { type Head, headOf, provenBlockJson } from '../../chain/index.ts'
 import { ErasureTally } from '../../storage/index.ts'
-import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
+import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import {
   damagedExport,
   EXPORT_VERSION,
@@ -190,11 +190,10 @@ class LineVerifier {
       this.#end(line)
       return null
     }
-    const decoded = decodeBlock(value, this.#header.serverId, this.#size)
+    const decoded = decodeNextBlock(value, this.#header.serverId, this.#head)
     if ('what' in decoded) throw this.#damaged(decoded.what, decoded.index)
     const { block, effects } = decoded
-    const fault =
-      verifyBlock(block, this.#head, erasedIn(block)) ?? this.#erasures.block(block, effects)
+    const fault = this.#erasures.block(block, effects)
     if (fault !== null) throw this.#damaged(fault.what, fault.index)
     if (provenBlockJson(block) !== line) throw this.#damaged('the line is not as daicho writes it')
     this.#head = headOf(block)

@@ -20,13 +20,16 @@ const ENTRIES_PER_SIGNATURE = 50_000
 /** Maximum time for the last signature. Blocks that are not recomputed by then are left to the next run. */
 const LAST_MS_MAX = 2_000
 
+interface LogKey {
+  readonly verifier: VerifierKey
+  readonly privateKey: KeyObject
+}
+
 /** `workerData` of the thread. */
-export interface SignerStart {
+export interface SignerStart extends LogKey {
   readonly folder: string
   /** False for a temporary folder. */
   readonly lasting: boolean
-  readonly verifier: VerifierKey
-  readonly privateKey: KeyObject
 }
 
 /** To the thread: sign the committed blocks; or finish, sign once more, and end. */
@@ -59,16 +62,11 @@ export interface Signed {
 export class LogSigner {
   readonly #store: StoreReader
   readonly #kept: SignedHead
-  readonly #key: Pick<SignerStart, 'verifier' | 'privateKey'>
+  readonly #key: LogKey
   readonly #walk: ChainWalk
   #signed: Signed | null = null
 
-  private constructor(
-    store: StoreReader,
-    kept: SignedHead,
-    key: Pick<SignerStart, 'verifier' | 'privateKey'>,
-    walk: ChainWalk,
-  ) {
+  private constructor(store: StoreReader, kept: SignedHead, key: LogKey, walk: ChainWalk) {
     this.#store = store
     this.#kept = kept
     this.#key = key
@@ -76,11 +74,7 @@ export class LogSigner {
   }
 
   /** Errors: as `expectSignedHead`. */
-  static async open(
-    store: StoreReader,
-    kept: SignedHead,
-    key: Pick<SignerStart, 'verifier' | 'privateKey'>,
-  ): Promise<LogSigner> {
+  static async open(store: StoreReader, kept: SignedHead, key: LogKey): Promise<LogSigner> {
     await expectSignedHead(store, kept)
     const walk = await ChainWalk.from(store, kept.read()?.size ?? 0)
     return new LogSigner(store, kept, key, walk)

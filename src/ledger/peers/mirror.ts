@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Json } from '../../base/json.ts'
 import {
   equalBytes,
-  erasedIn,
   type Frontier,
   frontierAt,
   grown,
@@ -15,11 +14,10 @@ import {
   type RawBlock,
   rootOf,
   type VerifierKey,
-  verifyBlock,
   verifyConsistency,
 } from '../../chain/index.ts'
 import { BlobStore, EffectError, fileExists, type Store } from '../../storage/index.ts'
-import { type DecodedBlock, decodeBlock } from '../decoded-block.ts'
+import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import { writeDurably } from '../durable-file.ts'
 import { rootAt } from '../log/signed-head.ts'
 import { type Platform, systemPlatform } from '../platform.ts'
@@ -93,6 +91,15 @@ export interface MirrorOptions {
   readonly platform?: Pick<Platform, 'openStore'>
 }
 
+interface OpenedMirror {
+  readonly store: Store
+  readonly files: BlobStore
+  readonly checkpoints: CheckpointVerifier
+  readonly head: Head | null
+  readonly frontier: Frontier
+  readonly seen: SignedCheckpoint | null
+}
+
 /**
  * A copy of the chain of another node. A block is stored only after it was recomputed, follows the last one,
  * and is proven to be in the log that the node's key has signed.
@@ -113,24 +120,15 @@ export class Mirror {
   /** The note last written to the checkpoint file in this run. */
   #checkpointNote: string | null = null
 
-  private constructor(
-    options: MirrorOptions,
-    { store, files }: { store: Store; files: BlobStore },
-    state: {
-      checkpoints: CheckpointVerifier
-      head: Head | null
-      frontier: Frontier
-      seen: SignedCheckpoint | null
-    },
-  ) {
+  private constructor(options: MirrorOptions, opened: OpenedMirror) {
     this.#options = options
-    this.#store = store
-    this.#files = files
-    this.blobs = new ChainBlobs(store.attachments, files, options.blobBytesMax)
-    this.#checkpoints = state.checkpoints
-    this.#head = state.head
-    this.#frontier = state.frontier
-    this.#seen = state.seen
+    this.#store = opened.store
+    this.#files = opened.files
+    this.blobs = new ChainBlobs(opened.store.attachments, opened.files, options.blobBytesMax)
+    this.#checkpoints = opened.checkpoints
+    this.#head = opened.head
+    this.#frontier = opened.frontier
+    this.#seen = opened.seen
   }
 
   /** Errors: StoreError; ProofError if a file of the mirror was changed. */
@@ -147,7 +145,7 @@ export class Mirror {
       const { contentsFolder = folder } = options
       const files = new BlobStore(contentsFolder, store.attachments, durable)
       if (contentsFolder === folder) await files.recover()
-      return new Mirror(options, { store, files }, { checkpoints, head, frontier, seen })
+      return new Mirror(options, { store, files, checkpoints, head, frontier, seen })
     } catch (error) {
       await store.close()
       throw error
@@ -293,12 +291,9 @@ export class Mirror {
     let last = this.#head
     let frontier = this.#frontier
     for (const value of values) {
-      const height = frontier.size
-      const one = decodeBlock(value, serverId, height)
-      if ('what' in one) throw refused(height, one.index, one.what)
+      const one = decodeNextBlock(value, serverId, last)
+      if ('what' in one) throw refused(frontier.size, one.index, one.what)
       const { block } = one
-      const fault = verifyBlock(block, last, erasedIn(block))
-      if (fault !== null) throw refused(height, fault.index, fault.what)
       const leaf = leafHash(Buffer.from(headerText(headerOf(block))))
       frontier = grown(frontier, leaf).frontier
       last = headOf(block)

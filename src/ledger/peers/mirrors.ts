@@ -39,7 +39,7 @@ export interface ShownPeer extends PeerState {
 }
 
 /** A mirror, open for reading. */
-interface OpenMirror {
+export interface OpenMirror {
   readonly reader: StoreReader
   readonly log: LedgerLog
   readonly blobs: ChainBlobs
@@ -127,13 +127,8 @@ export class Mirrors {
   }
 
   /** The mirror of the chain of `serverId`, or null. */
-  readerOf(serverId: number): StoreReader | null {
-    return this.#open.get(serverId)?.reader ?? null
-  }
-
-  /** The log of the mirrored chain of `serverId`, or null. */
-  logOf(serverId: number): LedgerLog | null {
-    return this.#open.get(serverId)?.log ?? null
+  mirrorOf(serverId: number): OpenMirror | null {
+    return this.#open.get(serverId) ?? null
   }
 
   /** The blobs of the chain of `serverId`, own or mirrored. Errors: SERVERID_UNKNOWN. */
@@ -217,7 +212,7 @@ export class Mirrors {
     this.#onPeersAsked()
     const error = { code: 'MIRROR_FAILED', message }
     for (const resolve of this.#pushes.values()) {
-      resolve({ mirror: { size: 0, seen: 0 }, arrived: 0, error })
+      resolve({ size: 0, seen: 0, error })
     }
     this.#pushes.clear()
     for (const peer of this.#list.all) {

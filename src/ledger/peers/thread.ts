@@ -13,7 +13,7 @@ import { CheckpointVerifier, type OwnChain, ownChainConflict } from './evidence.
 import { Mirror, mirrorFolder, VKEY_FILE } from './mirror.ts'
 import { type MirrorSize, PeerClient } from './peer-client.ts'
 import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
-import { PageLimit, pull } from './pull.ts'
+import { PageLimit, type PullProgress, pull } from './pull.ts'
 import { Pusher, takePush } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 
@@ -67,12 +67,8 @@ export interface PeerState {
   readonly error: ShownError | null
 }
 
-/** The result of a push to this node. */
-export interface PushResult {
-  /** How much of the chain is here. */
-  readonly mirror: MirrorSize
-  /** If a part of a blob was pushed: how many of its bytes are here. */
-  readonly arrived: number
+/** The result of a push to this node. If a part of a blob was pushed, `size` is how many of its bytes are here. */
+export interface PushResult extends MirrorSize {
   readonly error: ShownError | null
 }
 
@@ -186,27 +182,32 @@ class MirrorsThread {
   /** Takes blocks, or a part of a blob, that the node of `vkey` pushes. */
   async takePush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
-    let mirror = { size: 0, seen: 0 }
-    let arrived = 0
-    let error: ShownError | null = null
+    const result = await (part === null
+      ? this.#takeBlocks(peer, body)
+      : this.#takeBlobPart(peer, { ...part, body }))
+    this.#send({ kind: 'pushed', id, result })
+  }
+
+  async #takeBlocks(peer: KnownPeer, body: Uint8Array): Promise<PushResult> {
+    const taken = this.#runInTurn(peer, (mirror) => takePush(mirror, body))
+    const error = await taken.then(() => null, shownError)
+    if (error === null) this.#send({ kind: 'stored', serverId: peer.serverId })
+    const currentMs = error === null ? this.#platform.clock.now() : null
+    const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
+    return { size, seen, error }
+  }
+
+  /** Does not wait for blocks that are being added. */
+  async #takeBlobPart(
+    peer: KnownPeer,
+    { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
+  ): Promise<PushResult> {
     try {
-      if (part === null) {
-        await this.#runInTurn(peer, (mirror) => takePush(mirror, body))
-        this.#send({ kind: 'stored', serverId: peer.serverId })
-      } else {
-        // Not in turn: blocks may be added meanwhile.
-        const { blobs } = await this.#shared(peer).mirror
-        arrived = await blobs.add(part.sha256, part.from, body)
-      }
-    } catch (thrown) {
-      error = shownError(thrown)
+      const { blobs } = await this.#shared(peer).mirror
+      return { size: await blobs.add(sha256, from, body), seen: 0, error: null }
+    } catch (error) {
+      return { size: 0, seen: 0, error: shownError(error) }
     }
-    if (part === null) {
-      const currentMs = error === null ? this.#platform.clock.now() : null
-      const { blocks, ofBlocks } = await this.#report(peer, { currentMs, error })
-      mirror = { size: blocks, seen: ofBlocks }
-    }
-    this.#send({ kind: 'pushed', id, result: { mirror, arrived, error } })
   }
 
   /** Closes the stores. A round in progress is cut off; what it has stored is complete. */
@@ -234,35 +235,37 @@ class MirrorsThread {
     void this.#runRounds(peer, rounds)
   }
 
+  /** In each round, pushes and pulls blocks, and starts the transfer of blobs beside them. */
   async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const { intervalMs } = this.#start
-    const isStopped = () => rounds.isStopped
-    const ownChain = this.#client(peer, this.#own.store.serverId)
-    const pusher = peer.push ? new Pusher(ownChain, this.#own.store, this.#own.checkpoint) : null
-    const fetches = new BlobSync(this.#platform.clock)
+    const { store, checkpoint } = this.#own
     const source = this.#client(peer, peer.serverId)
-    const blobTasks = [
-      new SingleFlight(async () => {
-        const { blobs } = await this.#shared(peer).mirror
-        await fetches.run(fetchingBlobs(source, blobs), isStopped)
-      }),
-    ]
-    if (peer.push) {
-      const pushes = new BlobSync(this.#platform.clock)
-      const transfer = pushingBlobs(ownChain, this.#own.store, this.#ownBlobs())
-      blobTasks.push(new SingleFlight(() => pushes.run(transfer, isStopped)))
-    }
+    const ownChain = this.#client(peer, store.serverId)
+    const pusher = peer.push ? new Pusher(ownChain, store, checkpoint) : null
+    const fetches = new BlobSync(this.#platform.clock)
+    const blobTasks = this.#blobTasks(peer, rounds, { source, ownChain, fetches })
     const limit = new PageLimit()
     let currentMs: number | null = null
     let retryMs = intervalMs
     let sinceOwnChainMs = 0
     while (!rounds.isStopped) {
-      const round = await this.#round(peer, { source, pusher, limit, currentMs })
+      let isMore = false
+      const pushed = () => {
+        isMore = true
+      }
+      const pulled = () => {
+        isMore = true
+        this.#send({ kind: 'stored', serverId: peer.serverId })
+        void this.#report(peer, { currentMs, error: null })
+      }
+      // Pushes first: this node may be unreachable for the other one. After a refusal it still pulls.
+      const pushError = (await pusher?.push(pushed).then(() => null, shownError)) ?? null
+      const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, shownError)
       if (rounds.isStopped) return
-      let { error } = round
+      let error = pullError ?? pushError
       if (error === null) currentMs = this.#platform.clock.now()
       retryMs = error === null ? intervalMs : Math.min(retryMs * 2, RETRY_MS_MAX)
-      const delayMs = error === null && round.isMore ? Math.min(SOON_MS, intervalMs) : retryMs
+      const delayMs = error === null && isMore ? Math.min(SOON_MS, intervalMs) : retryMs
       for (const task of blobTasks) {
         if (task.error !== null) error ??= shownError(task.error)
         task.start()
@@ -278,35 +281,36 @@ class MirrorsThread {
     }
   }
 
-  /** Pushes and pulls once. Returns the error, or null, and whether blocks were moved. */
-  async #round(
+  async #pull(
     peer: KnownPeer,
-    {
-      source,
-      pusher,
-      limit,
-      currentMs,
-    }: { source: PeerClient; pusher: Pusher | null; limit: PageLimit; currentMs: number | null },
-  ): Promise<{ error: ShownError | null; isMore: boolean }> {
-    const { serverId } = peer
-    let isMore = false
-    const moved = () => {
-      isMore = true
-    }
-    // Pushes first: this node may be unreachable for the other one. After a refusal it still pulls.
-    const pushError = (await pusher?.push(moved).then(() => null, shownError)) ?? null
-    const pulled = () => {
-      moved()
-      this.#send({ kind: 'stored', serverId })
-      void this.#report(peer, { currentMs, error: null })
-    }
-    try {
-      await this.#runInTurn(peer, (mirror) => pull(mirror, source, pulled, limit))
-      this.#send({ kind: 'stored', serverId })
-      return { error: pushError, isMore }
-    } catch (error) {
-      return { error: shownError(error), isMore }
-    }
+    source: PeerClient,
+    progress: PullProgress,
+    limit: PageLimit,
+  ): Promise<void> {
+    await this.#runInTurn(peer, (mirror) => pull(mirror, source, progress, limit))
+    this.#send({ kind: 'stored', serverId: peer.serverId })
+  }
+
+  #blobTasks(
+    peer: KnownPeer,
+    rounds: Rounds,
+    clients: { source: PeerClient; ownChain: PeerClient; fetches: BlobSync },
+  ): SingleFlight[] {
+    const { source, ownChain, fetches } = clients
+    const isStopped = () => rounds.isStopped
+    const fetch = new SingleFlight(async () => {
+      const { blobs } = await this.#shared(peer).mirror
+      await fetches.run(fetchingBlobs(source, blobs), isStopped)
+    })
+    if (!peer.push) return [fetch]
+    const { store, folder } = this.#own
+    const ownBlobs = new ChainBlobs(
+      store.attachments,
+      new BlobStore(folder, store.attachments, false),
+    )
+    const transfer = pushingBlobs(ownChain, store, ownBlobs)
+    const pushes = new BlobSync(this.#platform.clock)
+    return [fetch, new SingleFlight(() => pushes.run(transfer, isStopped))]
   }
 
   /** Runs a task that adds blocks to a mirror after the earlier ones. */
@@ -354,13 +358,6 @@ class MirrorsThread {
     const { outbound } = this.#platform
     const signer = this.#signer
     return new PeerClient({ url: url ?? '', serverId, allowPrivate, signer, outbound })
-  }
-
-  /** The node's own blobs, only to be read. */
-  #ownBlobs(): ChainBlobs {
-    const { attachments } = this.#own.store
-    const files = new BlobStore(this.#start.folder, attachments, false)
-    return new ChainBlobs(attachments, files)
   }
 
   #shared({ serverId, key, vkey }: KnownPeer): SharedMirror {
