@@ -60,20 +60,23 @@ const UTF8 = new TextEncoder()
  */
 export class HmacSha256 {
   #inner = new Uint8Array(4_096).fill(INNER_PAD)
+  #message = this.#inner.subarray(PAD_BYTES)
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
 
   /** The HMAC of the UTF-8 bytes of `message`. */
   digest(key: Uint8Array, message: string): Uint8Array {
     // A UTF-16 unit is at most three bytes of UTF-8.
-    const room = PAD_BYTES + message.length * 3
-    if (room > this.#inner.length) this.#inner = new Uint8Array(room).fill(INNER_PAD)
+    if (message.length * 3 > this.#message.length) {
+      this.#inner = new Uint8Array(PAD_BYTES + message.length * 3).fill(INNER_PAD)
+      this.#message = this.#inner.subarray(PAD_BYTES)
+    }
     const [inner, outer] = [this.#inner, this.#outer]
     for (let at = 0; at < HASH_BYTES; at += 1) {
       const byte = key[at] ?? 0
       inner[at] = byte ^ INNER_PAD
       outer[at] = byte ^ OUTER_PAD
     }
-    const { written } = UTF8.encodeInto(message, inner.subarray(PAD_BYTES))
+    const { written } = UTF8.encodeInto(message, this.#message)
     outer.set(sha256(inner.subarray(0, PAD_BYTES + written)), PAD_BYTES)
     return sha256(outer)
   }

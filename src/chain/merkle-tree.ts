@@ -20,36 +20,44 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
 
 /** The root of the tree whose leaves hold one of the concatenated `hashes` each; at least one. */
 export function treeRoot(hashes: Uint8Array): Uint8Array {
-  let level = leafLevel(hashes)
-  while (level.length > 1) level = levelAbove(level)
-  return level[0] ?? sha256(new Uint8Array(0))
+  return rootThrough(hashes, () => {})
 }
 
 /** The hashes from the sibling of leaf `index` up to the root of that tree. Source: RFC 6962 section 2.1.1. */
 export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] {
   const path: Uint8Array[] = []
   let at = index
-  for (let level = leafLevel(hashes); level.length > 1; level = levelAbove(level)) {
-    const sibling = level[at % 2 === 0 ? at + 1 : at - 1]
-    if (sibling !== undefined) path.push(sibling)
+  rootThrough(hashes, (level) => {
+    const sibling = hashAt(level, at % 2 === 0 ? at + 1 : at - 1)
+    if (sibling.length > 0) path.push(Uint8Array.from(sibling))
     at = Math.floor(at / 2)
-  }
+  })
   return path
 }
 
-function leafLevel(hashes: Uint8Array): Uint8Array[] {
-  const count = hashes.length / HASH_BYTES
-  return Array.from({ length: count }, (_, index) => leafHash(hashAt(hashes, index)))
-}
-
-/** A last hash without a partner moves up unchanged, which gives the tree of the recursive definition. */
-function levelAbove(level: readonly Uint8Array[]): Uint8Array[] {
-  const above: Uint8Array[] = []
-  for (let at = 0; at < level.length; at += 2) {
-    const [left, right] = [level[at], level[at + 1]]
-    if (left !== undefined) above.push(right === undefined ? left : nodeHash(left, right))
+/** Computes level after level in one buffer, and calls `onLevel` for each below the root. */
+function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): Uint8Array {
+  let level = new Uint8Array(hashes.length)
+  const leaf = new Uint8Array(1 + HASH_BYTES)
+  const node = new Uint8Array(1 + 2 * HASH_BYTES)
+  node[0] = 0x01
+  for (let at = 0; at < level.length; at += HASH_BYTES) {
+    leaf.set(hashes.subarray(at, at + HASH_BYTES), 1)
+    level.set(sha256(leaf), at)
   }
-  return above
+  while (level.length > HASH_BYTES) {
+    onLevel(level)
+    let end = 0
+    for (let at = 0; at < level.length; at += 2 * HASH_BYTES) {
+      const pair = level.subarray(at, at + 2 * HASH_BYTES)
+      if (pair.length > HASH_BYTES) node.set(pair, 1)
+      // A last hash without a partner moves up unchanged, which gives the tree of the recursive definition.
+      level.set(pair.length > HASH_BYTES ? sha256(node) : pair, end)
+      end += HASH_BYTES
+    }
+    level = level.subarray(0, end)
+  }
+  return level
 }
 
 /**
