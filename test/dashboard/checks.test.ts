@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
-import { checkStates } from '../../src/dashboard/browser/verification/checks.ts'
-import type { FaultCode } from '../../src/dashboard/browser/verification/verify-chain.ts'
+import {
+  checkStates,
+  type FaultCode,
+} from '../../src/dashboard/browser/verification/verify-chain.ts'
 
 /** The first letters of the states: key, signature, five of blocks, log, memory. */
 const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemory = true) =>

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
-import { checkedItem } from '../../src/dashboard/browser/json/checked.ts'
-import { differences } from '../../src/dashboard/browser/json/differences.ts'
-import { type Operator, simpleWhere } from '../../src/dashboard/browser/json/simple-where.ts'
+import {
+  checkedItem,
+  differences,
+  type Operator,
+  simpleWhere,
+} from '../../src/dashboard/browser/json.ts'
 import { Session, type SessionState } from '../../src/dashboard/browser/node/session.ts'
 
 it.each<[unknown, unknown, unknown[]]>([

@@ -1,16 +1,15 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { chooseLanguage, LANGUAGE_NAMES, language, t } from './language/language.ts'
-import { isLive } from './node/feed.ts'
 import { sessionState } from './node/ledger.ts'
-import { Told } from './parts/told.tsx'
+import { isLive } from './node/live.ts'
+import { Message } from './parts/notices.tsx'
 import { hrefOf, type Place, place } from './routes.ts'
-import { Alerts } from './views/alerts.tsx'
 import { Databases } from './views/databases.tsx'
 import { Item } from './views/item.tsx'
 import { Items } from './views/items.tsx'
 import { Ledger } from './views/ledger.tsx'
-import { Node } from './views/node.tsx'
+import { Alerts, Node } from './views/node.tsx'
 import { VerificationView } from './views/verification.tsx'
 
 /** The whole page. */
@@ -21,7 +20,7 @@ export function App(): JSX.Element {
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${titleOf(now)} · daicho`
-    // So that the keyboard and the screen reader are where the eyes are.
+    // Keyboard and screen reader continue in the new view.
     if (!isFirst.current) main.current?.focus({ preventScroll: true })
     isFirst.current = false
     scrollTo(0, 0)
@@ -31,8 +30,8 @@ export function App(): JSX.Element {
       <PageHead now={now} skip={() => main.current?.focus()} />
       <main ref={main} class="container" tabIndex={-1}>
         <Alerts />
-        <Told />
-        {/* Which entries of the ledger are wanted stays when only the height is another. */}
+        <Message />
+        {/* The search in the ledger is kept when only the height changes. */}
         <View key={now.view === 'ledger' ? now.view : address} now={now} />
       </main>
     </>

@@ -1,8 +1,7 @@
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { keepLanguage } from './language/language.ts'
-import { followChanges } from './node/feed.ts'
-import { followStanding } from './node/standing.ts'
+import { followChanges, followStanding } from './node/live.ts'
 import { followAddress } from './routes.ts'
 
 keepLanguage()

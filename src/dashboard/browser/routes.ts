@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 
-/** What the page shows; it stands behind the `#` of the address, so links and “back” work. */
+/** A view of the page, which is in the fragment of the URL, so that links and “back” work. */
 export type Place =
   | { readonly view: 'databases' }
   | { readonly view: 'items'; readonly db: string }

@@ -4,7 +4,7 @@ import { japanese } from './japanese.ts'
 
 const LANGUAGES: Readonly<Record<string, Texts>> = { en: english, ja: japanese }
 
-/** The languages of the page, by their tags, as they call themselves. */
+/** The languages of the page: tags and names. */
 export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
   ['en', 'English'],
   ['ja', '日本語'],
@@ -12,29 +12,29 @@ export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
 
 const KEPT = 'daicho.language'
 
-/** The tag of the language in use. */
+/** The tag of the current language. */
 export const language = signal(firstLanguage())
 const texts = computed(() => LANGUAGES[language.value] ?? english)
 
-/** The texts in the language in use; views that read them follow a change of it. */
+/** The texts in the current language; views that use them are updated when it changes. */
 export function t(): Texts {
   return texts.value
 }
 
-/** Keeps the choice, and tells the browser what language the page is in, from now on. */
+/** Keeps the `lang` attribute of the page up to date. */
 export function keepLanguage(): void {
   effect(() => {
     document.documentElement.lang = language.value
   })
 }
 
-/** Speaks the language of `tag` from now on, also the next time. */
+/** Changes the language, also for the next visit. */
 export function chooseLanguage(tag: string): void {
   language.value = tag
   try {
     localStorage.setItem(KEPT, tag)
   } catch {
-    // A browser that keeps nothing asks again.
+    // Without storage, the next visit starts with the language of the browser.
   }
 }
 
@@ -51,10 +51,16 @@ function kept(): string | null {
   }
 }
 
-/** The moment `timestamp`, milliseconds since the Unix epoch, as people of the language write it. */
+/** A timestamp, milliseconds since the Unix epoch, in the current language. */
 export function timeText(timestamp: number): string {
   return new Date(timestamp).toLocaleString(language.value, {
     dateStyle: 'medium',
     timeStyle: 'medium',
   })
+}
+
+/** The name of a method in the current language. */
+export function methodText(method: string): string {
+  const names: Readonly<Record<string, string>> = t().methods
+  return names[method] ?? method
 }

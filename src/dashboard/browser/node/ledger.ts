@@ -2,10 +2,10 @@ import { signal } from '@preact/signals'
 import { ClientError, LedgerClient } from '../../../client/index.ts'
 import { Session, type SessionState } from './session.ts'
 
-/** How the page stands with its node. */
+/** The state of the session. */
 export const sessionState = signal<SessionState>('open')
 
-/** Where the node is: the folder of the page. */
+/** The URL of the node: the folder of the page. */
 export const base = new URL('.', location.href).href
 
 const session = new Session({
@@ -13,7 +13,7 @@ const session = new Session({
   base,
   now: () => performance.now(),
   onState: (state) => {
-    // What has ended stays so until the page is loaded again.
+    // It stays ended until the page is reloaded.
     if (sessionState.peek() !== 'ended') sessionState.value = state
   },
 })
@@ -46,7 +46,7 @@ export async function blocksFrom(
   const serverid = `${await ledger.serverId({ signal })}`
   const query = { serverid, offset: from, limit }
   const { ledgers } = await ledger.request('GET /api/ledgers', { query }, { signal })
-  // The node's own schema is the promise of its shape.
+  // Its type is that of the node's schema, without a check.
   return ledgers as readonly ListedBlock[]
 }
 
@@ -59,7 +59,7 @@ export async function textOfChain(path: string, signal?: AbortSignal): Promise<s
   return reply.text()
 }
 
-/** Why the node takes no changes now, or null: it does, or does not answer. */
+/** Why the node accepts no changes; null if it does, or does not answer. */
 export async function writesRefused(signal: AbortSignal): Promise<ClientError | null> {
   try {
     const reply = await session.fetch(`${base}readyz`, { cache: 'no-store', signal })
@@ -69,12 +69,12 @@ export async function writesRefused(signal: AbortSignal): Promise<ClientError | 
   }
 }
 
-/** Characters in which the feed must have said how far the chain has come. */
+/** Maximum characters before the position in the stream of changes. */
 const GREETING_MAX = 1_000
 
 /**
- * How many blocks the chain has. The feed of changes says first where it stands; a checkpoint may be a
- * moment older, and is missing where the store is broken. Errors: ClientError, those of `fetch`.
+ * The number of blocks in the chain, from the position at the start of the stream of changes: a checkpoint may
+ * be older, and does not exist if the store is damaged. Errors: ClientError, those of `fetch`.
  */
 export async function chainSize(signal?: AbortSignal): Promise<number> {
   const enough = new AbortController()
@@ -86,13 +86,13 @@ export async function chainSize(signal?: AbortSignal): Promise<number> {
     if (!reply.ok) throw await refusalIn(reply)
     const reader = reply.body?.pipeThrough(new TextDecoderStream()).getReader()
     for (let text = ''; text.length < GREETING_MAX; ) {
-      const stand = /^id: (?:(\d+)\.\d+|start)\n/m.exec(text)
-      if (stand !== null) return stand[1] === undefined ? 0 : Number(stand[1]) + 1
+      const position = /^id: (?:(\d+)\.\d+|start)\n/m.exec(text)
+      if (position !== null) return position[1] === undefined ? 0 : Number(position[1]) + 1
       const part = await reader?.read()
       if (part?.value === undefined) break
       text += part.value
     }
-    throw new ClientError('REPLY_MALFORMED', reply.status, 'the feed does not say where it stands')
+    throw new ClientError('REPLY_MALFORMED', reply.status, 'the stream has no position')
   } finally {
     enough.abort()
   }

@@ -1,32 +1,31 @@
-/** What the session needs of the browser. */
+/** The context of a session. */
 export interface SessionDeps {
   readonly fetch: typeof globalThis.fetch
-  /** Where the node is, ending in `/`. */
+  /** The URL of the node, ending in `/`. */
   readonly base: string
-  /** Milliseconds that only grow. */
+  /** A monotonic clock, milliseconds. */
   readonly now: () => number
-  /** Told when something about the session changes. */
+  /** Called when the state changes. */
   readonly onState: (state: SessionState) => void
 }
 
-/** `lost`: the node did not answer; `ended`: it no longer takes the name and the password. */
+/** `lost`: the node did not answer; `ended`: it refuses the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
 
-/** Renewed this long before it ends. */
+/** A token is renewed this long before it expires. */
 const EARLY_MS = 60_000
 
 interface Issued {
-  /** Null: the node requires none. */
+  /** Null if the node requires none. */
   readonly token: string | null
   readonly renewAt: number
 }
 
 /**
- * Sends requests of this page to the node, with a token where the node requires one.
+ * Sends requests of this page to the node, with a token if the node requires one.
  *
- * The browser keeps the name and the password of the page and sends them to `POST /session` by itself;
- * the token for them is kept in this object only, renewed before it ends, and asked for anew when the
- * node does not take it any more.
+ * The browser keeps the name and the password of the page and sends them to `POST /session`; the token is
+ * kept only in this object, renewed before it expires, and requested again when the node refuses it.
  */
 export class Session {
   readonly #deps: SessionDeps
@@ -44,7 +43,7 @@ export class Session {
     const issued = await this.#valid()
     const reply = await this.#send(input, init, issued)
     if (reply.status !== 401) return reply
-    // The node was started anew, or the token was revoked: once more with a new one.
+    // The node was restarted, or the token was revoked: retry once with a new one.
     if (this.#issued !== null && (await this.#issued) === issued) this.#issued = null
     const renewed = await this.#valid()
     return renewed.token === null ? reply : this.#send(input, init, renewed)
@@ -57,7 +56,7 @@ export class Session {
   ): Promise<Response> {
     const headers = new Headers(init.headers)
     if (token !== null) headers.set('authorization', `Bearer ${token}`)
-    return this.#told(() => this.#deps.fetch(input, { ...init, headers }))
+    return this.#watched(() => this.#deps.fetch(input, { ...init, headers }))
   }
 
   async #valid(): Promise<Issued> {
@@ -70,7 +69,7 @@ export class Session {
     if (this.#issued === null) {
       const asked = this.#issue()
       this.#issued = asked
-      // A failure is not kept: the next request asks again.
+      // After a failure, the next request asks again.
       asked.catch(() => {
         if (this.#issued === asked) this.#issued = null
       })
@@ -80,7 +79,7 @@ export class Session {
 
   async #issue(): Promise<Issued> {
     const { base, fetch, now, onState } = this.#deps
-    const reply = await this.#told(() => fetch(`${base}session`, { method: 'POST' }))
+    const reply = await this.#watched(() => fetch(`${base}session`, { method: 'POST' }))
     const value: unknown = await reply.json().catch(() => null)
     const given = Object(value)
     if (!reply.ok || given.status !== true) {
@@ -91,12 +90,12 @@ export class Session {
     if (typeof given.token !== 'string') {
       return { token: null, renewAt: Number.POSITIVE_INFINITY }
     }
-    // By the clock of the node, which may differ from that of the browser.
+    // Both by the clock of the node, which may differ from that of the browser.
     const lifeMs = Number(given.expires_at) - Date.parse(reply.headers.get('date') ?? '')
     return { token: given.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
   }
 
-  async #told(send: () => Promise<Response>): Promise<Response> {
+  async #watched(send: () => Promise<Response>): Promise<Response> {
     try {
       const reply = await send()
       if (reply.ok) this.#deps.onState('open')

@@ -1,31 +1,31 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../language/language.ts'
-import { Failure } from './failure.tsx'
+import { Failure } from './notices.tsx'
 
-/** What a dialog is made of. */
+/** The parts of a dialog. */
 export interface DialogProps {
   readonly title: string
   readonly close: () => void
   readonly submit: () => void
   readonly submitText: string
-  readonly mayNot?: boolean
+  readonly disabled?: boolean
   readonly busy: boolean
   readonly danger?: boolean
   readonly wide?: boolean
-  /** Undefined: nothing has gone wrong. */
+  /** Undefined if there is none. */
   readonly error: unknown
   readonly children: ComponentChildren
 }
 
-/** A question in front of the page; Escape closes it, Enter answers it. */
+/** A modal dialog; Escape closes it, Enter submits it. */
 export function Dialog(props: DialogProps): JSX.Element {
   const element = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
-    // Gives the keyboard back to where it was.
+    // Returns the focus to where it was.
     return () => dialog?.close()
   }, [])
   return (
@@ -42,7 +42,7 @@ export function Dialog(props: DialogProps): JSX.Element {
         class="card"
         onSubmit={(event) => {
           event.preventDefault()
-          if (!props.busy && props.mayNot !== true) props.submit()
+          if (!props.busy && props.disabled !== true) props.submit()
         }}
       >
         <h2 id={titleId}>{props.title}</h2>
@@ -55,7 +55,7 @@ export function Dialog(props: DialogProps): JSX.Element {
           <button
             type="submit"
             class={props.danger === true ? 'danger' : ''}
-            disabled={props.mayNot === true}
+            disabled={props.disabled === true}
             aria-busy={props.busy}
           >
             {props.submitText}

@@ -23,6 +23,7 @@ import {
   verifierKeyOf,
   verifyBlock,
 } from '../../../chain/portable.ts'
+import type { Texts } from '../language/english.ts'
 
 /** Everything that a verification can find; the page has a sentence for each. */
 export type FaultCode =
@@ -273,4 +274,44 @@ function erasedIn(value: Json): ReadonlySet<number> {
 
 function fault(code: FaultCode, height: number | null = null): Fault {
   return { code, height, index: null }
+}
+
+/** A check, named after its sentence. */
+export type CheckName = keyof Texts['checks']
+/** The result of a check; `none` if there was nothing to compare with. */
+export type CheckState = 'holds' | 'fails' | 'open' | 'none'
+
+/** In the order of a verification, each with the faults that it finds. */
+const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
+  ['key', ['key', 'keyChanged']],
+  ['signature', ['signature', 'checkpoint', 'unsigned']],
+  ['links', ['link', 'missing', 'unreadable', 'shape', 'counts', 'serverid']],
+  ['times', ['time']],
+  ['commitments', ['commitment']],
+  ['roots', ['root']],
+  ['ids', ['id']],
+  ['log', ['log']],
+  ['memory', ['rolledBack', 'forked']],
+]
+/** Checks that are complete only after the last block. */
+const OF_BLOCKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
+
+/**
+ * The result of each check. A verification ends at the first fault: the checks after it, and those that were
+ * done only for the blocks before it, are open.
+ */
+export function checkStates(
+  fault: Fault | null,
+  isDone: boolean,
+  hadMemory: boolean,
+): readonly (readonly [CheckName, CheckState])[] {
+  const failing = CHECKS.findIndex(([, codes]) => fault !== null && codes.includes(fault.code))
+  return CHECKS.map(([name], at) => {
+    if (!isDone) return [name, 'open']
+    if (at === failing) return [name, 'fails']
+    if (name === 'memory' && !hadMemory) return [name, 'none']
+    if (fault === null) return [name, 'holds']
+    const isPassed = at < failing && !(OF_BLOCKS.has(name) && fault.height !== null)
+    return [name, isPassed && fault.code !== 'rolledBack' ? 'holds' : 'open']
+  })
 }

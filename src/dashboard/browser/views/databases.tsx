@@ -1,16 +1,15 @@
 import type { JSX } from 'preact'
 import { useId, useState } from 'preact/hooks'
 import { t } from '../language/language.ts'
-import { useChanges } from '../node/feed.ts'
 import { ledger } from '../node/ledger.ts'
-import { useActing } from '../parts/acting.ts'
+import { useChanges } from '../node/live.ts'
 import { Dialog } from '../parts/dialog.tsx'
-import { Waiting } from '../parts/failure.tsx'
-import { useLoaded } from '../parts/loaded.ts'
-import { tell } from '../parts/told.tsx'
+import { useAction, useLoaded } from '../parts/hooks.ts'
+import { Field, ViewHead } from '../parts/layout.tsx'
+import { showMessage, Waiting } from '../parts/notices.tsx'
 import { goTo, hrefOf } from '../routes.ts'
 
-/** Names that are shown at once; a search narrows them down. */
+/** Maximum names that are shown; a search finds the others. */
 const SHOWN_MAX = 200
 
 /** All databases: to open, create and delete. */
@@ -22,15 +21,11 @@ export function Databases(): JSX.Element {
   const close = () => setAsking(null)
   return (
     <>
-      <header class="head">
-        <div>
-          <h1>{t().databases}</h1>
-          <p>{t().databasesAre}</p>
-        </div>
+      <ViewHead title={t().databases} text={t().databasesAre}>
         <button type="button" onClick={() => setAsking('new')}>
           {t().newDatabase}
         </button>
-      </header>
+      </ViewHead>
       <Waiting loaded={loaded} again={reload}>
         {(names) =>
           names.length === 0 ? (
@@ -84,32 +79,25 @@ function NameList(props: { names: readonly string[]; remove: (db: string) => voi
 
 function NewDatabase(props: { close: () => void; done: () => void }): JSX.Element {
   const [name, setName] = useState('')
-  const acting = useActing()
-  const [fieldId, hintId] = [useId(), useId()]
+  const action = useAction()
+  const hintId = useId()
   const create = async () => {
-    if (!(await acting.run(() => ledger.createDatabase(name)))) return
+    if (!(await action.run(() => ledger.createDatabase(name)))) return
     props.close()
     props.done()
-    tell(t().databaseCreated(name))
+    showMessage(t().databaseCreated(name))
     goTo({ view: 'items', db: name })
   }
   return (
     <Dialog
       title={t().newDatabase}
       submitText={t().create}
-      mayNot={name === ''}
+      disabled={name === ''}
       close={props.close}
       submit={() => void create()}
-      {...acting}
+      {...action}
     >
-      <label for={fieldId}>{t().name}</label>
-      <input
-        id={fieldId}
-        autocomplete="off"
-        aria-describedby={hintId}
-        value={name}
-        onInput={({ currentTarget }) => setName(currentTarget.value)}
-      />
+      <Field label={t().name} aria-describedby={hintId} value={name} change={setName} />
       <small id={hintId}>{t().nameHint}</small>
     </Dialog>
   )
@@ -117,33 +105,25 @@ function NewDatabase(props: { close: () => void; done: () => void }): JSX.Elemen
 
 function DeleteDatabase(props: { db: string; close: () => void; done: () => void }): JSX.Element {
   const [typed, setTyped] = useState('')
-  const acting = useActing()
-  const fieldId = useId()
+  const action = useAction()
   const remove = async () => {
-    if (!(await acting.run(() => ledger.deleteDatabase(props.db)))) return
+    if (!(await action.run(() => ledger.deleteDatabase(props.db)))) return
     props.close()
     props.done()
-    tell(t().databaseDeleted(props.db))
+    showMessage(t().databaseDeleted(props.db))
   }
   return (
     <Dialog
       title={t().deleteDatabase(props.db)}
       submitText={t().delete}
       danger
-      mayNot={typed !== props.db}
+      disabled={typed !== props.db}
       close={props.close}
       submit={() => void remove()}
-      {...acting}
+      {...action}
     >
       <p>{t().deleteDatabaseMeans}</p>
-      <label for={fieldId}>{t().typeName(props.db)}</label>
-      <input
-        id={fieldId}
-        autocomplete="off"
-        spellcheck={false}
-        value={typed}
-        onInput={({ currentTarget }) => setTyped(currentTarget.value)}
-      />
+      <Field label={t().typeName(props.db)} spellcheck={false} value={typed} change={setTyped} />
     </Dialog>
   )
 }

@@ -1,31 +1,28 @@
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { ClientError, type Read } from '../../../client/index.ts'
-import { checkedItem } from '../json/checked.ts'
-import { t } from '../language/language.ts'
-import { useChanges } from '../node/feed.ts'
+import { checkedItem, type Difference, differences } from '../json.ts'
+import { methodText, t } from '../language/language.ts'
 import { ledger } from '../node/ledger.ts'
-import { useActing } from '../parts/acting.ts'
-import { WholeJson } from '../parts/code.tsx'
-import { Failure, Waiting } from '../parts/failure.tsx'
-import { ItemEditor } from '../parts/item-editor.tsx'
-import { useLoaded } from '../parts/loaded.ts'
-import { tell } from '../parts/told.tsx'
+import { useChanges } from '../node/live.ts'
+import { Dialog } from '../parts/dialog.tsx'
+import { useAction, useLoaded } from '../parts/hooks.ts'
+import { ItemEditor, ShortJson, WholeJson } from '../parts/json.tsx'
+import { Time } from '../parts/layout.tsx'
+import { Failure, showMessage, Waiting } from '../parts/notices.tsx'
 import { hrefOf } from '../routes.ts'
-import { DeleteItem } from './delete-item.tsx'
-import { History } from './history.tsx'
 
 type ReadItem = Read<Record<string, unknown>>
 
-/** One item: its content, to change and delete, and what it was. */
+/** An item: its content, to change and delete, and its history. */
 export function Item({ db, id }: { db: string; id: string }): JSX.Element {
   const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
     ledger.database(db).read(id, { signal }),
   )
   const [mode, setMode] = useState<'shown' | 'edited' | 'deleting'>('shown')
-  const [turn, setTurn] = useState(0)
+  const [version, setVersion] = useState(0)
   const changed = () => {
-    setTurn((before) => before + 1)
+    setVersion((before) => before + 1)
     reload()
   }
   useChanges(({ entry }) => entry.db === db && idOf(entry) === id, changed)
@@ -68,7 +65,7 @@ export function Item({ db, id }: { db: string; id: string }): JSX.Element {
       {mode === 'deleting' && (
         <DeleteItem db={db} id={id} close={() => setMode('shown')} done={changed} />
       )}
-      <History db={db} id={id} turn={turn} />
+      <History db={db} id={id} version={version} />
     </>
   )
 }
@@ -77,11 +74,11 @@ function idOf(entry: { readonly [member: string]: unknown }): unknown {
   return entry.id ?? Object(entry.item).id
 }
 
-/** The editor; it keeps what was typed when the item changes meanwhile, and then does not overwrite it. */
+/** The editor. If the item changes meanwhile, it keeps the text, and does not overwrite the item. */
 function EditedItem(props: {
   db: string
   id: string
-  /** The item as the node has it now. */
+  /** The current item. */
   newest: ReadItem | null
   close: () => void
   done: () => void
@@ -89,20 +86,20 @@ function EditedItem(props: {
   const { db, id, newest, close, done } = props
   const [base, setBase] = useState(newest)
   const [text, setText] = useState(textOf(newest))
-  const acting = useActing()
+  const action = useAction()
   const checked = checkedItem(text, id)
   const isOld = base?.etag !== newest?.etag
   const save = async () => {
     if (!('item' in checked) || base === null) return
-    const done_ = await acting.run(async () => {
+    const isSaved = await action.run(async () => {
       await ledger.database<object>(db).replace(id, checked.item, { ifMatch: base.etag })
     })
-    if (!done_) return
+    if (!isSaved) return
     close()
     done()
-    tell(t().itemSaved(id))
+    showMessage(t().itemSaved(id))
   }
-  const { error } = acting
+  const { error } = action
   const isConflict = error instanceof ClientError && error.code === 'PRECONDITION_FAILED'
   return (
     <form
@@ -134,7 +131,7 @@ function EditedItem(props: {
         <button type="button" class="secondary" onClick={close}>
           {t().cancel}
         </button>
-        <button type="submit" disabled={!('item' in checked) || isOld} aria-busy={acting.busy}>
+        <button type="submit" disabled={!('item' in checked) || isOld} aria-busy={action.busy}>
           {t().save}
         </button>
       </div>
@@ -144,4 +141,155 @@ function EditedItem(props: {
 
 function textOf(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
+}
+
+/** Asks before an item is deleted. */
+export function DeleteItem(props: {
+  db: string
+  id: string
+  close: () => void
+  done: () => void
+}): JSX.Element {
+  const action = useAction()
+  const remove = async () => {
+    const done = await action.run(async () => {
+      await ledger.database(props.db).delete(props.id)
+    })
+    if (!done) return
+    props.close()
+    props.done()
+    showMessage(t().itemDeleted(props.id))
+  }
+  return (
+    <Dialog
+      title={t().deleteItem(props.id)}
+      submitText={t().delete}
+      danger
+      close={props.close}
+      submit={() => void remove()}
+      {...action}
+    >
+      <p>{t().deleteItemMeans}</p>
+    </Dialog>
+  )
+}
+
+const STEP = 20
+
+interface ShownRevision {
+  readonly position: string
+  readonly timestamp: number
+  readonly method: string
+  readonly item?: unknown
+  readonly erased?: true
+}
+
+/** Newest first, and one more than is shown, to compare the last one with. */
+async function revisionsOf(
+  db: string,
+  id: string,
+  count: number,
+  signal: AbortSignal,
+): Promise<readonly ShownRevision[]> {
+  const query = { order: 'newest' as const, limit: count + 1 }
+  try {
+    const path = { db, id }
+    const { history } = await ledger.request(
+      'GET /api/{db}/{id}/history',
+      { path, query },
+      { signal },
+    )
+    return history
+  } catch (error) {
+    if (error instanceof ClientError && error.code === 'ITEM_NOT_FOUND') return []
+    throw error
+  }
+}
+
+/** The revisions of an item, newest first, with their differences; reloaded when `version` changes. */
+export function History(props: { db: string; id: string; version: number }): JSX.Element {
+  const { db, id, version } = props
+  const [count, setCount] = useState(STEP)
+  const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>
+    revisionsOf(db, id, count, signal),
+  )
+  useEffect(reload, [version])
+  return (
+    <section class="history" aria-labelledby="history-title">
+      <h2 id="history-title">{t().history}</h2>
+      <Waiting loaded={loaded} again={reload}>
+        {(revisions) => (
+          <>
+            {revisions.length === 0 && <p class="empty">{t().noHistory}</p>}
+            <ol class="revisions">
+              {revisions.slice(0, count).map((revision, at) => (
+                <RevisionRow
+                  key={revision.position}
+                  revision={revision}
+                  before={revisions[at + 1]}
+                />
+              ))}
+            </ol>
+            {revisions.length > count && (
+              <button type="button" class="secondary" onClick={() => setCount(count + STEP)}>
+                {t().older}
+              </button>
+            )}
+          </>
+        )}
+      </Waiting>
+    </section>
+  )
+}
+
+function RevisionRow(props: {
+  revision: ShownRevision
+  before: ShownRevision | undefined
+}): JSX.Element {
+  const { position, timestamp, method, item, erased } = props.revision
+  const height = Number(position.split('.')[0])
+  // An erased revision cannot be compared.
+  const isCompared = method === 'update_item' && erased !== true && props.before?.erased !== true
+  const changes = isCompared ? differences(props.before?.item, item) : null
+  return (
+    <li class="card">
+      <p class="revision-head">
+        <strong>{methodText(method)}</strong> <Time at={timestamp} />{' '}
+        <a href={hrefOf({ view: 'ledger', height })}>{t().revision(position)}</a>
+      </p>
+      {erased === true && <p>{t().erasedRevision}</p>}
+      {changes?.length === 0 && <p>{t().noDifference}</p>}
+      {changes !== null && changes.length > 0 && (
+        <ul class="differences">
+          {changes.map((change) => (
+            <DifferenceRow key={change.path} change={change} />
+          ))}
+        </ul>
+      )}
+      {item !== undefined && (
+        <details>
+          <summary>{t().wholeItem}</summary>
+          <WholeJson value={item} />
+        </details>
+      )}
+    </li>
+  )
+}
+
+function DifferenceRow({ change }: { change: Difference }): JSX.Element {
+  return (
+    <li>
+      <code class="path">{change.path}</code> <span class="kind">{t()[change.kind]}</span>
+      {change.kind !== 'added' && (
+        <del>
+          <ShortJson value={change.before} />
+        </del>
+      )}
+      {change.kind !== 'removed' && (
+        <ins>
+          <ShortJson value={change.after} />
+        </ins>
+      )}
+    </li>
+  )
 }

@@ -1,23 +1,19 @@
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
-import { checkedItem } from '../json/checked.ts'
+import { useId, useState } from 'preact/hooks'
+import { checkedItem, type Operator, simpleWhere } from '../json.ts'
 import { t } from '../language/language.ts'
-import { useChanges } from '../node/feed.ts'
 import { ledger } from '../node/ledger.ts'
-import { useActing } from '../parts/acting.ts'
-import { ShortJson } from '../parts/code.tsx'
+import { useChanges } from '../node/live.ts'
 import { Dialog } from '../parts/dialog.tsx'
-import { Waiting } from '../parts/failure.tsx'
-import { ItemEditor } from '../parts/item-editor.tsx'
-import { useLoaded } from '../parts/loaded.ts'
-import { tell } from '../parts/told.tsx'
+import { useAction, useLoaded } from '../parts/hooks.ts'
+import { ItemEditor, ShortJson } from '../parts/json.tsx'
+import { Field, Pages, ViewHead } from '../parts/layout.tsx'
+import { showMessage, Waiting } from '../parts/notices.tsx'
 import { hrefOf } from '../routes.ts'
-import { DeleteItem } from './delete-item.tsx'
-import { ItemFilter } from './item-filter.tsx'
+import { DeleteItem } from './item.tsx'
 
 const PAGE = 50
 
-/** One page of items. */
 interface ItemPage {
   readonly items: readonly { readonly id: string; readonly [member: string]: unknown }[]
   readonly hasNext: boolean
@@ -44,7 +40,7 @@ async function pageOf(
 /** The items of a database, page by page. */
 export function Items({ db }: { db: string }): JSX.Element {
   const [filter, setFilter] = useState<string | null>(null)
-  /** The last ids of the pages before this one. */
+  /** The last id of each page before this one. */
   const [trail, setTrail] = useState<readonly string[]>([])
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const after = trail.at(-1)
@@ -57,12 +53,11 @@ export function Items({ db }: { db: string }): JSX.Element {
       <nav class="trail" aria-label={t().databases}>
         <a href={hrefOf({ view: 'databases' })}>{t().databases}</a> <span aria-hidden>›</span>
       </nav>
-      <header class="head">
-        <h1 class="name">{db}</h1>
+      <ViewHead title={db}>
         <button type="button" onClick={() => setAsking('new')}>
           {t().addItem}
         </button>
-      </header>
+      </ViewHead>
       <ItemFilter
         apply={(wanted) => {
           setFilter(wanted)
@@ -78,25 +73,15 @@ export function Items({ db }: { db: string }): JSX.Element {
               <ItemTable db={db} page={page} remove={(id) => setAsking({ delete: id })} />
             )}
             {(trail.length > 0 || page.hasNext) && (
-              <nav class="pages" aria-label={t().pages}>
-                <button
-                  type="button"
-                  class="secondary"
-                  disabled={trail.length === 0}
-                  onClick={() => setTrail(trail.slice(0, -1))}
-                >
-                  {t().previous}
-                </button>
-                <span>{t().pageOf(trail.length + 1)}</span>
-                <button
-                  type="button"
-                  class="secondary"
-                  disabled={!page.hasNext}
-                  onClick={() => setTrail([...trail, page.items.at(-1)?.id ?? ''])}
-                >
-                  {t().next}
-                </button>
-              </nav>
+              <Pages
+                back={[t().previous, trail.length > 0 ? () => setTrail(trail.slice(0, -1)) : null]}
+                forward={[
+                  t().next,
+                  page.hasNext ? () => setTrail([...trail, page.items.at(-1)?.id ?? '']) : null,
+                ]}
+              >
+                {t().pageOf(trail.length + 1)}
+              </Pages>
             )}
           </>
         )}
@@ -154,30 +139,102 @@ function ItemTable(props: {
 
 function NewItem(props: { db: string; close: () => void; done: () => void }): JSX.Element {
   const [text, setText] = useState('{\n  "name": ""\n}')
-  const acting = useActing()
+  const action = useAction()
   const checked = checkedItem(text, null)
   const add = async () => {
     if (!('item' in checked)) return
     let id = ''
-    const done = await acting.run(async () => {
+    const done = await action.run(async () => {
       id = (await ledger.database<object>(props.db).create(checked.item)).id
     })
     if (!done) return
     props.close()
     props.done()
-    tell(t().itemAdded(id))
+    showMessage(t().itemAdded(id))
   }
   return (
     <Dialog
       title={t().addItem}
       submitText={t().create}
       wide
-      mayNot={!('item' in checked)}
+      disabled={!('item' in checked)}
       close={props.close}
       submit={() => void add()}
-      {...acting}
+      {...action}
     >
       <ItemEditor text={text} id={null} change={setText} />
     </Dialog>
+  )
+}
+
+const OPERATORS: readonly Operator[] = [
+  ...(['eq', 'neq', 'gt', 'gte', 'lt', 'lte'] as const),
+  ...(['like', 'regexp', 'exists'] as const),
+]
+
+/** Builds a filter of items; `apply` gets its JSON text, or null for none. */
+export function ItemFilter(props: { apply: (filter: string | null) => void }): JSX.Element {
+  const [member, setMember] = useState('')
+  const [operator, setOperator] = useState<Operator>('eq')
+  const [value, setValue] = useState('')
+  const [json, setJson] = useState('')
+  const operatorId = useId()
+  const where = json.trim() === '' ? simpleWhere(member, operator, value) : json
+  return (
+    <details class="filter">
+      <summary>{t().filter}</summary>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          props.apply(where === null ? null : `{"where":${where}}`)
+        }}
+        onReset={() => {
+          setMember('')
+          setOperator('eq')
+          setValue('')
+          setJson('')
+          props.apply(null)
+        }}
+      >
+        <div class="fields">
+          <Field
+            label={t().member}
+            placeholder={t().memberHint}
+            value={member}
+            change={setMember}
+          />
+          <div>
+            <label for={operatorId}>{t().condition}</label>
+            <select
+              id={operatorId}
+              value={operator}
+              onChange={({ currentTarget }) =>
+                setOperator(OPERATORS.find((one) => one === currentTarget.value) ?? 'eq')
+              }
+            >
+              {OPERATORS.map((one) => (
+                <option key={one} value={one}>
+                  {t().operators[one]}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Field label={t().value} value={value} change={setValue} />
+        </div>
+        <Field
+          label={t().filterAsJson}
+          class="mono"
+          placeholder={t().filterAsJsonHint}
+          value={json}
+          change={setJson}
+        />
+        <div class="buttons">
+          <button type="reset" class="secondary">
+            {t().clear}
+          </button>
+          <button type="submit">{t().show}</button>
+        </div>
+      </form>
+    </details>
   )
 }

@@ -1,36 +1,41 @@
 import type { JSX } from 'preact'
-import { useEffect, useId, useState } from 'preact/hooks'
-import { t } from '../language/language.ts'
-import { useChanges } from '../node/feed.ts'
-import { blocksFrom, chainSize, ledger } from '../node/ledger.ts'
-import { Waiting } from '../parts/failure.tsx'
-import { useLoaded } from '../parts/loaded.ts'
-import { goTo } from '../routes.ts'
-import { BlockCard, type PlacedBlock } from './block-card.tsx'
-import { EntrySearch, type EntryWish } from './entry-search.tsx'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { methodText, t } from '../language/language.ts'
+import {
+  blocksFrom,
+  chainSize,
+  type ListedBlock,
+  type ListedEntry,
+  ledger,
+} from '../node/ledger.ts'
+import { useChanges } from '../node/live.ts'
+import { useLoaded } from '../parts/hooks.ts'
+import { ShortJson, WholeJson } from '../parts/json.tsx'
+import { Field, Pages, Time, ViewHead } from '../parts/layout.tsx'
+import { Failure, Waiting } from '../parts/notices.tsx'
+import { goTo, hrefOf } from '../routes.ts'
 
-/** Blocks of a page, and entries after which there are no more. */
+/** Blocks per page, and entries after which a page ends. */
 const PAGE = 20
-const ENTRIES_MAX = 1_000
+const ENTRIES_PER_PAGE = 1_000
 
 /** The blocks of the chain, newest first; from `height` downwards when it is not null. */
 export function Ledger({ height }: { height: number | null }): JSX.Element {
-  const [wish, setWish] = useState<EntryWish>({ db: '', method: '' })
-  const isSearch = wish.db !== '' || wish.method !== ''
+  const [wanted, setWanted] = useState<Wanted>({ db: '', method: '' })
+  const isSearch = wanted.db !== '' || wanted.method !== ''
   return (
     <>
-      <header class="head">
-        <div>
-          <h1>{t().ledger}</h1>
-          <p>{t().ledgerIs}</p>
-        </div>
-      </header>
+      <ViewHead title={t().ledger} text={t().ledgerIs} />
       <div class="tools">
         <HeightForm height={height} />
-        <WishForm wish={wish} change={setWish} />
+        <WantedForm wanted={wanted} change={setWanted} />
       </div>
       {isSearch ? (
-        <EntrySearch key={`${height} ${wish.db} ${wish.method}`} wish={wish} from={height} />
+        <EntrySearch
+          key={`${height} ${wanted.db} ${wanted.method}`}
+          wanted={wanted}
+          from={height}
+        />
       ) : (
         <BlockPage height={height} />
       )}
@@ -40,10 +45,10 @@ export function Ledger({ height }: { height: number | null }): JSX.Element {
 
 interface LoadedPage {
   readonly size: number
-  /** Of the newest block that is shown. */
+  /** The height of the newest block on the page. */
   readonly top: number
   readonly blocks: readonly PlacedBlock[]
-  /** Height of the last one. */
+  /** The height of the oldest block on the page. */
   readonly from: number
 }
 
@@ -52,8 +57,8 @@ async function pageFrom(height: number | null, signal: AbortSignal): Promise<Loa
   const top = Math.min(height ?? size - 1, size - 1)
   const blocks: PlacedBlock[] = []
   let [from, entries] = [top + 1, 0]
-  // A block may be as large as the largest request: more of them only while they are small.
-  for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_MAX; count *= 4) {
+  // A block may be as large as the largest request: more are fetched at once while they are small.
+  for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_PER_PAGE; count *= 4) {
     const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
     const page = await blocksFrom(next, from - next, signal)
     blocks.push(...page.map((block, at) => ({ height: next + at, block })).reverse())
@@ -71,6 +76,7 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
       {({ size, top, blocks, from }) => {
         if (blocks.length === 0) return <p class="empty">{t().noBlocks}</p>
         const isNewest = height === null || top >= size - 1
+        const newer = top + PAGE >= size - 1 ? null : top + PAGE
         return (
           <>
             <ol class="blocks">
@@ -78,28 +84,15 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
                 <BlockCard key={placed.height} placed={placed} isWanted={() => true} />
               ))}
             </ol>
-            <nav class="pages" aria-label={t().pages}>
-              <button
-                type="button"
-                class="secondary"
-                disabled={isNewest}
-                onClick={() => {
-                  const next = top + PAGE
-                  goTo({ view: 'ledger', height: next >= size - 1 ? null : next })
-                }}
-              >
-                {t().newer}
-              </button>
-              <span>{t().blocks(size)}</span>
-              <button
-                type="button"
-                class="secondary"
-                disabled={from === 0}
-                onClick={() => goTo({ view: 'ledger', height: from - 1 })}
-              >
-                {t().older}
-              </button>
-            </nav>
+            <Pages
+              back={[t().newer, isNewest ? null : () => goTo({ view: 'ledger', height: newer })]}
+              forward={[
+                t().older,
+                from === 0 ? null : () => goTo({ view: 'ledger', height: from - 1 }),
+              ]}
+            >
+              {t().blocks(size)}
+            </Pages>
           </>
         )
       }}
@@ -109,7 +102,6 @@ function BlockPage({ height }: { height: number | null }): JSX.Element {
 
 function HeightForm({ height }: { height: number | null }): JSX.Element {
   const [text, setText] = useState(height === null ? '' : `${height}`)
-  const fieldId = useId()
   useEffect(() => setText(height === null ? '' : `${height}`), [height])
   return (
     <form
@@ -119,18 +111,14 @@ function HeightForm({ height }: { height: number | null }): JSX.Element {
         goTo({ view: 'ledger', height: text === '' ? null : Number(text) })
       }}
     >
-      <div>
-        <label for={fieldId}>{t().height}</label>
-        <input
-          id={fieldId}
-          inputMode="numeric"
-          pattern="[0-9]{0,15}"
-          autocomplete="off"
-          placeholder={t().newest}
-          value={text}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </div>
+      <Field
+        label={t().height}
+        inputMode="numeric"
+        pattern="[0-9]{0,15}"
+        placeholder={t().newest}
+        value={text}
+        change={setText}
+      />
       <button type="submit" class="secondary">
         {t().goToHeight}
       </button>
@@ -138,9 +126,9 @@ function HeightForm({ height }: { height: number | null }): JSX.Element {
   )
 }
 
-function WishForm(props: { wish: EntryWish; change: (wish: EntryWish) => void }): JSX.Element {
-  const { wish, change } = props
-  const [databases, reload] = useLoaded('wish', (signal) => ledger.databases({ signal }))
+function WantedForm(props: { wanted: Wanted; change: (wanted: Wanted) => void }): JSX.Element {
+  const { wanted, change } = props
+  const [databases, reload] = useLoaded('names', (signal) => ledger.databases({ signal }))
   useChanges(({ entry }) => entry.method === 'create_db', reload)
   const [dbId, listId, methodId] = [useId(), useId(), useId()]
   const names = databases.state === 'loaded' ? databases.value : []
@@ -154,8 +142,8 @@ function WishForm(props: { wish: EntryWish; change: (wish: EntryWish) => void })
           autocomplete="off"
           autocapitalize="off"
           placeholder={t().all}
-          value={wish.db}
-          onChange={({ currentTarget }) => change({ ...wish, db: currentTarget.value })}
+          value={wanted.db}
+          onChange={({ currentTarget }) => change({ ...wanted, db: currentTarget.value })}
         />
         <datalist id={listId}>
           {names.slice(0, 200).map((name) => (
@@ -167,8 +155,8 @@ function WishForm(props: { wish: EntryWish; change: (wish: EntryWish) => void })
         <label for={methodId}>{t().method}</label>
         <select
           id={methodId}
-          value={wish.method}
-          onChange={({ currentTarget }) => change({ ...wish, method: currentTarget.value })}
+          value={wanted.method}
+          onChange={({ currentTarget }) => change({ ...wanted, method: currentTarget.value })}
         >
           <option value="">{t().all}</option>
           {Object.entries(t().methods).map(([method, text]) => (
@@ -180,4 +168,199 @@ function WishForm(props: { wish: EntryWish; change: (wish: EntryWish) => void })
       </div>
     </div>
   )
+}
+
+/** A block and its height. */
+interface PlacedBlock {
+  readonly height: number
+  readonly block: ListedBlock
+}
+
+/** Entries of a block that are shown at first. */
+const STEP = 20
+
+/** A block and its wanted entries. */
+function BlockCard(props: {
+  placed: PlacedBlock
+  isWanted: (entry: ListedEntry) => boolean
+}): JSX.Element {
+  const { height, block } = props.placed
+  const [count, setCount] = useState(STEP)
+  const entries = [...block.body.entries()].filter(([, entry]) => props.isWanted(entry))
+  const last = block.timestamps.at(-1) ?? 0
+  return (
+    <li class="card block" data-height={height}>
+      <p class="block-head">
+        <strong>
+          <a href={hrefOf({ view: 'ledger', height })}>{t().block(height)}</a>
+        </strong>{' '}
+        <Time at={last} /> <span>{t().entries(block.body.length)}</span>
+      </p>
+      <ol class="entries">
+        {entries.slice(0, count).map(([index, entry]) => (
+          <EntryRow key={index} entry={entry} />
+        ))}
+      </ol>
+      {entries.length > count && (
+        <button type="button" class="secondary small" onClick={() => setCount(count + STEP * 5)}>
+          {t().more(entries.length - count)}
+        </button>
+      )}
+      <details class="seal">
+        <summary>
+          {t().blockId} <code>{block.id.slice(0, 16)}…</code>
+        </summary>
+        <dl>
+          <dt>{t().blockId}</dt>
+          <dd>
+            <code>{block.id}</code>
+          </dd>
+          <dt>{t().previousId}</dt>
+          <dd>{block.prev_id === null ? t().first : <code>{block.prev_id}</code>}</dd>
+        </dl>
+      </details>
+    </li>
+  )
+}
+
+function EntryRow({ entry }: { entry: ListedEntry }): JSX.Element {
+  const { method, db, serverid: _, ...rest } = entry
+  const id = rest.id ?? Object(rest.item).id
+  return (
+    <li class="entry">
+      <span class={`method ${method}`} title={method}>
+        {methodText(method)}
+      </span>{' '}
+      <span class="where">
+        <a href={hrefOf({ view: 'items', db })}>{db}</a>
+        {typeof id === 'string' && (
+          <>
+            {' '}
+            <span aria-hidden>›</span> <a href={hrefOf({ view: 'item', db, id })}>{id}</a>
+          </>
+        )}
+      </span>
+      {rest.item !== undefined && (
+        <details>
+          <summary>
+            <ShortJson value={rest.item} />
+          </summary>
+          <WholeJson value={rest.item} />
+        </details>
+      )}
+    </li>
+  )
+}
+
+/** Blocks per request, per search, and found before a search stops. */
+const BLOCKS_PER_REQUEST = 200
+const BLOCKS_PER_SEARCH = 2_000
+const FOUND_PER_SEARCH = 20
+
+/** The entries to search for; empty for all. */
+interface Wanted {
+  readonly db: string
+  readonly method: string
+}
+
+interface Found {
+  readonly blocks: readonly PlacedBlock[]
+  /** The lowest height that was searched. */
+  readonly down: number
+  readonly searched: number
+}
+
+/** The blocks with entries of a database or of a method, newest first, searched in the browser. */
+function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Element {
+  const { wanted, from } = props
+  const [found, setFound] = useState<Found | null>(null)
+  const [error, setError] = useState<unknown>(undefined)
+  const [busy, setBusy] = useState(false)
+  const stop = useRef(new AbortController())
+  const isWanted = (entry: ListedEntry) =>
+    (wanted.db === '' || entry.db === wanted.db) &&
+    (wanted.method === '' || entry.method === wanted.method)
+
+  const search = async (start: Found | null) => {
+    stop.current.abort()
+    stop.current = new AbortController()
+    const { signal } = stop.current
+    setBusy(true)
+    setError(undefined)
+    try {
+      setFound(await searched(start ?? (await top(from, signal)), isWanted, signal))
+    } catch (failure) {
+      if (!signal.aborted) setError(failure)
+    }
+    if (!signal.aborted) setBusy(false)
+  }
+  useEffect(() => {
+    void search(null)
+    return () => stop.current.abort()
+  }, [])
+  useChanges(
+    ({ entry }) =>
+      from === null && (found?.blocks.length ?? 0) <= FOUND_PER_SEARCH && isWanted(entry),
+    () => void search(null),
+  )
+
+  return (
+    <>
+      {found !== null && (
+        <>
+          <ol class="blocks">
+            {found.blocks.map((placed) => (
+              <BlockCard key={placed.height} placed={placed} isWanted={isWanted} />
+            ))}
+          </ol>
+          {found.blocks.length === 0 && <p class="empty">{t().noEntries}</p>}
+        </>
+      )}
+      {error !== undefined && <Failure error={error} again={() => void search(found)} />}
+      <nav class="pages" aria-label={t().pages}>
+        <span role="status" aria-busy={busy}>
+          {found === null ? t().loading : t().searched(found.searched)}
+          {found?.down === 0 && ` ${t().allSearched}`}
+        </span>
+        {found !== null && found.down > 0 && (
+          <button
+            type="button"
+            class="secondary"
+            disabled={busy}
+            onClick={() => void search(found)}
+          >
+            {t().searchFurther}
+          </button>
+        )}
+      </nav>
+    </>
+  )
+}
+
+async function top(from: number | null, signal: AbortSignal): Promise<Found> {
+  const size = await chainSize(signal)
+  return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
+}
+
+/** Continues downwards until enough was found or searched. */
+async function searched(
+  start: Found,
+  isWanted: (entry: ListedEntry) => boolean,
+  signal: AbortSignal,
+): Promise<Found> {
+  const blocks = [...start.blocks]
+  const [enough, lowest] = [
+    blocks.length + FOUND_PER_SEARCH,
+    Math.max(0, start.down - BLOCKS_PER_SEARCH),
+  ]
+  let down = start.down
+  while (down > lowest && blocks.length < enough) {
+    const from = Math.max(lowest, down - BLOCKS_PER_REQUEST)
+    const page = await blocksFrom(from, down - from, signal)
+    for (const [at, block] of [...page.entries()].reverse()) {
+      if (block.body.some(isWanted)) blocks.push({ height: from + at, block })
+    }
+    down = from
+  }
+  return { blocks, down, searched: start.searched + start.down - down }
 }

@@ -1,20 +1,19 @@
 import type { JSX } from 'preact'
-import { t, timeText } from '../language/language.ts'
-import { useChanges } from '../node/feed.ts'
-import { base, blocksFrom, chainSize, ledger, textOfChain } from '../node/ledger.ts'
-import { Copied, LongText } from '../parts/code.tsx'
-import { failureText, Waiting } from '../parts/failure.tsx'
-import { useLoaded } from '../parts/loaded.ts'
-import { hrefOf } from '../routes.ts'
-import { Fact } from './fact.tsx'
-import { Peers } from './peers.tsx'
+import { t } from '../language/language.ts'
+import { base, blocksFrom, chainSize, ledger, sessionState, textOfChain } from '../node/ledger.ts'
+import { type Evidence, type Peer, standing, useChanges } from '../node/live.ts'
+import { useLoaded } from '../parts/hooks.ts'
+import { Copied, LongText } from '../parts/json.tsx'
+import { Fact, Time, ViewHead } from '../parts/layout.tsx'
+import { Failure, failureText, Loading, Waiting } from '../parts/notices.tsx'
+import { hrefOf, place } from '../routes.ts'
 
 interface NodeFacts {
   readonly serverId: number
   readonly verifierKey: string
-  /** Or why there is none. */
+  /** The note, or why there is none. */
   readonly checkpoint: string
-  /** Null while nothing has been recorded. */
+  /** Null if the chain is empty. */
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
 }
 
@@ -33,18 +32,13 @@ async function nodeFacts(signal: AbortSignal): Promise<NodeFacts> {
   return { serverId, verifierKey: verifierKey.trim(), checkpoint, head }
 }
 
-/** What names this node, what others verify it by, and how it stands with other nodes. */
+/** The identity of the node, its head, and its peers. */
 export function Node(): JSX.Element {
   const [loaded, reload] = useLoaded('node', nodeFacts)
   useChanges(() => true, reload)
   return (
     <>
-      <header class="head">
-        <div>
-          <h1>{t().node}</h1>
-          <p>{t().nodeIs}</p>
-        </div>
-      </header>
+      <ViewHead title={t().node} text={t().nodeIs} />
       <Waiting loaded={loaded} again={reload}>
         {({ serverId, verifierKey, checkpoint, head }) => (
           <dl class="card facts">
@@ -66,9 +60,7 @@ export function Node(): JSX.Element {
             {head !== null && (
               <>
                 <Fact name={t().lastEntry}>
-                  <time dateTime={new Date(head.timestamp).toISOString()}>
-                    {timeText(head.timestamp)}
-                  </time>
+                  <Time at={head.timestamp} />
                 </Fact>
                 <Fact name={t().headId}>
                   <Copied text={head.id} label={t().headId} />
@@ -86,5 +78,128 @@ export function Node(): JSX.Element {
       </Waiting>
       <Peers />
     </>
+  )
+}
+
+/** The peers and their state. */
+function Peers(): JSX.Element {
+  const now = standing.value
+  return (
+    <section class="peers" aria-labelledby="peers-title">
+      <h2 id="peers-title">{t().peers}</h2>
+      <p class="soft">{t().peersAre}</p>
+      {now === null ? <Loading /> : <PeerList peers={now.peers} />}
+    </section>
+  )
+}
+
+function PeerList({ peers }: { peers: readonly Peer[] | 'hidden' | Error }): JSX.Element {
+  if (peers === 'hidden') return <p class="empty">{t().peersHidden}</p>
+  if (peers instanceof Error) return <Failure error={peers} />
+  if (peers.length === 0) return <p class="empty">{t().noPeers}</p>
+  return (
+    <ul class="peer-list">
+      {peers.map((peer) => (
+        <PeerCard key={`${peer.vkey} ${peer.url}`} peer={peer} />
+      ))}
+    </ul>
+  )
+}
+
+function PeerCard({ peer }: { peer: Peer }): JSX.Element {
+  const { serverid, state, url, push, blocks, lag, current, error, evidence } = peer
+  return (
+    <li class="card peer">
+      <p class="peer-head">
+        <strong>
+          {t().node} {serverid}
+        </strong>{' '}
+        <span class={`state ${state}`}>{t().peerStates[state]}</span>
+      </p>
+      {evidence !== null && (
+        <EvidenceNotice title={t().twoHistories(`${serverid}`)} evidence={evidence} />
+      )}
+      {error !== null && evidence === null && (
+        <p class="notice bad">
+          <span>
+            <strong>{t().lastError}</strong> {error.message} ({error.code})
+          </span>
+        </p>
+      )}
+      <dl class="facts">
+        <Fact name={t().mirrored}>{blocks === 0 ? t().nothingYet : t().upTo(blocks)}</Fact>
+        <Fact name={t().behind}>{lag === 0 ? t().notBehind : t().blocks(lag)}</Fact>
+        <Fact name={t().lastRound}>{current === null ? t().never : <Time at={current} />}</Fact>
+        <Fact name={t().address}>
+          {url === null ? t().comesItself : <code>{url}</code>}
+          {push && ` ${t().pushed}`}
+        </Fact>
+      </dl>
+    </li>
+  )
+}
+
+/** Two notes of one key that contradict each other. */
+function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Element {
+  const { title, evidence } = props
+  return (
+    <div class="notice bad stacked">
+      <p>
+        <strong>{title}</strong> {t().frozenMeans}
+      </p>
+      <p>
+        {t().evidence} {evidence.what}
+      </p>
+      <details>
+        <summary>{t().signedNotes}</summary>
+        {evidence.notes.map((note) => (
+          <LongText key={note} text={note} />
+        ))}
+      </details>
+    </div>
+  )
+}
+
+/** Shown above every view. */
+export function Alerts(): JSX.Element {
+  const { peers, evidence = null, refusal = null } = standing.value ?? {}
+  // The view of the node shows them too.
+  const isElsewhere = place.value.view !== 'node'
+  const frozen = new Set(
+    Array.isArray(peers) && isElsewhere
+      ? peers.filter(({ state }) => state === 'frozen').map(({ serverid }) => serverid)
+      : [],
+  )
+  return (
+    <div role="alert">
+      <SessionAlert />
+      {refusal !== null && (
+        <p class="notice bad">
+          <span>
+            <strong>{t().refusesChanges}</strong> {failureText(refusal)}
+          </span>
+        </p>
+      )}
+      {evidence !== null && <EvidenceNotice title={t().ownKeyTwice} evidence={evidence} />}
+      {[...frozen].map((serverid) => (
+        <p key={serverid} class="notice bad">
+          <strong>{t().twoHistories(`${serverid}`)}</strong>
+          <a href={hrefOf({ view: 'node' })}>{t().look}</a>
+        </p>
+      ))}
+    </div>
+  )
+}
+
+function SessionAlert(): JSX.Element | null {
+  if (sessionState.value === 'lost') return <p class="notice bad">{t().lost}</p>
+  if (sessionState.value !== 'ended') return null
+  return (
+    <div class="notice bad">
+      <p>{t().ended}</p>
+      <button type="button" class="small" onClick={() => location.reload()}>
+        {t().signIn}
+      </button>
+    </div>
   )
 }

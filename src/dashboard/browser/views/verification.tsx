@@ -1,10 +1,15 @@
 import type { JSX } from 'preact'
 import { t } from '../language/language.ts'
-import { Sign } from '../parts/sign.tsx'
+import { ViewHead } from '../parts/layout.tsx'
+import { Sign } from '../parts/notices.tsx'
 import { hrefOf } from '../routes.ts'
-import { type CheckState, checkStates } from '../verification/checks.ts'
 import { type Run, run, start, stop } from '../verification/run.ts'
-import type { Fault, Progress } from '../verification/verify-chain.ts'
+import {
+  type CheckState,
+  checkStates,
+  type Fault,
+  type Progress,
+} from '../verification/verify-chain.ts'
 
 /** Verifies the chain in this browser, and shows what was checked. */
 export function VerificationView(): JSX.Element {
@@ -12,11 +17,7 @@ export function VerificationView(): JSX.Element {
   const isRunning = now.state === 'running'
   return (
     <>
-      <header class="head">
-        <div>
-          <h1>{t().verification}</h1>
-          <p>{t().verificationIs}</p>
-        </div>
+      <ViewHead title={t().verification} text={t().verificationIs}>
         {isRunning ? (
           <button key="stop" type="button" class="secondary" onClick={stop}>
             {t().stop}
@@ -26,7 +27,7 @@ export function VerificationView(): JSX.Element {
             {now.state === 'idle' ? t().verify : t().verifyAgain}
           </button>
         )}
-      </header>
+      </ViewHead>
       <div aria-live="polite">
         <Outcome now={now} />
       </div>

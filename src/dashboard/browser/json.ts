@@ -1,0 +1,123 @@
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts'
+import {
+  parseStrictText,
+  StrictJsonError,
+  type StrictJsonErrorCode,
+} from '../../base/strict-json.ts'
+import type { Texts } from './language/english.ts'
+
+/** The item in a text, or why it cannot be saved. */
+export type Checked =
+  | { readonly item: JsonObject }
+  | {
+      readonly why: 'json'
+      readonly code: StrictJsonErrorCode
+      readonly detail: string
+      /** Where in the text, if known. */
+      readonly place: { readonly line: number; readonly column: number } | null
+    }
+  | { readonly why: 'not-object' | 'id-not-text' | 'id-changed' }
+
+/** Checks `text` as the node does; `id` is that of the item, or null for a new one. */
+export function checkedItem(text: string, id: string | null): Checked {
+  let value: Json
+  try {
+    value = parseStrictText(text)
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error
+    return { why: 'json', code: error.code, detail: error.message, place: placeIn(error) }
+  }
+  if (!isJsonObject(value)) return { why: 'not-object' }
+  if (value.id !== undefined && typeof value.id !== 'string') return { why: 'id-not-text' }
+  if (id !== null && value.id !== undefined && value.id !== id) return { why: 'id-changed' }
+  return { item: value }
+}
+
+/** Some browsers report the position of some errors. */
+function placeIn({ message }: Error): { line: number; column: number } | null {
+  const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
+  return line === undefined ? null : { line: Number(line), column: Number(column) }
+}
+
+/** A difference between two values. */
+export interface Difference {
+  /** For example `grower.town`, `tags[0]`; empty for the whole value. */
+  readonly path: string
+  readonly kind: 'added' | 'removed' | 'changed'
+  /** Absent if it was added. */
+  readonly before?: unknown
+  /** Absent if it was removed. */
+  readonly after?: unknown
+}
+
+/** Maximum differences that are listed. */
+const DIFFERENCES_MAX = 200
+
+/** The differences between `before` and `after`, member by member, in the order of the members. */
+export function differences(before: unknown, after: unknown): readonly Difference[] {
+  const found: Difference[] = []
+  collect('', before, after, found)
+  return found.slice(0, DIFFERENCES_MAX)
+}
+
+function collect(path: string, before: unknown, after: unknown, found: Difference[]): void {
+  if (found.length >= DIFFERENCES_MAX || before === after) return
+  if (Array.isArray(before) && Array.isArray(after)) {
+    for (let at = 0; at < Math.max(before.length, after.length); at += 1) {
+      member(`${path}[${at}]`, { before, after }, at, found)
+    }
+  } else if (isJsonObject(before) && isJsonObject(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)])
+    for (const name of [...names].sort()) {
+      member(pathTo(path, name), { before, after }, name, found)
+    }
+  } else {
+    found.push({ path, kind: 'changed', before, after })
+  }
+}
+
+function member(
+  path: string,
+  { before, after }: { readonly before: object; readonly after: object },
+  key: string | number,
+  found: Difference[],
+): void {
+  const [had, has] = [Object.hasOwn(before, key), Object.hasOwn(after, key)]
+  const [old, now]: [unknown, unknown] = [Reflect.get(before, key), Reflect.get(after, key)]
+  if (had && has) collect(path, old, now, found)
+  else if (has) found.push({ path, kind: 'added', after: now })
+  else found.push({ path, kind: 'removed', before: old })
+}
+
+function pathTo(path: string, name: string): string {
+  if (!/^[\p{L}_][\p{L}\p{N}_-]*$/u.test(name)) return `${path}[${JSON.stringify(name)}]`
+  return path === '' ? name : `${path}.${name}`
+}
+
+/** An operator of a filter. */
+export type Operator = keyof Texts['operators']
+
+/**
+ * The JSON of a filter with one condition; null without a member. A text that is the JSON of a number, true,
+ * false or null matches that value and the text itself.
+ */
+export function simpleWhere(member: string, operator: Operator, text: string): string | null {
+  const name = member.trim()
+  if (name === '') return null
+  const value = scalarOf(text)
+  if (operator === 'eq' && value !== text) {
+    return JSON.stringify({ or: [{ [name]: { eq: value } }, { [name]: { eq: text } }] })
+  }
+  if (operator === 'neq' && value !== text) {
+    return JSON.stringify({ and: [{ [name]: { neq: value } }, { [name]: { neq: text } }] })
+  }
+  if (operator === 'exists') return JSON.stringify({ [name]: { exists: text !== 'false' } })
+  const isText = operator === 'like' || operator === 'regexp'
+  return JSON.stringify({ [name]: { [operator]: isText ? text : value } })
+}
+
+function scalarOf(text: string): string | number | boolean | null {
+  if (text === 'true' || text === 'false') return text === 'true'
+  if (text === 'null') return null
+  return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : text
+}

@@ -1,0 +1,146 @@
+import { signal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { type Change, ClientError, type Operations } from '../../../client/index.ts'
+import { chainSize, ledger, sessionState, writesRefused } from './ledger.ts'
+
+/** The last entry that was recorded. */
+const latest = signal<Change | null>(null)
+/** Incremented when entries may have been missed. */
+const gaps = signal(0)
+/** Whether the stream of changes is open. */
+export const isLive = signal(false)
+
+/** Delay after a change, so that a burst of changes is handled once. */
+const PAUSE_MS = 250
+const RETRY_MS = 3_000
+
+/**
+ * Calls `start` now and whenever the page becomes visible again; `signal` aborts when it is hidden. A hidden
+ * page holds no connection, because browsers allow only six per node.
+ */
+async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Promise<void>) {
+  let stop = new AbortController()
+  document.addEventListener('visibilitychange', () => {
+    stop.abort()
+    if (document.visibilityState === 'hidden') return
+    stop = new AbortController()
+    void start(stop.signal, false)
+  })
+  await start(stop.signal, true)
+}
+
+/** Follows the changes of the node. Resolves when the first view may be loaded. */
+export function followChanges(): Promise<void> {
+  return whileVisible(async (signal, isFirst) => {
+    signal.addEventListener('abort', () => {
+      isLive.value = false
+    })
+    const since = await startOf(signal)
+    void follow(since, signal)
+    if (!isFirst) gaps.value += 1
+  })
+}
+
+/** Read before any view, so that no change is missed between a view and the stream. */
+async function startOf(signal: AbortSignal): Promise<string> {
+  try {
+    const size = await chainSize(signal)
+    // Every block has a first entry; the other entries of the last block are reported again.
+    return size === 0 ? 'start' : `${size - 1}.0`
+  } catch {
+    return 'now'
+  }
+}
+
+async function follow(start: string, signal: AbortSignal): Promise<void> {
+  let since = start
+  while (!signal.aborted) {
+    try {
+      isLive.value = true
+      for await (const change of ledger.changes({ since, signal })) {
+        latest.value = change
+        since = change.position
+      }
+    } catch {
+      if (signal.aborted) return
+      isLive.value = false
+    }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    gaps.value += 1
+  }
+}
+
+/** Calls `reload` soon after a change that `concerns` the view, and when changes may have been missed. */
+export function useChanges(concerns: (change: Change) => boolean, reload: () => void): void {
+  const now = useRef({ concerns, reload })
+  now.current = { concerns, reload }
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const soon = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined
+        now.current.reload()
+      }, PAUSE_MS)
+    }
+    let isFirst = true
+    const unfollow = [
+      latest.subscribe((change) => {
+        if (!isFirst && change !== null && now.current.concerns(change)) soon()
+      }),
+      gaps.subscribe(() => {
+        if (!isFirst) soon()
+      }),
+    ]
+    isFirst = false
+    return () => {
+      clearTimeout(timer)
+      for (const leave of unfollow) leave()
+    }
+  }, [])
+}
+
+type PeersReply = Operations['GET /api/config/peers']['reply']
+
+/** A mirrored chain of another node, and its state. */
+export type Peer = PeersReply['peers'][number]
+/** The proof that a key has signed two histories. */
+export type Evidence = NonNullable<Peer['evidence']>
+
+/** The state of the node and of its peers. */
+export interface Standing {
+  /** `hidden` if the session may not read them; or why they could not be read. */
+  readonly peers: readonly Peer[] | 'hidden' | ClientError
+  /** The proof that the node's own key has signed two histories. */
+  readonly evidence: Evidence | null
+  /** Why the node accepts no changes; null if it does. */
+  readonly refusal: ClientError | null
+}
+
+/** The state of peers is polled, because it changes without an entry of this node. */
+const POLL_MS = 3_000
+
+/** Null until it was loaded. */
+export const standing = signal<Standing | null>(null)
+
+/** Keeps `standing` up to date while the page is visible. */
+export function followStanding(): void {
+  void whileVisible(async (signal) => {
+    while (!signal.aborted && sessionState.peek() !== 'ended') {
+      const [peers, refusal] = await Promise.all([peerStanding(signal), writesRefused(signal)])
+      if (!signal.aborted) standing.value = { ...peers, refusal }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+  })
+}
+
+/** The session may not read the peers, or a proxy blocks them; the rest of the page works. */
+const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
+
+async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, 'refusal'>> {
+  try {
+    return await ledger.request('GET /api/config/peers', {}, { signal })
+  } catch (error) {
+    const failure = error instanceof ClientError ? error : new ClientError('UNREACHABLE', 0, '')
+    return { peers: HIDDEN.has(failure.status) ? 'hidden' : failure, evidence: null }
+  }
+}

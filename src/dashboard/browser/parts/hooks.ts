@@ -1,0 +1,65 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+
+/** An action that the user starts, one at a time. */
+export interface Action {
+  readonly busy: boolean
+  /** The error of the last run; undefined if it succeeded. */
+  readonly error: unknown
+  /** Runs `act`; resolves to whether it succeeded. */
+  readonly run: (act: () => Promise<void>) => Promise<boolean>
+}
+
+/** Runs an action of the user and keeps its state. */
+export function useAction(): Action {
+  const [state, setState] = useState<{ busy: boolean; error: unknown }>({
+    busy: false,
+    error: undefined,
+  })
+  return {
+    ...state,
+    run: async (act) => {
+      setState({ busy: true, error: undefined })
+      try {
+        await act()
+        setState({ busy: false, error: undefined })
+        return true
+      } catch (error) {
+        setState({ busy: false, error })
+        return false
+      }
+    },
+  }
+}
+
+/** The state of a load. */
+export type Loaded<Value> =
+  | { readonly state: 'loading' }
+  | { readonly state: 'failed'; readonly error: unknown }
+  | { readonly state: 'loaded'; readonly value: Value }
+
+/**
+ * Calls `load` when `key` changes and when the returned function is called. The value for the same key stays
+ * until a newer one is loaded.
+ */
+export function useLoaded<Value>(
+  key: string,
+  load: (signal: AbortSignal) => Promise<Value>,
+): readonly [Loaded<Value>, () => void] {
+  const [result, setResult] = useState<{ key: string; loaded: Loaded<Value> } | null>(null)
+  const [version, setVersion] = useState(0)
+  const now = useRef(load)
+  now.current = load
+  useEffect(() => {
+    const stop = new AbortController()
+    const done = (loaded: Loaded<Value>) => {
+      if (!stop.signal.aborted) setResult({ key, loaded })
+    }
+    now.current(stop.signal).then(
+      (value) => done({ state: 'loaded', value }),
+      (error: unknown) => done({ state: 'failed', error }),
+    )
+    return () => stop.abort()
+  }, [key, version])
+  const reload = useCallback(() => setVersion((before) => before + 1), [])
+  return [result?.key === key ? result.loaded : { state: 'loading' }, reload]
+}

@@ -1,0 +1,114 @@
+import type { JSX } from 'preact'
+import { useId, useState } from 'preact/hooks'
+import { type Checked, checkedItem } from '../json.ts'
+import { t } from '../language/language.ts'
+import { Sign } from './notices.tsx'
+
+/** Maximum characters in a list. */
+const SHORT = 160
+
+/** `value` as JSON on one line, truncated. */
+export function ShortJson(props: { value: unknown }): JSX.Element {
+  const text = JSON.stringify(props.value) ?? ''
+  const isLong = text.length > SHORT
+  return <code class="short">{isLong ? `${text.slice(0, SHORT)}…` : text}</code>
+}
+
+/** `value` as indented JSON. */
+export function WholeJson(props: { value: unknown }): JSX.Element {
+  return <LongText text={JSON.stringify(props.value, null, 2)} />
+}
+
+/** A text of several lines; a long one can be scrolled, also by the keyboard. */
+export function LongText(props: { text: string }): JSX.Element {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
+    <pre class="json" tabIndex={0}>
+      <code>{props.text}</code>
+    </pre>
+  )
+}
+
+/** An id or a key with a button to copy it. */
+export function Copied(props: { text: string; label: string }): JSX.Element {
+  const [isCopied, setCopied] = useState(false)
+  const copy = async () => {
+    // Browsers provide it only on HTTPS and loopback.
+    await navigator.clipboard?.writeText(props.text)
+    setCopied(true)
+  }
+  return (
+    <span class="copied">
+      <code>{props.text}</code>
+      {'clipboard' in navigator && (
+        <button
+          type="button"
+          class="plain"
+          aria-label={`${t().copy}: ${props.label}`}
+          onClick={() => void copy().catch(() => {})}
+        >
+          {isCopied ? t().copied : t().copy}
+        </button>
+      )}
+    </span>
+  )
+}
+
+/** A field for the JSON of an item, which shows whether it can be saved. */
+export function ItemEditor(props: {
+  text: string
+  /** Null for a new item. */
+  id: string | null
+  change: (text: string) => void
+}): JSX.Element {
+  const [fieldId, hintId] = [useId(), useId()]
+  const checked = checkedItem(props.text, props.id)
+  const isFine = 'item' in checked
+  return (
+    <div class="editor">
+      <label for={fieldId}>{t().json}</label>
+      <textarea
+        id={fieldId}
+        spellcheck={false}
+        autocomplete="off"
+        autocapitalize="off"
+        rows={Math.min(Math.max(props.text.split('\n').length + 1, 8), 24)}
+        aria-invalid={!isFine}
+        aria-describedby={hintId}
+        value={props.text}
+        onInput={({ currentTarget }) => props.change(currentTarget.value)}
+      />
+      <div class="editor-line">
+        <small id={hintId} class={isFine ? 'fine' : 'wrong'} role="status">
+          <Sign of={isFine ? 'tick' : 'cross'} />{' '}
+          {isFine ? t().jsonFine : reasonText(checked, props.id)}
+        </small>
+        <button
+          type="button"
+          class="secondary small"
+          disabled={!isFine}
+          onClick={() => isFine && props.change(JSON.stringify(checked.item, null, 2))}
+        >
+          {t().format}
+        </button>
+      </div>
+      <small>{props.id === null ? t().jsonHint : t().jsonHintEdit}</small>
+    </div>
+  )
+}
+
+function reasonText(checked: Exclude<Checked, { item: unknown }>, id: string | null): string {
+  switch (checked.why) {
+    case 'not-object':
+      return t().jsonNotObject
+    case 'id-not-text':
+      return t().jsonIdNotText
+    case 'id-changed':
+      return t().jsonIdChanged(id ?? '')
+    case 'json': {
+      const { place } = checked
+      const where = place === null ? '' : ` (${t().jsonPlace(place.line, place.column)})`
+      return `${t().jsonFailures[checked.code]}${where}`
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import type { ComponentChildren, JSX } from 'preact'
+import { useId } from 'preact/hooks'
+import { t, timeText } from '../language/language.ts'
+
+/** The title of a view, its explanation, and its main button. */
+export function ViewHead(props: {
+  title: string
+  text?: string
+  children?: ComponentChildren
+}): JSX.Element {
+  const { title, text, children } = props
+  return (
+    <header class="head">
+      {text === undefined ? (
+        <h1 class="name">{title}</h1>
+      ) : (
+        <div>
+          <h1>{title}</h1>
+          <p>{text}</p>
+        </div>
+      )}
+      {children}
+    </header>
+  )
+}
+
+/** A text field with its label. */
+export function Field(
+  props: { label: string; change: (value: string) => void } & JSX.IntrinsicElements['input'],
+): JSX.Element {
+  const { label, change, ...input } = props
+  const id = useId()
+  return (
+    <div>
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        autocomplete="off"
+        autocapitalize="off"
+        onInput={({ currentTarget }) => change(currentTarget.value)}
+        {...input}
+      />
+    </div>
+  )
+}
+
+/** Buttons for the pages before and after this one; null disables a button. */
+export function Pages(props: {
+  back: readonly [text: string, go: (() => void) | null]
+  forward: readonly [text: string, go: (() => void) | null]
+  children: ComponentChildren
+}): JSX.Element {
+  const button = ([text, go]: typeof props.back) => (
+    <button type="button" class="secondary" disabled={go === null} onClick={() => go?.()}>
+      {text}
+    </button>
+  )
+  return (
+    <nav class="pages" aria-label={t().pages}>
+      {button(props.back)}
+      <span>{props.children}</span>
+      {button(props.forward)}
+    </nav>
+  )
+}
+
+/** A row of a list of facts: its name, an explanation, and its value. */
+export function Fact(props: {
+  name: string
+  hint?: string
+  children: ComponentChildren
+}): JSX.Element {
+  return (
+    <div class="fact">
+      <dt>
+        {props.name}
+        {props.hint !== undefined && <small>{props.hint}</small>}
+      </dt>
+      <dd>{props.children}</dd>
+    </div>
+  )
+}
+
+/** A timestamp, milliseconds since the Unix epoch. */
+export function Time({ at }: { at: number }): JSX.Element {
+  return <time dateTime={new Date(at).toISOString()}>{timeText(at)}</time>
+}

@@ -1,0 +1,92 @@
+import { signal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { ClientError } from '../../../client/index.ts'
+import { t } from '../language/language.ts'
+import { sessionState } from '../node/ledger.ts'
+import type { Loaded } from './hooks.ts'
+
+const PATHS = { tick: 'M3 8.5 6.5 12 13 4.5', cross: 'M4 4l8 8M12 4l-8 8' } as const
+
+/** A tick or a cross, drawn because not every font has them. Hidden from screen readers: the text says the same. */
+export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
+  return (
+    <svg class="sign" viewBox="0 0 16 16" aria-hidden="true">
+      <path d={PATHS[of]} />
+    </svg>
+  )
+}
+
+/** The message of an error: that of the node, if there is one. */
+export function failureText(error: unknown): string {
+  if (sessionState.value === 'ended') return t().ended
+  if (!(error instanceof ClientError)) return t().unreachable
+  if (error.status === 0 && error.code !== 'NAME_INVALID') return t().unreachable
+  return `${error.message} (${error.code})`
+}
+
+/** Shows an error, and a button to try again. */
+export function Failure(props: { error: unknown; again?: () => void }): JSX.Element {
+  return (
+    <div class="notice bad" role="alert">
+      <p>
+        <strong>{t().failed}</strong> {failureText(props.error)}
+      </p>
+      {props.again !== undefined && (
+        <button type="button" class="secondary small" onClick={props.again}>
+          {t().tryAgain}
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** Shows a loaded value with `children`, or the state of the load. */
+export function Waiting<Value>(props: {
+  loaded: Loaded<Value>
+  again: () => void
+  children: (value: Value) => JSX.Element
+}): JSX.Element {
+  const { loaded, again, children } = props
+  if (loaded.state === 'loaded') return children(loaded.value)
+  if (loaded.state === 'failed') return <Failure error={loaded.error} again={again} />
+  return <Loading />
+}
+
+/** Says that something is loading. */
+export function Loading(): JSX.Element {
+  return (
+    <p class="waiting" aria-busy="true" role="status">
+      {t().loading}
+    </p>
+  )
+}
+
+const message = signal<string | null>(null)
+
+/** Shows a message about a completed action. */
+export function showMessage(text: string): void {
+  message.value = text
+}
+
+/** The message of `showMessage`; screen readers read it out. */
+export function Message(): JSX.Element {
+  return (
+    <div class="told" role="status">
+      {message.value !== null && (
+        <p class="notice good">
+          {message.value}{' '}
+          <button
+            type="button"
+            class="plain"
+            aria-label={t().close}
+            onClick={() => {
+              message.value = null
+            }}
+          >
+            <Sign of="cross" />
+          </button>
+        </p>
+      )}
+    </div>
+  )
+}
