@@ -207,7 +207,7 @@ async function revisionsOf(
 }
 
 /** The revisions of an item, newest first, with their differences; reloaded when `version` changes. */
-export function History(props: { db: string; id: string; version: number }): JSX.Element {
+function History(props: { db: string; id: string; version: number }): JSX.Element {
   const { db, id, version } = props
   const [count, setCount] = useState(STEP)
   const [loaded, reload] = useLoaded(JSON.stringify([db, id, count]), (signal) =>

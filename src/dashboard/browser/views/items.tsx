@@ -173,7 +173,7 @@ const OPERATORS: readonly Operator[] = [
 ]
 
 /** Builds a filter of items; `apply` gets its JSON text, or null for none. */
-export function ItemFilter(props: { apply: (filter: string | null) => void }): JSX.Element {
+function ItemFilter(props: { apply: (filter: string | null) => void }): JSX.Element {
   const [member, setMember] = useState('')
   const [operator, setOperator] = useState<Operator>('eq')
   const [value, setValue] = useState('')
