@@ -28,13 +28,6 @@ export type Login =
   | { readonly outcome: 'refused' }
   | { readonly outcome: 'throttled'; readonly waitSeconds: number }
 
-/** A user without the password. */
-export interface ShownUser {
-  readonly name: string
-  readonly password: typeof PASSWORD_SHOWN
-  readonly admin: boolean
-}
-
 export interface SampleServiceDeps {
   /** Measures how long wrong passwords count, also when the system's clock is set back. */
   readonly monotonic: Clock
@@ -105,8 +98,8 @@ export class SampleService {
     }
   }
 
-  /** Everyone who may log in. */
-  users(): ShownUser[] {
+  /** Everyone who may log in, without passwords. */
+  users() {
     return [...this.#users.all().values()].map(({ name, admin }) => ({
       name,
       password: PASSWORD_SHOWN,

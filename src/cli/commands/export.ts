@@ -119,6 +119,7 @@ async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Pr
   }
 }
 
+/** Not `file.createWriteStream`: that closes the handle, which is still to be synced. */
 function sinkOf(file: FileHandle): Writable {
   return new Writable({
     write(chunk: Buffer, _, done) {

@@ -47,7 +47,11 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   }
   const { settings } = context
   const ledger = once(() => openNodeLedger(context))
-  const tokens = once(() => openNodeTokens(context))
+  const tokens = once(async () => {
+    const { openTokens } = await import('../../tokens/index.ts')
+    const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
+    return openTokens({ clock: context.clock, folder, secret })
+  })
 
   const create: Record<ComponentName, () => Promise<HttpComponent>> = {
     ledger: async () => {
@@ -55,7 +59,11 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
       const required = settings.TOKENS === 'required' ? await tokens() : null
       return createLedger(context, credentials, required, await ledger())
     },
-    converter: () => createConverter(context),
+    converter: async () => {
+      const { converterComponent } = await import('../../converter/index.ts')
+      const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
+      return converterComponent({ version: context.version, defaults })
+    },
     rates: async () => {
       const { createRates } = await import('./rates.ts')
       if (!settings.RATES_RECORD) return createRates(context, null)
@@ -116,13 +124,6 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
   return ledger.service
 }
 
-/** Errors: TokenError, SharedFileError. */
-async function openNodeTokens({ settings, clock }: ComponentContext): Promise<TokenService> {
-  const { openTokens } = await import('../../tokens/index.ts')
-  const { SYSTEM_FOLDER: folder, SECRET: secret } = settings
-  return openTokens({ clock, folder, secret })
-}
-
 async function createLedger(
   { settings, clock, logger, version }: ComponentContext,
   credentials: Credentials,
@@ -140,12 +141,6 @@ async function createLedger(
     page: readPageFiles(dashboardFolder),
     logger: logger.child({ component: 'ledger' }),
   })
-}
-
-async function createConverter({ settings, version }: ComponentContext): Promise<HttpComponent> {
-  const { converterComponent } = await import('../../converter/index.ts')
-  const defaults = { px: settings.DEFAULT_PX, width: settings.DEFAULT_WIDTH }
-  return converterComponent({ version, defaults })
 }
 
 async function createSamples(

@@ -6,14 +6,12 @@ import type { HttpComponent } from '../../http/index.ts'
 import { outboundGet } from '../../http/outbound.ts'
 import type { LedgerService } from '../../ledger/index.ts'
 import {
-  type HistoryQuery,
   parseSourceList,
   RATES_DATABASE,
   type RateFeedDeps,
   type RateLedger,
   type RecordedVector,
   rateFeedComponent,
-  type VectorRecord,
   vectorRecordOf,
 } from '../../rate-feed/index.ts'
 import type { Settings } from '../settings.ts'
@@ -75,52 +73,44 @@ export function rateFeedDeps(
 /** Records rates in the database `rates` of `ledger`. */
 export function rateLedgerIn(ledger: LedgerService): RateLedger {
   return {
-    record: (record) => recordIn(ledger, record),
-    history: (query) => historyIn(ledger, query),
-  }
-}
-
-async function recordIn(ledger: LedgerService, record: VectorRecord): Promise<void> {
-  const { id, source, asOf, acceptedAt, perEur, rate } = record
-  const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
-  const create = () => ledger.createItem(RATES_DATABASE, item)
-  try {
-    await create().catch(async (error: unknown) => {
-      if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
-      await ledger.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
-        if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
-      })
-      await create()
-    })
-  } catch (error) {
-    // Equal ids are equal vectors: it is recorded already, for example before a restart.
-    if (!hasCode(error, 'ITEM_EXISTS')) throw error
-  }
-}
-
-async function historyIn(
-  ledger: LedgerService,
-  { from, to, limit, offset }: HistoryQuery,
-): Promise<RecordedVector[]> {
-  const found: RecordedVector[] = []
-  let skip = offset
-  for await (const ids of await idsIn(ledger)) {
-    for (const id of ids) {
-      // An id starts with its date, so items outside the range are never read.
-      const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
-      if (date === undefined || (from !== null && date < from) || (to !== null && date > to)) {
-        continue
+    async record({ id, source, asOf, acceptedAt, perEur, rate }) {
+      const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
+      const create = () => ledger.createItem(RATES_DATABASE, item)
+      try {
+        await create().catch(async (error: unknown) => {
+          if (!hasCode(error, 'DATABASE_NOT_FOUND')) throw error
+          await ledger.createDatabase(RATES_DATABASE).catch((reason: unknown) => {
+            if (!hasCode(reason, 'DATABASE_EXISTS')) throw reason
+          })
+          await create()
+        })
+      } catch (error) {
+        // Equal ids are equal vectors: it is recorded already, for example before a restart.
+        if (!hasCode(error, 'ITEM_EXISTS')) throw error
       }
-      if (skip > 0) {
-        skip -= 1
-        continue
+    },
+    async history({ from, to, limit, offset }) {
+      const found: RecordedVector[] = []
+      let skip = offset
+      for await (const ids of await idsIn(ledger)) {
+        for (const id of ids) {
+          // An id starts with its date, so items outside the range are never read.
+          const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
+          const isInRange =
+            date !== undefined && (from === null || date >= from) && (to === null || date <= to)
+          if (!isInRange) continue
+          if (skip > 0) {
+            skip -= 1
+            continue
+          }
+          const vector = await readIn(ledger, id)
+          if (vector !== null) found.push(vector)
+          if (found.length >= limit) return found
+        }
       }
-      const vector = await readIn(ledger, id)
-      if (vector !== null) found.push(vector)
-      if (found.length >= limit) return found
-    }
+      return found
+    },
   }
-  return found
 }
 
 /** The ids of all records; none while the database does not exist. */
