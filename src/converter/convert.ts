@@ -1,6 +1,5 @@
 import sharp from 'sharp'
 import { decode, type ImageFormat } from './decode.ts'
-import type { ConverterErrorCode } from './errors.ts'
 import { sheetNameOf } from './names.ts'
 import { type ConversionOptions, type Grid, gridOf, type ImageSize } from './options.ts'
 import { type Palette, paletteOf, repaint } from './palette.ts'
@@ -44,7 +43,7 @@ export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }
   | { readonly kind: 'rows'; readonly rows: number }
   | { readonly kind: 'end'; readonly bytes: number }
-  | { readonly kind: 'failed'; readonly code: ConverterErrorCode | null; readonly message: string }
+  | { readonly kind: 'failed'; readonly code: string | null; readonly message: string }
 
 /** The descriptor of the pipe for the product, in the worker. */
 export const PRODUCT_FD = 4

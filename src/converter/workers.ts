@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { compileCacheEnvironment } from '../base/compile-cache.ts'
 import { type Job, type Plan, PRODUCT_FD, type WorkerMessage } from './convert.ts'
-import { ConverterError } from './errors.ts'
+import { ConverterError, isConverterErrorCode } from './errors.ts'
 import { Semaphore } from './semaphore.ts'
 
 /** Limits of the conversions of one process. */
@@ -171,6 +171,13 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
+/** A worker that a hostile image controls may send any code. */
+function errorOf(code: string | null, message: string): Error {
+  return code !== null && isConverterErrorCode(code)
+    ? new ConverterError(code, message)
+    : new Error(message)
+}
+
 /** The bytes of one product, read from the pipe of its worker. */
 class Product extends Readable {
   readonly #worker: ChildProcess
@@ -258,11 +265,7 @@ class Product extends Readable {
       case 'failed':
         // An image that is too large may still be being decoded.
         this.#isJobOver = this.#received === 0 && message.code !== 'IMAGE_TOO_LARGE'
-        this.destroy(
-          message.code === null
-            ? new Error(message.message)
-            : new ConverterError(message.code, message.message),
-        )
+        this.destroy(errorOf(message.code, message.message))
     }
   }
 
