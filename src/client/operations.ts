@@ -121,9 +121,9 @@ export interface Operations {
   'GET /api/ledgers': {
     input: {
       query: {
-        serverid: string
         limit?: number
         offset?: number
+        serverid: string
         proof?: 'true' | '1' | 'false' | '0'
       }
     }

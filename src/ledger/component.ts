@@ -25,30 +25,29 @@ import { FEED_BOUNDS } from './changes/feed.ts'
 import { SignedRequests } from './peers/signed-request.ts'
 import type { LedgerService } from './service.ts'
 
-/** Longest request body, bytes. */
+/** Maximum request body, bytes. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
-/** Longest time for a request to arrive. */
+/** Maximum time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
-/** As on other listeners, and one for each follower of the changes. */
+/** As on other listeners, and one for each subscriber of the change feed. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
-/** Refusals with 503 that an operator must see; the others pass by themselves. */
+/** Errors with status 503 that are logged for the operator; the others are temporary. */
 const ALARMS = new Set(['WRITER_STOPPED', 'STORE_DAMAGED', 'STORE_FAILED'])
 
-/** Where the documentation is, which everybody may read (specification, L 7). */
+/** The path of the documentation, which needs no token (specification, L 7). */
 const DOC_PATH = '/doc'
 
-/** What the ledger's listener is made of. */
 export interface LedgerComponentDeps {
   readonly ledger: LedgerService
-  /** Of the page at `/`. */
+  /** Those of the page at `/`. */
   readonly credentials: Credentials
-  /** The files of the page; null or absent where it has not been built. */
+  /** The files of the page; null or absent if it has not been built. */
   readonly page?: readonly PageFile[] | null
-  /** What verifies the tokens of callers; null requires none. */
+  /** Verifies the tokens of callers; null if none are required. */
   readonly tokens: TokenService | null
   readonly clock: Clock
-  /** Measures how long wrong passwords count, whatever the clock is set to. */
+  /** For the throttling of wrong passwords, which must not depend on clock changes. */
   readonly monotonic: Clock
   readonly logger: Pick<FastifyBaseLogger, 'info'>
   /** Shown in the documentation. */
@@ -85,7 +84,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     alarms: ALARMS,
     refusalReply: statusFalseReply,
     async register(app) {
-      // First: what is mounted before it would be open to everybody.
+      // First: routes mounted before it would be open to everybody.
       registerGate(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,

@@ -15,22 +15,21 @@ import { type Effect, effectOf, entryTextOf } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 
-/** A block that came from elsewhere, with what its entries do. */
+/** A received block with the effects of its entries. */
 export interface DecodedBlock {
   readonly block: Block
   readonly effects: readonly Effect[]
 }
 
-/** Why a value is no block of the chain that is read; `index` is the entry's. */
+/** The reason why a value is not a block; `index` is that of the entry, if one is the reason. */
 export interface UndecodableBlock {
   readonly index: number | null
   readonly what: string
 }
 
 /**
- * The block of node `serverId` that `value`, the value or the cut of what `provenBlockJson` writes, stands for:
- * each entry has a known form and names that a request could have made. Whether the block holds and
- * follows the one before it is for `verifyBlock` to say.
+ * Decodes a block of node `serverId`, as `provenBlockJson` writes it: each entry has a known form and names
+ * that a request could have made. `verifyBlock` checks the block itself and its place in the chain.
  */
 export function decodeBlock(
   value: Json | RawBlock,
@@ -65,7 +64,7 @@ export function decodeNextBlock(
   return verifyBlock(decoded.block, head, erasedIn(decoded.block)) ?? decoded
 }
 
-/** What the entry does, or a sentence about what is wrong with it. */
+/** The effect of the entry, or a sentence about its defect. */
 function effectIn(value: Json | RawEntry, serverId: number, position: number): Effect | string {
   const entry = value instanceof RawEntry ? value : entryOf(value)
   if (entry === null) return 'it is not an entry'
@@ -85,7 +84,7 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
   }
 }
 
-/** As `effectOf`, of an entry that the node of the chain is named in. */
+/** As `effectOf`, for a raw entry of the node of the chain. */
 function cutEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
   return { kind, position, db, id, text }
 }

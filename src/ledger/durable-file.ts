@@ -2,8 +2,8 @@ import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from 'node:
 import { dirname } from 'node:path'
 
 /**
- * Makes `content` the content of the file at `path` (mode 0600). When it returns, that survives a
- * power cut; until then the file is as it was, or as it will be, and never half of it.
+ * Replaces the file at `path` (mode 0600) atomically. When it returns, `content` survives a power cut;
+ * until then the file has its old content or the new one.
  */
 export function writeDurably(path: string, content: string | Buffer): void {
   const temporary = `${path}.new`
@@ -12,7 +12,7 @@ export function writeDurably(path: string, content: string | Buffer): void {
   syncPath(dirname(path))
 }
 
-/** Brings the file or the directory at `path` to the disk. */
+/** Syncs the file or directory at `path`. */
 export function syncPath(path: string): void {
   const file = openSync(path, 'r')
   fsyncSync(file)

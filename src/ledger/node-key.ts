@@ -5,7 +5,7 @@ import { rawPublicKey, serverIdOf } from '../chain/index.ts'
 import { writeDurably } from './durable-file.ts'
 import { LedgerError } from './errors.ts'
 
-/** The key that makes a node itself: who has it can continue the node's chain. */
+/** The key that identifies a node: its holder can continue the node's chain. */
 export interface NodeKey {
   /** Ed25519. */
   readonly privateKey: KeyObject
@@ -16,20 +16,19 @@ export interface NodeKey {
 
 const KEY_FILE = 'node.key'
 
-/** A key that lives as long as the process. */
+/** Generates a key that is not stored. */
 export function temporaryNodeKey(): NodeKey {
   return nodeKeyOf(generateKeyPairSync('ed25519').privateKey)
 }
 
 /**
- * The key in `folder` (PKCS #8 PEM, mode 0600), made when there is none and `mayCreate` is true.
+ * The key in `folder` (PKCS #8 PEM, mode 0600). Generates one if there is none and `mayCreate` is true.
  *
- * A crash leaves no half key: it is written beside, brought to the disk and then renamed; a store
- * is only ever made after it.
- * Errors: FOLDER_KEY_MISSING when there is none and none may be made, or when it is not a key.
+ * A crash leaves a whole key or none: the file is written under another name, synced and renamed, and a
+ * store is only created after it.
+ * Errors: FOLDER_KEY_MISSING if there is none and none may be created, or if it is not a key.
  */
 export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
-  const path = join(folder, KEY_FILE)
   const existing = existingNodeKey(folder)
   if (existing !== null) return existing
   if (!mayCreate) {
@@ -39,31 +38,25 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
     )
   }
   const key = temporaryNodeKey()
-  writeDurably(path, key.privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  const pem = key.privateKey.export({ format: 'pem', type: 'pkcs8' })
+  writeDurably(join(folder, KEY_FILE), pem)
   return key
 }
 
-/** Null when there is none. One that cannot be read is there: nothing may be made in its place. */
-function keyFileAt(path: string): Buffer | null {
+/** The key in `folder`, or null. Errors: FOLDER_KEY_MISSING if it is not a key, or cannot be read. */
+export function existingNodeKey(folder: string): NodeKey | null {
+  const path = join(folder, KEY_FILE)
+  let pem: Buffer
   try {
-    return readFileSync(path)
+    pem = readFileSync(path)
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    // A key that cannot be read exists: it must not be replaced.
     const reason = error instanceof Error ? error.message : String(error)
     throw new LedgerError('FOLDER_KEY_MISSING', `${path} cannot be read: ${reason}`, {
       cause: error,
     })
   }
-}
-
-/**
- * The key in `folder`, or null when there is none. Errors: FOLDER_KEY_MISSING when it is no key, or
- * cannot be read.
- */
-export function existingNodeKey(folder: string): NodeKey | null {
-  const path = join(folder, KEY_FILE)
-  const pem = keyFileAt(path)
-  if (pem === null) return null
   try {
     return nodeKeyOf(createPrivateKey(pem))
   } catch (error) {

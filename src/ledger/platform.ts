@@ -4,33 +4,30 @@ import { type Clock, type Schedule, systemClock, systemSchedule } from '../base/
 import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 
-/** A program of the node that runs beside it; the members of `Worker` that nodes use. */
+/** A worker thread: the members of `Worker` that nodes use. */
 export type Thread = Pick<
   Worker,
   'postMessage' | 'on' | 'once' | 'off' | 'ref' | 'unref' | 'terminate' | 'threadId'
 >
 
-/** What the program of a thread has of it; the members of `MessagePort` that programs use. */
+/** The port of a worker thread: the members of `MessagePort` that threads use. */
 export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
-/**
- * What a node has of the machine that it runs on, besides its folder. An argument: the simulation
- * (test/simulation) turns all of it by hand, docs/decisions/0107-simulation.md.
- */
+/** The platform of a node, beside its folder. The simulation (test/simulation) replaces all of it. */
 export interface Platform {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** How other nodes are called. */
+  /** HTTP requests to other nodes. */
   readonly outbound: Outbound
-  /** So many random bytes that nobody can guess. */
+  /** Cryptographically secure random bytes. */
   random(bytes: number): Buffer
   /** Opens a store for writing. Errors: StoreError. */
   openStore(options: StoreOptions): Store
-  /** Runs `program` beside the node, with a port that leads here. */
+  /** Runs `program` in a worker thread. */
   startThread(program: URL, options: WorkerOptions): Thread
 }
 
-/** The network as it is. Loaded when it is first used: most threads of a node never do. */
+/** Loaded on first use: most threads of a node never use it. */
 const outbound: Outbound = {
   get: async (...given) => (await loadOutbound()).get(...given),
   post: async (...given) => (await loadOutbound()).post(...given),
@@ -40,7 +37,6 @@ async function loadOutbound(): Promise<Outbound> {
   return (await import('../http/outbound.ts')).systemOutbound
 }
 
-/** The machine as it is. */
 export const systemPlatform: Platform = {
   clock: systemClock,
   schedule: systemSchedule,

@@ -13,18 +13,15 @@ import {
   DoneReply,
   failures,
   ItemParams,
-  LedgersQuery,
+  ListQuery,
+  okReply,
   TokenQuery,
 } from './schemas.ts'
 
-/** Path of an attachment. */
 const AttachmentParams = Type.Object({
   ...ItemParams.properties,
   name: Type.String({ description: 'Name of the attachment' }),
 })
-
-/** Query of the list. */
-const AttachmentListQuery = Type.Pick(LedgersQuery, ['token', 'limit', 'offset'])
 
 const Attachment = Type.Object({
   content_type: Type.String(),
@@ -33,12 +30,8 @@ const Attachment = Type.Object({
   sha256: Type.String({ description: 'Of the bytes, 64 hexadecimal digits' }),
 })
 
-/** What was attached. */
-const AttachmentReply = Type.Object({ status: Type.Literal(true), attachment: Attachment })
-
-/** What is attached to an item, by name. */
-const AttachmentListReply = Type.Object({
-  status: Type.Literal(true),
+const AttachmentReply = okReply({ attachment: Attachment })
+const AttachmentListReply = okReply({
   attachments: Type.Array(Attachment),
   limit: Type.Integer(),
   offset: Type.Integer(),
@@ -46,12 +39,11 @@ const AttachmentListReply = Type.Object({
 
 const PATH = '/api/:db/:id/attachments/:name'
 const tags = ['attachments']
-/** In each time limit of a whole request (30 s), a longer upload must bring this much. */
+/** Minimum bytes of a long upload per request time limit (30 s). */
 const BYTES_PER_WINDOW_MIN = 32 * 1024
 
-/** Mounts the paths of attachments on `app`. */
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
-  // Routes of this one read the body themselves: in a scope of its own, without a parser.
+  // The upload route reads the body itself: in a scope of its own, without a parser.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -134,7 +126,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       ...failures,
     },
   }
-  // Before GET, in whose place Fastify would put one that reads the file to its end.
+  // Registered before GET: the HEAD route that Fastify derives would read the whole file.
   app.head(
     PATH,
     {
@@ -175,7 +167,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
         tags,
         summary: 'List what is attached to an item, by name',
         params: ItemParams,
-        querystring: AttachmentListQuery,
+        querystring: ListQuery,
         response: { 200: AttachmentListReply, ...failures },
       },
       config: { scope: 'db:{db}:read' },
@@ -188,7 +180,6 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-/** Says where the entry is. */
 function at(reply: FastifyReply, ledger: LedgerService, position: number): FastifyReply {
   return reply.header('ledger-position', `${ledger.serverId}/${positionText(position)}`)
 }

@@ -7,7 +7,7 @@ import { databaseFilter } from '../changes/page-cache.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../service.ts'
 import { serverIdFrom } from './replies.ts'
-import { failures, SERVERID_PATTERN } from './schemas.ts'
+import { failures, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 /** Maximum databases per subscription. */
 const DATABASES_MAX = 100
@@ -20,7 +20,7 @@ const ChangesParams = Type.Object({
 })
 
 const ChangesQuery = Type.Object({
-  token: Type.Optional(Type.String({ description: 'Only where tokens are required' })),
+  ...TokenQuery.properties,
   db: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: DATABASES_MAX,

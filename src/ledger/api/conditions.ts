@@ -14,25 +14,24 @@ import {
 type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
 
 /**
- * The conditions of a request that changes one item or attachment, or undefined when it has none, as most.
- * Idempotency keys are those of the subject of its token.
+ * The conditions of a request that changes one item or attachment; undefined if it has none.
  * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
  */
 export function itemConditionsOf(request: Request): RequestConditions | undefined {
   return conditionsWith(preconditionOf(request), request)
 }
 
-/** The same for other changes: they have no one state that a precondition could name. */
+/** The same for other changes, which accept no precondition. */
 export function conditionsOf(request: Request): RequestConditions | undefined {
   return conditionsWith(null, request)
 }
 
-/** The same for an upload, before its body arrives. */
+/** The conditions of an upload, before its body arrives. */
 export function uploadConditionsOf(request: Request): UploadConditions {
   return { precondition: preconditionOf(request), keyed: keyedRequest(request) }
 }
 
-/** The precondition of a request, or null when it has none. Errors: PRECONDITION_INVALID. */
+/** The precondition of a request, or null. Errors: PRECONDITION_INVALID. */
 export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Precondition | null {
   if (!hasConditions(request.raw.rawHeaders)) return null
   const { headers } = request
@@ -40,8 +39,8 @@ export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Preco
 }
 
 /**
- * Whether a header is called `If-…`. The headers are looked at as they came, because Node makes its
- * object of them when it is first asked for one, which costs more than reading an item.
+ * Whether a header name starts with `If-`. Checks the raw headers, because building Node's headers object
+ * costs more than reading an item.
  */
 function hasConditions(rawHeaders: readonly string[]): boolean {
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -66,15 +65,13 @@ function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest |
   return parseKey(String(header), caller?.subject ?? '', { method, url })
 }
 
-/** RFC 9110 section 8.8.3, from where the last one ended; empty elements of a list may be there too. */
+/** The next element of a list of entity tags (RFC 9110 section 8.8.3); elements may be empty. */
 const ENTITY_TAG = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 /**
- * What the headers `If-Match` and `If-None-Match` ask for, or null when there is neither.
- *
- * Errors: PRECONDITION_INVALID for what is neither `*` nor a list of entity tags.
- * Source: RFC 9110 sections 13.1.1 and 13.1.2. If-Match compares strongly, so weak tags never match;
- * If-None-Match compares weakly, so they match like others.
+ * Parses the headers `If-Match` and `If-None-Match`; null without both. If-Match compares strongly, so
+ * weak tags never match; If-None-Match compares weakly, so they match like others.
+ * Errors: PRECONDITION_INVALID. Source: RFC 9110 sections 13.1.1 and 13.1.2.
  */
 export function parsePrecondition(
   match: string | undefined,
@@ -111,37 +108,28 @@ function invalid(name: string): LedgerError {
   )
 }
 
-/**
- * The status of a read with `precondition` of what has the entity tag `tag`: 304 when the client has
- * it already, 412 when it is another than If-Match names. Source: RFC 9110 section 13.2.2.
- */
+/** The status of reading a resource with the entity tag `tag`. Source: RFC 9110 section 13.2.2. */
 export function readStatus({ match, noneMatch }: Precondition, tag: string): 200 | 304 | 412 {
   if (!holds({ match, noneMatch: null }, tag)) return 412
   return holds({ match: null, noneMatch }, tag) ? 200 : 304
 }
 
-/** Longest key, characters. */
+/** Maximum characters of a key. */
 const KEY_LENGTH_MAX = 255
 /** A string of RFC 8941 section 3.3.3: printable ASCII in double quotes, `\"` and `\\` escaped. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
-/** The same without its quotes, for keys that need none. */
+/** A key without quotes. */
 const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 
-/** A request as far as it matters whether two are the same, but for its body. */
-export interface AskedFor {
-  readonly method: string
-  /** Path and query as they were sent. */
-  readonly url: string
-}
-
 /**
- * What the header `Idempotency-Key` names. Keys of different subjects (whom a token belongs to) are
- * different keys, however they are spelled.
- *
- * Errors: IDEMPOTENCY_KEY_INVALID.
- * Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
+ * Parses the header `Idempotency-Key`. Keys of different subjects (owners of tokens) are different.
+ * Errors: IDEMPOTENCY_KEY_INVALID. Source: draft-ietf-httpapi-idempotency-key-header, section 2.1.
  */
-export function parseKey(header: string, subject: string, asked: AskedFor): KeyedRequest {
+export function parseKey(
+  header: string,
+  subject: string,
+  request: { readonly method: string; readonly url: string },
+): KeyedRequest {
   const text = header.trim()
   const quoted = QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1')
   const chosen = quoted ?? (BARE.test(text) ? text : '')
@@ -152,11 +140,11 @@ export function parseKey(header: string, subject: string, asked: AskedFor): Keye
     )
   }
   const key = digest(subject, chosen)
-  return { key, with: (body) => ({ key, fingerprint: fingerprintOf(asked, body) }) }
+  return { key, with: (body) => ({ key, fingerprint: fingerprintOf(request, body) }) }
 }
 
-/** The same for requests that ask for the same; a token is not part of what is asked for. */
-function fingerprintOf({ method, url }: AskedFor, body: string | null): string {
+/** Equal for equal requests; the token does not count. */
+function fingerprintOf({ method, url }: { method: string; url: string }, body: string | null) {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)
   parameters.delete('token')

@@ -9,9 +9,9 @@ import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
-/** A reply of which the client takes nothing in so many time limits of a request is given up. */
+/** Request time limits without progress by the client before a reply is aborted. */
 const WINDOWS_UNTAKEN_MAX = 2
-/** Where a browser would run what it fetches, or let it style or script a page. */
+/** Fetch destinations where a browser would execute the bytes or apply them to a page. */
 const RUNS = new Set([
   ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
   ...['sharedworker', 'style', 'worker', 'xslt'],
@@ -24,7 +24,7 @@ const NO_SUCH_RANGE = new HttpRefusal(
   'the attachment has no byte in this range',
 )
 
-/** What a request for an attachment says in its headers. Errors: PRECONDITION_INVALID. */
+/** The headers of a request for an attachment. Errors: PRECONDITION_INVALID. */
 export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
   const { 'if-range': ifRange, range } = request.headers
   const precondition = preconditionOf(request)
@@ -35,17 +35,14 @@ export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked
   }
 }
 
-/** Errors: HttpRefusal (403) where a browser asks for `headers` to run what comes. */
+/** Refuses a browser that would execute the bytes. Errors: HttpRefusal (403). */
 export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
   const destination = headers['sec-fetch-dest']
   if (typeof destination !== 'string' || !RUNS.has(destination)) return
   throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
 }
 
-/**
- * Sends what is `asked` of `attachment`, whose bytes are in `file`, which is closed in any case.
- * Errors: HttpRefusal (412, 416).
- */
+/** Sends the requested part of `attachment` from `file`, and closes the file. Errors: HttpRefusal (412, 416). */
 export async function sendAttachment(
   request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
   reply: FastifyReply,
@@ -71,24 +68,21 @@ export async function sendAttachment(
   return reply.send()
 }
 
-/** What a request for an attachment says beside its path. */
 interface Asked {
   readonly precondition: Precondition | null
   readonly 'if-range'?: string | undefined
   readonly range?: string | undefined
 }
 
-/** What is sent for it. */
 interface Answer {
   readonly status: 200 | 206 | 304 | 412 | 416
   readonly headers: Readonly<Record<string, string>>
-  /** Of the content; empty where nothing of it is sent. */
   readonly pieces: readonly Piece[]
 }
 
 /**
- * What was uploaded is never run or shown as a page of this address: it is saved, taken for the type
- * it was declared as, and where a browser shows it all the same, it may do nothing.
+ * Uploaded bytes are never executed or shown as a page of this origin: browsers save them, do not guess
+ * another type, and sandbox them if they are shown anyway.
  */
 const HARMLESS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -97,8 +91,8 @@ const HARMLESS = {
 } as const
 
 /**
- * The answer to a GET (or, without its pieces and ranges, to a HEAD) for `attachment`.
- * Source: RFC 9110 sections 13.2.2 (the order of conditions), 13.1.5 (If-Range) and 14.
+ * The reply to a GET for `attachment`; a HEAD uses its status and headers.
+ * Source: RFC 9110 sections 13.2.2 (order of conditions), 13.1.5 (If-Range) and 14.
  */
 export function answerOf(asked: Asked, attachment: Attachment): Answer {
   const tag = tagOf(attachment)
@@ -114,7 +108,7 @@ export function answerOf(asked: Asked, attachment: Attachment): Answer {
     'content-disposition': dispositionOf(name),
     'repr-digest': digestHeader(attachment.sha256),
   }
-  // A tag that is not the present one, or a date, asks for the whole.
+  // Any other tag, or a date, requests all bytes.
   const inTime = asked['if-range'] === undefined || asked['if-range'].trim() === tag
   const ranges = inTime && asked.range !== undefined ? rangesOf(asked.range, length) : null
   const [first, ...more] = ranges ?? []
@@ -141,7 +135,7 @@ function several(
   { sha256, length, content_type: type }: Attachment,
   ranges: readonly ByteRange[],
 ): Answer {
-  // No content can hold its own SHA-256, so this ends no part before its end.
+  // The bytes cannot contain their own SHA-256, so the boundary is unique.
   const boundary = `part-${sha256.slice(0, 48)}`
   const pieces = ranges.flatMap((range): Piece[] => [
     `\r\n--${boundary}\r\nContent-Type: ${type}\r\nContent-Range: ${rangeText(range, length)}\r\n\r\n`,
@@ -168,9 +162,8 @@ function rangeText({ start, end }: ByteRange, length: number): string {
 }
 
 /**
- * `Content-Disposition` for a file called `name`: to be saved under it, never shown in place.
- * Source: RFC 6266 section 4; RFC 8187 section 3.2 for names that are not plain ASCII, with a
- * plain one before it for programs that do not know that form.
+ * `Content-Disposition` that saves a file as `name`. Other names than plain ASCII are encoded (RFC 8187
+ * section 3.2), after a plain form for older programs. Source: RFC 6266 section 4.
  */
 function dispositionOf(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
@@ -183,22 +176,21 @@ function dispositionOf(name: string): string {
   return `${first}; filename*=UTF-8''${encoded}`
 }
 
-/** Bytes `start` to `end`, both of them in it. */
+/** Bytes `start` to `end`, inclusive. */
 interface ByteRange {
   readonly start: number
   readonly end: number
 }
 
-/** Parts of one reply; whoever asks for more is sent the whole. */
+/** Maximum parts of one reply; for more, all bytes are sent. */
 const RANGES_MAX = 16
 
 /**
- * The parts of `length` bytes that a `Range` header asks for, in its order; null for the whole, an
- * empty list when none of them can be given.
+ * Parses a `Range` header for `length` bytes; null for all bytes, an empty list if no range can be satisfied.
  *
- * The whole is sent where the header is not understood, asks for more than RANGES_MAX parts, or for
- * parts that together are longer than the whole: overlaps would let a small request cost a large
- * reply. Source: RFC 9110 sections 14.1.2, 14.2 and 17.15.
+ * All bytes are sent if the header is not understood, has more than RANGES_MAX ranges, or ranges that are
+ * together longer than all bytes: overlaps would let a small request cost a large reply.
+ * Source: RFC 9110 sections 14.1.2, 14.2 and 17.15.
  */
 function rangesOf(header: string, length: number): ByteRange[] | null {
   const [, list] = /^bytes=(.*)$/i.exec(header) ?? []
@@ -226,17 +218,16 @@ function rangesOf(header: string, length: number): ByteRange[] | null {
   return asked > length ? null : ranges
 }
 
-/** Read from the file at a time. */
+/** Bytes read from the file at a time. */
 const BLOCK_BYTES = 256 * 1024
 
-/** A text between parts, or a part of the file. */
+/** A text between two ranges, or a range of the file. */
 type Piece = string | ByteRange
 
 /**
- * Sends pieces of `file` and the texts between them as fast as the client takes them, and ends the
- * response; closes the file in any case. One block is read while the other is sent, and both are used
- * again and again: with a stream, the garbage of a gigabyte took some 80 MB more.
- * Errors: of the file; then, and when the client went away, the connection is closed.
+ * Sends `pieces` with backpressure, ends the response, and closes the file. One block is read while the
+ * other is written, and both are reused: with a stream, the garbage of a gigabyte took some 80 MB more.
+ * Errors: those of the file. The connection is closed then, and when the client goes away.
  */
 async function sendPieces(
   response: ServerResponse,
@@ -260,7 +251,7 @@ async function sendPieces(
           throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
         }
         at += bytesRead
-        // Returns when what was given before has gone, so the other block is free.
+        // Returns when the previous bytes are written, so the other block is free.
         await client.send(block.subarray(0, bytesRead))
         ;[block, other] = [other, block]
       }
@@ -275,12 +266,12 @@ async function sendPieces(
   }
 }
 
-/** The receiving end of a response. */
+/** Writes to a response with backpressure. */
 class Client {
   isGone = false
   readonly #response: ServerResponse
   readonly #budget: ReplyBudget
-  /** Settles when the last bytes were taken by the system. */
+  /** Settles when the last bytes were handed to the system. */
   #sent: Promise<void> = Promise.resolve()
   #fail: (() => void) | null = null
 
@@ -288,11 +279,11 @@ class Client {
     this.#response = response
     this.#budget = budget
     if (response.req.socket.destroyed) this.isGone = true
-    // A response that waits behind others on its connection hears nothing of its end otherwise.
+    // A pipelined response that waits for its turn gets no other notice of a closed connection.
     response.req.socket.once('close', this.#close)
   }
 
-  /** Gives `bytes` to the system when it has taken what came before. Errors: when the client is gone. */
+  /** Writes `bytes` once the previous ones are written. Errors: if the client is gone. */
   async send(bytes: string | Uint8Array): Promise<void> {
     await this.#sent
     if (this.isGone) throw new Error('the client has gone')
@@ -325,18 +316,17 @@ class Client {
   }
 }
 
-/** The entity tag of an attachment as a header spells it, strong: equal tags are equal bytes. */
+/** The strong entity tag of an attachment, as in a header. */
 export function tagOf({ sha256 }: Pick<Attachment, 'sha256'>): string {
   return `"${sha256}"`
 }
 
-/** The bytes themselves, up or down, of whatever type. */
+/** A request or reply body of any media type. */
 export const AnyBytes = (description: string) => ({
   description,
   content: { '*/*': { schema: Type.Unsafe<unknown>({ description: 'Any bytes' }) } },
 })
 
-/** The value of a `Repr-Digest` header for bytes with this SHA-256 in hex. */
 function digestHeader(sha256: string): string {
   return `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`
 }

@@ -7,23 +7,16 @@ import type { HistoryRange, ItemHistory } from '../item-history.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
 import { sendText } from './replies.ts'
-import { failures, ItemParams, OnceHeaders, TokenQuery } from './schemas.ts'
+import { Count, failures, ItemParams, OnceHeaders, okReply, TokenQuery } from './schemas.ts'
 
 const position = Type.String({
   pattern: '^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$',
   description: '`<height>.<index>` of an entry',
 })
 
-/** `GET /api/{db}/{id}/history`. */
 const HistoryQuery = Type.Object({
   ...TokenQuery.properties,
-  limit: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'At most this many',
-    }),
-  ),
+  limit: Type.Optional(Count('At most this many')),
   cursor: Type.Optional(
     Type.String({
       shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
@@ -35,9 +28,7 @@ const HistoryQuery = Type.Object({
   ),
 })
 
-/** What became of an item, revision by revision. */
-const HistoryReply = Type.Object({
-  status: Type.Literal(true),
+const HistoryReply = okReply({
   history: Type.Array(
     Type.Object({
       position,
@@ -63,7 +54,6 @@ const HistoryReply = Type.Object({
   }),
 })
 
-/** Mounts `GET /api/{db}/{id}/history` on `app`. */
 export function historyRoutes(app: HttpApp, history: ItemHistory): void {
   app.get(
     '/api/:db/:id/history',
@@ -95,7 +85,7 @@ function positionFrom(cursor: string | undefined): number | null {
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor is a position, <height>.<index>')
 }
 
-/** Sent as it is read: one page is in memory at a time, and a slow client slows the reading down. */
+/** Streams the history: one page is in memory at a time, with backpressure from the client. */
 function historyReply(pages: AsyncIterable<StoredRevision[]>, { limit }: HistoryRange): Readable {
   async function* parts(): AsyncGenerator<string> {
     let opening = '{"status":true,"history":['
@@ -125,19 +115,16 @@ const erasedPosition = Type.String({
   description: '`<height>.<index>`',
 })
 
-/** Which revisions go: those that are named, or all that are no longer current. */
+/** Default: all revisions that are no longer current. */
 const EraseBody = Type.Union([
   Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
   Type.Null(),
 ])
 
-/** What was erased. */
-const ErasedReply = Type.Object({
-  status: Type.Literal(true),
+const ErasedReply = okReply({
   positions: Type.Array(erasedPosition),
 })
 
-/** Mounts the erasing of former revisions on `app`. */
 export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id/erase',

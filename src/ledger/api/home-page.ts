@@ -14,15 +14,15 @@ import {
   servePageFiles,
 } from '../../http/index.ts'
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
-import { failures } from './schemas.ts'
+import { failures, okReply } from './schemas.ts'
 
-/** Wrong credentials that one address may send before it is held off. */
+/** Wrong credentials per address before further attempts are delayed. */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
 /** Refuses a request that does not carry the node's own credentials. Errors: HttpRefusal (401, 429). */
 export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 
-/** The check of the node's own Basic credentials; all that use it count failures together. */
+/** Checks the node's own Basic credentials; all users of one check share its failure count. */
 export function basicCheck(credentials: Credentials, monotonic: Clock): BasicCheck {
   const throttle = new FailureThrottle(monotonic, FAILURES)
   return (request, reply) => {
@@ -42,7 +42,7 @@ export function basicCheck(credentials: Credentials, monotonic: Clock): BasicChe
   }
 }
 
-/** What is served where the dashboard has not been built: the ways on, as links. */
+/** The page if the dashboard has not been built. */
 const LINKS = `<!doctype html>
 <html lang="en">
 <head>
@@ -63,21 +63,16 @@ const LINKS = `<!doctype html>
 </body>
 </html>
 `
-/**
- * Mounts `/`, behind Basic credentials (specification, “Authentication”, L 1): the dashboard of
- * `files`, or a page of links when it is null.
- */
+/** Mounts the dashboard at `/`, behind Basic credentials; `files` is null if it has not been built. */
 export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFile[] | null): void {
   servePageFiles(app, files ?? [pageFile('/', 'page.html', LINKS)], (request, reply) => {
     check(request, reply)
-    // Nor may a page of another site show any of it.
+    // A page of another site must not embed it.
     reply.header('cross-origin-resource-policy', 'same-origin')
   })
 }
 
-/** A token for the API, or null where none is needed. */
-const SessionReply = Type.Object({
-  status: Type.Literal(true),
+const SessionReply = okReply({
   token: Type.Union([Type.String(), Type.Null()], {
     description: 'Send it as x-access-token; null where no tokens are required',
   }),
@@ -86,29 +81,27 @@ const SessionReply = Type.Object({
   }),
 })
 
-/** Seconds for which the token of a session is valid. */
+/** Lifetime of a session token. */
 const SESSION_SECONDS = 15 * 60
 
-/** What the exchange stands on. */
 export interface SessionDeps {
   readonly check: BasicCheck
   /** Null: no tokens are required. */
   readonly tokens: TokenService | null
   /** The `sub` of the tokens. */
   readonly subject: string
-  /** Told of each token by its id, never by itself. */
+  /** Logs the id of each token, never the token. */
   readonly logger: Pick<FastifyBaseLogger, 'info'>
 }
 
 /**
- * Mounts `POST /session`, where the page at `/` exchanges the node's own credentials for a token of
- * every scope. A page of another site cannot: the guard of the listener refuses it before this.
+ * `POST /session`: exchanges the node's own credentials for a token with every scope, for the page at `/`.
+ * The cross-origin guard of the listener refuses pages of other sites.
  */
 export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: SessionDeps): void {
   app.post(
     '/session',
     {
-      // Not of the API: it belongs to the page at `/`.
       schema: {
         hide: true,
         response: { 200: SessionReply, ...failures },

@@ -33,10 +33,10 @@ import {
   WrittenReply,
 } from './schemas.ts'
 
-/** What `GET /api/{db}/{id}` says of an item that is not there: specification, “Endpoints”. */
+/** The reply for a missing item: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
 
-/** Mounts the ledger's `/api` paths on `app`. */
+/** Mounts the paths of databases and items on `app`. */
 export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
   databaseRoutes(app, ledger)
   itemRoutes(app, ledger)
@@ -226,8 +226,8 @@ function heightFrom(at: number): number {
 }
 
 /**
- * The reply of `GET /api/{db}` with a filter, in the shape that it has without one. What the filter says
- * of limit and offset goes before the parameters of that name; `fields` asks for the items too.
+ * The reply of `GET /api/{db}` with a filter, in the same form as without one. `limit` and `offset` of the
+ * filter override the parameters; `fields` implies `docs`.
  */
 async function filteredReply(
   reply: FastifyReply,
@@ -249,7 +249,7 @@ async function filteredReply(
   return docs ? itemListReply(withText(found), range) : idListReply(ids(found), range)
 }
 
-/** A path can hold what a header cannot. */
+/** Encoded: a path can contain characters that a header cannot. */
 function planOf({ index }: Found): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
 }
@@ -262,12 +262,12 @@ async function* withText({ pages }: Found) {
   for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }
 
-/** Where a body is optional, its absence is shown as null; the bytes `null` were refused. */
+/** An absent optional body is null; the body `null` was refused before. */
 function isAbsent(body: unknown): body is undefined | null {
   return body === undefined || body === null
 }
 
-/** The three meanings of `POST /api/{db}`, with the text of the reply. */
+/** Creates a database, an item or several items; returns the reply too. */
 function create(
   ledger: LedgerService,
   db: string,

@@ -3,7 +3,7 @@ import { Type } from '../../base/shape.ts'
 import type { HttpApp } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
 import type { LedgerService } from '../service.ts'
-import { failures, ItemParams, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
+import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
 const serverid = Type.String({
   shownPattern: SERVERID_PATTERN,
@@ -20,17 +20,13 @@ const TileParams = Type.Object({
   }),
 })
 
-const size = (description: string) =>
-  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
-
 const ConsistencyQuery = Type.Object({
   ...TokenQuery.properties,
-  from: size('The smaller size'),
-  to: Type.Optional(size('The larger size; the newest that is signed when absent')),
+  from: Count('The smaller size'),
+  to: Type.Optional(Count('The larger size; the newest that is signed when absent')),
 })
 
-const ConsistencyReply = Type.Object({
-  status: Type.Literal(true),
+const ConsistencyReply = okReply({
   from: Type.Integer(),
   to: Type.Integer(),
   proof: Type.Array(Type.String({ description: 'In the order of RFC 6962' })),

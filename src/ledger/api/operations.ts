@@ -2,31 +2,24 @@ import { Type } from '../../base/shape.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import type { LedgerQueries } from '../queries.ts'
 import type { LedgerService } from '../service.ts'
-import { DoneReply, Failure, failures } from './schemas.ts'
+import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 
 const db = Type.String({ shownPattern: '^[^/]+$', description: 'Name of the database' })
 const path = Type.String({
   shownPattern: '^[^.]+([.][^.]+){0,7}$',
   description: 'Members of the items, with dots between them',
 })
-const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 
-/** `GET` and `POST /api/config/indexes`. */
-const IndexesQuery = Type.Object({ token })
-/** `POST /api/config/indexes`; `DELETE` takes the same in its body or its query. */
 const IndexBody = Type.Object({ db, path }, { additionalProperties: false })
-/** `DELETE /api/config/indexes`: the query, when there is no body. */
+/** Instead of a body. */
 const RemoveIndexQuery = Type.Object({
-  token,
+  ...TokenQuery.properties,
   db: Type.Optional(db),
   path: Type.Optional(path),
 })
-/** `DELETE /api/config/indexes`: a body is optional. */
 const RemoveIndexBody = Type.Union([IndexBody, Type.Null()])
 
-/** The declared indexes, and how far they are. */
-const IndexesReply = Type.Object({
-  status: Type.Literal(true),
+const IndexesReply = okReply({
   indexes: Type.Array(
     Type.Object({
       db,
@@ -40,7 +33,6 @@ const IndexesReply = Type.Object({
 
 const PATH = '/api/config/indexes'
 
-/** Mounts the paths of the declared indexes on `app`. */
 export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
   app.get(
     PATH,
@@ -48,7 +40,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       schema: {
         tags: ['operations'],
         summary: 'List the indexes of the databases of this node',
-        querystring: IndexesQuery,
+        querystring: TokenQuery,
         response: { 200: IndexesReply, ...failures },
       },
       config: { scope: 'node:admin' },
@@ -71,7 +63,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
       schema: {
         tags: ['operations'],
         summary: 'Declare an index, which is then built in the background',
-        querystring: IndexesQuery,
+        querystring: TokenQuery,
         body: IndexBody,
         response: { 200: DoneReply, ...failures },
       },
@@ -106,7 +98,7 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
   )
 }
 
-/** Mounts `/healthz` (the process answers) and `/readyz` (it can write and read) on `app`. */
+/** `/healthz`: the process answers; `/readyz`: it can write and read. */
 export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/healthz',

@@ -9,9 +9,8 @@ import { PUSH_BYTES_MAX } from '../peers/push.ts'
 import { isDigestOf, type SignedRequests } from '../peers/signed-request.ts'
 import { AnyBytes, askedIn, refuseToRun, sendAttachment } from './content-reply.ts'
 import { sendText, serverIdFrom } from './replies.ts'
-import { DoneReply, failures, SERVERID_PATTERN } from './schemas.ts'
+import { Count, DoneReply, failures, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
-const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 const vkey = Type.String({
   maxLength: 200,
   description: 'Verifier key of the node whose chain is mirrored; its `…/vkey` shows it',
@@ -21,7 +20,6 @@ const url = Type.String({
   description: 'Root of the listener of a node that has the chain: its own, or another mirror',
 })
 
-const PeersQuery = Type.Object({ token })
 const PeerBody = Type.Object(
   {
     vkey,
@@ -44,8 +42,7 @@ const Evidence = Type.Union([
   Type.Null(),
 ])
 
-const PeersReply = Type.Object({
-  status: Type.Literal(true),
+const PeersReply = okReply({
   peers: Type.Array(
     Type.Object({
       serverid: Type.Integer(),
@@ -72,8 +69,7 @@ const PeersReply = Type.Object({
   evidence: Evidence,
 })
 
-const PushReply = Type.Object({
-  status: Type.Literal(true),
+const PushReply = okReply({
   size: Type.Integer({ description: 'Blocks that are stored' }),
   seen: Type.Integer({ description: 'Blocks of the newest head that was believed' }),
 })
@@ -83,7 +79,7 @@ const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the con
 const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
 
 const AbsentQuery = Type.Object({
-  token,
+  ...TokenQuery.properties,
   after: Type.Optional(
     Type.String({
       pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
@@ -93,8 +89,7 @@ const AbsentQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
 })
 
-const AbsentReply = Type.Object({
-  status: Type.Literal(true),
+const AbsentReply = okReply({
   absent: Type.Array(
     Type.Object({
       sha256,
@@ -109,11 +104,10 @@ const AbsentReply = Type.Object({
 })
 
 const PartQuery = Type.Object({
-  offset: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  offset: Count(),
 })
 
-const PartReply = Type.Object({
-  status: Type.Literal(true),
+const PartReply = okReply({
   size: Type.Integer({ description: 'Bytes that are here: where the next part begins' }),
 })
 
@@ -133,7 +127,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['operations'],
         summary: 'List the peers whose chains are mirrored here, and how it stands with each',
-        querystring: PeersQuery,
+        querystring: TokenQuery,
         response: { 200: PeersReply, ...failures },
       },
       config: { scope: 'node:admin' },
@@ -151,7 +145,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
       schema: {
         tags: ['operations'],
         summary: 'Mirror the chain of a node; again changes nothing',
-        querystring: PeersQuery,
+        querystring: TokenQuery,
         body: PeerBody,
         response: { 200: DoneReply, ...failures },
       },
@@ -170,7 +164,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
         tags: ['operations'],
         summary: 'Stop mirroring a chain; what was mirrored stays and is served',
         params: PeerParams,
-        querystring: PeersQuery,
+        querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
       config: { scope: 'node:admin' },
@@ -235,7 +229,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
         tags: ['attachments'],
         summary: 'Read a content of attachments by its SHA-256, or the parts that `Range` asks for',
         params: ContentParams,
-        querystring: PeersQuery,
+        querystring: TokenQuery,
         response: {
           200: AnyBytes('The bytes'),
           206: AnyBytes('The parts that `Range` asks for'),

@@ -30,12 +30,12 @@ export const statusOf = {
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /**
- * Streams `{"status":true,<opening><elements><closing>,"limit":…,"offset":…}`. One page of elements is
- * in memory at a time, however long the list, and a slow client slows the reading down.
+ * Streams `{"status":true,<texts>,"limit":…,"offset":…}`. One page of elements is in memory at a time, with
+ * backpressure from the client.
  */
 function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
   async function* parts(): AsyncGenerator<string> {
-    // With the first text: what cannot be read before it is still refused with a status.
+    // Sent with the first text, so that an error before it still gets a status.
     let opening = '{"status":true,'
     for await (const text of texts) {
       yield opening + text
@@ -65,7 +65,7 @@ export function idListReply(pages: AsyncIterable<string[]>, range: ListRange): R
   return listStream(listText('items', pages, canonicalString), range)
 }
 
-/** The reply of `GET /api/{db}?docs=true`: the items go out first, their ids after them. */
+/** The reply of `GET /api/{db}?docs=true`: the items, then their ids. */
 export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRange): Readable {
   async function* texts(): AsyncGenerator<string> {
     let ids = ''
@@ -98,7 +98,7 @@ export function blockListReply(
   return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
 }
 
-/** Says where the change was recorded, beside the documented body. */
+/** Adds the headers that say where the change was recorded. */
 export function placed(
   reply: FastifyReply,
   ledger: LedgerService,
@@ -111,18 +111,18 @@ export function placed(
     .type(JSON_TYPE)
 }
 
-/** Sends JSON that is text already, at once or as it is made. */
+/** Sends JSON text or a stream of it. */
 export function sendText(reply: FastifyReply, text: string | Readable): FastifyReply {
   return reply.type(JSON_TYPE).send(text)
 }
 
-/** The part of a list that a query asks for; the schema's coercion lets `1e400` through. */
+/** The range of a list query. The schema's coercion lets `1e400` through. */
 export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
 }
 
-/** The server id that `text` stands for. Errors: SERVERID_INVALID. */
+/** Parses a server id. Errors: SERVERID_INVALID. */
 export function serverIdFrom(text: string): number {
   if (/^[1-9]\d{0,15}$/.test(text) && Number(text) <= Number.MAX_SAFE_INTEGER) return Number(text)
   throw new LedgerError(
@@ -132,8 +132,8 @@ export function serverIdFrom(text: string): number {
 }
 
 /**
- * The body of `request`, which the request holds no more. What was parsed takes up to twenty times the
- * memory of its text and is needed until a change is made of it: nothing that waits may hold it.
+ * Takes the body from `request`. A parsed body uses up to twenty times the memory of its text, so a request
+ * that waits for the writer must not keep it.
  */
 export function takenBody<Body>(request: { body: Body }): Body {
   const { body } = request

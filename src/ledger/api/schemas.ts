@@ -3,7 +3,6 @@ import type { JsonObject } from '../../base/json.ts'
 import { Type } from '../../base/shape.ts'
 import { FILTER_PARAMETERS } from '../../filter/index.ts'
 
-/** A member that may hold any JSON. */
 /** A server id as `serverIdFrom` reads it. */
 export const SERVERID_PATTERN = '^[1-9][0-9]{0,15}$'
 
@@ -14,34 +13,35 @@ const AnyItem = Type.Unsafe<JsonObject>(
 /** Needed only when the service runs with tokens (specification, “Endpoints”, L). */
 const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
 
-/** The query of a path that takes nothing but a token. */
+/** The query of a path without other parameters. */
 export const TokenQuery = Type.Object({ token })
 
-/** A switch in a query. */
+/** A number that is not negative. */
+export const Count = (description?: string) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    ...(description === undefined ? {} : { description }),
+  })
+
 const flag = (description: string) =>
   Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
 
-/** Whether a switch is on. */
+/** Whether a `flag` is on. */
 export function isOn(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
   return value === 'true' || value === '1'
 }
 
-const limit = Type.Optional(
-  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'At most this many' }),
-)
-const offset = Type.Optional(
-  Type.Integer({
-    minimum: 0,
-    maximum: Number.MAX_SAFE_INTEGER,
-    description: 'Pass over this many',
-  }),
-)
+/** The query of a list. */
+export const ListQuery = Type.Object({
+  token,
+  limit: Type.Optional(Count('At most this many')),
+  offset: Type.Optional(Count('Pass over this many')),
+})
 
 /** `GET /api/{db}`. */
 export const ItemListQuery = Type.Object({
-  token,
-  limit,
-  offset,
+  ...ListQuery.properties,
   after: Type.Optional(
     Type.String({ description: 'Only items created after the one with this id' }),
   ),
@@ -51,13 +51,11 @@ export const ItemListQuery = Type.Object({
 
 /** `GET /api/ledgers`. */
 export const LedgersQuery = Type.Object({
-  token,
+  ...ListQuery.properties,
   serverid: Type.String({
     shownPattern: SERVERID_PATTERN,
     description: 'Whose chain; the own id is at /api/serverid',
   }),
-  limit,
-  offset,
   proof: flag('With the blinds and commitments that verify the entries'),
 })
 
@@ -96,33 +94,33 @@ export const ChangesBody = Type.Object({
   ),
 })
 
-const ok = Type.Literal(true)
-const reply = <Properties extends TProperties>(properties: Properties) =>
-  Type.Object({ status: ok, ...properties })
+/** A reply with `status: true` and these members. */
+export const okReply = <Properties extends TProperties>(properties: Properties) =>
+  Type.Object({ status: Type.Literal(true), ...properties })
 
 /** A change was made. */
-export const DoneReply = reply({})
+export const DoneReply = okReply({})
 /** An item was created or changed; a database created: no id. */
 export const WrittenReply = Type.Union([
-  reply({ id }),
-  reply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
+  okReply({ id }),
+  okReply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
   DoneReply,
 ])
 /** The names of all databases. */
-export const DatabasesReply = reply({ dbs: Type.Array(db) })
+export const DatabasesReply = okReply({ dbs: Type.Array(db) })
 /** An item with its id. */
-export const ItemReply = reply({
+export const ItemReply = okReply({
   item: Type.Object({ id }, { additionalProperties: true, description: 'As stored, with its id' }),
 })
 /** Ids in the order of creation. */
-export const ItemListReply = reply({
+export const ItemListReply = okReply({
   items: Type.Array(id),
   docs: Type.Optional(Type.Array(AnyItem)),
   limit: Type.Integer(),
   offset: Type.Integer(),
 })
 /** The id of the node. */
-export const ServerIdReply = reply({ serverid: Type.Integer() })
+export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
 const hex = Type.String({ pattern: '^[0-9a-f]+$' })
 
@@ -149,18 +147,18 @@ const LedgerBlock = Type.Object({
 })
 
 /** Blocks in the order they were created. */
-export const LedgersReply = reply({
+export const LedgersReply = okReply({
   ledgers: Type.Array(LedgerBlock),
   limit: Type.Integer(),
   offset: Type.Integer(),
 })
 /** The block that holds all changes, and the id of each item in it (null for databases). */
-export const ChangesReply = reply({
+export const ChangesReply = okReply({
   block: Type.Object({ serverid: Type.Integer(), height: Type.Integer(), id: hex }),
   results: Type.Array(Type.Object({ id: Type.Union([id, Type.Null()]) })),
 })
 
-/** What every failure looks like: specification, “Errors”, row L. */
+/** Specification, “Errors”, row L. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.Optional(Type.String({ description: 'For programs' })),
@@ -210,11 +208,5 @@ export const failures = { '4xx': Failure, '5xx': Failure }
 /** `GET /api/{db}/{id}`. */
 export const ItemQuery = Type.Object({
   ...TokenQuery.properties,
-  at: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'The item as it was when the block of this height was the last one',
-    }),
-  ),
+  at: Type.Optional(Count('The item as it was when the block of this height was the last one')),
 })
