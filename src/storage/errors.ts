@@ -1,28 +1,28 @@
 import { CodedError } from '../base/coded-error.ts'
+import { parseJson } from '../base/json.ts'
 
-/** Every way a store refuses. */
 export type StoreErrorCode =
   | 'FOLDER_IN_USE' // another process holds the folder
-  | 'FOLDER_UNUSABLE' // it cannot be made, read or written
-  | 'STORE_NOT_FOUND' // no database file where one must be
+  | 'FOLDER_UNUSABLE' // it cannot be created, read or written
+  | 'STORE_NOT_FOUND' // the database file is missing
   | 'STORE_TOO_NEW' // a newer daicho wrote it
-  | 'STORE_TOO_OLD' // an older daicho wrote it, and it is only read here
+  | 'STORE_TOO_OLD' // an older daicho wrote it, and the file is opened read-only
   | 'STORE_FOREIGN' // the file is not a daicho store, or belongs to another key
-  | 'STORE_DAMAGED' // a part of the file cannot be read, or does not hold what it must; the rest may be fine
+  | 'STORE_DAMAGED' // a part of the file is unreadable or wrong; the rest may be fine
   | 'HEAD_MOVED' // the block does not follow the head
-  | 'EFFECT_IMPOSSIBLE' // an effect does not fit the databases as they are
-  | 'SEARCH_TOO_LARGE' // more to sort than is sorted without an index
-  | 'SEARCH_INTERRUPTED' // what the search went by was taken away meanwhile
-  | 'CONTENT_DIFFERS' // the bytes are not those that the SHA-256 names
-  | 'STORE_FULL' // no room on the disk
-  | 'STORE_FAILED' // the disk or the engine failed; nothing is known of the last append
+  | 'EFFECT_IMPOSSIBLE' // an effect does not apply to the databases
+  | 'SEARCH_TOO_LARGE' // too many items to sort without an index
+  | 'SEARCH_INTERRUPTED' // the index of the search was removed meanwhile
+  | 'CONTENT_DIFFERS' // the bytes do not have the SHA-256
+  | 'STORE_FULL' // the disk is full
+  | 'STORE_FAILED' // the disk or the engine failed; the outcome of the last append is unknown
 
-/** Thrown by stores and by what opens them; the message names the folder, block or item. */
+/** The message names the folder, block or item. */
 export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
 }
 
-/** An effect that does not fit; `position` is its entry's, packed. */
+/** An effect that does not apply; `position` is that of its entry, packed. */
 export class EffectError extends StoreError {
   readonly position: number
 
@@ -32,18 +32,18 @@ export class EffectError extends StoreError {
   }
 }
 
-/** Codes of the system for no room: the disk, a quota, the largest file. */
+/** Full disk, exceeded quota, file too large. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const SQLITE_FULL = 13
 
-/** Whether the system or the engine reports that there is no room. */
+/** Whether the system or the engine reports a full disk. */
 export function isNoRoom(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if ('errcode' in error) return (Number(error.errcode) & 0xff) === SQLITE_FULL
   return 'code' in error && NO_ROOM.has(String(error.code))
 }
 
-/** STORE_DAMAGED of an append; `position` is that of the entry that needs the part, packed, if known. */
+/** STORE_DAMAGED of an append; `position` is that of the entry that needs the damaged part, if known. */
 export class DamageError extends StoreError {
   readonly position: number | null
 
@@ -59,12 +59,12 @@ const SQLITE_NOTADB = 26
 /** SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS. */
 const READ_FAILURES = new Set([266, 522, 8202, 8458])
 
-/** Whether `error` is the engine's and says that the file cannot be read or is malformed. */
+/** Whether the engine reports that the file is unreadable or malformed. */
 export function isDamage(error: unknown): error is Error {
   return isMalformed(error) || (codeOf(error) & 0xff) === SQLITE_IOERR
 }
 
-/** Whether a change met a part of the store that cannot be read; a write that failed is not damage. */
+/** Whether a change needed an unreadable part of the store; a failed write is not damage. */
 export function isReadDamage(error: unknown): error is Error {
   if (error instanceof StoreError) return error.code === 'STORE_DAMAGED'
   return error instanceof SyntaxError || isMalformed(error) || READ_FAILURES.has(codeOf(error))
@@ -75,12 +75,11 @@ function isMalformed(error: unknown): error is Error {
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
 }
 
-/** The engine's extended result code; 0 for errors of anything else. */
+/** The engine's extended result code; 0 for other errors. */
 function codeOf(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0
 }
 
-/** The message about a part of the store that could not be read because of `error`. */
 export function damageText(error: Error): string {
   if (error instanceof StoreError) return error.message
   // The message of a SyntaxError quotes the text.
@@ -89,9 +88,8 @@ export function damageText(error: Error): string {
 }
 
 /**
- * The error that a failed read of stored data is reported with: STORE_DAMAGED for a part that cannot
- * be read, or text in it that is not JSON; STORE_FAILED for any other failure of the engine.
- * Errors that are coded already, and defects, stay as they are.
+ * Converts an error of a read: STORE_DAMAGED for an unreadable part or text that is not JSON,
+ * STORE_FAILED for any other failure of the engine. Returns all other errors unchanged.
  */
 export function readError(error: unknown): unknown {
   if (error instanceof SyntaxError || isDamage(error)) {
@@ -100,4 +98,14 @@ export function readError(error: unknown): unknown {
   if (codeOf(error) === 0) return error
   const reason = error instanceof Error ? error.message : String(error)
   return new StoreError('STORE_FAILED', `the store cannot be read now: ${reason}`, { cause: error })
+}
+
+/** Parses a stored text. Errors: STORE_DAMAGED if it is not JSON. */
+// biome-ignore lint/suspicious/noExplicitAny: the type of parseJson, which it wraps
+export function storedJson(text: string): any {
+  try {
+    return parseJson(text)
+  } catch (error) {
+    throw readError(error)
+  }
 }

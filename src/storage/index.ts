@@ -1,4 +1,3 @@
-export type { AttachmentReader, StoredAttachment, StoredBlob } from './attachments.ts'
 export {
   type Backup,
   type BackupOptions,
@@ -8,9 +7,23 @@ export {
 } from './backup/backup.ts'
 export { withDiskErrors } from './blobs/blob-files.ts'
 export { BlobStore } from './blobs/blob-store.ts'
-export { type Effect, effectOf, entryTextOf } from './effect.ts'
-export { ErasureTally, erasedEntryText } from './erasure.ts'
-export { DamageError, EffectError, isDamage, StoreError, type StoreErrorCode } from './errors.ts'
+export {
+  type Effect,
+  effectOf,
+  entryTextOf,
+} from './effect.ts'
+export {
+  ErasureTally,
+  erasedEntryText,
+} from './erasure.ts'
+export {
+  DamageError,
+  EffectError,
+  isDamage,
+  StoreError,
+  type StoreErrorCode,
+  storedJson,
+} from './errors.ts'
 export {
   closedStoreIn,
   type Folder,
@@ -21,13 +34,12 @@ export {
   storePathIn,
 } from './folder.ts'
 export {
-  ERASED_FINGERPRINT,
-  IDEMPOTENCY_RECORDS_KEPT_MS,
-  type IdempotencyRecord,
-  type NewIdempotencyRecord,
-} from './idempotency-record.ts'
-export { openStore, openStoreReader, type StoreOptions } from './open.ts'
+  openStore,
+  openStoreReader,
+  type StoreOptions,
+} from './open.ts'
 export type {
+  AttachmentReader,
   FoundItem,
   FoundItems,
   IndexOutcome,
@@ -35,14 +47,29 @@ export type {
   ItemSearch,
   RevisionRange,
   Store,
+  StoredAttachment,
+  StoredBlob,
   StoredDatabase,
   StoredIndex,
   StoredItem,
   StoredRevision,
   StoreReader,
 } from './store.ts'
-export { storedJson } from './stored-json.ts'
-export type { Finding } from './verify/chain-walk.ts'
-export { ChainWalk } from './verify/chain-walk.ts'
-export { type Verification, verifyStore } from './verify/verify.ts'
-export { type BlobVerification, verifyBlobs } from './verify/verify-blobs.ts'
+export {
+  ERASED_FINGERPRINT,
+  IDEMPOTENCY_RECORDS_KEPT_MS,
+  type IdempotencyRecord,
+  type NewIdempotencyRecord,
+} from './store.ts'
+export {
+  ChainWalk,
+  type Finding,
+} from './verify/chain-walk.ts'
+export {
+  type Verification,
+  verifyStore,
+} from './verify/verify.ts'
+export {
+  type BlobVerification,
+  verifyBlobs,
+} from './verify/verify-blobs.ts'

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { packPosition } from '../chain/index.ts'
-import { IDEMPOTENCY_RECORDS_KEPT_MS, type NewIdempotencyRecord } from './idempotency-record.ts'
-import { PAGE_CHARACTERS, type RevisionRange, type StoreReader } from './store.ts'
+import {
+  IDEMPOTENCY_RECORDS_KEPT_MS,
+  type NewIdempotencyRecord,
+  PAGE_CHARACTERS,
+  type RevisionRange,
+  type StoreReader,
+} from './store.ts'
 import {
   appendEntries,
   attachmentMadeOf,

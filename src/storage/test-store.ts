@@ -11,8 +11,7 @@ import {
   sealBlock,
 } from '../chain/index.ts'
 import { type Effect, effectOf } from './effect.ts'
-import type { NewIdempotencyRecord } from './idempotency-record.ts'
-import type { Store, StoreReader } from './store.ts'
+import type { NewIdempotencyRecord, Store, StoreReader } from './store.ts'
 
 /** The server id of the node whose store is under test. */
 export const CONTRACT_SERVER_ID = 4_126

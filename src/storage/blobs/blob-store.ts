@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
-import type { AttachmentReader, StoredBlob } from '../attachments.ts'
 import { StoreError } from '../errors.ts'
+import type { AttachmentReader, StoredBlob } from '../store.ts'
 import { BlobFiles, sha256Of, withDiskErrors } from './blob-files.ts'
 
 /** How a caller of `take` recorded a blob. */

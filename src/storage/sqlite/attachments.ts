@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import type { AttachmentEffect } from '../effect.ts'
 import type {
   AttachmentRange,
   AttachmentReader,
@@ -6,8 +7,7 @@ import type {
   PlacedName,
   StoredAttachment,
   StoredBlob,
-} from '../attachments.ts'
-import type { AttachmentEffect } from '../effect.ts'
+} from '../store.ts'
 import type { Reads } from './reads.ts'
 import { integer, integerOf, type Row, text } from './rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'

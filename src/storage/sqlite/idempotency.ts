@@ -6,7 +6,7 @@ import {
   type IdempotencyRecord,
   idempotencyDigest,
   type NewIdempotencyRecord,
-} from '../idempotency-record.ts'
+} from '../store.ts'
 import { idempotencyRecordOf, integerOf } from './rows.ts'
 import { queriesOf } from './statements.ts'
 

@@ -11,11 +11,11 @@ import {
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
-import type { IdempotencyRecord } from '../idempotency-record.ts'
 import { searchItems } from '../search/search.ts'
 import type {
   Creations,
   FoundItems,
+  IdempotencyRecord,
   ItemRange,
   ItemSearch,
   PlacedItem,

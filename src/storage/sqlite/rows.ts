@@ -1,7 +1,12 @@
 import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
-import type { IdempotencyRecord } from '../idempotency-record.ts'
-import { PAGE_CHARACTERS, type PlacedItem, type StoredDatabase, type StoredItem } from '../store.ts'
+import {
+  type IdempotencyRecord,
+  PAGE_CHARACTERS,
+  type PlacedItem,
+  type StoredDatabase,
+  type StoredItem,
+} from '../store.ts'
 
 /** Values in the order of the statement's columns. */
 export type Row = readonly unknown[]

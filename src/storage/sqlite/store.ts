@@ -10,8 +10,7 @@ import {
   isReadDamage,
   StoreError,
 } from '../errors.ts'
-import type { NewIdempotencyRecord } from '../idempotency-record.ts'
-import type { IndexOutcome, Store } from '../store.ts'
+import type { IndexOutcome, NewIdempotencyRecord, Store } from '../store.ts'
 import { AttachmentRows } from './attachments.ts'
 import { Erasures } from './erasures.ts'
 import { IdempotencyRows } from './idempotency.ts'

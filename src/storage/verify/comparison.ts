@@ -8,8 +8,8 @@ import {
   AttachmentComparison,
   ErasureComparison,
   IdempotencyComparison,
+  RowCursor,
 } from './record-comparisons.ts'
-import { RowCursor } from './row-cursor.ts'
 
 type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>
 type DatabaseEffect = Extract<Effect, { kind: 'create_db' | 'delete_db' }>

@@ -1,8 +1,7 @@
 import { positionText } from '../../chain/index.ts'
-import type { StoredBlob } from '../attachments.ts'
 import { BlobFiles, sha256Of } from '../blobs/blob-files.ts'
 import { openStoreReader } from '../open.ts'
-import type { StoreReader } from '../store.ts'
+import type { StoredBlob, StoreReader } from '../store.ts'
 import type { Finding } from './chain-walk.ts'
 
 /** Contents read ahead at a time. */
