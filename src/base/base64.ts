@@ -1,36 +1,30 @@
-/** Arguments of one call; a longer list would not fit the stack. */
+/** Arguments of one call; a longer list would overflow the stack. */
 const BYTES_PER_CALL = 8_192
 
-/** `bytes` in the standard alphabet with padding (RFC 4648 section 4); also where there is no Buffer. */
+/** Encodes `bytes` with the standard alphabet and padding (RFC 4648 section 4). Runs in browsers too. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = ''
   for (let at = 0; at < bytes.length; at += BYTES_PER_CALL) {
-    // Spread, the bytes would become an array first, which takes ten times as long.
+    // A spread takes ten times as long, because it makes an array of the bytes.
     const part = bytes.subarray(at, at + BYTES_PER_CALL)
     binary += Reflect.apply(String.fromCharCode, String, part)
   }
   return btoa(binary)
 }
 
-/**
- * The bytes that `text` stands for, or null when it is not exactly what `toBase64` makes of them: one
- * spelling for one value, so that a changed character never passes unseen.
- */
+/** Decodes `text`, or returns null unless it is exactly what `toBase64` writes. */
 export function fromBase64(text: string): Uint8Array | null {
-  const binary = decoded(text)
-  // Also for text with spaces or without its padding, which `atob` takes.
-  if (binary === null || btoa(binary) !== text) return null
-  // `Uint8Array.from` goes through a text by its characters, which takes ten times as long.
-  const bytes = new Uint8Array(binary.length)
-  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at)
-  return bytes
-}
-
-/** A regular expression would tell before, but on a text of megabytes it runs out of stack. */
-function decoded(text: string): string | null {
+  let binary: string
   try {
-    return atob(text)
+    // A regular expression runs out of stack on a text of megabytes.
+    binary = atob(text)
   } catch {
     return null
   }
+  // `atob` also accepts spaces and missing padding.
+  if (btoa(binary) !== text) return null
+  // `Uint8Array.from` takes ten times as long.
+  const bytes = new Uint8Array(binary.length)
+  for (let at = 0; at < bytes.length; at += 1) bytes[at] = binary.charCodeAt(at)
+  return bytes
 }

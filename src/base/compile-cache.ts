@@ -2,11 +2,11 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 
 /**
- * Environment by which a thread or program that gets nothing else of this one's takes what was compiled
- * before, and starts in half the time; empty where nothing is kept.
+ * The environment of threads and programs that otherwise have none, so that they use the compile cache of
+ * this process and start in half the time; empty if it has none.
  */
 export function compileCacheEnvironment(): Record<string, string> {
-  // Node makes a folder for its version in the one that it was given.
+  // Node creates a folder for its version in the given folder.
   const folder = getCompileCacheDir()
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
 }

@@ -1,9 +1,9 @@
 import type { Type as TypeBox } from 'typebox'
 
-/** A JSON schema, or what of it is added to one. */
+/** A JSON schema, or a part of one. */
 type Schema = Readonly<Record<string, unknown>>
 
-/** What an object may lack; said beside the schema, which has no word for that. */
+/** The schemas of optional members, which JSON schema cannot mark. */
 const optional = new WeakSet<Schema>()
 
 function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Schema {
@@ -41,9 +41,8 @@ const builders = {
 }
 
 /**
- * Builds the schemas of what is on the wire, with the types that TypeScript has of it. The types are
- * TypeBox's, as is the meaning of each builder; of its code, which was a fifth of what a start loads,
- * nothing is needed: what it builds is plain JSON schema.
+ * Builds JSON schemas with the types and the meaning of the builders of TypeBox, but without its code, which
+ * would be a fifth of what the program loads at its start.
  */
-// The schemas are what TypeBox gives, but for its private marks: shape.test.ts.
+// They return what TypeBox returns, without its private marks: shape.test.ts.
 export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>

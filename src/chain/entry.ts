@@ -4,7 +4,7 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
 
-/** An attachment of an item: what it is called, and what its bytes are. Spelled as on the wire. */
+/** An attachment of an item, with the names of the wire format. */
 export type Attachment = {
   readonly name: string
   readonly content_type: string
@@ -14,16 +14,14 @@ export type Attachment = {
   readonly sha256: string
 }
 
-/** What is left of an attachment in an entry that was erased: an object without members. */
+/** An attachment in an erased entry: an object without members. */
 export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
 /**
- * One recorded change, spelled as the specification spells it (“Ledger entry”).
+ * A recorded change, with the names of the specification (“Ledger entry”).
  *
- * `serverid` is the node that made the change. `delete_db` is ours (docs/decisions/0002-methods.md), so
- * are the two of attachments (0053-attachments.md), where `delete_attachment` says what was deleted, and
- * `erase_item` (0068-erasure.md). An attachment without members stands only in entries that were erased
- * (0100-erasing-attachments.md).
+ * `serverid` is the node that recorded the change. The specification does not define `delete_db`, the methods of
+ * attachments, and `erase_item` (docs/reference/chain-format.md).
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
@@ -44,10 +42,8 @@ export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 /** Maximum entries of a block; a larger unit of work is refused. */
 export const ENTRIES_MAX = 10_000
 /**
- * The canonical text (RFC 8785) of an entry, from parts that are canonical already.
- *
- * What is hashed is exactly this text, and it is what stores keep: an item is put into canonical
- * form once, when it arrives. `itemText` is the canonical text of the item, with its id.
+ * The canonical text (RFC 8785) of an entry, which is hashed and stored. `itemText` is the canonical text of
+ * the item, with its id.
  */
 export const entryText = {
   /** A `create_db` or `delete_db` entry. */
@@ -67,7 +63,7 @@ export const entryText = {
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
-  /** A `create_attachment` or `delete_attachment` entry, or with null what is left of an erased one. */
+  /** A `create_attachment` or `delete_attachment` entry, or with null what remains of an erased one. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
@@ -91,8 +87,8 @@ export function attachmentText({ content_type, length, name, sha256 }: Attachmen
 }
 
 /**
- * `value` as an entry, or null when it does not have the shape of one: a known method with exactly
- * its members. For texts that come from a disk or from another node.
+ * `value` as an entry, or null unless it has a known method and exactly its members. For texts from a disk or
+ * from another node.
  */
 export function entryOf(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
@@ -133,7 +129,7 @@ function isEmpty(value: Json | undefined): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0
 }
 
-/** `value` as an attachment, or null when it does not have the shape of one. */
+/** `value` as an attachment, or null if it is not one. */
 export function attachmentOf(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value
@@ -143,7 +139,7 @@ export function attachmentOf(value: Json | undefined): Attachment | null {
   return { name, content_type, length, sha256 }
 }
 
-/** At least one, each after the one before. */
+/** At least one, in ascending order. */
 function isPositions(value: Json | undefined): value is string[] {
   if (!Array.isArray(value) || value.length === 0) return false
   let last = -1

@@ -61,23 +61,23 @@ function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): 
 }
 
 /**
- * A node of the log that never changes again: it stands for the 2^level leaves from
- * `index` · 2^level on, all of which are there. Level 0 are the leaf hashes.
+ * A complete node of the log, which never changes: it covers the 2^level leaves from `index` · 2^level on.
+ * Level 0 are the leaf hashes.
  */
 export interface TreeNode {
   readonly level: number
   readonly index: number
 }
 
-/** The leaves from `from` on, up to but without `to`. */
+/** The leaves from `from` up to, but not including, `to`. */
 export interface LeafRange {
   readonly from: number
   readonly to: number
 }
 
 /**
- * What a tree must keep to grow: its size, and the hashes of its largest complete subtrees from left
- * to right, one for each binary digit 1 of the size.
+ * The state from which a tree grows: its size, and the hashes of its largest complete subtrees from left to
+ * right, one for each binary digit 1 of the size.
  */
 export interface Frontier {
   readonly size: number
@@ -88,8 +88,8 @@ export interface Frontier {
 export const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] }
 
 /**
- * The tree of `frontier` with one more leaf, and the hashes of the nodes that this completes: the leaf
- * itself, then upwards. A store keeps these by the index of the leaf (`nodePlace` finds them again).
+ * Adds a leaf to the tree of `frontier`. `nodes` are the hashes of the nodes that this completes, from the leaf
+ * up; a store keeps them by the index of the leaf (`nodePlace`).
  */
 export function grown(
   frontier: Frontier,
@@ -108,7 +108,7 @@ export function grown(
   return { frontier: { size: frontier.size + 1, peaks }, nodes }
 }
 
-/** Which leaf completes `node`, and where among the hashes that it completes the node's stands. */
+/** The leaf that completes `node`, and the offset of its hash among the hashes that this leaf completes. */
 export function nodePlace({ level, index }: TreeNode): {
   readonly leaf: number
   readonly at: number

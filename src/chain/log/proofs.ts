@@ -1,7 +1,7 @@
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
 import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
-/** Hashes of a proof, in the order of RFC 6962: from the leaves upwards. */
+/** Hashes of a proof, in the order of RFC 6962: from the leaves up. */
 export type Hashes = readonly Uint8Array[]
 
 /** The parts of the tree of `size` leaves whose hashes prove that leaf `index` is in it. */
@@ -21,7 +21,7 @@ function inclusionRanges(index: number, size: number): LeafRange[] {
   return ranges.reverse()
 }
 
-/** The parts of the tree of `size` leaves whose hashes prove that it continues the one of `before`. */
+/** The parts of the tree of `size` leaves whose hashes prove that it continues the tree of `before`. */
 function consistencyRanges(before: number, size: number): LeafRange[] {
   const ranges: LeafRange[] = []
   let [from, to] = [0, size]
@@ -35,7 +35,7 @@ function consistencyRanges(before: number, size: number): LeafRange[] {
       from = split
     }
   }
-  // The whole old tree needs no hash of its own: the verifier has it.
+  // The verifier knows the hash of the whole old tree.
   if (from !== 0) ranges.push({ from, to })
   return ranges.reverse()
 }
@@ -54,7 +54,7 @@ export async function proveInclusion(
 }
 
 /**
- * Proves that the tree of `size` leaves begins with the one of `before`. 0 <= before <= size; with 0
+ * Proves that the tree of `size` leaves begins with the tree of `before`. 0 <= before <= size; with 0
  * there is nothing to prove. Source: RFC 6962 section 2.1.2.
  */
 export async function proveConsistency(
@@ -66,7 +66,7 @@ export async function proveConsistency(
   return before === 0 ? [] : hashesOf(consistencyRanges(before, size), read)
 }
 
-/** One reading for all ranges. */
+/** Reads the nodes of all ranges at once. */
 async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<Hashes> {
   const nodes = ranges.map(nodesOf)
   const hashes = await read(nodes.flat())
@@ -77,36 +77,45 @@ async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<
   })
 }
 
-/** A leaf or a tree by its hash. */
+/** A tree and its root hash. */
 interface Rooted {
   readonly size: number
   readonly root: Uint8Array
 }
 
-/**
- * Whether `proof` shows that `leaf`, a leaf hash, is leaf `index` of `tree`.
- * Source: RFC 9162 section 2.1.3.2, which verifies proofs of RFC 6962.
- */
+/** Whether `proof` proves that `leaf`, a leaf hash, is leaf `index` of `tree`. */
 export function verifyInclusion(
   { index, leaf }: { readonly index: number; readonly leaf: Uint8Array },
   tree: Rooted,
   proof: Hashes,
 ): boolean {
-  if (!isIndex(index) || !isIndex(tree.size) || index >= tree.size || !areHashes(proof))
+  if (!isIndex(index) || !isIndex(tree.size) || index >= tree.size || !areHashes(proof)) {
     return false
-  const path = new Ascent(index, tree.size - 1)
-  let hash = leaf
-  for (const sibling of proof) {
-    if (path.atTop) return false
-    hash = path.step() ? nodeHash(sibling, hash) : nodeHash(hash, sibling)
   }
-  return path.atTop && equalBytes(hash, tree.root)
+  const root = rootOfPath(leaf, index, tree.size, proof)
+  return root !== null && equalBytes(root, tree.root)
 }
 
-/**
- * Whether `proof` shows that `tree` begins with all leaves of `before`.
- * Source: RFC 9162 section 2.1.4.2, which verifies proofs of RFC 6962.
- */
+/** The root of a tree of `size` leaves by the path of leaf `index` (RFC 6962 section 2.1.1), or null. */
+function rootOfPath(
+  leaf: Uint8Array,
+  index: number,
+  size: number,
+  path: Hashes,
+): Uint8Array | null {
+  const sibling = path.at(-1)
+  if (size === 1 || sibling === undefined) return size === 1 && path.length === 0 ? leaf : null
+  const split = largestPowerBelow(size)
+  const rest = path.slice(0, -1)
+  if (index < split) {
+    const left = rootOfPath(leaf, index, split, rest)
+    return left && nodeHash(left, sibling)
+  }
+  const right = rootOfPath(leaf, index - split, size - split, rest)
+  return right && nodeHash(sibling, right)
+}
+
+/** Whether `proof` proves that `tree` begins with all leaves of `before`. */
 export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): boolean {
   if (!isIndex(before.size) || !isIndex(tree.size) || before.size > tree.size) return false
   if (!areHashes(proof)) return false
@@ -114,62 +123,35 @@ export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): 
   if (before.size === 0) {
     return proof.length === 0 && equalBytes(before.root, sha256(new Uint8Array(0)))
   }
-  const path = new Ascent(before.size - 1, tree.size - 1)
-  path.skipComplete()
-  // A complete old tree is a node of the new one, and its hash is the root that is known.
-  const [start, ...rest] = path.fromStart ? [before.root, ...proof] : proof
-  if (start === undefined) return false
-  let [oldHash, newHash] = [start, start]
-  for (const sibling of rest) {
-    if (path.atTop) return false
-    if (path.step()) {
-      oldHash = nodeHash(sibling, oldHash)
-      newHash = nodeHash(sibling, newHash)
-    } else {
-      newHash = nodeHash(newHash, sibling)
-    }
-  }
-  return path.atTop && equalBytes(oldHash, before.root) && equalBytes(newHash, tree.root)
+  const roots = rootsOfProof(before.size, tree.size, proof, before.root)
+  return roots !== null && equalBytes(roots.old, before.root) && equalBytes(roots.new, tree.root)
 }
 
-/** The way from a node up to the root, beside the way of the last node of the tree. */
-class Ascent {
-  #node: number
-  #last: number
-
-  constructor(node: number, last: number) {
-    this.#node = node
-    this.#last = last
+/**
+ * The roots of the first `before` leaves and of all `size` leaves by a proof (RFC 6962 section 2.1.2), or null.
+ * `known` is the root of the first ones, if it is known.
+ */
+function rootsOfProof(
+  before: number,
+  size: number,
+  proof: Hashes,
+  known: Uint8Array | null,
+): { old: Uint8Array; new: Uint8Array } | null {
+  const last = proof.at(-1)
+  const rest = proof.slice(0, -1)
+  if (before === size) {
+    const root = known ?? last
+    const isEnd = known === null ? rest.length === 0 : proof.length === 0
+    return root !== undefined && isEnd ? { old: root, new: root } : null
   }
-
-  /** Whether the root is reached. */
-  get atTop(): boolean {
-    return this.#last === 0
+  if (last === undefined) return null
+  const split = largestPowerBelow(size)
+  if (before <= split) {
+    const left = rootsOfProof(before, split, rest, known)
+    return left && { old: left.old, new: nodeHash(left.new, last) }
   }
-
-  /** Whether the node is the first one of its level. */
-  get fromStart(): boolean {
-    return this.#node === 0
-  }
-
-  /** Goes up one level that gives a hash; says whether the sibling stands on the left. */
-  step(): boolean {
-    const left = this.#node % 2 === 1 || this.#node === this.#last
-    // The last node of a level rises without a sibling as long as it has none.
-    if (left) while (this.#node % 2 === 0 && this.#node !== 0) this.#up()
-    this.#up()
-    return left
-  }
-
-  /** Goes up while the node is a right child. */
-  skipComplete(): void {
-    while (this.#node % 2 === 1) this.#up()
-  }
-
-  #up(): void {
-    this.#node = Math.floor(this.#node / 2)
-    this.#last = Math.floor(this.#last / 2)
-  }
+  const right = rootsOfProof(before - split, size - split, rest, null)
+  return right && { old: nodeHash(last, right.old), new: nodeHash(last, right.new) }
 }
 
 function isIndex(value: number): boolean {

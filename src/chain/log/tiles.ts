@@ -23,7 +23,7 @@ export function tilePath({ level, index, width }: Tile): string {
   return `${level}/${marked}${width === TILE_WIDTH ? '' : `.p/${width}`}`
 }
 
-/** The tile that `path` names, or null; every tile has one path only. */
+/** The tile at `path`, or null. Every tile has only one path. */
 export function tileOf(path: string): Tile | null {
   const [, level = '', groups = '', width = `${TILE_WIDTH}`] =
     /^(\d{1,2}|entries)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? []
@@ -43,7 +43,7 @@ export function hasTile({ level, index, width }: Tile, size: number): boolean {
   return index * TILE_WIDTH + width <= Math.floor(size / below)
 }
 
-/** The nodes whose hashes a tile of a level holds, in order. */
+/** The nodes whose hashes a tile contains, in order. */
 export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
   return Array.from({ length: width }, (_, at) => ({
     level: level * LEVELS_PER_TILE,
@@ -51,14 +51,14 @@ export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
   }))
 }
 
-/** A bundle of entries: each with its length in front, 16 bits, big-endian. */
+/** Writes a bundle of entries, each after its length, 16 bits, big-endian. */
 export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
   return joined(
     ...entries.flatMap((entry) => [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry]),
   )
 }
 
-/** The entries of a bundle, or null when it is not one. */
+/** The entries of a bundle, or null if it is malformed. */
 export function entriesOfBundle(bundle: Uint8Array): Uint8Array[] | null {
   const entries: Uint8Array[] = []
   let at = 0
