@@ -10,14 +10,14 @@ export type NetworkErrorCode =
   | 'NETWORK_NOT_FOUND'
   | 'NETWORK_REMOVED'
   | 'NETWORK_NAME_TAKEN' // a database that is no network's has its name
-  | 'NETWORK_VERSION_SAME' // an upgrade to what is deployed already
+  | 'NETWORK_VERSION_SAME' // an upgrade to the deployed archive
   | 'UPGRADE_INVALID' // stored resources do not fit the new model: `problems`
   | 'TYPE_NOT_FOUND'
   | 'RESOURCE_NOT_FOUND'
   | 'RESOURCE_EXISTS'
   | 'RESOURCE_INVALID' // not an instance of its type: `problems`
   | 'RESOURCE_ID_MISMATCH' // the body names another id than the path
-  | 'RESOURCE_CHANGED' // not the revision that was asked for
+  | 'RESOURCE_CHANGED' // `If-Match` names another revision
   | 'TRANSACTION_FAILED' // a processor threw; its message is kept
   | 'PROCESSOR_DEADLINE' // its processors took too long
   | 'PROCESSOR_MEMORY' // they took more memory than there is for them
@@ -37,12 +37,12 @@ export interface NetworkErrorDetails {
   readonly cause?: unknown
 }
 
-/** Thrown by everything in this wing. */
+/** Thrown by this module. */
 export class NetworkError extends CodedError<NetworkErrorCode> {
   override readonly name = 'NetworkError'
-  /** What is wrong with a request or with stored resources. */
+  /** Problems of a request or of stored resources. */
   readonly problems: readonly Problem[]
-  /** What is wrong with a network's files. */
+  /** Findings in a network's files. */
   readonly findings: readonly Finding[]
 
   constructor(code: NetworkErrorCode, message: string, details: NetworkErrorDetails = {}) {

@@ -20,7 +20,7 @@ export interface AccessRule {
 /** The file of access rules in a network. */
 const RULES_FILE = 'permissions.acl'
 
-/** Checks that rules name what there is; what is wrong goes to `findings`. */
+/** Checks the names in rules; adds problems to `findings`. */
 export function checkRules(
   nodes: readonly RuleNode[],
   model: Model,
@@ -88,7 +88,7 @@ export interface Instance {
 
 /** What somebody wants to do something with. */
 export interface Subject extends Instance {
-  /** Its content, for conditions: of what changes, as it was before; null where there is none. */
+  /** The content for conditions, before a change; null if there is none. */
   readonly content: () => JsonObject | null
 }
 
@@ -108,7 +108,7 @@ export type AskCondition = (
   subjects: readonly Subject[],
 ) => Promise<readonly (boolean | null)[]>
 
-/** What rules decide: the first that matches. No match denies; without rules all is allowed. */
+/** Decides by the first rule that matches. No match denies; without rules everything is allowed. */
 export class AccessControl {
   /** Whether it may ask conditions. */
   readonly hasConditions: boolean

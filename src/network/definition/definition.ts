@@ -17,7 +17,7 @@ import type { Model } from '../model/model.ts'
 import { checkQueries, type NamedQuery } from '../queries/check.ts'
 import { type NetworkFiles, type NetworkSource, readArchive, writeArchive } from './files.ts'
 
-/** What `package.json` says of a network. */
+/** The `package.json` of a network. */
 export interface NetworkPackage {
   readonly name: string
   readonly version: string
@@ -35,7 +35,7 @@ const RESERVED = ['api', 'explorer', 'status', 'networks', 'config', 'ledgers', 
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/
 const VERSION = /^\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]{1,64})?$/
 
-/** Reads a `package.json`; what is wrong goes to `findings`. */
+/** Reads a `package.json`; adds problems to `findings`. */
 function readPackage(file: SourceFile, findings: Findings): NetworkPackage {
   const json = parsed(file, findings)
   const { name, version, description, engines, daicho } = json
@@ -97,7 +97,7 @@ const PARAMETER = /@param\s*\{\s*([\p{L}\p{Nd}_$.]+)\s*\}/u
 
 /**
  * The processors that the scripts of a network declare: functions under a comment that has
- * `@transaction` and the type in `@param {ns.Type} name`. What is wrong goes to `findings`.
+ * `@transaction` and the type in `@param {ns.Type} name`. Adds problems to `findings`.
  */
 function processorsOf(
   scripts: readonly SourceFile[],
@@ -127,11 +127,11 @@ function processorsOf(
   )
 }
 
-/** A network whose files are all right. */
+/** A network whose files have no errors. */
 export interface NetworkDefinition extends NetworkPackage {
   /** Its `.bna`, as it came; one that came as a directory is packed. */
   readonly archive: Buffer
-  /** Of the archive, in hexadecimal. */
+  /** SHA-256 of the archive, in hexadecimal. */
   readonly sha256: string
   readonly model: Model
   /** In their order; null when the network has none, and everyone may do everything. */
@@ -139,17 +139,16 @@ export interface NetworkDefinition extends NetworkPackage {
   readonly queries: ReadonlyMap<string, NamedQuery>
   readonly scripts: readonly SourceFile[]
   readonly processors: readonly Processor[]
-  /** What is worth knowing, though nothing is wrong. */
   readonly warnings: readonly Finding[]
 }
 
-/** What was found in the files of a network, and the network when nothing is wrong. */
+/** The findings in a network's files; `definition` is null if one is an error. */
 export interface NetworkReport {
   readonly findings: readonly Finding[]
   readonly definition: NetworkDefinition | null
 }
 
-/** Checks everything that the files of a network say. */
+/** Checks all files of a network. */
 export function checkNetwork({ files, packed }: NetworkSource): NetworkReport {
   const findings = new Findings()
   const read = (path: string): SourceFile => textOf(path, files, findings)

@@ -7,7 +7,7 @@ import { NetworkError } from '../errors.ts'
 /** The files that make a network, by their paths in its directory, sorted. */
 export type NetworkFiles = ReadonlyMap<string, Buffer>
 
-/** A network as it was found: its files, and the archive that they came in, if they did. */
+/** The files of a network, and the archive that they came in, if any. */
 export interface NetworkSource {
   readonly files: NetworkFiles
   readonly packed: Buffer | null
@@ -22,7 +22,7 @@ const MESSAGE_LENGTH_MAX = 1_000
 
 const SINGLE = ['package.json', 'README.md', 'permissions.acl', 'queries.qry']
 
-/** Whether the file at `path` belongs to a network; all others in its directory are passed over. */
+/** Whether the file at `path` belongs to a network; others are ignored. */
 function isNetworkFile(path: string): boolean {
   if (SINGLE.includes(path)) return true
   if (path.startsWith('models/') || path.startsWith('node_modules/')) return path.endsWith('.cto')
@@ -54,14 +54,13 @@ class FileSet {
     }
   }
 
-  /** What was gathered. Errors: NETWORK_UNREADABLE without a `package.json`. */
+  /** Returns all files. Errors: NETWORK_UNREADABLE without a `package.json`. */
   files(): NetworkFiles {
     if (!this.#files.has('package.json')) throw unreadable('there is no package.json')
     return new Map([...this.#files].sort(([one], [other]) => (one < other ? -1 : 1)))
   }
 }
 
-/** A refusal of files as a whole. */
 function unreadable(message: string, cause?: unknown): NetworkError {
   return new NetworkError('NETWORK_UNREADABLE', message.slice(0, MESSAGE_LENGTH_MAX), { cause })
 }
@@ -125,7 +124,7 @@ function addMember(archive: Buffer, at: number, name: string, set: FileSet): voi
   if (name.endsWith('/')) return
   const mode = archive.readUInt32LE(at + 38) >>> 16
   if ((mode & FILE_TYPE) === SYMBOLIC_LINK) throw unreadable(`${name} is a symbolic link`)
-  // Refused also where it would be passed over: such an archive was made to harm.
+  // Also for a file that would be ignored: such an archive is an attack.
   if (/(^|[\\/])\.\.([\\/]|$)|^[\\/]|^[a-z]:/i.test(name)) {
     throw unreadable(`the path ${JSON.stringify(name)} leaves the archive`)
   }
@@ -204,9 +203,9 @@ function commonHeader(content: Buffer, packed: Buffer, name: Buffer): Buffer {
   return header
 }
 
-/** Directories and files that are looked at in a network's directory at most. */
+/** Maximum number of entries read in a network's directory. */
 const ENTRIES_MAX = 20_000
-/** Where the files of a network can be; others are not walked. */
+/** Folders that can hold files of a network. */
 const FOLDERS = ['models', 'lib', 'node_modules']
 
 /** The network in the directory, or in the `.bna` archive, at `path`. Errors: NETWORK_UNREADABLE. */
@@ -239,7 +238,7 @@ function readDirectory(root: string): NetworkFiles {
       if (entry.isDirectory()) {
         if (isOnTheWay(path, dependencies)) walk(path)
       } else if (entry.isSymbolicLink() && (isWanted || FOLDERS.includes(path))) {
-        // It could lead anywhere on the machine, and what it leads to would be packed and recorded.
+        // Its target, anywhere on the machine, would be packed and recorded.
         throw unreadable(`${path} is a symbolic link`)
       } else if (entry.isFile() && isWanted) {
         const file = join(root, path)
@@ -268,7 +267,7 @@ function dependenciesOf(path: string): string[] {
     const { dependencies }: { dependencies?: object } = parseJson(readFileSync(path, 'utf8'))
     return Object.keys(dependencies ?? {})
   } catch {
-    // Missing or damaged: whoever reads the package says so.
+    // `readPackage` reports a missing or damaged file.
     return []
   }
 }

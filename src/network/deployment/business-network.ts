@@ -35,13 +35,12 @@ import type { EmittedEvent, EventFeed } from './event-feed.ts'
 import type { NetworkThread } from './network-thread.ts'
 import type { Outcome, Pipeline, Recorded } from './pipeline.ts'
 
-/** Where a request's changes were recorded, and what they made. */
+/** The position of a request's changes, and the resources they made. */
 export interface Made extends Recorded {
   /** The resources as they are stored now, in the order of the request. */
   readonly resources: readonly Json[]
 }
 
-/** What a network is made of. */
 export interface NetworkParts {
   readonly definition: NetworkDefinition
   readonly database: ResourceDatabase
@@ -140,8 +139,8 @@ export class BusinessNetwork {
   }
 
   /**
-   * Submits a transaction: its processors run, and what they changed is recorded with it, or nothing.
-   * `reply` is the transaction, or what its processors returned; `recorded` is null with `@commit(false)`.
+   * Submits a transaction: runs its processors, and records it with all of their changes, or nothing.
+   * `reply` is the transaction or the result of its processors; `recorded` is null with `@commit(false)`.
    * Errors: RESOURCE_INVALID, ACCESS_DENIED, TRANSACTION_FAILED, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
    */
   async submit(
@@ -198,7 +197,7 @@ export class BusinessNetwork {
 
   /**
    * Replaces the definition by `next`, whose thread is `thread`; the changes that `decide` makes of the
-   * resources are recorded with `item`. Nothing else happens meanwhile.
+   * resources are recorded with `item`, while no other request runs.
    */
   replace(
     next: NetworkDefinition,

@@ -38,7 +38,7 @@ export class EventFeed {
     this.#database = database
   }
 
-  /** Has `listener` called from now on; what is returned ends that. */
+  /** Calls `listener` from now on, until the returned function is called. */
   listen(listener: EventListener): () => void {
     this.#listeners.add(listener)
     return () => {
@@ -46,7 +46,7 @@ export class EventFeed {
     }
   }
 
-  /** Tells everyone of the events of the block at `height`. */
+  /** Sends the events of the block at `height` to the listeners. */
   publish(height: number, events: readonly JsonObject[]): void {
     if (events.length === 0 || this.#listeners.size === 0) return
     const emitted = { height, events: events.map(emittedEvent) }

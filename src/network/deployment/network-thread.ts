@@ -21,7 +21,7 @@ const NANOSECONDS = 1_000_000n
 /** Why a thread ended: its guest did not stop, or anything else, most likely its memory. */
 export type ThreadEnd = 'DEADLINE' | 'MEMORY'
 
-/** What happens to a thread that has started. */
+/** Receives the messages of a thread, and its end. */
 export interface ThreadEvents {
   message(message: FromThread): void
   /** Called once, unless `end` was called before. */
@@ -81,7 +81,7 @@ export class NetworkThread {
     }
   }
 
-  /** Sends what happens to `events` from now on. */
+  /** Replaces the receiver. */
   listen(events: ThreadEvents): void {
     this.#events = events
   }
@@ -90,7 +90,7 @@ export class NetworkThread {
     this.#worker.postMessage(message)
   }
 
-  /** Ends the thread, whatever it does. */
+  /** Terminates the thread. */
   async end(): Promise<void> {
     this.#events = null
     await this.#worker.terminate()

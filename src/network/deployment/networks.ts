@@ -30,17 +30,16 @@ const BOOT_MS = 2_000
  */
 const REPLAY_MS = 600_000
 
-/** What networks live on. */
 export interface NetworksDeps {
   readonly ledger: LedgerService
   readonly clock: Clock
-  /** Recorded with each network as what runs it. */
+  /** Of daicho; recorded with each network as `runtimeVersion`. */
   readonly version: string
-  /** Told of a database that should hold a network and does not. */
+  /** Called for each database that records a network which cannot be served. */
   readonly warn: (message: string) => void
   /** How long the processors of one transaction may take, milliseconds. */
   readonly deadlineMs: number
-  /** Takes what processors say to the console. */
+  /** Receives the console output of processors. */
   readonly log: (network: string, level: string, text: string) => void
 }
 
@@ -79,7 +78,7 @@ export class Networks {
         networks.#add(definitionInItem(item.text, name), true)
       } catch (error) {
         if (!(error instanceof NetworkError)) throw error
-        // Its data stay what they were: nobody changes them past rules that cannot be asked.
+        // Without its rules nobody may change its data.
         ledger.ownDatabase(name)
         warn(`network ${name} is not served: ${error.message}`)
       }
@@ -163,8 +162,7 @@ export class Networks {
   }
 
   /**
-   * Exchanges a deployed network for `next`, when everything stored fits it; `defaults` fill fields
-   * that are new. One block holds the new archive and all updates.
+   * Replaces a deployed network by `next` if all stored resources fit it; `defaults` fill new fields. One block holds the new archive and all updates.
    * Errors: NETWORK_NOT_FOUND, NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(
@@ -189,8 +187,8 @@ export class Networks {
   }
 
   /**
-   * Runs all transactions of the network of that name again, and compares what they write with what
-   * the ledger records; `onProgress` is called before each transaction.
+   * Runs all transactions of the network again and compares their writes with the ledger; `onProgress`
+   * is called before each transaction.
    * Errors: NETWORK_NOT_FOUND, NETWORK_BUSY, NETWORK_INVALID.
    */
   async verify(
@@ -220,7 +218,7 @@ export class Networks {
     }
   }
 
-  /** Ends what runs for the networks. */
+  /** Ends the threads of all networks. */
   async close(): Promise<void> {
     await Promise.all([...this.#networks.values()].map((network) => network.close()))
   }

@@ -19,10 +19,10 @@ import type { NetworkThread, ThreadEnd } from './network-thread.ts'
 const REQUESTS_MAX = 10_000
 /** Operations of one block, beyond which a decision waits for the next; a larger one goes alone. */
 const OPERATIONS_MAX = 1_000
-/** Characters of them, likewise. */
+/** Characters of one block's operations, with the same rule. */
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
-/** Where a request's changes were recorded. */
+/** The position of a request's changes. */
 export interface Recorded extends Written {
   /** The packed position of the first write, or of the transaction where there is none. */
   readonly revision: number
@@ -35,7 +35,6 @@ export interface Outcome {
   readonly recorded: Recorded | null
 }
 
-/** What a pipeline works with. */
 export interface PipelineParts {
   readonly database: OwnDatabase
   readonly clock: Clock
@@ -43,7 +42,7 @@ export interface PipelineParts {
   startThread(isRecorded: boolean): Promise<NetworkThread>
   /** Called with the events of a block when it is durable. */
   publish(height: number, events: readonly JsonObject[]): void
-  /** Takes what scripts write to their console. */
+  /** Receives the console output of scripts. */
   log(level: string, text: string): void
 }
 
@@ -58,7 +57,7 @@ interface Pending {
   failed(error: Error): void
 }
 
-/** An answer of the thread that is told when all that it stands on is durable. */
+/** A decision of the thread, which is answered when all decisions before it are durable. */
 interface Decided {
   readonly id: number
   /** Null for a refusal. */
@@ -78,7 +77,7 @@ interface Exclusive {
  *
  * Requests go to the network's thread at once and are decided there in their order, each on top of all
  * that was decided before it. Decisions that arrive while a block is being written go into the next
- * block, all of them or none. An answer, also a refusal, is told when all that it stands on is durable.
+ * block, all of them or none. An answer, also a refusal, is sent when all decisions before it are durable.
  * When a block is refused, everything that was decided on top of it is refused with the same error, and
  * the thread starts again from the ledger. When the thread dies, the request that it was at fails, and
  * another thread takes the rest once the decisions are durable. So a crash leaves whole transactions.
@@ -139,7 +138,7 @@ export class Pipeline {
     return this.#counted(outcome.promise)
   }
 
-  /** Evaluates a condition of an access rule on what is durable. Errors: NETWORK_BUSY, NETWORK_INVALID. */
+  /** Evaluates a condition for durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
   evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
     const values = Promise.withResolvers<readonly (boolean | null)[]>()
     const id = this.#nextId()
@@ -231,7 +230,7 @@ export class Pipeline {
         return
       }
       if (this.#thread === null) {
-        // Another thread begins with what is durable.
+        // A new thread starts from the durable resources.
         if (!this.#isStarting && !this.#isRecording) this.#start()
         return
       }
@@ -272,7 +271,7 @@ export class Pipeline {
     thread.listen({
       message: (message) => {
         if (!('id' in message)) return
-        // One that is not there any more was refused with a block that it stood on.
+        // Without an entry, the request was refused together with an earlier block.
         const pending = this.#sent.get(message.id)
         this.#sent.delete(message.id)
         pending?.answered(message)

@@ -1,13 +1,10 @@
 import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
-// What a model file says, before anyone asked whether it makes sense. `at` is an offset in its text.
+// The syntax tree of a model file. `at` is an offset in its text.
 
-/** The kinds of declarations. */
 export type DeclarationKind = 'asset' | 'participant' | 'transaction' | 'event' | 'concept' | 'enum'
 
-/** The types that are built in. */
 export const PRIMITIVES = ['Boolean', 'DateTime', 'Double', 'Integer', 'Long', 'String'] as const
-/** One of them. */
 export type Primitive = (typeof PRIMITIVES)[number]
 
 /** `@name(a, "b", 3)` before a declaration or a property. */
@@ -18,7 +15,7 @@ export interface Decorator {
   readonly arguments: readonly (string | number | boolean)[]
 }
 
-/** What may follow a property's name, as written. */
+/** The options behind a property's name. */
 export interface PropertyMeta {
   readonly optional: boolean
   readonly default: { readonly value: string | number | boolean; readonly at: number } | null
@@ -42,7 +39,6 @@ export interface PropertyNode extends PropertyMeta {
   readonly decorators: readonly Decorator[]
 }
 
-/** A type. */
 export interface DeclarationNode {
   readonly kind: DeclarationKind
   readonly name: string
@@ -51,7 +47,7 @@ export interface DeclarationNode {
   readonly superType: { readonly name: string; readonly at: number } | null
   readonly identifiedBy: { readonly name: string; readonly at: number } | null
   readonly properties: readonly PropertyNode[]
-  /** Of an enum. */
+  /** The values of an enum. */
   readonly values: readonly { readonly name: string; readonly at: number }[]
   readonly decorators: readonly Decorator[]
 }
@@ -63,7 +59,6 @@ export interface ImportNode {
   readonly at: number
 }
 
-/** One model file. */
 export interface ModelFile {
   readonly file: SourceFile
   readonly namespace: string
@@ -80,12 +75,12 @@ const KINDS: readonly DeclarationKind[] = [
   'concept',
   'enum',
 ]
-/** What can stand where a declaration starts: reading goes on there after an error. */
+/** First tokens of a declaration: parsing resumes there after an error. */
 const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
 
 /**
- * Reads one model file; null when it does not even name its namespace. What is wrong goes to
- * `findings`: reading goes on behind each error, so that all of them are reported together.
+ * Parses one model file; null without a namespace. Adds problems to `findings`: parsing resumes behind
+ * each error, so that all are reported.
  * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0070-languages.md.
  */
 export function parseModelFile(file: SourceFile, findings: Findings): ModelFile | null {
@@ -123,7 +118,7 @@ class ModelParser {
     return { file: tokens.file, namespace, namespaceAt, imports, declarations }
   }
 
-  /** Runs `read`; after an error in it, `skip` goes to where reading can go on. */
+  /** Runs `read`; after an error, `skip` moves to where parsing can resume. */
   #recovering(read: () => void, skip: () => void): void {
     const { start } = this.#tokens.current
     try {
@@ -221,7 +216,7 @@ class ModelParser {
     while (!tokens.is('}')) {
       const ended = tokens.ended
       if (ended || (STARTS.has(tokens.current.text) && !tokens.is('@'))) {
-        // The brace is missing; what was read of the declaration stays, or all that name it were wrong.
+        // Keep the declaration, or every use of its name would be reported as well.
         tokens.unexpected('“}”')
         return
       }

@@ -1,8 +1,8 @@
 import { type Findings, type SourceFile, SyntaxFailure, Tokens } from './source.ts'
 
-// What `queries.qry` says. `at` is an offset in its text.
+// The syntax tree of `queries.qry`. `at` is an offset in its text.
 
-/** What stands on a side of a comparison. */
+/** One side of a comparison. */
 export type Operand =
   | { readonly kind: 'path'; readonly path: readonly string[]; readonly at: number }
   | { readonly kind: 'parameter'; readonly name: string; readonly at: number }
@@ -12,12 +12,9 @@ export type Operand =
       readonly at: number
     }
 
-/** How two operands are compared. */
 const COMPARISONS = ['==', '!=', '>=', '<=', '>', '<'] as const
-/** One of them. */
 export type Comparison = (typeof COMPARISONS)[number]
 
-/** A condition of a query. */
 export type Condition =
   | { readonly kind: 'and' | 'or'; readonly parts: readonly Condition[] }
   | {
@@ -36,10 +33,9 @@ export type Condition =
       readonly at: number
     }
 
-/** How many results, or from which on. */
+/** The argument of LIMIT or SKIP. */
 export type Bound = Extract<Operand, { kind: 'parameter' | 'value' }>
 
-/** One named query. */
 export interface QueryNode {
   readonly name: string
   readonly at: number
@@ -68,7 +64,7 @@ const CONSTANTS = new Map<string, boolean | null>([
   ['null', null],
 ])
 
-/** Reads the named queries of a network; what is wrong goes to `findings`. */
+/** Parses the named queries of a network; adds problems to `findings`. */
 export function parseQueries(file: SourceFile, findings: Findings): QueryNode[] {
   const tokens = new Tokens(file, findings)
   const queries: QueryNode[] = []

@@ -2,7 +2,6 @@ import { type Findings, type SourceFile, SyntaxFailure, scriptErrorOf, Tokens } 
 
 // What `permissions.acl` says. `at` is an offset in its text.
 
-/** What a rule can be about. */
 const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
 /** One of them. */
 export type Operation = (typeof OPERATIONS)[number]
@@ -16,7 +15,7 @@ export type Pattern =
   | { readonly kind: 'namespace'; readonly namespace: string; readonly deep: boolean }
   | { readonly kind: 'type'; readonly type: string; readonly id: string | null }
 
-/** A pattern, with the name by which a condition knows what it matched. */
+/** A pattern, with the name of the matched resource in conditions. */
 export interface Bound {
   readonly pattern: Pattern
   readonly variable: string | null
@@ -40,7 +39,7 @@ export interface RuleNode {
 /** The end of a condition: a parenthesis with the next part of the rule behind it. */
 const CONDITION_END = /\)(?=(?:\s+|\/\/[^\n]*\n|\/\*[\s\S]*?\*\/)*action\s*:)/g
 
-/** Reads the access rules of a network, in their order; what is wrong goes to `findings`. */
+/** Parses the access rules of a network, in order; adds problems to `findings`. */
 export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
   const tokens = new Tokens(file, findings)
   const rules: RuleNode[] = []
@@ -60,7 +59,6 @@ export function parseRules(file: SourceFile, findings: Findings): RuleNode[] {
   return rules
 }
 
-/** Parts of a rule that were read so far. */
 interface Parts {
   description?: string
   participant?: Bound
@@ -160,7 +158,7 @@ function readCondition(tokens: Tokens): { text: string; at: number } {
   const end = CONDITION_END.exec(tokens.file.text)
   if (end === null) throw tokens.failure(start, 'the condition has no end: “)” and then an action')
   const written = tokens.file.text.slice(start, end.index + 1)
-  // Past the condition first: what is wrong in it does not hide the rest of the rule.
+  // Skip the condition first, so that an error in it does not hide the rest of the rule.
   tokens.skipTo(end.index + 1)
   const wrong = scriptErrorOf(written)
   if (wrong !== null) {

@@ -1,18 +1,18 @@
 import { Script } from 'node:vm'
 
-/** One text of a network, by its path in the network's directory. */
+/** A file of a network. */
 export interface SourceFile {
   readonly path: string
   readonly text: string
 }
 
-/** Something that is wrong, or worth knowing, at one place of a network. */
+/** An error or a warning about one position in a network's files. */
 export interface Finding {
   readonly severity: 'error' | 'warning'
   readonly path: string
-  /** From 1; 0 where the whole file, or its absence, is meant. */
+  /** From 1; 0 for the whole file, or its absence. */
   readonly line: number
-  /** From 1, in UTF-16 units; 0 likewise. */
+  /** From 1, in UTF-16 units; 0 if `line` is. */
   readonly column: number
   readonly message: string
 }
@@ -22,31 +22,31 @@ const FINDINGS_MAX = 1_000
 /** Characters of one message: names that it holds may be of any length. */
 const MESSAGE_LENGTH_MAX = 1_000
 
-/** Collects what is found while a network is read: everything, not only the first. */
+/** Collects all findings of a network. */
 export class Findings {
   readonly #list: Finding[] = []
 
-  /** Something wrong at `offset` of `file`. */
+  /** Adds an error at `offset` of `file`. */
   error(file: SourceFile, offset: number, message: string): void {
     this.#add({ severity: 'error', path: file.path, ...placeOf(file.text, offset), message })
   }
 
-  /** Something worth knowing about the file at `path`, or about its absence. */
+  /** Adds a warning about the file at `path`, or its absence. */
   warning(path: string, message: string): void {
     this.#add({ severity: 'warning', path, line: 0, column: 0, message })
   }
 
-  /** Something wrong with the file at `path` as a whole, or at a place that is known already. */
+  /** Adds an error about the whole file at `path`, or at a known position. */
   errorIn(path: string, message: string, place = { line: 0, column: 0 }): void {
     this.#add({ severity: 'error', path, ...place, message })
   }
 
-  /** Whether nothing wrong was found. */
+  /** Whether there are no errors. */
   get clean(): boolean {
     return !this.#list.some(({ severity }) => severity === 'error')
   }
 
-  /** What was found, by file and place. */
+  /** All findings, by file and position. */
   sorted(): Finding[] {
     return this.#list.toSorted(
       (a, b) => compare(a.path, b.path) || a.line - b.line || a.column - b.column,
@@ -75,19 +75,18 @@ export function findingText({ path, line, column, message, severity }: Finding):
   return `${place}: ${severity}: ${message}`
 }
 
-/** What a token is. `end` comes once, behind the last one. */
+/** Kinds of tokens; `end` is the last token. */
 export type TokenKind = 'name' | 'number' | 'string' | 'symbol' | 'end'
 
-/** A piece of a text. */
 export interface Token {
   readonly kind: TokenKind
-  /** As written; of a string, what it stands for. */
+  /** The source text; of a string, its value. */
   readonly text: string
   readonly start: number
   readonly end: number
 }
 
-/** Thrown when a text cannot be what it should be here; caught where reading can go on. */
+/** A syntax error that is reported already; caught where parsing can resume. */
 export class SyntaxFailure extends Error {}
 
 const SPACE = /(?:[\s\ufeff]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/)+/y
@@ -114,7 +113,7 @@ export class Tokens {
     this.#current = this.#read(0)
   }
 
-  /** The token at hand. */
+  /** The current token. */
   get current(): Token {
     return this.#current
   }
@@ -124,18 +123,18 @@ export class Tokens {
     return this.#current.kind === 'end'
   }
 
-  /** Where the token before the one at hand ended. */
+  /** End of the token before the current one. */
   get previousEnd(): number {
     return this.#previousEnd
   }
 
-  /** Whether the token at hand is the name or symbol `text`. */
+  /** Whether the current token is the name or symbol `text`. */
   is(text: string): boolean {
     const { kind } = this.#current
     return (kind === 'name' || kind === 'symbol') && this.#current.text === text
   }
 
-  /** Takes the token at hand. */
+  /** Takes the current token. */
   take(): Token {
     const token = this.#current
     this.#previousEnd = token.end
@@ -143,7 +142,7 @@ export class Tokens {
     return token
   }
 
-  /** Takes the token at hand if it is `text`. */
+  /** Takes the current token if it is `text`. */
   accept(text: string): boolean {
     if (!this.is(text)) return false
     this.take()
@@ -173,7 +172,7 @@ export class Tokens {
     return { name, at: first.start }
   }
 
-  /** A regular expression at the token at hand, which is its first slash. */
+  /** A regular expression; the current token is its first slash. */
   regex(): { source: string; flags: string; at: number } {
     const { start } = this.#current
     REGEX.lastIndex = start
@@ -189,7 +188,7 @@ export class Tokens {
     this.#current = this.#read(offset)
   }
 
-  /** Reports that `what` should stand where the token at hand stands. */
+  /** Reports that `what` was expected instead of the current token. */
   unexpected(what: string): SyntaxFailure {
     const { kind, text, start } = this.#current
     const found = kind === 'end' ? 'the end of the file' : `“${text.slice(0, 40)}”`

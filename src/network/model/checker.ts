@@ -13,9 +13,9 @@ import { isIdentified, Model, type Property, type TypeDeclaration } from './mode
 import { SYSTEM_MODEL, SYSTEM_NAMESPACE, SYSTEM_ROOTS, systemType } from './system.ts'
 import { inRange, instantOf } from './validation.ts'
 
-/** What the names of one model file stand for. */
+/** Resolves the names in one model file. */
 class Scope {
-  /** Short names to qualified ones; what comes first wins. */
+  /** Short names to qualified ones; the first entry wins. */
   readonly #names = new Map<string, string>()
   readonly #known: ReadonlySet<string>
 
@@ -23,7 +23,7 @@ class Scope {
     this.#known = known
   }
 
-  /** The qualified name that `name`, short or qualified, stands for, or null. */
+  /** The qualified name of `name`, which is short or qualified; null if it is unknown. */
   resolve(name: string): string | null {
     return this.#names.get(name) ?? (this.#known.has(name) ? name : null)
   }
@@ -68,7 +68,6 @@ class Scope {
   }
 }
 
-/** What a decorator stands on. */
 interface Decorated {
   readonly kind: DeclarationKind
   readonly file: SourceFile
@@ -111,7 +110,7 @@ function checkDecorators(
 
 const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
 
-/** Default, regex and range of a property, where they make sense for its type. */
+/** Checks default, regex and range of a property against its type. */
 function checkedMeta(
   node: PropertyNode,
   primitive: Primitive | null,
@@ -275,7 +274,7 @@ function draftsOf(
   )
   const drafts = new Map<string, Draft>()
   for (const file of files) {
-    // Of two files with one namespace the first counts.
+    // The first of two files with the same namespace counts.
     if (namespaces.get(file.namespace) !== file.declarations) continue
     const scope = Scope.of(file, namespaces, known, findings)
     for (const node of file.declarations) {

@@ -6,7 +6,7 @@ export interface Property {
   readonly relationship: boolean
   readonly array: boolean
   readonly optional: boolean
-  /** What it holds: a built-in type, or else `type`. */
+  /** The built-in type of its values; null if `type` is set. */
   readonly primitive: Primitive | null
   /** The declared type; null exactly when it is built in. */
   readonly type: TypeDeclaration | null
@@ -28,7 +28,7 @@ export interface TypeDeclaration {
   readonly identifier: string | null
   /** By name, inherited ones first. */
   readonly properties: ReadonlyMap<string, Property>
-  /** Of an enum. */
+  /** The values of an enum. */
   readonly values: ReadonlySet<string>
   readonly decorators: readonly Decorator[]
 }
@@ -105,7 +105,7 @@ function subtypes(model: Model, type: TypeDeclaration): TypeDeclaration[] {
   return [...model.types()].filter((each) => isA(each, type))
 }
 
-/** What a relationship leads to; whether it is there is another question. */
+/** The identity of a resource, which may not exist. */
 export interface Target {
   /** Qualified name. */
   readonly type: string

@@ -11,7 +11,6 @@ import {
   typeText,
 } from './model.ts'
 
-/** Codes of what can be wrong with a value. */
 export type ProblemCode =
   | 'MISSING'
   | 'UNKNOWN_PROPERTY'
@@ -31,7 +30,7 @@ export type ProblemCode =
   | 'REFERENCE_MISSING'
   | 'REPEATED'
 
-/** One thing that is wrong with a value. */
+/** A problem of a value. */
 export interface Problem {
   /** JSON pointer (RFC 6901) to it; empty for the whole value. */
   readonly path: string
@@ -39,7 +38,7 @@ export interface Problem {
   readonly message: string
 }
 
-/** Problems that are reported of one value at most. */
+/** Maximum number of reported problems. */
 export const PROBLEMS_MAX = 100
 
 /** `path` with one more step. */
@@ -54,7 +53,7 @@ const ISO =
 const STORED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
- * The moment that an ISO 8601 text names, as `2026-11-20T12:00:00.000Z`; null when it names none.
+ * Normalizes an ISO 8601 text to `2026-11-20T12:00:00.000Z`; null if it is none.
  * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
  * February) names none.
  */
@@ -67,14 +66,14 @@ export function instantOf(text: string): string | null {
   const local = new Date(
     `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.slice(0, 3).padEnd(3, '0')}Z`,
   )
-  // Beyond the end of a month a Date rolls over: what does not come back was no date.
+  // A Date beyond the end of a month rolls over.
   if (Number.isNaN(local.getTime()) || local.getUTCDate() !== Number(day)) return null
   const offset = offsetMs(zone)
   const instant = offset === null ? null : new Date(local.getTime() - offset)
   return instant === null || Number.isNaN(instant.getTime()) ? null : instant.toISOString()
 }
 
-/** Whether the calendar has what `text` names: what does not come back was no date. */
+/** Whether `text` is a date of the calendar: others do not round-trip. */
 function isSame(text: string): boolean {
   const instant = new Date(text)
   return !Number.isNaN(instant.getTime()) && instant.toISOString() === text
@@ -95,13 +94,13 @@ const ATTEMPTS_MAX = 5
 /** Texts that are compared at once are no longer, UTF-16 units. */
 const SHORT_LENGTH = 256
 
-/** What the script below looks at; kept between comparisons, because making one takes a while. */
+/** The globals of the script below. Creating a context takes too long for each comparison. */
 const compared = createContext({})
 const COMPARISON = new Script('pattern.test(text)')
 
 /**
- * Whether `pattern`, which a model declares, is found in `text`, which anybody may send; null when that
- * takes too long to say. Some patterns take years for some texts, and this thread is everybody's.
+ * Whether `pattern` of a model matches `text` of a request; null if that takes too long: backtracking may
+ * take years, and it would block this thread.
  */
 export function matchesPattern(pattern: RegExp, text: string): boolean | null {
   if (isQuick(pattern.source) && text.length <= SHORT_LENGTH) return pattern.test(text)
@@ -109,7 +108,7 @@ export function matchesPattern(pattern: RegExp, text: string): boolean | null {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const before = process.cpuUsage()
     try {
-      // The engine looks at the time while it goes back in a text, too.
+      // The timeout also interrupts backtracking.
       return COMPARISON.runInContext(compared, { timeout: COMPARISON_MS }) === true
     } catch {
       const { user, system } = process.cpuUsage(before)
@@ -119,7 +118,7 @@ export function matchesPattern(pattern: RegExp, text: string): boolean | null {
   return null
 }
 
-/** Whether `source` repeats little and never a group: then there are not many ways to go through a text. */
+/** Whether `source` repeats little and never a group, so that backtracking is cheap. */
 function isQuick(source: string): boolean {
   return !/\)[*+?{]/.test(source) && (source.match(/[*+?{]/g)?.length ?? 0) <= 2
 }

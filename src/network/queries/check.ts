@@ -13,14 +13,14 @@ import { canonical, type ParameterType } from './predicate.ts'
 export interface NamedQuery
   extends Pick<QueryNode, 'name' | 'description' | 'where' | 'order' | 'limit' | 'skip'> {
   readonly type: TypeDeclaration
-  /** What a request must give, by name. */
+  /** The parameters of a request, by name. */
   readonly parameters: ReadonlyMap<string, ParameterType>
 }
 
 /** The file of queries in a network. */
 const QUERIES_FILE = 'queries.qry'
 
-/** Checks that queries ask for what there is; what is wrong goes to `findings`. */
+/** Checks the types and fields of queries; adds problems to `findings`. */
 export function checkQueries(
   nodes: readonly QueryNode[],
   model: Model,
@@ -193,7 +193,7 @@ function isCompound({ primitive, relationship, type }: Property): boolean {
 /** Characters of a query that a processor writes itself. */
 const TEXT_LENGTH_MAX = 10_000
 
-/** The query whose statement is `text`: `SELECT …`. Errors: PARAMETER_INVALID with what is wrong. */
+/** The query with the statement `text`: `SELECT …`. Errors: PARAMETER_INVALID. */
 export function writtenQuery(text: string, model: Model): NamedQuery {
   if (text.length > TEXT_LENGTH_MAX) {
     throw new NetworkError('PARAMETER_INVALID', `a query has ${TEXT_LENGTH_MAX} characters at most`)

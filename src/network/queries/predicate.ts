@@ -14,7 +14,7 @@ import { instantOf } from '../model/validation.ts'
 /** A value that properties are compared with. */
 export type QueryValue = string | number | boolean | null
 
-/** What a parameter of a query must be: a value of the property it is compared with, or a count. */
+/** The type of a parameter: that of the property it is compared with, or a count. */
 export type ParameterType = Property | 'count'
 
 /** The name of a parameter's type, for people. */
@@ -23,7 +23,7 @@ export function parameterTypeText(type: ParameterType): string {
   return type.relationship ? `relationship to ${type.type?.name}` : (type.primitive ?? 'String')
 }
 
-/** The value that the text `given` of a request stands for, or undefined when it stands for none. */
+/** The value of a parameter's text `given`; undefined if it is invalid. */
 export function parameterValue(
   given: string,
   type: ParameterType,
@@ -49,7 +49,7 @@ export function parameterValue(
   }
 }
 
-/** The form in which a text is kept in a property: relationships and moments have one of their own. */
+/** The stored form of a text: relationships and instants are normalized. */
 export function canonical(text: string, property: Property, model: Model): string | undefined {
   if (property.primitive === 'DateTime') return instantOf(text) ?? undefined
   const { type, relationship } = property
@@ -61,9 +61,9 @@ export function canonical(text: string, property: Property, model: Model): strin
 /** Values of the parameters of a query as texts, from which each comparison takes its type's value. */
 export type Arguments = ReadonlyMap<string, readonly string[]>
 
-/** A condition of a query with its arguments, ready to be asked of resources. */
+/** A condition of a query with its arguments. */
 export interface Predicate {
-  /** What a store can look for; resources that pass may still fail `holds`, unless `exact`. */
+  /** The part that a store evaluates; a match may still fail `holds`, unless `exact`. */
   readonly where: Where
   readonly exact: boolean
   /** Whether the condition holds. */

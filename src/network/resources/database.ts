@@ -95,7 +95,7 @@ interface RawBlock {
   readonly entries: readonly string[]
 }
 
-/** What one block changed. */
+/** The changes of a network in one block. */
 export interface RecordedChanges {
   readonly height: number
   readonly changes: readonly ResourceChange[]
@@ -105,13 +105,13 @@ export interface RecordedChanges {
   readonly removed: boolean
 }
 
-/** Where resources are read from. */
+/** Reads resources. */
 export interface ResourceReader {
   /** One resource, or null. */
   read(target: Target): Promise<StoredResource | null>
   /** The resources that `selection` asks for, page by page. */
   select(selection: Selection): AsyncIterable<StoredResource[]>
-  /** How many there are, `limit` and `offset` aside. */
+  /** Counts the resources that `selection` asks for, without `limit` and `offset`. */
   count(selection: Selection): Promise<number>
 }
 
@@ -166,7 +166,7 @@ export class ResourceDatabase implements ResourceReader {
     }
   }
 
-  /** How many there are, `limit` and `offset` aside. */
+  /** Counts the resources that `selection` asks for, without `limit` and `offset`. */
   async count(selection: Selection): Promise<number> {
     const { type, where } = selection
     if (REGISTRY_TYPES.has(type.qualifiedName)) return this.#registries.count(selection)
@@ -210,7 +210,7 @@ export class ResourceDatabase implements ResourceReader {
   }
 
   #changesIn({ height, entries }: RawBlock): RecordedChanges[] {
-    // Entries of other databases are the most by far in many a ledger.
+    // In many ledgers most entries are of other databases.
     const own = entries
       .filter((text) => text.includes(this.name))
       .map(objectIn)
@@ -264,12 +264,12 @@ export function resourceChangesIn(entry: JsonObject): ResourceChange[] {
 
 const BY_ID: readonly OrderTerm[] = [{ path: ['id'], descending: false }]
 
-/** Where the items of a type are among all: their ids begin with its name and `#`, before `$`. */
+/** The range of the ids of a type's items: they begin with its name and `#`, which precedes `$`. */
 function idsOf({ qualifiedName }: TypeDeclaration): { from: string; to: string } {
   return { from: `${qualifiedName}#`, to: `${qualifiedName}$` }
 }
 
-/** The same predicate of the resource in an item. */
+/** `where` as a predicate of the item instead of its resource. */
 function inResource(where: Where): Where {
   if (where.kind === 'condition') return { ...where, path: ['resource', ...where.path] }
   return { kind: where.kind, of: where.of.map(inResource) }

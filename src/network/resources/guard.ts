@@ -13,7 +13,7 @@ import type { ResourceReader, StoredResource } from './database.ts'
 import { objectIn } from './database.ts'
 import { asInstance, type Caller, historianTarget, type TransactionRecord } from './transaction.ts'
 
-/** A condition of an access rule, and the resources that it is evaluated for. */
+/** A condition of an access rule, and its resources. */
 export interface ConditionRequest {
   readonly condition: string
   /** The names that the rule gives to the three. */
@@ -26,7 +26,6 @@ export interface ConditionRequest {
 /** Evaluates a condition for each of its resources: true, false, or null where it throws. */
 export type EvaluateCondition = (request: ConditionRequest) => Promise<readonly (boolean | null)[]>
 
-/** What a guard needs. */
 export interface GuardParts {
   readonly control: AccessControl
   readonly model: Model
@@ -60,7 +59,7 @@ export class Guard {
     this.#context = { participant, transaction: processed }
   }
 
-  /** The same caller while `transaction` is processed. */
+  /** The guard of the same caller during `transaction`. */
   within(transaction: TransactionRecord): Guard {
     return new Guard(this.#parts, transaction)
   }
@@ -72,7 +71,7 @@ export class Guard {
     content: () => JsonObject | null,
   ): Promise<boolean> {
     const instance = this.#instance(target)
-    // Most rules say the same of all instances of a type, and need not be gone through for each.
+    // Most rules decide for all instances of a type at once.
     const all = this.#parts.control.allowsAll(operation, instance.type, this.#context)
     if (all !== null) return all
     const subject = { ...instance, content }
@@ -85,7 +84,7 @@ export class Guard {
     return allowed === true
   }
 
-  /** What the caller may read of `resources`, instances of the type with that name. */
+  /** Returns those of `resources`, all of one type, that the caller may read. */
   async readable<Row extends Pick<StoredResource, 'id' | 'text'>>(
     typeName: string,
     resources: readonly Row[],
@@ -156,13 +155,13 @@ export class Guard {
   }
 }
 
-/** Whoever submits must be allowed to, and to leave the historian's record. Errors: ACCESS_DENIED. */
+/** Checks that the caller may submit the transaction and create its historian record. Errors: ACCESS_DENIED. */
 export async function requireTransaction(
   guard: Guard,
   transaction: TransactionRecord,
 ): Promise<void> {
   await guard.require('CREATE', transaction.target, () => transaction.resource)
-  // The record is made when all is done, so a condition has nothing of it to look at.
+  // The record is made at the end, so a condition has no content of it.
   await guard.require('CREATE', historianTarget(transaction), () => null)
 }
 

@@ -20,7 +20,7 @@ import { canonical } from '../queries/predicate.ts'
 import { objectIn, type Selection, type StoredResource } from './database.ts'
 import type { Guard, Source } from './guard.ts'
 
-/** What filters over instances of `type` may ask, and of which types. */
+/** The fields that a filter over instances of `type` may use. */
 function fieldTypesOf(model: Model, type: TypeDeclaration): TypeOf {
   return (path) => {
     if (path.at(-1) === '$class') return FIELD_TYPES.text
@@ -40,7 +40,7 @@ function fieldTypeOf(property: Property, model: Model): FieldType {
       return FIELD_TYPES.number
     case 'Integer':
     case 'Long':
-      // With lenient numbers such a field may hold 1.5, and one may look for it.
+      // With lenient numbers such a field may hold 1.5.
       return FIELD_TYPES.number
     case 'DateTime':
       return { ...FIELD_TYPES.dateTime, read: (given) => instantIn(given) }
@@ -59,7 +59,7 @@ function instantIn(given: unknown): string | undefined {
   return typeof given === 'string' ? (instantOf(given) ?? undefined) : undefined
 }
 
-/** Compared as it is kept; patterns are left as they are, and look into the kept text. */
+/** Compared in its stored form; patterns apply to the stored text. */
 function relationshipType(property: Property, model: Model): FieldType {
   return {
     kind: 'text',
@@ -153,7 +153,6 @@ export class Resolver {
   }
 }
 
-/** A list that is being read. */
 export interface Listing {
   /** How many there are without `limit` and `offset`. */
   readonly total: number
@@ -161,10 +160,9 @@ export interface Listing {
   readonly pages: AsyncIterable<string[]>
 }
 
-/** Resources that access rules are asked about at once. */
+/** Resources that access rules decide about at once. */
 const READ_AT_ONCE = 256
 
-/** A filter that asks for everything. */
 const NO_FILTER: Filter = {
   where: null,
   order: [],
@@ -199,7 +197,7 @@ export async function listResources(
   return { total, pages: presented(source, pages, filter) }
 }
 
-/** The part of a selection that may be read: pages count what is readable, not what is there. */
+/** The readable part of a selection; `limit` and `offset` count readable resources only. */
 async function readable(
   { database, guard }: Source,
   selection: Selection,
@@ -237,7 +235,7 @@ async function* readablePages(
   }
 }
 
-/** What is left after passing over `offset` rows, `limit` of them at most. */
+/** The rows after the first `offset`, at most `limit`. */
 async function* sliced<Row>(
   pages: AsyncIterable<Row[]>,
   offset: number,

@@ -7,8 +7,7 @@ import { systemType } from '../model/system.ts'
 import { itemOf } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
-// A network is recorded in its own database, with its archive, so that whoever has the ledger has the
-// network: its item is the resource `Network#<name>` with three members beside it.
+// A network is recorded in its own database with its archive, so that the ledger holds the whole network: its item is the resource `Network#<name>` with three members beside it.
 
 /** Bytes of an archive: in Base64 it must fit into an item. */
 const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024
@@ -25,7 +24,7 @@ export function networkItem(definition: NetworkDefinition, runtimeVersion: strin
   return { ...itemOf(target, resource), version, sha256, archive: archive.toString('base64') }
 }
 
-/** The item of a network that was removed: what it was, without its archive, which the chain has. */
+/** The item of a removed network: as before, but without the archive, which the chain still has. */
 export function tombstone(
   { name, version, sha256 }: NetworkDefinition,
   runtimeVersion: string,
@@ -53,7 +52,7 @@ export function definitionInItem(text: string, name: string): NetworkDefinition 
   throw new NetworkError('NETWORK_UNREADABLE', message)
 }
 
-/** What records a network that is deployed for the first time, but for its transaction. */
+/** The changes that record a new network, without their transaction. */
 export function deploymentChanges(definition: NetworkDefinition, runtimeVersion: string): Change[] {
   const db = definition.name
   const { participant } = ADMIN

@@ -24,21 +24,21 @@ import { objectIn } from './database.ts'
 import type { Source } from './guard.ts'
 import { type Listing, Resolver, resourceFilter } from './listing.ts'
 
-/** A request for what a named query finds. */
+/** A request for the results of a named query. */
 export interface QueryRequest {
   readonly name: string
   /** The parameters of the query and those of a filter, as the request spells them. */
   readonly query: Readonly<Record<string, unknown>>
 }
 
-/** Values of a list that a parameter may be. */
+/** Values of a parameter that is a list. */
 const VALUES_MAX = 1_000
 
-/** Results that a query may have; more are refused, because they are ordered and cut in memory. */
+/** Results of a query; they are sorted and cut in memory. */
 const RESULTS_MAX = 100_000
 
 /**
- * Runs a named query: what it selects, and of that what the caller may read and a filter asks for.
+ * Runs a named query: the readable resources that it selects and that match the filter.
  * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
  */
 export async function runQuery(

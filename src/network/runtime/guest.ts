@@ -28,7 +28,7 @@ const STACK_BYTES = 512 * 1024
 /** The memory is scanned for zeros in pieces of this size. */
 const PIECE_BYTES = 4_096
 const ZEROS = Buffer.alloc(PIECE_BYTES)
-/** The part of a run of zeros that is copied all the same: what is before the stack may end in zeros. */
+/** Copied in front of the stack all the same: the data before it may end in zeros. */
 const MARGIN_BYTES = 65_536
 /** Characters of a guest's error message that are kept. */
 const MESSAGE_LENGTH_MAX = 4_096

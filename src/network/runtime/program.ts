@@ -3,7 +3,7 @@ import type { SourceFile } from '../language/source.ts'
 import type { Model, Property } from '../model/model.ts'
 import type { Script } from './guest.ts'
 
-/** The parts of the program, in their order; each may use what is declared before it. */
+/** The parts of the program, in order of their dependencies. */
 const PARTS = ['resources', 'processors', 'conditions']
 
 /** The scripts that a guest loads. */
@@ -16,7 +16,7 @@ export interface GuestScripts {
 
 /**
  * The scripts that the guests of a network load: our program, which knows the network's model, and the
- * network's own. The program is one function, so the scripts reach nothing of it but what it offers.
+ * network's own. The program is one function, so the scripts reach only the globals that it sets.
  */
 export function guestScripts(model: Model, scripts: readonly SourceFile[]): GuestScripts {
   const types = JSON.stringify(Object.fromEntries(typesOf(model)))

@@ -43,7 +43,6 @@ import { process, processorsFor } from './processing.ts'
 import { checkedReturn, isRecorded } from './results.ts'
 import type { Scripts } from './scripts.ts'
 
-/** What a decider works with. */
 export interface DeciderParts {
   readonly definition: NetworkDefinition
   readonly scripts: Scripts
@@ -61,7 +60,7 @@ interface Request<Of extends ChangeRequest = ChangeRequest> {
   readonly change: Of
 }
 
-/** A transaction with its writes, which nobody has checked for size yet. */
+/** A transaction with its writes, before the check of its size. */
 interface Outcome {
   readonly transaction: TransactionRecord
   readonly writes: readonly ResourceChange[]
@@ -105,7 +104,7 @@ export class Decider {
 
   /**
    * Decides a request; `logged` takes the lines that scripts write to their console.
-   * Errors: NetworkError; LedgerError for what is too large to be recorded; StoreError.
+   * Errors: NetworkError; LedgerError if it is too large to be recorded; StoreError.
    */
   async decide(request: Request, logged: LogLine[]): Promise<Decision> {
     const { id, caller } = request

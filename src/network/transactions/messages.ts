@@ -26,7 +26,6 @@ export type ChangeRequest =
       readonly kind: 'remove'
       readonly type: string
       readonly ids: readonly string[]
-      /** Of each of them. */
       readonly expects: ExpectedRevisions
     }
   | { readonly kind: 'updateAll'; readonly type: string; readonly body: readonly Json[] }
@@ -58,9 +57,9 @@ export interface IdentityRequest {
 
 /** The outcome of a change request. */
 export interface Decision {
-  /** The resources as they are stored now; for a transaction its resource, or what it returned. */
+  /** The resources in their stored form; for a transaction its resource or its result. */
   readonly reply: Json
-  /** What has to be recorded, all of it or none; null for nothing. */
+  /** The changes to record; null for none. */
   readonly unit: UnitOfWork | null
   /** Which operation of the unit records the transaction, and which one its first write. */
   readonly transactionAt: number
@@ -74,7 +73,6 @@ export interface LogLine {
   readonly text: string
 }
 
-/** What a network's thread is started with. */
 export interface ThreadStart {
   /** The data folder. */
   readonly folder: string
@@ -94,20 +92,20 @@ export interface ThreadStart {
     | { readonly kind: 'verify'; readonly name: string }
 }
 
-/** How far a verification is. */
+/** The progress of a verification. */
 export interface VerificationProgress {
-  /** Of the block that is being replayed. */
+  /** Height of the block that is being replayed. */
   readonly height: number
   /** Transactions that were replayed, with the one that is running. */
   readonly transactions: number
 }
 
-/** What the verification of a network found. */
+/** The result of verifying a network. */
 export interface NetworkVerification {
   readonly blocks: number
   /** Those of the system included. */
   readonly transactions: number
-  /** The first thing that is not as it should be, or null. */
+  /** The first difference, or null. */
   readonly finding: string | null
 }
 

@@ -17,7 +17,6 @@ import { checkedEvents } from './results.ts'
 import { isUnresolved, LEVELS_MAX, requestText, type Scripts } from './scripts.ts'
 import { parseGuestMessage, TransactionSession } from './session.ts'
 
-/** What processors run with. */
 export interface ProcessingParts {
   readonly definition: NetworkDefinition
   readonly control: AccessControl
@@ -106,7 +105,7 @@ async function processed(
   return { changes, events: checkedEvents(events, transaction, rules), returned }
 }
 
-/** The transaction as its processors are told of it. */
+/** The request to the guest. */
 function requestOf({ transaction, caller, processors }: SubmittedTransaction): JsonObject {
   const { participant, identity } = caller
   return {
@@ -131,7 +130,7 @@ function failure(
     case 'LOST':
       return new NetworkError('PROCESSOR_MEMORY', `the transaction was ended: ${message}`)
     case 'THROWN': {
-      // Of a plain error only what its author wrote; of others also what kind they are.
+      // A plain error is reported by its message, others also by their kind.
       const said = message.replace(/^Error: /, '')
       if (denied !== null && said === denied.message) return denied
       return new NetworkError('TRANSACTION_FAILED', said)

@@ -68,7 +68,7 @@ class Replay {
     this.#onProgress = onProgress
   }
 
-  /** Runs the transactions of one block; tells what is wrong with the first that differs. */
+  /** Replays one block. Returns the first difference, or null. */
   async block(recorded: RecordedChanges): Promise<string | null> {
     const { height, changes, deployed, removed } = recorded
     if (this.#isRemoved) return 'it changes a network that was removed'
@@ -168,7 +168,7 @@ function transactionsIn(changes: readonly ResourceChange[], model: Model) {
   return { before, transactions }
 }
 
-/** What a transaction of a registry says that it writes; null for all others. */
+/** The writes that a registry transaction names; null for other transactions. */
 function registeredBy({ $class, resources, resourceIds }: JsonObject): Json[] | null {
   const [, verb] = /(Add|Update|Remove)(?:Asset|Participant)$/.exec(String($class)) ?? []
   if (verb === undefined || !String($class).startsWith(systemType(''))) return null
@@ -176,7 +176,7 @@ function registeredBy({ $class, resources, resourceIds }: JsonObject): Json[] | 
   return Array.isArray(list) ? list : []
 }
 
-/** The same of a recorded write: the resource, or the id of what was removed. */
+/** A recorded write in the same form: the resource, or the id of a removed one. */
 function contentOf(change: ResourceChange): Json {
   return change.kind === 'delete' ? change.target.id : change.resource
 }

@@ -44,7 +44,7 @@ function checkedEvent(
   throw new NetworkError('TRANSACTION_FAILED', invalid(problems).message, { problems })
 }
 
-/** What `@returns(Type)` on a transaction says. */
+/** The argument of `@returns` on a transaction. */
 export interface Returned {
   /** As it is written: a primitive, or the name of a type. */
   readonly name: string
@@ -53,7 +53,7 @@ export interface Returned {
   readonly type: TypeDeclaration | null
 }
 
-/** What a transaction's processors return to the client, or null when it is the transaction itself. */
+/** The declared result of a transaction, or null if the client receives the transaction itself. */
 export function returnedBy(transaction: TypeDeclaration, model: Model): Returned | null {
   const { decorators } = transaction
   const [written] = decorators.find((decorator) => decorator.name === 'returns')?.arguments ?? []
@@ -68,8 +68,8 @@ export function isRecorded({ decorators }: TypeDeclaration): boolean {
 }
 
 /**
- * What a client is answered with, of what processors of `transaction` returned; undefined where they
- * need not return anything. Errors: TRANSACTION_FAILED when it is not what `@returns` says.
+ * The checked result of a transaction; undefined without `@returns`.
+ * Errors: TRANSACTION_FAILED when the result is not of the declared type.
  */
 export function checkedReturn(
   transaction: TypeDeclaration,

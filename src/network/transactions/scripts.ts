@@ -62,8 +62,7 @@ export class Scripts {
 
   /**
    * Evaluates a condition for each of its resources: true, false, or null where it throws or fails. It
-   * may follow relationships to all resources of `state`: if access rules applied to what access rules
-   * read, they would not end. Errors: NETWORK_INVALID.
+   * may read all resources of `state`: access rules that apply to access rules would not end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,

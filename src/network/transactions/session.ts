@@ -75,11 +75,10 @@ const LOG_LENGTH_MAX = 4_096
 /** Characters of one answer to a processor: all that a list or a query found. */
 const ANSWER_LENGTH_MAX = 16 * 1024 * 1024
 
-/** What a session needs. */
 export interface SessionParts {
   readonly guard: Omit<GuardParts, 'database'>
   readonly transaction: TransactionRecord
-  /** Takes what the processors write; they read through it. */
+  /** Receives the writes of the processors; they read through it. */
   readonly overlay: Overlay
   readonly instances: InstanceRules
   readonly queries: ReadonlyMap<string, NamedQuery>
@@ -129,7 +128,7 @@ export class TransactionSession implements GuestHost {
     return this.#resolution.of([transaction.resource], levels, [participant, ...own])
   }
 
-  /** Does what the processors ask for. Errors: the processors see the message. */
+  /** Answers a request of the processors. Errors: the processors see the message. */
   async answer(request: string): Promise<string> {
     try {
       const asked = parseGuestMessage(request)
@@ -306,7 +305,7 @@ export class TransactionSession implements GuestHost {
     return { kind: 'delete', target }
   }
 
-  /** Rules are asked about what is there; what may not even be read is not there. */
+  /** Rules apply to the stored version. A resource that may not be read counts as missing. */
   async #requireChange(operation: Operation, target: Target): Promise<void> {
     const { database, guard } = this.#source
     const stored = await database.read(target)
