@@ -127,7 +127,7 @@ async function answer(
   if (top === 'system' && id !== undefined) return answerSystem(asked, [id, ...more], system)
   if (top === 'queries' && id !== undefined && more.length === 0) {
     allow(request, ['GET', 'HEAD'])
-    return sendListing(reply, await network.query({ name: id, query }, caller))
+    return sendListing(reply, await network.query(id, query, caller))
   }
   const type = aliases.find(top)
   if (type === null || more.length > 0) {

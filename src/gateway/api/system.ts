@@ -115,7 +115,7 @@ async function answerQuery(asked: NetworkRequest): Promise<FastifyReply> {
     const message = `a query has no member ${unknown.slice(0, 64)}`
     throw invalid(pointer('', unknown), 'UNKNOWN_PROPERTY', message)
   }
-  return sendListing(reply, await network.queryText({ text, parameters, query }, caller))
+  return sendListing(reply, await network.queryText(text, parameters, query, caller))
 }
 
 /** Whether the body asks for the right to issue identities: `issuer`, or Composer's `options.issuer`. */

@@ -6,6 +6,7 @@ import type { NetworkDefinition } from '../definition/definition.ts'
 import { NetworkError } from '../errors.ts'
 import type { Target, TypeDeclaration } from '../model/model.ts'
 import { systemType } from '../model/system.ts'
+import { writtenQuery } from '../queries/check.ts'
 import {
   entryOf,
   objectIn,
@@ -23,12 +24,7 @@ import {
   resourceFilter,
 } from '../resources/listing.ts'
 import { registriesOf } from '../resources/overlay.ts'
-import {
-  type QueryRequest,
-  type QueryTextRequest,
-  runQuery,
-  runQueryText,
-} from '../resources/query.ts'
+import { type ParameterTexts, parameterTexts, runQuery } from '../resources/query.ts'
 import { ADMIN, type Caller, recordsOf, transactionOf } from '../resources/transaction.ts'
 import type { ChangeRequest } from '../transactions/messages.ts'
 import type { EmittedEvent, EventFeed } from './event-feed.ts'
@@ -87,14 +83,30 @@ export class BusinessNetwork {
     return listResources(this.#source(caller), type, filter)
   }
 
-  /** The results of a named query. Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError. */
-  query(request: QueryRequest, caller: Caller): Promise<Listing> {
-    return runQuery(this.#source(caller), this.#definition.queries, request)
+  /**
+   * The results of a named query; `query` has its parameters and those of a filter.
+   * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
+   */
+  async query(name: string, query: ParameterTexts, caller: Caller): Promise<Listing> {
+    const named = this.#definition.queries.get(name)
+    if (named === undefined) {
+      throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
+    }
+    return runQuery(this.#source(caller), named, query, query)
   }
 
-  /** The results of a query that a client wrote. Errors: PARAMETER_INVALID, FilterError. */
-  queryText(request: QueryTextRequest, caller: Caller): Promise<Listing> {
-    return runQueryText(this.#source(caller), request)
+  /**
+   * The results of a query that a client wrote, `SELECT …`; `query` has the parameters of a filter.
+   * Errors: PARAMETER_INVALID, FilterError.
+   */
+  async queryText(
+    text: string,
+    parameters: JsonObject,
+    query: ParameterTexts,
+    caller: Caller,
+  ): Promise<Listing> {
+    const written = writtenQuery(text, this.#definition.model)
+    return runQuery(this.#source(caller), written, parameterTexts(parameters), query)
   }
 
   /** The archive that is deployed, for callers who may read the network. Errors: RESOURCE_NOT_FOUND. */

@@ -185,7 +185,7 @@ export class Pipeline {
 
   /** Refuses all further requests with `error`, and ends the thread. */
   async close(error: Error): Promise<void> {
-    this.#closed = error
+    this.#closed ??= error
     for (const pending of [...this.#sent.values(), ...this.#backlog.splice(0)])
       pending.failed(error)
     this.#sent.clear()

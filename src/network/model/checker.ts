@@ -110,24 +110,24 @@ function checkDecorators(
 
 const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
 
+/** Reports an error; returns null, which stands for the rejected value. */
+type Report = (at: number, message: string) => null
+
 /** Checks default, regex and range of a property against its type. */
 function checkedMeta(
   node: PropertyNode,
   primitive: Primitive | null,
   type: TypeDeclaration | null,
-  file: SourceFile,
-  findings: Findings,
+  report: Report,
 ): Pick<Property, 'default' | 'regex' | 'range'> {
-  const range = checkedRange(node, primitive, file, findings)
-  const regex = checkedRegex(node, primitive, file, findings)
-  const preset = checkedDefault(node, primitive, type, file, findings)
+  const range = checkedRange(node, primitive, report)
+  const regex = checkedRegex(node, primitive, report)
+  const preset = checkedDefault(node, primitive, type, report)
   const { default: given, name } = node
   if (given !== null && preset !== null) {
     const outside = typeof preset === 'number' && !inRange(preset, range)
     const unmatched = typeof preset === 'string' && regex?.test(preset) === false
-    if (outside || unmatched) {
-      findings.error(file, given.at, `the default of ${name} is none of its values`)
-    }
+    if (outside || unmatched) report(given.at, `the default of ${name} is none of its values`)
   }
   return { default: preset, regex, range }
 }
@@ -135,45 +135,36 @@ function checkedMeta(
 function checkedRange(
   { range, name }: PropertyNode,
   primitive: Primitive | null,
-  file: SourceFile,
-  findings: Findings,
+  report: Report,
 ): Property['range'] {
   if (range === null) return null
   const { lower, upper, at } = range
-  const wrong = (message: string) => {
-    findings.error(file, at, message)
-    return null
-  }
-  if (!NUMBERS.includes(primitive ?? '')) return wrong(`${name} is no number to have a range`)
-  if (lower === null && upper === null) return wrong(`the range of ${name} has no bound`)
+  if (!NUMBERS.includes(primitive ?? '')) return report(at, `${name} is no number to have a range`)
+  if (lower === null && upper === null) return report(at, `the range of ${name} has no bound`)
   if (lower !== null && upper !== null && lower > upper) {
-    return wrong(`the range of ${name} is empty: ${lower} is above ${upper}`)
+    return report(at, `the range of ${name} is empty: ${lower} is above ${upper}`)
   }
   const whole = (bound: number | null) => bound === null || Number.isSafeInteger(bound)
-  if (primitive !== 'Double' && !(whole(lower) && whole(upper))) {
-    return wrong(`the range of ${name} has integers for bounds`)
-  }
-  return { lower, upper }
+  if (primitive === 'Double' || (whole(lower) && whole(upper))) return { lower, upper }
+  return report(at, `the range of ${name} has integers for bounds`)
 }
 
 function checkedRegex(
   { regex, name }: PropertyNode,
   primitive: Primitive | null,
-  file: SourceFile,
-  findings: Findings,
+  report: Report,
 ): RegExp | null {
   if (regex === null) return null
+  const { source, flags, at } = regex
   if (primitive !== 'String') {
-    findings.error(file, regex.at, `${name} is no String to match a regular expression`)
-    return null
+    return report(at, `${name} is no String to match a regular expression`)
   }
   try {
     // With `g` or `y` a test begins where the last one ended.
-    return new RegExp(regex.source, regex.flags.replace(/[gy]/g, ''))
+    return new RegExp(source, flags.replace(/[gy]/g, ''))
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    findings.error(file, regex.at, `the regular expression of ${name} is none: ${reason}`)
-    return null
+    return report(at, `the regular expression of ${name} is none: ${reason}`)
   }
 }
 
@@ -181,18 +172,13 @@ function checkedDefault(
   { default: given, name, array, relationship }: PropertyNode,
   primitive: Primitive | null,
   type: TypeDeclaration | null,
-  file: SourceFile,
-  findings: Findings,
+  report: Report,
 ): string | number | boolean | null {
   if (given === null) return null
   const { value, at } = given
-  const wrong = (what: string) => {
-    findings.error(file, at, `the default of ${name} must be ${what}`)
-    return null
-  }
+  const wrong = (what: string) => report(at, `the default of ${name} must be ${what}`)
   if (relationship || array || (primitive === null && type?.kind !== 'enum')) {
-    findings.error(file, at, `${name} can have no default`)
-    return null
+    return report(at, `${name} can have no default`)
   }
   switch (primitive) {
     case 'String':
@@ -386,23 +372,24 @@ function checkedProperty(
 ): Property | null {
   const { file } = draft
   const { name, relationship, array, optional, decorators } = node
-  if (name.startsWith('$') || name === '__proto__') {
-    findings.error(file, node.at, `no property can be called ${name}`)
+  const report: Report = (at, message) => {
+    findings.error(file, at, message)
     return null
+  }
+  if (name.startsWith('$') || name === '__proto__') {
+    return report(node.at, `no property can be called ${name}`)
   }
   checkDecorators(decorators, draft, findings, (named) => typeNamed(named, draft, drafts))
   const primitive = isPrimitive(node.type) ? node.type : null
   const type = primitive === null ? typeNamed(node.type, draft, drafts) : null
   if (primitive === null && type === null) {
-    findings.error(file, node.typeAt, `there is no type ${node.type}`)
-    return null
+    return report(node.typeAt, `there is no type ${node.type}`)
   }
   if (relationship && (type === null || !isIdentified(type))) {
     const what = 'an asset, a participant, a transaction or an event'
-    findings.error(file, node.typeAt, `a relationship leads to ${what}, not to ${node.type}`)
-    return null
+    return report(node.typeAt, `a relationship leads to ${what}, not to ${node.type}`)
   }
-  const meta = checkedMeta(node, primitive, type, file, findings)
+  const meta = checkedMeta(node, primitive, type, report)
   return { name, relationship, array, optional, primitive, type, decorators, ...meta }
 }
 

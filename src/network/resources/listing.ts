@@ -68,15 +68,14 @@ function relationshipType(property: Property, model: Model): FieldType {
   }
 }
 
-/** Relationships that one request may follow: in a net of them ways multiply. */
+/** Relationships that one request may follow. */
 const FOLLOWED_MAX = 50_000
-/** How far relationships of relationships are followed. */
+/** Levels of relationships that are followed. */
 const DEPTH_MAX = 16
 
 /**
- * Puts resources in the place of the relationships that lead to them, and so on inwards. A
- * relationship stays a text where its resource is missing, may not be read, or is the one it stands
- * in: so a cycle ends where it closes.
+ * Replaces relationships by their resources, recursively. A relationship stays a text if its resource is
+ * missing, may not be read, or contains it, which ends cycles.
  */
 export class Resolver {
   readonly #source: Source
@@ -87,7 +86,7 @@ export class Resolver {
     this.#source = source
   }
 
-  /** `shown`, which is `whole` or a part of it, with its relationships resolved. */
+  /** Resolves the relationships in `shown`, which is `whole` or a part of it. */
   resolved(shown: JsonObject, whole: JsonObject): Promise<JsonObject> {
     const type = this.#typeOf(whole)
     const id = type?.identifier === null ? undefined : whole[type?.identifier ?? '']
@@ -194,7 +193,15 @@ export async function listResources(
   const { where, order, limit, offset } = filter
   const selection = { type, where, order, limit, offset: offset ?? 0 }
   const { total, pages } = await readable(source, selection)
-  return { total, pages: presented(source, pages, filter) }
+  const resolver = new Resolver(source)
+  async function* texts(): AsyncGenerator<string[]> {
+    for await (const page of pages) {
+      const shown: string[] = []
+      for (const { text } of page) shown.push(await presentedText(text, filter, resolver))
+      yield shown
+    }
+  }
+  return { total, pages: texts() }
 }
 
 /** The readable part of a selection; `limit` and `offset` count readable resources only. */
@@ -205,7 +212,7 @@ async function readable(
   const type = selection.type.qualifiedName
   switch (guard.readsAll(type)) {
     case false:
-      return { total: 0, pages: paged([]) }
+      return { total: 0, pages: NO_PAGES }
     case true:
       return { total: await database.count(selection), pages: database.select(selection) }
     case null: {
@@ -219,9 +226,7 @@ async function readable(
   }
 }
 
-async function* paged<Row>(rows: Row[]): AsyncGenerator<Row[]> {
-  if (rows.length > 0) yield rows
-}
+const NO_PAGES: AsyncIterable<StoredResource[]> = { async *[Symbol.asyncIterator]() {} }
 
 async function* readablePages(
   guard: Guard,
@@ -253,26 +258,21 @@ async function* sliced<Row>(
 }
 
 /** A resource as it is sent: with the requested fields, and relationships resolved. */
-export async function presentedText(
-  text: string,
+export async function presented(
+  resource: JsonObject,
   { fields, resolve }: Pick<Filter, 'fields' | 'resolve'>,
   resolver: Resolver,
 ): Promise<string> {
-  if (fields === null && !resolve) return text
-  const whole = objectIn(text)
-  const shown = fields === null ? whole : projected(whole, fields)
-  return JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown)
+  const shown = fields === null ? resource : projected(resource, fields)
+  return JSON.stringify(resolve ? await resolver.resolved(shown, resource) : shown)
 }
 
-async function* presented(
-  source: Source,
-  pages: AsyncIterable<StoredResource[]>,
-  filter: Filter,
-): AsyncGenerator<string[]> {
-  const resolver = new Resolver(source)
-  for await (const page of pages) {
-    const texts: string[] = []
-    for (const { text } of page) texts.push(await presentedText(text, filter, resolver))
-    yield texts
-  }
+/** The same of the text of a resource. */
+export async function presentedText(
+  text: string,
+  filter: Pick<Filter, 'fields' | 'resolve'>,
+  resolver: Resolver,
+): Promise<string> {
+  const isWhole = filter.fields === null && !filter.resolve
+  return isWhole ? text : presented(objectIn(text), filter, resolver)
 }

@@ -1,18 +1,10 @@
 import type { Json, JsonObject } from '../../base/json.ts'
-import {
-  compareByOrder,
-  type Filter,
-  matches,
-  type OrderTerm,
-  projected,
-  sortValuesOf,
-} from '../../filter/index.ts'
+import { compareByOrder, matches, type OrderTerm, sortValuesOf } from '../../filter/index.ts'
 import { NetworkError } from '../errors.ts'
 import type { Bound } from '../language/query-parser.ts'
 import type { Model } from '../model/model.ts'
 import { type Problem, pointer } from '../model/validation.ts'
 import type { NamedQuery } from '../queries/check.ts'
-import { writtenQuery } from '../queries/check.ts'
 import {
   type Arguments,
   type Predicate,
@@ -22,14 +14,7 @@ import {
 } from '../queries/predicate.ts'
 import { objectIn } from './database.ts'
 import type { Source } from './guard.ts'
-import { type Listing, Resolver, resourceFilter } from './listing.ts'
-
-/** A request for the results of a named query. */
-export interface QueryRequest {
-  readonly name: string
-  /** The parameters of the query and those of a filter, as the request spells them. */
-  readonly query: Readonly<Record<string, unknown>>
-}
+import { type Listing, presented, Resolver, resourceFilter } from './listing.ts'
 
 /** Values of a parameter that is a list. */
 const VALUES_MAX = 1_000
@@ -37,42 +22,34 @@ const VALUES_MAX = 1_000
 /** Results of a query; they are sorted and cut in memory. */
 const RESULTS_MAX = 100_000
 
+/** Parameters of a query as texts, or lists of them. */
+export type ParameterTexts = Readonly<Record<string, unknown>>
+
 /**
- * Runs a named query: the readable resources that it selects and that match the filter.
- * Errors: QUERY_NOT_FOUND, PARAMETER_INVALID, FilterError.
+ * Runs a query: the readable resources that it selects and that match the filter in `filterQuery`.
+ * Errors: PARAMETER_INVALID, FilterError.
  */
 export async function runQuery(
   source: Source,
-  queries: ReadonlyMap<string, NamedQuery>,
-  { name, query: request }: QueryRequest,
+  query: NamedQuery,
+  parameters: ParameterTexts,
+  filterQuery: ParameterTexts,
 ): Promise<Listing> {
-  const query = queries.get(name)
-  if (query === undefined) throw new NetworkError('QUERY_NOT_FOUND', `there is no query ${name}`)
-  const { model } = source
-  const filter = resourceFilter(request, model, query.type)
-  const found = await selectedResources(source, query, request)
-  return filteredListing(source, found, filter)
-}
-
-/** A request for the results of a query that a client wrote. */
-export interface QueryTextRequest {
-  /** `SELECT …`. */
-  readonly text: string
-  /** Texts, numbers, truth values, or lists of them. */
-  readonly parameters: JsonObject
-  /** The parameters of a filter, as the request spells them. */
-  readonly query: Readonly<Record<string, unknown>>
-}
-
-/** Runs a query that a client wrote, like a named one. Errors: PARAMETER_INVALID, FilterError. */
-export async function runQueryText(
-  source: Source,
-  { text, parameters, query: request }: QueryTextRequest,
-): Promise<Listing> {
-  const query = writtenQuery(text, source.model)
-  const filter = resourceFilter(request, source.model, query.type)
-  const found = await selectedResources(source, query, parameterTexts(parameters))
-  return filteredListing(source, found, filter)
+  const { where, order, limit, offset, ...shown } = resourceFilter(
+    filterQuery,
+    source.model,
+    query.type,
+  )
+  const found = await selectedResources(source, query, parameters)
+  const kept = where === null ? found : found.filter((resource) => matches(where, resource))
+  const sorted = order.length === 0 ? kept : ordered(kept, order)
+  const from = offset ?? 0
+  const cut = sorted.slice(from, limit === null ? undefined : from + limit)
+  const resolver = new Resolver(source)
+  async function* pages(): AsyncGenerator<string[]> {
+    for (const resource of cut) yield [await presented(resource, shown, resolver)]
+  }
+  return { total: kept.length, pages: pages() }
 }
 
 /** Parameters as texts, as a URL has them; other values become empty texts, which fit no type. */
@@ -91,7 +68,7 @@ export function parameterTexts(parameters: JsonObject): Record<string, string | 
 export async function selectedResources(
   source: Source,
   query: NamedQuery,
-  request: QueryRequest['query'],
+  request: ParameterTexts,
 ): Promise<JsonObject[]> {
   const given = argumentsOf(query, request, source.model)
   const predicate = predicateOf(query.where, query.type, source.model, given)
@@ -123,25 +100,6 @@ async function selectedBy(
   return found
 }
 
-async function filteredListing(
-  source: Source,
-  found: readonly JsonObject[],
-  { where, order, limit, offset, fields, resolve }: Filter,
-): Promise<Listing> {
-  const kept = where === null ? found : found.filter((resource) => matches(where, resource))
-  const sorted = order.length === 0 ? kept : ordered(kept, order)
-  const from = offset ?? 0
-  const cut = sorted.slice(from, limit === null ? undefined : from + limit)
-  const resolver = new Resolver(source)
-  async function* pages(): AsyncGenerator<string[]> {
-    for (const whole of cut) {
-      const shown = fields === null ? whole : projected(whole, fields)
-      yield [JSON.stringify(resolve ? await resolver.resolved(shown, whole) : shown)]
-    }
-  }
-  return { total: kept.length, pages: pages() }
-}
-
 function ordered(resources: readonly JsonObject[], order: readonly OrderTerm[]): JsonObject[] {
   return resources
     .map((resource) => ({ resource, keys: sortValuesOf(order, resource) }))
@@ -149,11 +107,7 @@ function ordered(resources: readonly JsonObject[], order: readonly OrderTerm[]):
     .map(({ resource }) => resource)
 }
 
-function argumentsOf(
-  { parameters }: NamedQuery,
-  request: QueryRequest['query'],
-  model: Model,
-): Arguments {
+function argumentsOf({ parameters }: NamedQuery, request: ParameterTexts, model: Model): Arguments {
   const given = new Map<string, readonly string[]>()
   const problems: Problem[] = []
   for (const [name, type] of parameters) {
