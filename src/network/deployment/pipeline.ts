@@ -10,7 +10,6 @@ import {
   type Decision,
   errorOf,
   type FromThread,
-  type LogLine,
   type ToThread,
 } from '../transactions/messages.ts'
 import type { NetworkThread, ThreadEnd } from './network-thread.ts'
@@ -46,24 +45,24 @@ export interface PipelineParts {
   log(level: string, text: string): void
 }
 
-/** A request that waits for the thread's answer. */
+/** A request that the thread has not answered. */
 interface Pending {
   readonly id: number
   /** Its message to the thread. */
   readonly message: ToThread
-  /** The thread answered. */
-  answered(answer: Extract<FromThread, { id: number }>): void
-  /** Nobody will answer. */
+  /** Takes the answer; false when it has to wait until all decisions before it are durable. */
+  answered(answer: Answer): boolean
+  /** Answers with a decision, recorded at `position`; null when it changed nothing. */
+  durable(answer: Answer, written: Written | null): void
   failed(error: Error): void
 }
 
-/** A decision of the thread, which is answered when all decisions before it are durable. */
+type Answer = Extract<FromThread, { id: number }>
+
+/** An answer that waits until all decisions before it are durable. */
 interface Decided {
-  readonly id: number
-  /** Null for a refusal. */
-  readonly decision: Decision | null
-  durable(written: Written | null, offset: number): void
-  failed(error: Error): void
+  readonly pending: Pending
+  readonly answer: Answer
 }
 
 /** Work that is done while the network stands still. */
@@ -121,42 +120,38 @@ export class Pipeline {
 
   /** Has a request decided and recorded. Errors: its refusal; NETWORK_BUSY, NETWORK_REMOVED. */
   request(change: ChangeRequest, caller: Caller): Promise<Outcome> {
-    const outcome = Promise.withResolvers<Outcome>()
-    const { resolve, reject: failed } = outcome
-    const id = this.#nextId()
-    this.#send({
-      id,
-      message: { id, caller, stamp: this.stamp(), change },
+    const stamp = this.stamp()
+    return this.#send<Outcome>((id, resolve, failed) => ({
+      ...{ id, failed, message: { id, caller, stamp, change } },
       answered: (answer) => {
-        if ('logged' in answer) this.#log(answer.logged)
-        this.#decide(
-          'decision' in answer ? madeOf(answer, resolve, failed) : refusedOf(answer, failed),
-        )
+        for (const { level, text } of 'logged' in answer ? answer.logged : []) {
+          this.#parts.log(level, text)
+        }
+        return false
       },
-      failed,
-    })
-    return this.#counted(outcome.promise)
+      durable: (answer, written) => {
+        if ('decision' in answer) resolve(outcomeOf(answer.decision, written))
+        else if ('failure' in answer) failed(errorOf(answer.failure))
+      },
+    }))
   }
 
   /** Evaluates a condition for durable resources. Errors: NETWORK_BUSY, NETWORK_INVALID. */
   evaluate(condition: ConditionRequest): Promise<readonly (boolean | null)[]> {
-    const values = Promise.withResolvers<readonly (boolean | null)[]>()
-    const id = this.#nextId()
-    this.#send({
-      id,
-      message: { id, condition },
+    return this.#send<readonly (boolean | null)[]>((id, resolve, reject) => ({
+      ...{ id, message: { id, condition }, durable: () => {} },
       answered: (answer) => {
-        if ('values' in answer) values.resolve(answer.values)
-        if ('failure' in answer) values.reject(errorOf(answer.failure))
+        if ('values' in answer) resolve(answer.values)
+        if ('failure' in answer) reject(errorOf(answer.failure))
+        return true
       },
       failed: (error) => {
         // A condition that ends the thread counts as one that throws.
         const isEnded = error instanceof NetworkError && error.code.startsWith('PROCESSOR_')
-        if (isEnded) values.resolve(condition.resources.map(() => null))
-        else values.reject(error)
+        if (isEnded) resolve(condition.resources.map(() => null))
+        else reject(error)
       },
-    })
-    return this.#counted(values.promise)
+    }))
   }
 
   /** Runs `work` when all requests before it are durable; those behind it wait until it has ended. */
@@ -192,26 +187,27 @@ export class Pipeline {
     await this.exchange(null)
   }
 
-  #nextId(): number {
+  /** Queues the request that `made` makes, and returns its result. */
+  #send<Result>(
+    made: (
+      id: number,
+      resolve: (result: Result) => void,
+      failed: (error: Error) => void,
+    ) => Pending,
+  ): Promise<Result> {
+    if (this.#closed !== null) return Promise.reject(this.#closed)
     if (this.#requests >= REQUESTS_MAX) {
-      throw new NetworkError('NETWORK_BUSY', 'too many requests wait for this network; try again')
+      const message = 'too many requests wait for this network; try again'
+      return Promise.reject(new NetworkError('NETWORK_BUSY', message))
     }
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
     this.#lastId += 1
-    return this.#lastId
-  }
-
-  #counted<Result>(promise: Promise<Result>): Promise<Result> {
     this.#requests += 1
+    this.#backlog.push(made(this.#lastId, resolve, reject))
+    this.#advance()
     return promise.finally(() => {
       this.#requests -= 1
     })
-  }
-
-  #send(pending: Pending): void {
-    if (this.#closed === null) {
-      this.#backlog.push(pending)
-      this.#advance()
-    } else pending.failed(this.#closed)
   }
 
   /** Sends the backlog, up to exclusive work; does that when nothing else is under way. */
@@ -273,8 +269,10 @@ export class Pipeline {
         if (!('id' in message)) return
         // Without an entry, the request was refused together with an earlier block.
         const pending = this.#sent.get(message.id)
+        if (pending === undefined) return
         this.#sent.delete(message.id)
-        pending?.answered(message)
+        if (!pending.answered(message)) this.#decided.push({ pending, answer: message })
+        this.#write()
         this.#advance()
       },
       ended: (end) => this.#lost(end),
@@ -295,22 +293,13 @@ export class Pipeline {
     this.#advance()
   }
 
-  #log(lines: readonly LogLine[]): void {
-    for (const { level, text } of lines) this.#parts.log(level, text)
-  }
-
-  #decide(decided: Decided): void {
-    this.#decided.push(decided)
-    this.#write()
-  }
-
   /** Hands the decisions to the writer, unless it has some already. */
   #write(): void {
     while (!this.#isWriting && this.#decided.length > 0) {
       const batch = this.#nextBatch()
-      const unit = batch.flatMap(({ decision }) => decision?.unit ?? [])
+      const unit = batch.flatMap(unitOf)
       if (unit.length === 0) {
-        for (const { durable } of batch) durable(null, 0)
+        for (const { pending, answer } of batch) pending.durable(answer, null)
         continue
       }
       this.#isWriting = true
@@ -325,8 +314,8 @@ export class Pipeline {
   #nextBatch(): Decided[] {
     let operations = 0
     let characters = 0
-    const end = this.#decided.findIndex(({ decision }, at) => {
-      const unit = decision?.unit ?? []
+    const end = this.#decided.findIndex((decided, at) => {
+      const unit = unitOf(decided)
       operations += unit.length
       for (const operation of unit) if ('text' in operation) characters += operation.text.length
       return at > 0 && (operations > OPERATIONS_MAX || characters > CHARACTERS_MAX)
@@ -337,13 +326,15 @@ export class Pipeline {
   #written(batch: readonly Decided[], written: Written): void {
     this.#isWriting = false
     this.#isRecorded = true
-    this.#thread?.post({ durable: batch.at(-1)?.id ?? 0 })
-    const events = batch.flatMap(({ decision }) => decision?.events ?? [])
+    this.#thread?.post({ durable: batch.at(-1)?.pending.id ?? 0 })
+    const events = batch.flatMap(({ answer }) =>
+      'decision' in answer ? answer.decision.events : [],
+    )
     this.#parts.publish(written.height, events)
-    let offset = 0
-    for (const { decision, durable } of batch) {
-      durable(written, offset)
-      offset += decision?.unit?.length ?? 0
+    let { position } = written
+    for (const decided of batch) {
+      decided.pending.durable(decided.answer, { ...written, position })
+      position += unitOf(decided).length
     }
     this.#write()
     this.#advance()
@@ -352,34 +343,23 @@ export class Pipeline {
   /** The block was refused, and with it all that was decided on top of it. */
   #refused(batch: readonly Decided[], error: Error): void {
     this.#isWriting = false
-    const void_ = [...batch, ...this.#decided, ...this.#sent.values()]
+    const undone = [...batch, ...this.#decided].map(({ pending }) => pending)
+    undone.push(...this.#sent.values())
     this.#decided = []
     this.#sent.clear()
     this.#thread?.post({ reset: true })
-    for (const { failed } of void_) failed(error)
+    for (const { failed } of undone) failed(error)
     this.#advance()
   }
 }
 
-function madeOf(
-  { id, decision }: Extract<FromThread, { decision: unknown }>,
-  resolve: (outcome: Outcome) => void,
-  failed: (error: Error) => void,
-): Decided {
-  const { reply, unit, transactionAt, writeAt } = decision
-  const durable = (written: Written | null, offset: number) => {
-    const first = (written?.position ?? 0) + offset
-    const at = { position: first + transactionAt, revision: first + writeAt }
-    const recorded = written === null || unit === null ? null : { ...written, ...at }
-    resolve({ reply, recorded })
-  }
-  return { id, decision, durable, failed }
+function unitOf({ answer }: Decided): UnitOfWork {
+  return ('decision' in answer ? answer.decision.unit : null) ?? []
 }
 
-function refusedOf(
-  answer: Extract<FromThread, { id: number }>,
-  failed: (error: Error) => void,
-): Decided {
-  const error = 'failure' in answer ? errorOf(answer.failure) : new Error('no decision')
-  return { id: answer.id, decision: null, durable: () => failed(error), failed }
+/** The outcome of a decision whose first operation is recorded at `written`. */
+function outcomeOf({ reply, unit, ...at }: Decision, written: Written | null): Outcome {
+  if (unit === null || written === null) return { reply, recorded: null }
+  const position = written.position + at.transactionAt
+  return { reply, recorded: { ...written, position, revision: written.position + at.writeAt } }
 }
