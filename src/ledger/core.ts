@@ -9,10 +9,11 @@ export {
   type ExportErrorCode,
   type ExportFinding,
   type ExportHeader,
-} from './export/format.ts'
+  type ExportProgress,
+  exportLines,
+} from './export/export.ts'
 export { type AnewOptions, type ImportOptions, importAnew, importExport } from './export/import.ts'
 export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
-export { type ExportProgress, exportLines } from './export/write-export.ts'
 export { mergePatch } from './item.ts'
 export { contradictionOf } from './log/signed-head.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'

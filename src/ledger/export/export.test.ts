@@ -23,10 +23,9 @@ import {
 } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
 import { existingNodeKey, nodeKeyIn } from '../node-key.ts'
-import { ExportError, endLine, headerLine } from './format.ts'
+import { ExportError, endLine, exportLines, headerLine } from './export.ts'
 import { importExport } from './import.ts'
 import { readExport } from './read-export.ts'
-import { exportLines } from './write-export.ts'
 
 const TAKES_ALL = { header: async () => {}, blocks: async () => {} }
 const noProgress = () => {}

@@ -5,9 +5,15 @@ import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
 import { type NewChain, type NewChainOptions, underNewChain } from '../peers/new-chain.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
 import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
-import { damagedExport, type ExportEnd, ExportError, type ExportHeader } from './format.ts'
+
+import {
+  damagedExport,
+  type ExportEnd,
+  ExportError,
+  type ExportHeader,
+  type ExportProgress,
+} from './export.ts'
 import { readExport } from './read-export.ts'
-import type { ExportProgress } from './write-export.ts'
 
 /** Folder in which the store is built; removed when an import begins and when it ends. */
 const SIDE_FOLDER = 'import.partial'

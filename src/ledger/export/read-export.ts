@@ -14,7 +14,7 @@ import {
   headerLine,
   headerOf,
   serverIdOfHex,
-} from './format.ts'
+} from './export.ts'
 
 /** Maximum bytes of a line: a block with the most text it may have, and its proof. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024

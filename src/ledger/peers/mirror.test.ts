@@ -14,10 +14,9 @@ import {
 import type { Json } from '../../base/json.ts'
 import { rawBlocks } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
-import { Mirror } from './mirror.ts'
+import { Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
-import { pull } from './pull.ts'
 
 /** Waits until the node has signed all of its chain: heads are signed with rests between them. */
 async function signed({ service }: LedgerNode): Promise<void> {

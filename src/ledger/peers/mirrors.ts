@@ -12,7 +12,7 @@ import {
 import { LedgerError } from '../errors.ts'
 import { LedgerLog, type SignedHeads } from '../log/service.ts'
 import type { Platform, Thread } from '../platform.ts'
-import { ChainBlobs } from './chain-blobs.ts'
+import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier, type Evidence, evidenceIn } from './evidence.ts'
 import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'

@@ -19,11 +19,10 @@ import { existingNodeKey, type NodeKey, nodeKeyIn } from '../node-key.ts'
 import { systemPlatform } from '../platform.ts'
 import type { Operation, UnitOfWork } from '../unit-of-work.ts'
 import { LedgerWriter } from '../writer/writer.ts'
-import { ChainBlobs } from './chain-blobs.ts'
+import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
-import { mirrorFolder, VKEY_FILE } from './mirror.ts'
+import { mirrorFolder, type PullProgress, VKEY_FILE } from './mirror.ts'
 import { nodeOfKey } from './peer-list.ts'
-import type { PullProgress } from './pull.ts'
 import {
   emptySideFolder,
   hasStore,

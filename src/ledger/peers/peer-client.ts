@@ -9,8 +9,8 @@ import {
   tilePath,
 } from '../../chain/index.ts'
 import { type Outbound, OutboundError, systemOutbound } from '../../http/outbound.ts'
+import type { StoredBlob } from '../../storage/index.ts'
 import { jsonMembers } from '../json-members.ts'
-import type { AbsentBlob, AbsentBlobs } from './chain-blobs.ts'
 import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'
 
@@ -52,6 +52,20 @@ export interface MirrorSize {
   readonly size: number
   /** Blocks of the newest signed head that it has accepted. */
   readonly seen: number
+}
+
+/** A blob that the chain names and that is not here. */
+export interface AbsentBlob extends StoredBlob {
+  /** Number of its bytes that have arrived. */
+  readonly bytes: number
+}
+
+/** A page of absent blobs. */
+export interface AbsentBlobs {
+  readonly blobs: readonly AbsentBlob[]
+  /** Packed position of the last entry that was checked. The next page begins after it. */
+  readonly upTo: number
+  readonly more: boolean
 }
 
 /** Provides a chain. Everything it returns is verified. */

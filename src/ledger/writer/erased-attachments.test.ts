@@ -18,12 +18,11 @@ import {
   verifyProofFile,
 } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
+import { exportLines } from '../export/export.ts'
 import { importExport } from '../export/import.ts'
-import { exportLines } from '../export/write-export.ts'
-import { Mirror } from '../peers/mirror.ts'
+import { Mirror, pull } from '../peers/mirror.ts'
 import { PeerClient } from '../peers/peer-client.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
-import { pull } from '../peers/pull.ts'
 
 /** Attaches `content`; returns its SHA-256. */
 async function attach(node: LedgerNode, id: string, name: string, content: string) {

@@ -12,8 +12,8 @@ import {
 } from '../../../test/support/ledger-node.ts'
 import { nodeVerifySignature, verifierKeyOf, verifyProofFile } from '../../chain/index.ts'
 import { openStoreReader } from '../../storage/index.ts'
+import { exportLines } from '../export/export.ts'
 import { importExport } from '../export/import.ts'
-import { exportLines } from '../export/write-export.ts'
 
 const proofOf = async (node: LedgerNode, path: string) => {
   const vkey = await node.send('GET', `/api/ledgers/${node.service.serverId}/vkey`)

@@ -14,8 +14,7 @@ import { systemClock } from '../../base/clock.ts'
 import { systemOutbound } from '../../http/outbound.ts'
 import { BlobStore, openStoreReader } from '../../storage/index.ts'
 import { nodeKeyIn } from '../node-key.ts'
-import { BlobSync, fetchingBlobs, pushingBlobs, RescanSchedule } from './blob-transfer.ts'
-import { ChainBlobs } from './chain-blobs.ts'
+import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
 import { mirrorFolder } from './mirror.ts'
 import { PeerClient } from './peer-client.ts'
 import { NodeSigner } from './signed-request.ts'
@@ -154,15 +153,59 @@ function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null
 }
 
-it('checks all blobs a minute after the first scan, and every minute from then on', () => {
-  const schedule = new RescanSchedule()
-  expect([0, 1, MINUTE_MS - 1, MINUTE_MS].map((nowMs) => schedule.begins(nowMs))).toEqual([
-    ...[false, false, false, true],
-  ])
-  // A rescan that fails midway continues instead of starting over.
-  expect(
-    [MINUTE_MS, 2 * MINUTE_MS - 1, 2 * MINUTE_MS].map((nowMs) => schedule.begins(nowMs)),
-  ).toEqual([...[false, false, true]])
+/** A transfer that finds no absent blob, or one that cannot be moved; `scans` counts scans of all entries. */
+function scanning({ tookMs = 0, isMissing = false }) {
+  const clock = new HandClock()
+  const sync = new BlobSync(clock)
+  const startMs = clock.time
+  let scans = 0
+  const blob = { sha256: SHA256, length: 1, bytes: 0 }
+  const absent = async (after: number) => {
+    if (after === -1) {
+      // Not the first one, which is before the time that counts.
+      if (scans > 0) clock.time += tookMs
+      scans += 1
+    }
+    return { blobs: after === -1 && isMissing ? [blob] : [], upTo: 5, more: false }
+  }
+  /** Returns the number of scans so far, after one more call at the given time. */
+  const scansAt = async (ms: number) => {
+    clock.time = startMs + ms
+    await sync.run({ absent, move: async () => false })
+    return scans
+  }
+  return { sync, clock, scansAt }
+}
+
+it('checks all blobs a minute after the first scan, and every minute from then on', async () => {
+  const { scansAt } = scanning({})
+  const scans: number[] = []
+  for (const ms of [0, 1, MINUTE_MS - 1, MINUTE_MS, 2 * MINUTE_MS - 1, 2 * MINUTE_MS]) {
+    scans.push(await scansAt(ms))
+  }
+  expect(scans).toEqual([1, 1, 1, 2, 2, 3])
+})
+
+it('continues a rescan that fails midway instead of starting over', async () => {
+  const clock = new HandClock()
+  const sync = new BlobSync(clock)
+  const asked: number[] = []
+  let fails = false
+  const absent = async (after: number) => {
+    asked.push(after)
+    if (fails && after === 3) throw new Error('cut')
+    return { blobs: [], upTo: after === -1 ? 3 : 5, more: after === -1 }
+  }
+  const run = () => sync.run({ absent, move: async () => true })
+  await run()
+  clock.time += MINUTE_MS
+  fails = true
+  await expect(run()).rejects.toThrow('cut')
+  fails = false
+  await run()
+  clock.time += MINUTE_MS
+  await run()
+  expect(asked).toEqual([-1, 3, -1, 3, 3, -1, 3])
 })
 
 it.each([
@@ -171,11 +214,21 @@ it.each([
   ['of a day', 1_440 * MINUTE_MS, (1_440 + 60) * MINUTE_MS],
 ])(
   'a rescan that was %s is followed by a delay ten times as long, at most an hour',
-  (_, tookMs, nextMs) => {
-    const schedule = new RescanSchedule()
-    schedule.begins(-MINUTE_MS)
-    expect(schedule.begins(0)).toBe(true)
-    schedule.ended(tookMs, tookMs)
-    expect([schedule.begins(nextMs - 1), schedule.begins(nextMs)]).toEqual([false, true])
+  async (_, tookMs, nextMs) => {
+    const { scansAt } = scanning({ tookMs })
+    await scansAt(-MINUTE_MS)
+    expect(await scansAt(0)).toBe(2)
+    expect([await scansAt(nextMs - 1), await scansAt(nextMs)]).toEqual([2, 3])
   },
 )
+
+it('checks missing blobs again after half a second, then after twice as long, up to 30 seconds', async () => {
+  const { sync, scansAt } = scanning({ isMissing: true })
+  await scansAt(0)
+  let dueMs = 0
+  for (const [n, delayMs] of [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000].entries()) {
+    dueMs += delayMs
+    expect([await scansAt(dueMs - 1), await scansAt(dueMs)]).toEqual([n + 1, n + 2])
+  }
+  expect(sync.missing).toBe(1)
+})

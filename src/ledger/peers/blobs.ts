@@ -1,23 +1,93 @@
+import type { FileHandle } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
-import { StoreError, type StoreReader } from '../../storage/index.ts'
+import type { Attachment } from '../../chain/index.ts'
 import {
-  type AbsentBlob,
-  type AbsentBlobs,
-  type ChainBlobs,
-  PART_BYTES_MAX,
-} from './chain-blobs.ts'
+  type AttachmentReader,
+  type BlobStore,
+  type StoredBlob,
+  StoreError,
+  type StoreReader,
+} from '../../storage/index.ts'
 import { PeerError } from './errors.ts'
-import type { BlobSource, PeerClient } from './peer-client.ts'
+import type { AbsentBlob, AbsentBlobs, BlobSource, PeerClient } from './peer-client.ts'
 
+/** Maximum bytes of a blob in one request between nodes. */
+export const PART_BYTES_MAX = 2 * 1024 * 1024
+const ROWS_PER_PAGE = 100
+/** Maximum rows that one call of `absent` checks. */
+const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
-/** Delay before the blobs that failed are tried again; it doubles up to the maximum. */
+/** Delay before all blobs are checked again: while some are missing (it doubles up to the maximum), and else. */
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
-/** Delay before all blobs are checked again, since some may have been lost on the disk. */
 const RESCAN_MS = 60_000
-const RESCAN_MS_MAX = 3_600_000
-/** Retries and rescans take at most one part in this many of the time. */
+/** At least this many times as long as a rescan took, within the maximum. */
 const TIME_SHARE = 10
+const REST_MS_MAX = 3_600_000
+
+/** The blobs (contents of attachments) that the entries of one chain name, here or not. */
+export class ChainBlobs {
+  readonly #rows: AttachmentReader
+  readonly #files: BlobStore
+  readonly #bytesMax: number
+
+  /** `bytesMax`: maximum bytes of a blob that is taken from another node. */
+  constructor(rows: AttachmentReader, files: BlobStore, bytesMax = Number.POSITIVE_INFINITY) {
+    this.#rows = rows
+    this.#files = files
+    this.#bytesMax = bytesMax
+  }
+
+  /**
+   * Opens the file of a blob, which the caller closes. Its attachment has no name or type of its own,
+   * since several entries may name it. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
+   */
+  async open(sha256: string): Promise<{ attachment: Attachment; file: FileHandle }> {
+    const { length } = await this.#blob(sha256)
+    const file = await this.#files.read({ sha256, length })
+    if (file !== null) {
+      const attachment = { content_type: 'application/octet-stream', length, name: sha256, sha256 }
+      return { attachment, file }
+    }
+    throw new PeerError('CONTENT_ABSENT', `the bytes of content ${sha256} are not here`)
+  }
+
+  /** Lists at most `limit` absent blobs that entries after position `after` (packed; -1: all) name. */
+  async absent(after: number, limit: number): Promise<AbsentBlobs> {
+    const blobs: AbsentBlob[] = []
+    let upTo = after
+    for (let checked = 0; checked < ROWS_MAX; ) {
+      const page = await this.#rows.byPosition(upTo, ROWS_PER_PAGE)
+      for (const { position, sha256, length } of page) {
+        const { isWhole, bytes } = await this.#files.arrived({ sha256, length })
+        if (!isWhole) blobs.push({ sha256, length, bytes })
+        upTo = position
+        checked += 1
+        if (blobs.length === limit) return { blobs, upTo, more: true }
+      }
+      if (page.length === 0) return { blobs, upTo, more: false }
+    }
+    return { blobs, upTo, more: true }
+  }
+
+  /**
+   * Stores `bytes` of a blob that follow its first `from` ones; returns how many bytes are here then.
+   * Errors: CONTENT_UNKNOWN, CONTENT_TOO_LARGE; CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
+   */
+  async add(sha256: string, from: number, bytes: Uint8Array): Promise<number> {
+    const { length } = await this.#blob(sha256)
+    if (length <= this.#bytesMax) return this.#files.addPart({ sha256, length }, from, bytes)
+    throw new PeerError('CONTENT_TOO_LARGE', `a content may have ${this.#bytesMax} bytes here`)
+  }
+
+  /** Errors: CONTENT_UNKNOWN. */
+  async #blob(sha256: string): Promise<StoredBlob> {
+    const position = await this.#rows.namedAt(sha256)
+    const [row] = position === null ? [] : await this.#rows.byPosition(position - 1, 1)
+    if (row?.sha256 === sha256) return row
+    throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain names content ${sha256}`)
+  }
+}
 
 /** Moves blobs of one chain between this node and another: fetches or pushes them. */
 export interface BlobTransfer {
@@ -28,19 +98,16 @@ export interface BlobTransfer {
 }
 
 /**
- * Keeps the blobs of a chain in sync: moves those of new entries, retries those that failed, and from time to
- * time checks all of them again.
+ * Keeps the blobs of a chain in sync: moves those of new entries, and from time to time checks all of them,
+ * since some may have failed before, or may have been lost on the disk.
  */
 export class BlobSync {
   readonly #clock: Clock
-  readonly #rescans = new RescanSchedule()
   /** Entries up to this position have been checked. */
   #upTo = -1
-  /** Position before the first blob that failed, or null. */
-  #retryFrom: number | null = null
   #missing = 0
   #retryMs = RETRY_MS
-  #retryAtMs = 0
+  #rescanAtMs = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -57,19 +124,24 @@ export class BlobSync {
    */
   async run(transfer: BlobTransfer, isStopped: () => boolean = () => false): Promise<void> {
     const startedMs = this.#clock.now()
-    const isRescan = this.#rescans.begins(startedMs)
-    const isRetry = isRescan || (this.#retryFrom !== null && startedMs >= this.#retryAtMs)
-    if (isRetry) {
-      this.#upTo = isRescan ? -1 : (this.#retryFrom ?? -1)
-      this.#retryFrom = null
+    const isRescan = startedMs >= this.#rescanAtMs
+    if (isRescan) {
+      this.#upTo = -1
+      // Set now, so that a rescan that fails midway continues instead of starting over.
+      this.#rescanAtMs = startedMs + RESCAN_MS
     }
     const failed = await this.#scan(transfer, isStopped)
     const endedMs = this.#clock.now()
-    if (isRescan) this.#rescans.ended(endedMs, endedMs - startedMs)
-    this.#missing = isRetry ? failed : this.#missing + failed
-    if (failed === 0) return
-    this.#retryMs = isRetry ? Math.min(2 * this.#retryMs, RETRY_MS_MAX) : RETRY_MS
-    this.#retryAtMs = endedMs + Math.max(this.#retryMs, TIME_SHARE * (endedMs - startedMs))
+    this.#missing = isRescan ? failed : this.#missing + failed
+    if (isRescan) {
+      const restMs = Math.min(TIME_SHARE * (endedMs - startedMs), REST_MS_MAX)
+      const dueMs = failed === 0 ? this.#rescanAtMs : endedMs + this.#retryMs
+      this.#rescanAtMs = Math.max(dueMs, endedMs + restMs)
+      this.#retryMs = failed === 0 ? RETRY_MS : Math.min(2 * this.#retryMs, RETRY_MS_MAX)
+    } else if (failed > 0) {
+      this.#retryMs = RETRY_MS
+      this.#rescanAtMs = Math.min(this.#rescanAtMs, endedMs + RETRY_MS)
+    }
   }
 
   /** Moves the blobs after `#upTo`; returns how many failed. */
@@ -78,33 +150,12 @@ export class BlobSync {
     for (let more = true; more && !isStopped(); ) {
       const page = await transfer.absent(this.#upTo, BLOBS_PER_PAGE)
       for (const blob of page.blobs) {
-        if (await transfer.move(blob, isStopped)) continue
-        this.#retryFrom ??= this.#upTo
-        failed += 1
+        if (!(await transfer.move(blob, isStopped))) failed += 1
       }
       this.#upTo = page.upTo
       more = page.more
     }
     return failed
-  }
-}
-
-/** Decides when all blobs of a chain are checked again. */
-export class RescanSchedule {
-  #dueMs: number | null = null
-
-  /** Returns whether a rescan begins now. The first scan checks all blobs anyway. */
-  begins(nowMs: number): boolean {
-    const isDue = this.#dueMs !== null && nowMs >= this.#dueMs
-    // Set now, so that a rescan that fails midway continues instead of starting over.
-    if (isDue || this.#dueMs === null) this.#dueMs = nowMs + RESCAN_MS
-    return isDue
-  }
-
-  /** Called after a rescan: a long one is followed by a long delay. */
-  ended(nowMs: number, tookMs: number): void {
-    const delayMs = Math.min(TIME_SHARE * tookMs, RESCAN_MS_MAX)
-    this.#dueMs = Math.max(this.#dueMs ?? 0, nowMs + delayMs)
   }
 }
 
