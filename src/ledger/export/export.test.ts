@@ -72,7 +72,7 @@ async function livedIn(): Promise<{ folder: string; text: string }> {
   return { folder, text: await exportOf(folder) }
 }
 
-it('an export that nobody touched reads back, in chunks of any size, compressed or not', async () => {
+it('reads an unchanged export, in chunks of any size, compressed or not', async () => {
   const { text } = await livedIn()
   const bytes = Buffer.from(text)
   for (const size of [1, 7, 1_000, 1_000_000]) {
@@ -81,7 +81,7 @@ it('an export that nobody touched reads back, in chunks of any size, compressed 
   }
 })
 
-it('one flipped bit in any byte is found, on its line', async () => {
+it('reports a flipped bit in any byte, with its line', async () => {
   const bytes = Buffer.from((await livedIn()).text)
   let line = 1
   for (let at = 0; at < bytes.length; at += 1) {
@@ -101,7 +101,7 @@ it('one flipped bit in any byte is found, on its line', async () => {
   }
 })
 
-it('an export that was cut short anywhere is noticed, compressed or not', async () => {
+it('rejects an export that was cut short anywhere, compressed or not', async () => {
   const bytes = Buffer.from((await livedIn()).text)
   for (let length = 0; length < bytes.length; length += 1) {
     const error = await refusalOf(bytes.subarray(0, length), bytes.length)
@@ -113,7 +113,7 @@ it('an export that was cut short anywhere is noticed, compressed or not', async 
   }
 })
 
-it('lines that were exchanged, left out, repeated or added are found', async () => {
+it('reports lines that were exchanged, left out, repeated or added', async () => {
   const lines = (await livedIn()).text.trimEnd().split('\n')
   const [header = '', one = '', two = '', ...rest] = lines
   const findings = await Promise.all(
@@ -143,7 +143,7 @@ it('lines that were exchanged, left out, repeated or added are found', async () 
   ])
 })
 
-it('what is no export, or that of a newer daicho, is told apart from a damaged one', async () => {
+it('distinguishes foreign files, exports of a newer daicho, and damaged exports', async () => {
   const code = async (text: string) => (await refusalOf(Buffer.from(text)))?.code
   expect(await code('')).toBe('EXPORT_FOREIGN')
   expect(await code('hello\n')).toBe('EXPORT_FOREIGN')
@@ -173,7 +173,7 @@ function forged(serverId: number, ...blocks: Entry[][]): Buffer {
   return Buffer.from(`${[headerLine(header), ...lines, end].join('\n')}\n`)
 }
 
-it('a chain with right hashes is refused where an entry is none that this node could have made', async () => {
+it('rejects a chain with correct hashes if a node could not have made an entry', async () => {
   const serverid = 7
   const created: Entry = { serverid, method: 'create_db', db: 'fruit' }
   const findingOf = async (entry: Entry) =>
@@ -194,7 +194,7 @@ it('a chain with right hashes is refused where an entry is none that this node c
   expect(await findingOf(nonsense)).toMatchObject({ index: 1, what: 'it is not an entry' })
 })
 
-it('an import of a change that fits nothing names it, and leaves the folder as it was', async () => {
+it('reports an impossible change in an import, and leaves the folder unchanged', async () => {
   const folder = temporaryFolder()
   const { serverId: serverid } = nodeKeyIn(folder, true)
   const before = readdirSync(folder)
@@ -208,7 +208,7 @@ it('an import of a change that fits nothing names it, and leaves the folder as i
   expect(readdirSync(folder).filter((name) => name !== 'ledger.lock')).toEqual(before)
 })
 
-it('a deep document in a line is refused, not a crash', async () => {
+it('rejects a deeply nested line without crashing', async () => {
   const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
   const { text } = await livedIn()
   const [header = '', ...rest] = text.split('\n')
@@ -218,7 +218,7 @@ it('a deep document in a line is refused, not a crash', async () => {
   }
 })
 
-it('an import continues the chain of the node, and the files are for their owner alone', async () => {
+it('imports a chain that the node then continues, into files that only the owner can read', async () => {
   const { folder, text } = await livedIn()
   const target = temporaryFolder()
   const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
@@ -249,7 +249,7 @@ it('an import continues the chain of the node, and the files are for their owner
   expect(await verifyFolder(target)).toMatchObject({ finding: null, blocks: 5 })
 })
 
-it('an import needs the key of the chain, and a folder without a store or its log', async () => {
+it('imports only with the key of the chain, into a folder without a store or its WAL', async () => {
   const { folder, text } = await livedIn()
   const codeIn = async (target: string) => {
     const chunks = chunksOf(Buffer.from(text))
@@ -272,7 +272,7 @@ it('an import needs the key of the chain, and a folder without a store or its lo
   expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
 })
 
-it('a chain that does not hold is not exported', async () => {
+it('refuses to export a damaged chain', async () => {
   const { folder } = await livedIn()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   await expect(exportOf(folder)).rejects.toMatchObject({

@@ -50,7 +50,7 @@ const LOSSES: [string, (folder: string) => void][] = [
 ]
 
 it.each(LOSSES)(
-  'a mirror that has lost %s fetches the content again within a minute',
+  'a mirror that has lost %s fetches the blob again within a minute',
   async (_, lose) => {
     const { store } = await origin()
     const folder = temporaryFolder()
@@ -81,7 +81,7 @@ it.each(LOSSES)(
   },
 )
 
-it('what is lost and not at the source is counted once, and comes when the source has it again', async () => {
+it('counts a blob that the source lacks once, and fetches it when the source has it again', async () => {
   const { store } = await origin()
   const folder = temporaryFolder()
   const files = new BlobStore(folder, store.attachments, false)
@@ -105,49 +105,46 @@ it('what is lost and not at the source is counted once, and comes when the sourc
   expect([sync.missing, existsSync(contentPath(folder))]).toEqual([0, true])
 })
 
-it.each(LOSSES)(
-  'a node that pushes brings the content again to one that has lost %s',
-  async (_, lose) => {
-    const { folder, node, store } = await origin()
-    const { serverId } = node.service
-    const keeperFolder = temporaryFolder()
-    const keeper: LedgerNode = await startLedgerNode({
-      folder: keeperFolder,
-      clock: systemClock,
-      peers: PEERS,
-    })
-    onTestFinished(() => keeper.close())
-    const send = async (at: LedgerNode, peer: object) => {
-      expect((await at.send('POST', '/api/config/peers', peer)).status).toBe(200)
-    }
-    await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
-    const mirror = mirrorFolder(keeperFolder, serverId)
-    await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
-    // From here on it has to be brought.
-    await keeper.send('DELETE', `/api/config/peers/${serverId}`)
-    await send(keeper, { vkey: node.service.log.verifierKey })
-    const clock = new HandClock()
-    const client = new PeerClient({
-      url: keeper.url,
-      serverId,
-      allowPrivate: true,
-      signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
-      outbound: systemOutbound,
-    })
-    const files = new BlobStore(folder, store.attachments, false)
-    const blobs = new ChainBlobs(store.attachments, files, 99)
-    const sync = new BlobSync(clock)
-    const run = () => sync.run(pushingBlobs(client, store, blobs))
-    await run()
-    lose(mirror)
-    clock.time += MINUTE_MS - 1
-    await run()
-    expect(readIf(contentPath(mirror))).not.toEqual(BYTES)
-    clock.time += 1
-    await run()
-    expect(readIf(contentPath(mirror))).toEqual(BYTES)
-  },
-)
+it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', async (_, lose) => {
+  const { folder, node, store } = await origin()
+  const { serverId } = node.service
+  const keeperFolder = temporaryFolder()
+  const keeper: LedgerNode = await startLedgerNode({
+    folder: keeperFolder,
+    clock: systemClock,
+    peers: PEERS,
+  })
+  onTestFinished(() => keeper.close())
+  const send = async (at: LedgerNode, peer: object) => {
+    expect((await at.send('POST', '/api/config/peers', peer)).status).toBe(200)
+  }
+  await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
+  const mirror = mirrorFolder(keeperFolder, serverId)
+  await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
+  // From here on it has to be brought.
+  await keeper.send('DELETE', `/api/config/peers/${serverId}`)
+  await send(keeper, { vkey: node.service.log.verifierKey })
+  const clock = new HandClock()
+  const client = new PeerClient({
+    url: keeper.url,
+    serverId,
+    allowPrivate: true,
+    signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),
+    outbound: systemOutbound,
+  })
+  const files = new BlobStore(folder, store.attachments, false)
+  const blobs = new ChainBlobs(store.attachments, files, 99)
+  const sync = new BlobSync(clock)
+  const run = () => sync.run(pushingBlobs(client, store, blobs))
+  await run()
+  lose(mirror)
+  clock.time += MINUTE_MS - 1
+  await run()
+  expect(readIf(contentPath(mirror))).not.toEqual(BYTES)
+  clock.time += 1
+  await run()
+  expect(readIf(contentPath(mirror))).toEqual(BYTES)
+})
 
 function readIf(path: string): Buffer | null {
   return existsSync(path) ? readFileSync(path) : null

@@ -1,4 +1,4 @@
-// What a peer may send, and what becomes of it: a real node, a source that spoils its replies.
+// A mirror of a real node, whose replies are manipulated.
 import { cpSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -64,7 +64,7 @@ async function valuesOf({ service, send }: LedgerNode, blocks: number): Promise<
 
 const copy = (value: Json) => JSON.parse(JSON.stringify(value))
 
-it('a round that finds nothing new writes no file', async () => {
+it('writes no file in a round that finds nothing new', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -81,7 +81,7 @@ it('a round that finds nothing new writes no file', async () => {
   await mirror.close()
 })
 
-it('a block that was changed in any way, or is of another chain, is refused and not stored', async () => {
+it('rejects and does not store a block that was changed or belongs to another chain', async () => {
   const node = await nodeWith(8)
   const other = await nodeWith(8)
   const source = sourceOf(node)
@@ -130,7 +130,7 @@ it('a block that was changed in any way, or is of another chain, is refused and 
   expect(cuts).toBe(14)
 })
 
-it('whole blocks that were computed anew are refused: the key has not signed them', async () => {
+it('rejects a recomputed chain that the key has not signed', async () => {
   const node = await nodeWith(3)
   const other = await nodeWith(12)
   const source = sourceOf(node)
@@ -149,7 +149,7 @@ it('whole blocks that were computed anew are refused: the key has not signed the
   await mirror.close()
 })
 
-it('a page whose place in the signed log is not proven is refused', async () => {
+it('rejects a page that is not proven to be in the signed log', async () => {
   const node = await nodeWith(40)
   const source = sourceOf(node)
   const mirror = await mirrorOf(node)
@@ -164,7 +164,7 @@ it('a page whose place in the signed log is not proven is refused', async () => 
   await mirror.close()
 })
 
-it('it goes on where it was, also after it was opened anew; what it holds verifies', async () => {
+it('continues where it stopped, also after it is reopened, and verifies', async () => {
   const node = await nodeWith(40)
   const source = sourceOf(node)
   const folder = temporaryFolder()
@@ -197,7 +197,7 @@ it('it goes on where it was, also after it was opened anew; what it holds verifi
   expect(await verifyFolder(folder)).toMatchObject({ blocks: 40, items: 39, finding: null })
 })
 
-it('an erasure reaches the mirror: the content goes, and everything still verifies', async () => {
+it('applies an erasure, after which everything still verifies', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -215,7 +215,7 @@ it('an erasure reaches the mirror: the content goes, and everything still verifi
   }
 })
 
-it('a mirror goes on while somebody looks at what was erased, which goes when they are done', async () => {
+it('continues while a reader uses erased bytes, and overwrites them when it is done', async () => {
   const node = await nodeWith(3)
   const folder = temporaryFolder()
   const mirror = await mirrorOf(node, folder)
@@ -256,7 +256,7 @@ async function twins(): Promise<[LedgerNode, LedgerNode]> {
   return [node, twin]
 }
 
-it('two histories under one key are found, kept as evidence, and nothing is added any more', async () => {
+it('detects two histories under one key, keeps evidence, and adds nothing more', async () => {
   const [node, twin] = await twins()
   for (const twinBlocks of [1, 3, 9]) {
     const mirror = await mirrorOf(node)
@@ -274,7 +274,7 @@ it('two histories under one key are found, kept as evidence, and nothing is adde
   }
 })
 
-it('so they are where the mirror has seen the one head only, and none of its blocks', async () => {
+it('detects them also if the mirror has seen only a head and none of its blocks', async () => {
   const [node, twin] = await twins()
   const mirror = await mirrorOf(node)
   const blocks = () => Promise.reject(new Error('the connection broke'))
@@ -295,7 +295,7 @@ it('so they are where the mirror has seen the one head only, and none of its blo
   await mirror.close()
 })
 
-it('a source that contradicts a signed head without showing another one is no evidence', async () => {
+it('keeps no evidence if a source contradicts a signed head without another one', async () => {
   const node = await nodeWith(8)
   const mirror = await mirrorOf(node)
   const source = sourceOf(node)
@@ -323,7 +323,7 @@ async function served(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-it('replies without end, without pause, in drips, elsewhere or of nonsense are cut off', async () => {
+it('cuts off replies that are endless, incomplete, redirected or nonsense', async () => {
   const chunk = Buffer.alloc(1_048_576, 0x20)
   const endless: RequestListener = (_request, response) => {
     const more = () => {

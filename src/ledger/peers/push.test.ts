@@ -52,7 +52,7 @@ function signedFor({ url }: LedgerNode, path: string, body: Buffer, signer: Sign
   return signatureHeaders({ method: 'POST', authority, path, query: '?' }, body, signer)
 }
 
-it('a push is taken, the same again changes nothing, and a gap is told with the size', async () => {
+it('stores a push; a repeated one changes nothing, and a gap is reported with the size', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -71,7 +71,7 @@ it('a push is taken, the same again changes nothing, and a gap is told with the 
   expect([gap.status, gap.json]).toMatchObject([409, { status: false, code: 'PUSH_GAP', size: 0 }])
 })
 
-it('what is not signed by the key of the chain, for this node, now and once, is refused', async () => {
+it('rejects a push unless it is signed by the key of the chain, for this node, now and once', async () => {
   const { target, clock, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const body = await push()
@@ -117,7 +117,7 @@ it('what is not signed by the key of the chain, for this node, now and once, is 
   expect([replayed.status, replayed.json.message]).toEqual([401, 'the request was made before'])
 })
 
-it('what is signed and does not hold is refused with its reason, and nothing of it is stored', async () => {
+it('rejects a signed push with wrong blocks, with the reason, and stores nothing', async () => {
   const { target, signer, push, serverId } = await pair()
   const path = `/api/ledgers/${serverId}`
   const honest = JSON.parse((await push()).toString())
@@ -182,7 +182,7 @@ it.each([
   expect((await target.send('GET', `${path}/checkpoint`)).text).toBe(note)
 })
 
-it('a part of a content is taken when an entry names it, signed by the key of the chain, and as long as it may be', async () => {
+it('stores a part of a blob if an entry names it, it is not too long, and the key of the chain signed it', async () => {
   const { node, target, signer, push, serverId } = await pair({ attachmentBytesMax: 8 })
   const contents = ['right', 'too long']
   const shaOf = (text: string) => hash('sha256', text, 'hex')

@@ -79,7 +79,7 @@ async function following(source: LedgerNode) {
   }
 }
 
-it('after a round that brought blocks the next comes soon, otherwise after the interval', async () => {
+it('begins the next round soon after one that moved blocks, otherwise after the interval', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
@@ -95,7 +95,7 @@ it('after a round that brought blocks the next comes soon, otherwise after the i
   await mirror.close()
 })
 
-it('while blocks keep coming, the own head is asked for once in an interval', async () => {
+it('asks for the own chain once per interval while blocks keep coming', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
