@@ -18,7 +18,7 @@ import {
   sendRefusal,
 } from './refusal-replies.ts'
 import { encodingRefusal, hostsRefusal, requestHeadersOf } from './request-headers.ts'
-import { validatorCompiler } from './validator.ts'
+import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
 
 /** Maximum number of open connections, unless the component sets its own. */
 const SOCKETS_MAX = 1_000
@@ -131,6 +131,7 @@ export async function buildApp(
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
   app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
   app.setValidatorCompiler(validatorCompiler())
+  app.setSerializerCompiler(serializerCompiler)
   app.setSchemaErrorFormatter((errors, part) => new Error(invalidText(errors, part)))
   refuseExpectAndConnect(component, app.server)
   handleUpgrades(component, app.server, options.publicHosts)

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { HttpApp } from './component.ts'
 import { buildApp } from './listener.ts'
 import { statusFalseReply } from './refusal.ts'
-import { validatorCompiler } from './validator.ts'
+import { validatorCompiler } from './schema-compilers.ts'
 
 const ROUTE = { method: 'POST', url: '/' }
 const schema: object = { type: 'object', properties: { n: { type: 'integer' } } }
