@@ -3,7 +3,7 @@ import { type Attachment, attachmentText } from '../chain/index.ts'
 import type { BlobStore, StoredAttachment, StoreReader } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { checkAttachmentName, checkDatabaseName, checkItemId } from './names.ts'
-import { type ListRange, requireDatabase } from './reads.ts'
+import { type ListRange, pagesOf, requireDatabase } from './reads.ts'
 import type { RequestConditions, UploadConditions } from './request-conditions.ts'
 import { checkAttachment } from './writer/plan.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
@@ -149,7 +149,10 @@ export class AttachmentService {
    */
   async list(db: string, id: string, range: ListRange): Promise<AsyncIterable<StoredAttachment[]>> {
     await this.#requireItem(db, id)
-    return this.#pages(db, id, range)
+    return pagesOf<StoredAttachment>(range.limit, PAGE_ROWS, (last, limit) => {
+      const from = { after: last?.name ?? '', offset: last === undefined ? range.offset : 0 }
+      return this.#store.attachments.list(db, id, { ...from, limit })
+    })
   }
 
   /**
@@ -160,20 +163,6 @@ export class AttachmentService {
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
   ): Promise<Result> {
     return this.#blobs.erasing(erase, mayBeRecorded)
-  }
-
-  async *#pages(db: string, id: string, range: ListRange): AsyncGenerator<StoredAttachment[]> {
-    let left = range.limit === 0 ? Number.POSITIVE_INFINITY : range.limit
-    let from = { after: '', offset: range.offset }
-    while (left > 0) {
-      const limit = Math.min(left, PAGE_ROWS)
-      const page = await this.#store.attachments.list(db, id, { ...from, limit })
-      const last = page.at(-1)
-      if (last === undefined) return
-      yield page
-      from = { after: last.name, offset: 0 }
-      left -= page.length
-    }
   }
 
   async *#bounded(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -27,5 +27,5 @@ export {
   type RestoreSource,
   restoreChain,
 } from './peers/restore.ts'
-export { LedgerReader } from './reader.ts'
+export { LedgerReader } from './reads.ts'
 export { unitOf } from './unit-of-work.ts'

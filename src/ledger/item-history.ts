@@ -1,8 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import { packPosition, positionText } from '../chain/index.ts'
 import type { StoredRevision, StoreReader } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
-import { requireDatabase } from './reads.ts'
+import { pagesOf, requireDatabase } from './reads.ts'
 
 /** Part of a history; `limit` 0 means no limit. */
 export interface HistoryRange {
@@ -35,8 +34,16 @@ export class ItemHistory {
   ): Promise<AsyncGenerator<StoredRevision[]>> {
     const database = await requireDatabase(this.#store, db)
     const [any] = await this.#store.revisions(database, id, { newestFirst: true, limit: 1 })
-    if (any !== undefined) return this.#pages(database, id, range)
-    throw new LedgerError('ITEM_NOT_FOUND', `there never was an item ${id} in ${db}`)
+    if (any === undefined) {
+      throw new LedgerError('ITEM_NOT_FOUND', `there never was an item ${id} in ${db}`)
+    }
+    const { limit, newestFirst } = range
+    const oneMore = limit === 0 ? 0 : limit + 1
+    return pagesOf<StoredRevision>(oneMore, REVISIONS_PER_PAGE, (last, rows) => {
+      const after = last?.position ?? range.after
+      const from = after === null ? {} : { after }
+      return this.#store.revisions(database, id, { newestFirst, limit: rows, ...from })
+    })
   }
 
   /**
@@ -64,28 +71,5 @@ export class ItemHistory {
       'REVISION_ERASED',
       `item ${id} of ${db} was as of ${at} then, and that was erased`,
     )
-  }
-
-  async *#pages(
-    database: number,
-    id: string,
-    { limit, newestFirst, after: start }: HistoryRange,
-  ): AsyncGenerator<StoredRevision[]> {
-    let left = limit === 0 ? Number.POSITIVE_INFINITY : limit + 1
-    let after = start
-    while (left > 0) {
-      const page = await this.#store.revisions(database, id, {
-        newestFirst,
-        limit: Math.min(left, REVISIONS_PER_PAGE),
-        ...(after === null ? {} : { after }),
-      })
-      const last = page.at(-1)
-      if (last === undefined) return
-      yield page
-      after = last.position
-      left -= page.length
-      // A page may take long to read and be short to send: let the event loop serve others.
-      await setImmediate()
-    }
   }
 }

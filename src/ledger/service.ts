@@ -20,13 +20,13 @@ import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName } from './names.ts'
 import type { Mirrors } from './peers/mirrors.ts'
 import { type Found, type ItemQuery, LedgerQueries } from './queries.ts'
-import { LedgerReader } from './reader.ts'
 import {
   blockPages,
   ChainCount,
   type ChainSize,
+  itemPages,
+  LedgerReader,
   type ListRange,
-  pagesOf,
   requireDatabase,
 } from './reads.ts'
 import type { RequestConditions } from './request-conditions.ts'
@@ -329,7 +329,9 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
    */
   async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
     const { database, after } = await this.#startOf(db, range)
-    const pages = pagesOf(range, IDS_PER_PAGE, after, (from) => this.#store.listIds(database, from))
+    const pages = itemPages(range, IDS_PER_PAGE, after, (from) =>
+      this.#store.listIds(database, from),
+    )
     return (async function* () {
       for await (const page of pages) yield page.map(({ id }) => id)
     })()
@@ -338,7 +340,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   /** The items of a database as canonical texts, likewise. */
   async listItems(db: string, range: ItemListRange): Promise<AsyncIterable<StoredItem[]>> {
     const { database, after } = await this.#startOf(db, range)
-    return pagesOf(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
+    return itemPages(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
   }
 
   /** Finds items by a filter. Errors: as for `listIds`, and those of `LedgerQueries.find`. */
