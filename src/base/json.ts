@@ -16,7 +16,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
  * Texts with such names are parsed here, member by member.
  *
  * Errors: SyntaxError, as from `JSON.parse`; RangeError if a text with such names nests thousands of levels deep.
- * Source: RFC 8259; docs/decisions/0131-escaped-names.md.
+ * Source: RFC 8259; docs/decisions/0003-strict-json.md.
  */
 // biome-ignore lint/suspicious/noExplicitAny: the type of JSON.parse, which this replaces
 export function parseJson(text: string): any {

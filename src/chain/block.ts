@@ -87,7 +87,7 @@ export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | '
  * with 0 the nonce is 0. Each step makes sealing 16 times as slow.
  * Errors: RangeError for any other shape, which only a defect can cause.
  * Source: specification, “Ledger block”, rule 1; rule 2 leaves `nonce` and `id` open, and
- * docs/decisions/0001-block-id.md defines them.
+ * docs/decisions/0001-chain-format.md defines them.
  */
 export function sealBlock(head: Head | null, content: BlockContent, difficulty = 0): Block {
   const { serverId, entries, timestamps, blinds } = content

@@ -21,7 +21,7 @@ export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
  * A recorded change, with the names of the specification (“Ledger entry”).
  *
  * `serverid` is the node that recorded the change. The specification does not define `delete_db`, the methods of
- * attachments, and `erase_item` (docs/reference/chain-format.md).
+ * attachments, and `erase_item` (docs/reference/ledger/chain-format.md).
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }

@@ -26,7 +26,7 @@ export interface ChangeOptions extends RequestOptions {
   readonly ifMatch?: string | undefined
 }
 
-/** A filter: docs/reference/queries.md. */
+/** A filter: docs/reference/ledger/queries.md. */
 export interface QueryFilter {
   readonly where?: Readonly<Record<string, unknown>> | undefined
   /** `name ASC`, `price DESC`. */

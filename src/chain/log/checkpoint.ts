@@ -84,7 +84,7 @@ export function verifierKeyOf(text: string): VerifierKey {
  * integer that JSON and JavaScript represent exactly. 0 is not used and becomes 1.
  *
  * It does not replace the key: a key for 53 given bits can be searched for, so peers pin whole keys.
- * Source: specification, “Ledger entry”, `serverid`; docs/decisions/0001-block-id.md.
+ * Source: specification, “Ledger entry”, `serverid`; docs/decisions/0001-chain-format.md.
  */
 export function serverIdOfRaw(publicKey: Uint8Array): number {
   const digest = sha256(publicKey)

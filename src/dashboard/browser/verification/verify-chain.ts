@@ -241,7 +241,7 @@ export interface VerifiedBlock {
 
 /**
  * Verifies a block of node `serverId` after `head`, as `GET /api/ledgers?proof=1` returns it. The text of each
- * entry is printed from its value, which is what a reader sees. Source: docs/reference/chain-format.md.
+ * entry is printed from its value, which is what a reader sees. Source: docs/reference/ledger/chain-format.md.
  */
 export function verifyListedBlock(
   value: Json,
