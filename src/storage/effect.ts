@@ -26,7 +26,7 @@ export type Effect =
     }
   | AttachmentEffect
   | {
-      /** What is left of an entry about an attachment changes nothing. */
+      /** The remainder of an erased entry about an attachment; changes nothing. */
       readonly kind: 'erased_attachment'
       readonly method: AttachmentMethod
       readonly position: number
@@ -40,24 +40,21 @@ export type Effect =
       readonly db: string
       /** Not `id`: the item stays as it is. */
       readonly of: string
-      /** Packed, in ascending order: the entries whose content goes. */
+      /** Packed, in ascending order: the entries to erase. */
       readonly positions: readonly number[]
     }
 
-/** What an entry about an attachment does. Its bytes are elsewhere: `contents.ts`. */
 export interface AttachmentEffect {
   readonly kind: AttachmentMethod
   readonly position: number
   readonly db: string
   readonly id: string
-  /** What the item holds from here on, or held up to here. */
   readonly attachment: Attachment
 }
 
 /**
- * The effect that `entry` has at `position`: the one rule by which a chain becomes databases, used
- * when a chain is replayed, so that a node that lived through the changes and one that read about
- * them end with the same databases.
+ * Returns the effect of `entry` at `position`. This is the only rule by which a chain determines the
+ * databases, so that a replay gives the same databases as the original writes.
  */
 export function effectOf(entry: Entry, position: number): Effect {
   const { method: kind, db } = entry
@@ -85,8 +82,8 @@ export function effectOf(entry: Entry, position: number): Effect {
 }
 
 /**
- * The canonical text of the entry of node `serverId` that has `effect`. A stored entry is in
- * canonical form exactly when this gives it back.
+ * Returns the canonical text of the entry of node `serverId` with `effect`. A stored entry is in
+ * canonical form exactly if it equals this.
  */
 export function entryTextOf(effect: Effect, serverId: number): string {
   switch (effect.kind) {

@@ -16,25 +16,23 @@ import { StoreError } from './errors.ts'
 /** A data folder that this process holds alone. */
 export interface Folder {
   readonly path: string
-  /** False for a temporary folder, which goes when it is released. */
+  /** False for a temporary folder, which is removed on release. */
   readonly lasting: boolean
-  /** The file of the store in it. */
   readonly storePath: string
-  /** Lets another process have it; removes it when it is temporary. */
   release(): void
 }
 
 const LOCK_FILE = 'ledger.lock'
-/** What holding a folder leaves in it. */
+/** Files that `holdFolder` leaves. */
 export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
 const MISSING = new Set(['ENOENT', 'ENOTDIR'])
 const TEMPORARY_PREFIX = 'daicho-temporary-'
 
 /**
- * Makes the folder at `path` (mode 0700), and those that it lies in, where they are missing.
- * `mkdirSync` with `recursive` never returns where a system has a folder and says of what is made in
- * it that it has none, as `/proc` does. Errors: FOLDER_UNUSABLE.
+ * Creates the folder at `path` (mode 0700) and its parents, if missing. `mkdirSync` with `recursive`
+ * never returns in file systems like `/proc`, which report ENOENT for new entries of existing folders.
+ * Errors: FOLDER_UNUSABLE.
  */
 export function makeFolder(path: string): void {
   try {
@@ -54,17 +52,14 @@ function makeMissing(path: string): void {
 }
 
 /**
- * Whether something is at `path`. Unlike `existsSync` it throws when the system cannot tell: a key, a signed
- * head or a store that a failing disk hides must not be taken for one that is not there.
+ * Whether `path` exists. Unlike `existsSync` it throws if the system cannot tell: a key, a signed head or
+ * a store on a failing disk must not look missing.
  */
 export function fileExists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
-/**
- * Sees to it that the file of a store is at `path` and can be read.
- * Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE where nobody can say, as in the folder of another owner.
- */
+/** Checks that the file of a store can be read. Errors: STORE_NOT_FOUND; FOLDER_UNUSABLE if access is denied. */
 export function requireStoreFile(path: string): void {
   try {
     accessSync(path, constants.R_OK)
@@ -81,29 +76,27 @@ function whyOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The file of the store in a data folder. */
 export function storePathIn(folder: string): string {
   return join(folder, STORE_FILE)
 }
 
 /**
- * The file of a closed store that is to be moved elsewhere. Errors: STORE_FAILED when closing it could not
- * fold the log into it: then the file by itself is not the whole store.
+ * Returns the file of a closed store, to be moved elsewhere. Errors: STORE_FAILED if closing could not
+ * checkpoint the WAL: then the file alone is not the whole store.
  */
 export function closedStoreIn(folder: string): string {
   const path = storePathIn(folder)
-  const log = statSync(`${path}-wal`, { throwIfNoEntry: false })
-  if (log === undefined || log.size === 0) return path
-  throw new StoreError('STORE_FAILED', `the log of ${path} could not be folded into it; try again`)
+  const wal = statSync(`${path}-wal`, { throwIfNoEntry: false })
+  if (wal === undefined || wal.size === 0) return path
+  throw new StoreError('STORE_FAILED', `the WAL of ${path} could not be checkpointed; try again`)
 }
 
 /**
- * Takes the data folder at `path` for this process alone, making it (mode 0700) when it is missing;
- * without a path, a temporary one.
+ * Locks the data folder at `path` for this process, creating it (mode 0700) if it is missing; without a
+ * path, a temporary folder.
  *
- * The lock is the operating system's, through an exclusive transaction on a file of its own, so it
- * ends with the process, however that ends. Temporary folders whose process was killed are removed
- * when the next one is made.
+ * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The
+ * temporary folders of killed processes are removed when the next one is created.
  * Errors: FOLDER_IN_USE, FOLDER_UNUSABLE.
  */
 export function holdFolder(path: string | null): Folder {
@@ -132,7 +125,7 @@ function lock(path: string): DatabaseSync {
   const lockPath = join(path, LOCK_FILE)
   let database: DatabaseSync | null = null
   try {
-    // The engine does not say why it cannot open a file.
+    // SQLite does not tell why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
     database.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
@@ -148,11 +141,11 @@ function lock(path: string): DatabaseSync {
   }
 }
 
-/** Removes the temporary folders of processes that are gone. */
+/** Removes the temporary folders of killed processes. */
 function sweepTemporary(): void {
   for (const name of readdirSync(tmpdir())) {
     const path = join(tmpdir(), name)
-    // Only what has our store in it: a folder that another process is just making has none yet.
+    // A folder that another process is creating has no store yet.
     if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
     try {
       const held = lock(path)

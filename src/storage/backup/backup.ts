@@ -7,39 +7,38 @@ import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
 import {
-  type ContentFolders,
+  type BlobFolder,
   copyDurably,
-  copyMissing,
-  dropSurplus,
-  roomError,
+  copyMissingBlobs,
+  diskError,
+  removeSurplusBlobs,
   sync,
 } from './durable-files.ts'
 
-/** Where a backup is made; it gets its name when it is whole. */
+/** The folder in which a backup is made; it is renamed when it is complete. */
 const PARTIAL = '.partial'
-/** Backups on their way out, which are no backups any more. */
+/** Prefix of backups that are being removed. */
 const EXPIRED = '.expired-'
-/** `2026-11-20T19-30-05.123Z`, in UTC, so that the order of names is that of time. */
+/** `2026-11-20T19-30-05.123Z`, in UTC, so that names sort by time. */
 const BACKUP_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
-/** The share of the progress that copying has when the copy is verified afterwards. */
+/** Share of copying in the progress if the copy is verified afterwards. */
 const COPY_SHARE = 0.3
 
-/** What to back up, and where to. */
 export interface BackupOptions {
-  /** A data folder; its node may be running. */
+  /** The data folder; its node may be running. */
   readonly folder: string
-  /** The folder of backups; made when it is missing. */
+  /** The folder of backups; created if it is missing. */
   readonly to: string
-  /** Milliseconds since the Unix epoch; gives the backup its name. */
+  /** Milliseconds since the Unix epoch; the backup's name. */
   readonly nowMs: number
-  /** Files of the folder that are copied when they are there. */
+  /** Other files to copy, if they exist. */
   readonly files: readonly string[]
   /**
-   * Folders in it of files that are called after their content, `<2 digits>/<62 digits>` of its
-   * SHA-256, and the folder in each that is there while more may be on their way.
+   * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), and the folder in each
+   * that exists while blobs may be arriving.
    */
   readonly contentFolders: readonly { readonly name: string; readonly incoming: string }[]
-  /** Whether the copy is verified before it gets its name. */
+  /** Whether to verify the copy before it is renamed. */
   readonly verify: boolean
   readonly progress: BackupProgress
 }
@@ -47,29 +46,24 @@ export interface BackupOptions {
 /** Called now and then; `share` is 0..1. */
 export type BackupProgress = (share: number, doing: string) => void
 
-/** What was made. */
 export interface Backup {
-  /** The new folder, or null when the copy does not verify and so became none. */
+  /** The new folder, or null if the verification found a difference. */
   readonly path: string | null
   readonly serverId: number
   readonly blocks: number
   readonly headId: string | null
-  /** How many files called after their content were copied, not linked to those of the last backup. */
+  /** Number of blobs that were copied, not linked to those of the last backup. */
   readonly contents: number
-  /** Null when it was not asked for, or cannot be done because the store has an older format. */
+  /** Null if it was not requested, or is impossible because the store has an older format. */
   readonly verification: Verification | null
 }
 
 /**
- * Copies a data folder, also while its node runs, to a new folder in `to` that can take its place.
+ * Copies a data folder, whose node may be running, to a new folder in `to` that can replace it.
  *
- * It is made in `<to>/.partial` and gets its name when all of it is on the disk and verified. What a
- * crash leaves, at each point:
- * - before the rename: `.partial`, which nothing takes for a backup. The next run makes its store
- *   anew and keeps the finished files that are called after their content.
- * - after it: the whole backup.
- * Errors: StoreError (STORE_NOT_FOUND, FOLDER_UNUSABLE, FOLDER_IN_USE when another backup goes on there, STORE_FULL,
- * STORE_DAMAGED …).
+ * It is made in `<to>/.partial`, and renamed when all of it is on the disk and verified. A crash before
+ * the rename leaves `.partial`, whose complete blobs the next run reuses; after it, the whole backup.
+ * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, FOLDER_IN_USE during another backup, STORE_FULL, STORE_DAMAGED.
  */
 export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
@@ -86,10 +80,10 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
     }
     return { path, ...copy }
   } catch (error) {
-    throw roomError(error, to)
+    throw diskError(error, to)
   } finally {
     held.release()
-    // The lock was the work's, not the backup's; without a backup it is the next run's.
+    // The lock is not part of the backup.
     if (path !== null) {
       for (const name of LOCK_FILES) await rm(join(path, name), { force: true })
     }
@@ -98,27 +92,27 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
 
 async function fillPartial(options: BackupOptions, partial: string): Promise<Omit<Backup, 'path'>> {
   const { folder, to, files, verify, progress } = options
-  const contents = await contentFoldersOf(options, partial)
-  await forgetAllBut(contents, partial)
+  const contents = await blobFoldersOf(options, partial)
+  await clearPartial(contents, partial)
   let copied = 0
-  // Files first, what the store names second, then what came meanwhile: the snapshot names nothing
-  // that is not in one of the two. What was removed before it is not kept from an earlier run.
+  // Blobs, then the store, then the blobs that arrived meanwhile: so the copy has every blob that its
+  // store names. Blobs that were removed before are not kept from an earlier run.
   for (const one of contents) {
     progress(0, 'files')
-    copied += await copyMissing(one)
-    await dropSurplus(one)
+    copied += await copyMissingBlobs(one)
+    await removeSurplusBlobs(one)
   }
   const copyShare = verify ? COPY_SHARE : 1
   const snapshot = await snapshotSqlite(storePathIn(folder), storePathIn(partial), (share) =>
     progress(share * copyShare, 'copied'),
   ).catch(async (error) => {
-    // Half a store is of no use, and on a full disk it is in the way.
-    await forgetStore(partial)
+    // An incomplete store only takes space.
+    await removeStore(partial)
     throw error
   })
   for (const one of contents) {
-    copied += await copyMissing(one)
-    // Some of them the snapshot may not name: the copy says so in the way that a killed node does.
+    copied += await copyMissingBlobs(one)
+    // The copy may have blobs that its store does not name: its node will recover as after a kill.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {
@@ -130,25 +124,24 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   return { ...snapshot, contents: copied, verification }
 }
 
-/** Leaves of a run that was interrupted only folders of files called after their content. */
-async function forgetAllBut(contents: readonly ContentFolders[], partial: string): Promise<void> {
+/** Removes everything but the blobs of an interrupted run. */
+async function clearPartial(contents: readonly BlobFolder[], partial: string): Promise<void> {
   const kept = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
   for (const name of await readdir(partial)) {
     if (!kept.has(name)) await rm(join(partial, name), { recursive: true, force: true })
   }
 }
 
-/** Removes a store that is not whole. */
-async function forgetStore(partial: string): Promise<void> {
+async function removeStore(partial: string): Promise<void> {
   for (const ending of ['', '-journal', '-wal', '-shm']) {
     await rm(storePathIn(partial) + ending, { force: true })
   }
 }
 
-async function contentFoldersOf(
+async function blobFoldersOf(
   { folder, to, contentFolders }: BackupOptions,
   partial: string,
-): Promise<(ContentFolders & { incoming: string })[]> {
+): Promise<(BlobFolder & { incoming: string })[]> {
   const last = (await backupsIn(to)).at(-1)
   return contentFolders
     .filter(({ name }) => fileExists(join(folder, name)))
@@ -193,8 +186,8 @@ async function freeName(to: string, nowMs: number): Promise<string> {
 }
 
 /**
- * Removes all backups in `to` but the `keep` newest, and gives the names of those that went. A backup
- * loses its name first, so that a crash leaves no half one.
+ * Removes all but the `keep` newest backups in `to`; returns the removed names. Each is renamed first, so
+ * that a crash leaves no incomplete backup.
  */
 export async function dropOldBackups(to: string, keep: number): Promise<string[]> {
   const old = (await backupsIn(to)).slice(0, -keep)

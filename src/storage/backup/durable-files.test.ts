@@ -7,7 +7,7 @@ import { diskLog, toldModules } from '../../../test/support/disk-log.ts'
 import { openStore } from '../open.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
-const { backupFolder, copyMissing } = await toldModules(async () => ({
+const { backupFolder, copyMissingBlobs } = await toldModules(async () => ({
   ...(await import('./backup.ts')),
   ...(await import('./durable-files.ts')),
 }))
@@ -28,14 +28,14 @@ it('a copied content is on the disk before it has its name, and every folder tha
   writeFileSync(join(base, 'from', start, rest), 'content')
   told()
   const folders = { from: join(base, 'from'), to: join(base, 'to'), earlier: null }
-  expect(await copyMissing(folders)).toBe(1)
+  expect(await copyMissingBlobs(folders)).toBe(1)
   expect(told()).toEqual([
     `sync /to/${start}/${rest}.unfinished`,
     `name /to/${start}/${rest}`,
     `sync /to/${start}`,
     'sync /to',
   ])
-  expect(await copyMissing(folders)).toBe(0)
+  expect(await copyMissingBlobs(folders)).toBe(0)
   expect(told()).toEqual([])
 })
 

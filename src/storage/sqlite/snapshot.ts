@@ -10,7 +10,6 @@ import { Query } from './statements.ts'
 /** Pages copied at a time, off the main thread: 4 MiB. */
 const PAGES_PER_STEP = 1_024
 
-/** What a copy of a store holds. */
 export interface Snapshot {
   readonly serverId: number
   readonly blocks: number
@@ -18,9 +17,9 @@ export interface Snapshot {
 }
 
 /**
- * Copies the store in the file `from` to the file `to`, as it was at one moment, also while a process
- * writes it: the writer does not wait, but its log cannot begin anew until the copy is made. Takes
- * stores of older formats too. The copy is one file without a log, brought to the disk.
+ * Copies one state of the store in the file `from`, of any format, to the file `to`, also while a
+ * process writes it. The writer does not wait, but its WAL cannot restart until the copy is done. The
+ * copy is one file without a WAL, synced.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
  */
 export async function snapshotSqlite(
@@ -34,20 +33,20 @@ export async function snapshotSqlite(
     if (checkedVersion(source, from) === 0) {
       throw new StoreError('STORE_NOT_FOUND', `the store at ${from} is empty`)
     }
-    // A view that stands from here on: without it the copy would begin anew with every commit.
+    // Without a read transaction the copy would restart with every commit.
     source.exec('BEGIN')
     const row = new Query(
       source,
       'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
     ).get()
     const head = row === undefined ? null : headOfRow(row)
-    refuseIfFull(source, dirname(to))
+    requireSpaceFor(source, dirname(to))
     closeSync(openSync(to, 'w', 0o600))
     await backup(source, to, {
       rate: PAGES_PER_STEP,
       progress: ({ totalPages, remainingPages }) => progress(1 - remainingPages / totalPages),
     })
-    withoutLog(to)
+    removeWal(to)
     const blocks = head === null ? 0 : head.height + 1
     return { serverId: ownerOf(source), blocks, headId: head?.id ?? null }
   } catch (error) {
@@ -58,8 +57,8 @@ export async function snapshotSqlite(
   }
 }
 
-/** Says at the start what would only be found out at the end. */
-function refuseIfFull(source: DatabaseSync, folder: string): void {
+/** Throws STORE_FULL before the copy, if it will not fit. */
+function requireSpaceFor(source: DatabaseSync, folder: string): void {
   const one = (name: string) => integerOf(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
   const needed = one('page_count') * one('page_size')
   const { bavail, bsize } = statfsSync(folder)
@@ -70,8 +69,8 @@ function refuseIfFull(source: DatabaseSync, folder: string): void {
   )
 }
 
-/** Makes the copy one file that can be read on any disk; a node that opens it gives it a log again. */
-function withoutLog(path: string): void {
+/** Makes the copy one file that can be read on any disk; a node that opens it creates a WAL again. */
+function removeWal(path: string): void {
   const copy = new DatabaseSync(path)
   try {
     copy.exec('PRAGMA synchronous = FULL')

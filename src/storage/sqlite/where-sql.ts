@@ -2,7 +2,7 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Bound, Condition, Path, Scalar, Where } from '../../filter/index.ts'
 import type { Value } from './statements.ts'
 
-/** SQL and the values of its `?`, in their order. No text of a request is ever part of `text`. */
+/** SQL with the values of its `?`, in their order. `text` never contains text of a request. */
 export interface Sql {
   readonly text: string
   readonly values: readonly Value[]
@@ -10,16 +10,16 @@ export interface Sql {
 
 /** A predicate over the JSON in a column. */
 export interface CompiledWhere extends Sql {
-  /** Whether it is `matches` exactly; else it also lets some pass that `matches` must look at. */
+  /** Whether it equals `matches`; otherwise it also accepts items that `matches` must check. */
   readonly isExact: boolean
 }
 
 /**
- * `where` as SQL over the JSON object that `item` (SQL of ours) is, with the meaning that
- * `filter/matches.ts` gives it; a property test holds the two together. Never NULL: 0 or 1.
+ * Compiles `where` to SQL over a JSON object, the SQL expression `item`. Its value is 0 or 1, never NULL.
+ * `filter/matches.ts` defines the meaning; a property test compares the two.
  *
- * Patterns are left to `matches`: the engine has no matcher that cannot hang. They are let pass here,
- * negated or not, and since there is no other negation around them the whole lets pass too many only.
+ * Patterns are left to `matches`, because SQLite has no matcher in linear time. Here they are true,
+ * negated or not; nothing else is negated around them, so the result accepts too many items only.
  */
 export function compileWhere(where: Where, item: string): CompiledWhere {
   switch (where.kind) {
@@ -48,7 +48,7 @@ function compileCondition({ path, test, negated }: Condition, item: string): Com
     case 'equals': {
       const some = someValue(item, path, isOneOf(test.values))
       if (!test.values.includes(null)) return exactly(some)
-      // An absent member is equal to null.
+      // An absent member equals null.
       return exactly(
         around('(', join([some, around('NOT ', isReached(item, path), '')], ' OR '), ')'),
       )
@@ -69,12 +69,12 @@ function around(before: string, { text, values }: Sql, after: string): Sql {
   return { text: before + text + after, values }
 }
 
-/** The path in the engine's notation, as a value to bind. */
+/** The path in SQLite's notation, as a value to bind. */
 function notation(path: Path): string {
   return `$${path.map((name) => `.${JSON.stringify(name)}`).join('')}`
 }
 
-/** Whether a value at `path`, an element where it ends at an array, passes `test` (of `v`). */
+/** Whether a value at `path`, or an element of an array there, passes `test` (of `v`). */
 function someValue(item: string, path: Path, test: Sql): Sql {
   return somewhere(item, path, (holder, steps) =>
     join(
@@ -95,8 +95,8 @@ function isReached(item: string, path: Path): Sql {
 }
 
 /**
- * `test` of the object that holds the last step of `path`. Where no array lies on the way, that is a
- * path of the engine; else the objects in the arrays are gone through, step by step.
+ * Applies `test` to the objects that may have the last member of `path`. Without an array on the way
+ * SQLite follows the path; otherwise the elements of the arrays are joined step by step.
  */
 function somewhere(item: string, path: Path, test: (holder: string, steps: Path) => Sql): Sql {
   const straight = test(item, path)
@@ -114,7 +114,7 @@ function somewhere(item: string, path: Path, test: (holder: string, steps: Path)
         ...[step, step, step],
       ),
     )
-    // What is no object has no members; its text may not even be JSON.
+    // Other values have no members; their text may not be JSON.
     holder = `(CASE h${at}.type WHEN 'object' THEN h${at}.value ELSE '{}' END)`
   }
   return join(
@@ -134,7 +134,7 @@ function isOneOf(values: readonly Scalar[]): Sql {
   const texts = values.filter((value) => typeof value === 'string')
   const numbers = values.filter((value) => typeof value === 'number')
   const parts: Sql[] = []
-  // A list is one value to bind, whatever its length: as many statements are kept as there are forms.
+  // A list is bound as one value, so that its length does not change the statement.
   if (texts.length === 1) parts.push(sql("(v.type = 'text' AND v.atom = ?)", ...texts))
   if (texts.length > 1) {
     parts.push(
