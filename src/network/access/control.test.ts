@@ -176,13 +176,6 @@ it('says of a whole type what holds for all of it, and that it depends where it 
   expect(all(rule('N', { resource: '"org.base.*"' }), account)).toBe(false)
 })
 
-it('knows whether any rule has a condition', () => {
-  const has = (text: string) => new AccessControl(rulesOf(text).rules).hasConditions
-  expect(has(rule('A', {}))).toBe(false)
-  expect(has(rule('A', {}) + rule('B', { condition: '(x)' }))).toBe(true)
-  expect(new AccessControl(null).hasConditions).toBe(false)
-})
-
 it('rules name types and namespaces that are there, each in its place', () => {
   const found = (parts: Record<string, string>) => rulesOf(rule('R', parts)).found
   const wrong: [Record<string, string>, string][] = [

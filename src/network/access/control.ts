@@ -86,23 +86,20 @@ export interface Instance {
   readonly id: string
 }
 
-/** What somebody wants to do something with. */
 export interface Subject extends Instance {
   /** The content for conditions, before a change; null if there is none. */
   readonly content: () => JsonObject | null
 }
 
-/** Who asks, and in which transaction. */
 export interface AccessContext {
   readonly participant: Instance
   /** The transaction that is being processed; null for a plain read. */
   readonly transaction: Instance | null
 }
 
-/** A rule that has a condition. */
 export type ConditionalRule = AccessRule & { readonly condition: string }
 
-/** Asks each of `subjects` the condition of `rule`: true, false, or null where it throws. */
+/** Evaluates the condition of `rule` for each of `subjects`: true, false, or null where it throws. */
 export type AskCondition = (
   rule: ConditionalRule,
   subjects: readonly Subject[],
@@ -110,13 +107,10 @@ export type AskCondition = (
 
 /** Decides by the first rule that matches. No match denies; without rules everything is allowed. */
 export class AccessControl {
-  /** Whether it may ask conditions. */
-  readonly hasConditions: boolean
   readonly #rules: readonly AccessRule[] | null
 
   constructor(rules: readonly AccessRule[] | null) {
     this.#rules = rules
-    this.hasConditions = rules?.some(({ condition }) => condition !== null) ?? false
   }
 
   /**

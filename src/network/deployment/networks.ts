@@ -162,7 +162,8 @@ export class Networks {
   }
 
   /**
-   * Replaces a deployed network by `next` if all stored resources fit it; `defaults` fill new fields. One block holds the new archive and all updates.
+   * Replaces a deployed network by `next` if all stored resources fit it; `defaults` fill new fields.
+   * One block holds the new archive and all updates.
    * Errors: NETWORK_NOT_FOUND, NETWORK_VERSION_SAME, NETWORK_INVALID, UPGRADE_INVALID.
    */
   async upgrade(

@@ -174,8 +174,9 @@ export class Pipeline {
   async exchange(thread: NetworkThread | null): Promise<void> {
     const before = this.#thread
     this.#thread = null
-    await before?.end()
+    // At once, so that no request starts another.
     if (thread !== null) this.#attach(thread)
+    await before?.end()
   }
 
   /** Refuses all further requests with `error`, and ends the thread. */

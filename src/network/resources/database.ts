@@ -115,7 +115,7 @@ export interface ResourceReader {
   count(selection: Selection): Promise<number>
 }
 
-/** The durable resources of one network: a database of the ledger, and the registries that its model implies. */
+/** The durable resources of one network: a database of the ledger, and the registries of its model. */
 export class ResourceDatabase implements ResourceReader {
   readonly name: string
   readonly #ledger: LedgerReader

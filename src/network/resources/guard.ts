@@ -155,7 +155,7 @@ export class Guard {
   }
 }
 
-/** Checks that the caller may submit the transaction and create its historian record. Errors: ACCESS_DENIED. */
+/** Checks that the caller may create the transaction and its historian record. Errors: ACCESS_DENIED. */
 export async function requireTransaction(
   guard: Guard,
   transaction: TransactionRecord,

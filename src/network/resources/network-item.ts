@@ -7,7 +7,8 @@ import { systemType } from '../model/system.ts'
 import { itemOf } from './database.ts'
 import { ADMIN } from './transaction.ts'
 
-// A network is recorded in its own database with its archive, so that the ledger holds the whole network: its item is the resource `Network#<name>` with three members beside it.
+// A network is recorded in its own database with its archive, so that the ledger holds the whole network.
+// Its item is the resource `Network#<name>` with three members beside it.
 
 /** Bytes of an archive: in Base64 it must fit into an item. */
 const ARCHIVE_BYTES_MAX = 7 * 1024 * 1024

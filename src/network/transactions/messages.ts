@@ -9,7 +9,7 @@ import type { Caller, Stamp } from '../resources/transaction.ts'
 /** Revisions that a change may replace; null for any. */
 export type ExpectedRevisions = readonly number[] | null
 
-/** A request that may change a network; of several changes all are made or none. `type` is a qualified name. */
+/** A request that may change a network, all of it or nothing. `type` is a qualified name. */
 export type ChangeRequest =
   /** Adds one resource, or all of an array. */
   | { readonly kind: 'create'; readonly type: string; readonly body: Json }

@@ -46,9 +46,10 @@ export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefi
 /**
  * Runs the processors of a transaction, which start from `state`. `logged` takes the lines of their console.
  *
- * Scripts read relationships without waiting, so resources are sent together with those that they lead
- * to. How many levels a script needs is not known: when it meets one that was not sent, it runs again
- * from the start with twice as many. Time and chance are fixed, so it does the same up to there.
+ * Scripts read relationships without waiting, so the transaction is sent with the resources that its
+ * relationships lead to. When a script needs one that was not sent, because it lies deeper or in what the
+ * script has read, it runs again from the start and is sent more levels. Time and chance are fixed, so it
+ * does the same up to there.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */
 export async function process(
@@ -61,7 +62,8 @@ export async function process(
   const { model, queries } = definition
   const { transaction, caller } = submitted
   const untilMs = performance.now() + scripts.deadlineMs
-  for (let levels = 1; ; levels *= 2) {
+  for (let reads = 0; ; reads = reads * 2 || 1) {
+    const levels = { reads, transaction: Math.min(Math.max(1, 2 * reads), LEVELS_MAX) }
     const overlay = new Overlay(state)
     const evaluate = (condition: Parameters<Scripts['evaluate']>[0]) =>
       scripts.evaluate(condition, overlay)
@@ -73,7 +75,7 @@ export async function process(
     const request = requestText(requestOf(submitted), await session.resolved())
     const answer = await scripts.process(request, session, untilMs - performance.now())
     if (session.defect !== null) throw session.defect
-    if (isUnresolved(answer) && levels < LEVELS_MAX) continue
+    if (isUnresolved(answer) && reads < LEVELS_MAX) continue
     logged.push(...session.logged)
     return processed(parts, submitted, session, overlay, answer)
   }

@@ -61,8 +61,9 @@ export class Scripts {
   }
 
   /**
-   * Evaluates a condition for each of its resources: true, false, or null where it throws or fails. It
-   * may read all resources of `state`: access rules that apply to access rules would not end. Errors: NETWORK_INVALID.
+   * Evaluates a condition for each of its resources: true, false, or null where it throws or fails. It may
+   * follow relationships to all resources of `state`: access rules for the reads of access rules would not
+   * end. Errors: NETWORK_INVALID.
    */
   async evaluate(
     condition: ConditionRequest,

@@ -82,8 +82,8 @@ export interface SessionParts {
   readonly overlay: Overlay
   readonly instances: InstanceRules
   readonly queries: ReadonlyMap<string, NamedQuery>
-  /** Levels of relationships that are resolved with each resource. */
-  readonly levels: number
+  /** Levels of relationships that are resolved with the transaction, and with each resource it reads. */
+  readonly levels: { readonly transaction: number; readonly reads: number }
 }
 
 /**
@@ -125,16 +125,13 @@ export class TransactionSession implements GuestHost {
     const { transaction, guard, levels } = this.#parts
     const { participant, identity } = guard.caller
     const own = identity === null ? [] : [{ type: systemType('Identity'), id: identity }]
-    return this.#resolution.of([transaction.resource], levels, [participant, ...own])
+    return this.#resolution.of([transaction.resource], levels.transaction, [participant, ...own])
   }
 
   /** Answers a request of the processors. Errors: the processors see the message. */
   async answer(request: string): Promise<string> {
     try {
-      const asked = parseGuestMessage(request)
-      const text = await this.#answer(asked, request.length)
-      if (text.length <= ANSWER_LENGTH_MAX) return text
-      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+      return await this.#answer(parseGuestMessage(request), request.length)
     } catch (error) {
       if (!(error instanceof NetworkError || error instanceof FilterError)) this.#defect = error
       else if (error.code === 'ACCESS_DENIED') this.#denied = error
@@ -183,7 +180,12 @@ export class TransactionSession implements GuestHost {
 
   /** An answer, with the resources that those in `texts` lead to. */
   async #answerText(value: string, texts: readonly string[]): Promise<string> {
-    const resolved = await this.#resolution.of(texts.map(objectIn), this.#parts.levels)
+    if (value.length > ANSWER_LENGTH_MAX) {
+      throw new NetworkError('TRANSACTION_FAILED', 'a transaction cannot take in so many resources')
+    }
+    const levels = this.#parts.levels.reads
+    const roots = levels === 0 ? [] : texts.map(objectIn)
+    const resolved = await this.#resolution.of(roots, levels)
     return `{"value":${value},"resolved":${resolvedText(resolved)}}`
   }
 
