@@ -53,49 +53,32 @@ export async function identityChange(
   state: ResourceReader,
 ): Promise<IdentityTransaction> {
   const context = { caller, definition, state }
-  switch (change.kind) {
-    case 'issueIdentity':
-      return issued(change, context)
-    case 'bindIdentity':
-      return bound(change, context)
-    case 'revokeIdentity':
-      return revoked(change.id, context)
+  if (change.kind === 'revokeIdentity') return revoked(change.id, context)
+  if (change.kind === 'issueIdentity') {
+    const { name, canIssue } = change.identity
+    const participant = participantOf(definition.model, change.identity.participant)
+    if (name === '' || name.length > NAME_LENGTH_MAX) {
+      const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
+      throw invalid([{ path: '/userID', code: 'MISSING', message }])
+    }
+    const fields = { participant: relationshipText(participant), identityName: name }
+    const identity = { name, state: 'ISSUED', certificate: '', canIssue }
+    const added = { id: change.id, participant, action: `create a new identity ${name}` }
+    return { verb: 'IssueIdentity', fields, write: await addition(identity, added, context) }
   }
-}
-
-/** A new identity of a participant. */
-async function issued(
-  { identity, id }: Extract<IdentityChange, { kind: 'issueIdentity' }>,
-  context: Context,
-): Promise<IdentityTransaction> {
-  const { participant, name, canIssue } = identity
-  const target = participantOf(context.definition.model, participant)
-  if (name === '' || name.length > NAME_LENGTH_MAX) {
-    const message = `the name of an identity has 1 to ${NAME_LENGTH_MAX} characters`
-    throw invalid([{ path: '/userID', code: 'MISSING', message }])
-  }
-  const fields = { participant: relationshipText(target), identityName: name }
-  const made = { id, name, state: 'ISSUED', certificate: '', canIssue }
-  const write = await addition(made, target, `create a new identity ${name}`, context)
-  return { verb: 'IssueIdentity', fields, write }
-}
-
-/** An identity whose secret the client keeps: `certificate` is `sha256:` and the hash of it. */
-async function bound(
-  { participant, certificate }: Extract<IdentityChange, { kind: 'bindIdentity' }>,
-  context: Context,
-): Promise<IdentityTransaction> {
-  const target = participantOf(context.definition.model, participant)
+  const { certificate } = change
+  const participant = participantOf(definition.model, change.participant)
   const [, id] = FINGERPRINT.exec(certificate) ?? []
   if (id === undefined) {
     const message =
       'a certificate is sha256:<64 hexadecimal digits>, the hash of the bearer’s secret'
     throw invalid([{ path: '/certificate', code: 'PATTERN_MISMATCH', message }])
   }
-  const fields = { participant: relationshipText(target), certificate }
-  const made = { id, name: target.id, state: 'BOUND', certificate, canIssue: false }
-  const action = `bind an identity of ${target.type}#${target.id}`
-  return { verb: 'BindIdentity', fields, write: await addition(made, target, action, context) }
+  const fields = { participant: relationshipText(participant), certificate }
+  const identity = { name: participant.id, state: 'BOUND', certificate, canIssue: false }
+  const action = `bind an identity of ${participant.type}#${participant.id}`
+  const write = await addition(identity, { id, participant, action }, context)
+  return { verb: 'BindIdentity', fields, write }
 }
 
 /** Revokes an identity for good. */
@@ -145,18 +128,18 @@ async function requireIssuer(
   throw new NetworkError('ACCESS_DENIED', `only the administrator of the gateway may ${action}`)
 }
 
-interface NewIdentity {
-  readonly id: string
-  readonly name: string
-  readonly state: string
-  readonly certificate: string
-  readonly canIssue: boolean
-}
-
+/** The creation of an identity; `action` is for `requireIssuer`. */
 async function addition(
-  { id, canIssue, ...identity }: NewIdentity,
-  participant: Target,
-  action: string,
+  {
+    canIssue,
+    ...identity
+  }: {
+    readonly name: string
+    readonly state: string
+    readonly certificate: string
+    readonly canIssue: boolean
+  },
+  { id, participant, action }: { id: string; participant: Target; action: string },
   context: Context,
 ): Promise<IdentityTransaction['write']> {
   const { definition, state } = context
