@@ -16,7 +16,7 @@ const HelloReply = Type.Object({ status: Type.Literal(true) })
  *
  * The guard is a hook of its routes, so it checks the path as the router understood it. Comparing
  * `request.url` could be bypassed by `/%68ello` and by `GET http://host/hello`.
- * Source: specification, “B: guarded path”; docs/decisions/0043-guarded-path.md.
+ * Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
   const methods = takeAllMethods(app)

@@ -37,7 +37,7 @@ export interface SampleServiceDeps {
 
 /**
  * Decides who gets a token and which tokens are accepted.
- * Source: specification, “Authentication”, T; docs/decisions/0042-logins.md.
+ * Source: specification, “Authentication”, T; docs/decisions/0015-passwords.md.
  */
 export class SampleService {
   readonly #tokens: TokenService

@@ -69,7 +69,7 @@ const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
  * read; `request.caller` is its bearer. Rules that depend on the body are checked with `demand`.
  *
  * Call it before anything is mounted: earlier routes are open to all.
- * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0062-scopes.md.
+ * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
  */
 export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
   const callers = tokens === null ? null : new Callers(tokens)

@@ -80,7 +80,7 @@ export function may(caller: Caller | null, need: Need): boolean {
  * The name in `db:<name>:<level>` is percent-encoded as in a path; `*` alone is every database, and
  * the database of that name is `%2A`. Unencoded characters, such as a colon, are encoded in the claim.
  * Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG. Source: RFC 8693 section 4.2 (the claim);
- * docs/decisions/0062-scopes.md.
+ * docs/decisions/0014-tokens-and-scopes.md.
  */
 export function scopeClaim(texts: readonly string[]): string {
   const claim = [...new Set(texts.map(canonicalScope))].join(' ')

@@ -78,7 +78,7 @@ interface TokenStores {
  * A token is a JWT signed with HS256. Algorithm, issuer, audience, type and required claims are pinned
  * on verification, so its header can only name one of our keys. A change of keys or revocations by
  * another process is in force from the next call on.
- * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725; docs/decisions/0040-tokens.md.
+ * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725; docs/decisions/0014-tokens-and-scopes.md.
  */
 export class TokenService {
   readonly #clock: Clock

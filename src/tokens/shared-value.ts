@@ -66,7 +66,7 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
  * whole. A lock left by a crash is never stolen; the error says what to remove.
  *
  * Errors: SharedFileError. A damaged file is refused, at start and later, rather than taken for empty.
- * Source: docs/decisions/0041-kept-files.md.
+ * Source: docs/decisions/0014-tokens-and-scopes.md.
  */
 export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<Value> {
   let value = file.initial

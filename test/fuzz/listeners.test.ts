@@ -1,5 +1,5 @@
 // Every listener as a process of its own, attacked with what its OpenAPI document allows and what it does not:
-// docs/decisions/0122-attacks.md. Many more by hand: `npm run -s fuzz -- ledger 100000 1`.
+// docs/decisions/0026-simulation-and-attacks.md. Many more by hand: `npm run -s fuzz -- ledger 100000 1`.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

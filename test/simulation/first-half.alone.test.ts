@@ -1,4 +1,4 @@
-// Worlds of nodes that write, mirror each other and are harmed, one per seed: docs/decisions/0107-simulation.md.
+// Worlds of nodes that write, mirror each other and are harmed, one per seed: docs/decisions/0026-simulation-and-attacks.md.
 import { expect, it } from 'vitest'
 import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'

@@ -1,5 +1,5 @@
 // Format version 1 of the chain, written a second time from its description and sharing no code with
-// the product: `docs/decisions/0001-block-id.md`. Slow and plain on purpose.
+// the product: `docs/decisions/0001-chain-format.md`. Slow and plain on purpose.
 //
 //   node test/vectors/independent-chain.mjs          prints the vectors of chain-v1-cases.json
 //   node test/vectors/independent-chain.mjs --check  compares them with chain-v1.json

@@ -81,7 +81,7 @@ const STARTS = new Set<string>([...KINDS, 'abstract', '@'])
 /**
  * Parses one model file; null without a namespace. Adds problems to `findings`: parsing resumes behind
  * each error, so that all are reported.
- * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0070-languages.md.
+ * Source: the modelling language of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function parseModelFile(file: SourceFile, findings: Findings): ModelFile | null {
   const parser = new ModelParser(new Tokens(file, findings))

@@ -213,7 +213,7 @@ interface Draft extends TypeDeclaration {
 /**
  * Checks model files and makes the model of them. Everything that is wrong goes to `findings`; the
  * model then lacks what could not be made sense of.
- * Source: the rules of Hyperledger Composer 0.20; docs/decisions/0070-languages.md.
+ * Source: the rules of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function checkModel(files: readonly ModelFile[], findings: Findings): Model {
   const system = parseModelFile(SYSTEM_MODEL, new Findings())

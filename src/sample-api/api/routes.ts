@@ -74,7 +74,7 @@ function parseBody(bytes: Buffer): Json {
 
 /**
  * Mounts `/` and the open and gated paths under `/api`.
- * Source: specification, “Endpoints”, T; docs/decisions/0044-token-gate.md.
+ * Source: specification, “Endpoints”, T; docs/decisions/0015-passwords.md.
  */
 export function sampleRoutes(app: HttpApp, service: SampleService, logger: SampleLogger): void {
   app.get(
