@@ -33,7 +33,7 @@ const REPLAY_MS = 600_000
 export interface NetworksDeps {
   readonly ledger: LedgerService
   readonly clock: Clock
-  /** Of daicho; recorded with each network as `runtimeVersion`. */
+  /** The version of daicho, recorded with each network as `runtimeVersion`. */
   readonly version: string
   /** Called for each database that records a network which cannot be served. */
   readonly warn: (message: string) => void

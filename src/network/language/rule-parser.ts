@@ -7,7 +7,7 @@ const OPERATIONS = ['CREATE', 'READ', 'UPDATE', 'DELETE'] as const
 export type Operation = (typeof OPERATIONS)[number]
 
 /**
- * Whom or what a rule is about: everything (`**`, and `ANY` of participants), all types of a
+ * The participants or resources of a rule: everything (`**`, and `ANY` of participants), all types of a
  * namespace (`ns.*`), also of those below it (`ns.**`), a type with its subtypes, or one instance.
  */
 export type Pattern =

@@ -110,7 +110,7 @@ function checkDecorators(
 
 const NUMBERS: readonly string[] = ['Double', 'Integer', 'Long']
 
-/** Reports an error; returns null, which stands for the rejected value. */
+/** Reports an error. Returns null, the value of a rejected property. */
 type Report = (at: number, message: string) => null
 
 /** Checks default, regex and range of a property against its type. */
@@ -211,8 +211,8 @@ interface Draft extends TypeDeclaration {
 }
 
 /**
- * Checks model files and makes the model of them. Everything that is wrong goes to `findings`; the
- * model then lacks what could not be made sense of.
+ * Checks model files and makes the model of them. Adds all problems to `findings`; the
+ * model then lacks the rejected types and properties.
  * Source: the rules of Hyperledger Composer 0.20; docs/decisions/0027-networks-in-the-ledger.md.
  */
 export function checkModel(files: readonly ModelFile[], findings: Findings): Model {

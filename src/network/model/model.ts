@@ -118,7 +118,7 @@ const PLAIN_ID = /^[\w.-]*$/
 
 /**
  * The canonical text of a relationship, `resource:<qualified type>#<id>`. The id is written as in a
- * URI's fragment (RFC 3986), so what is no plain ASCII is percent-encoded.
+ * URI's fragment (RFC 3986), so other characters than plain ASCII are percent-encoded.
  */
 export function relationshipText({ type, id }: Target): string {
   const text = PLAIN_ID.test(id) ? id : encodeURI(id).replaceAll('#', '%23')
@@ -126,8 +126,8 @@ export function relationshipText({ type, id }: Target): string {
 }
 
 /**
- * What the text of a relationship to `declared` leads to: `resource:ns.Type#id`, `ns.Type#id`, or a
- * bare id of the declared type. A text instead says why it leads nowhere.
+ * Parses the text of a relationship to `declared`: `resource:ns.Type#id`, `ns.Type#id`, or a
+ * bare id of the declared type. Returns the reason as a text if it is invalid.
  */
 export function targetOf(text: string, declared: TypeDeclaration, model: Model): Target | string {
   const rest = text.startsWith(SCHEME) ? text.slice(SCHEME.length) : text

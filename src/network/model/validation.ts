@@ -54,8 +54,8 @@ const STORED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
  * Normalizes an ISO 8601 text to `2026-11-20T12:00:00.000Z`; null if it is none.
- * Without a zone it is UTC; a date alone is its midnight. What the calendar does not have (30
- * February) names none.
+ * Without a zone it is UTC; a date alone is its midnight. Dates that the calendar does not have (30
+ * February) are invalid.
  */
 export function instantOf(text: string): string | null {
   // Most texts have that form already.
@@ -296,7 +296,7 @@ class InstanceChecker {
     return this.#wrong('WRONG_TYPE', `must be ${article} ${type}`)
   }
 
-  /** `step` is the member that it is about, where that is not where it stands. */
+  /** Adds a problem of the current value, or of its member `step`. */
   #wrong(code: ProblemCode, message: string, step?: string): null {
     if (this.problems.length >= PROBLEMS_MAX) return null
     const steps = step === undefined ? this.#steps : [...this.#steps, step]

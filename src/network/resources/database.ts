@@ -73,7 +73,7 @@ export interface Selection {
   readonly type: TypeDeclaration
   readonly where: Where | null
   readonly order: readonly OrderTerm[]
-  /** Null for all. */
+  /** Maximum number of resources; null for no limit. */
   readonly limit: number | null
   readonly offset: number
 }
@@ -84,7 +84,7 @@ export type ResourceChange =
       readonly kind: 'create' | 'update'
       readonly target: Target
       readonly resource: JsonObject
-      /** Of a creation: see `OwnChange`. */
+      /** For a creation: see `OwnChange`. */
       readonly assigned?: boolean
     }
   | { readonly kind: 'delete'; readonly target: Target }

@@ -161,7 +161,7 @@ export async function requireTransaction(
   transaction: TransactionRecord,
 ): Promise<void> {
   await guard.require('CREATE', transaction.target, () => transaction.resource)
-  // The record is made at the end, so a condition has no content of it.
+  // The record does not exist yet, so a condition has no content of it.
   await guard.require('CREATE', historianTarget(transaction), () => null)
 }
 

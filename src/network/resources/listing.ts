@@ -267,7 +267,7 @@ export async function presented(
   return JSON.stringify(resolve ? await resolver.resolved(shown, resource) : shown)
 }
 
-/** The same of the text of a resource. */
+/** Like `presented`, from the text of a resource. */
 export async function presentedText(
   text: string,
   filter: Pick<Filter, 'fields' | 'resolve'>,

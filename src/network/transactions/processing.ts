@@ -47,8 +47,8 @@ export function processorsFor(type: TypeDeclaration, { processors }: NetworkDefi
  * Runs the processors of a transaction, which start from `state`. `logged` takes the lines of their console.
  *
  * Scripts read relationships without waiting, so the transaction is sent with the resources that its
- * relationships lead to. When a script needs one that was not sent, because it lies deeper or in what the
- * script has read, it runs again from the start and is sent more levels. Time and chance are fixed, so it
+ * relationships lead to. A script that needs another resource, at a deeper level or of one that it has
+ * read itself, runs again from the start and is sent more levels. Time and chance are fixed, so it
  * does the same up to there.
  * Errors: TRANSACTION_FAILED, ACCESS_DENIED, RESOURCE_INVALID, PROCESSOR_DEADLINE, PROCESSOR_MEMORY.
  */

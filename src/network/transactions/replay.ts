@@ -26,7 +26,7 @@ interface RecordedTransaction {
 /**
  * Runs every transaction of network `name` again, on top of those that were recorded before it, and
  * compares its writes and events with those that were recorded. `blocks` are all that changed the network,
- * in their order. All resources of the network are held in memory. `onProgress` is called before each
+ * in their order. It holds all resources of the network in memory. `onProgress` is called before each
  * transaction. Errors: NETWORK_INVALID when the scripts cannot be loaded here.
  */
 export async function verifyNetwork(

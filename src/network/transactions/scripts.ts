@@ -37,7 +37,7 @@ export class Scripts {
   readonly #limits: ScriptLimits
   readonly #guests = new Map<'processors' | 'conditions', Guest>()
   #loaded: GuestScripts | null = null
-  /** When the guest that runs must have stopped. */
+  /** Deadline of the running guest, by the clock of `performance`. */
   #untilMs: number | null = null
 
   constructor(definition: NetworkDefinition, limits: ScriptLimits) {
@@ -149,7 +149,7 @@ export function isUnresolved(answer: GuestAnswer): boolean {
 }
 
 const NO_HOST: GuestHost = {
-  answer: () => Promise.reject(new Error('a condition reads what relationships lead to')),
+  answer: () => Promise.reject(new Error('a condition reads relationships only')),
   log: () => {},
 }
 

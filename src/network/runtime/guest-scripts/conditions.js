@@ -37,7 +37,7 @@ for (const [name, value] of Object.entries({
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true })
 }
 
-// Before the network's scripts are loaded, which may keep what they find.
+// Before the network's scripts are loaded, which may keep references to these.
 fixTimeAndChance()
 
 /** The entry of the guest. */

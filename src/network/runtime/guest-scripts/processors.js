@@ -194,7 +194,7 @@ function fixTimeAndChance() {
   }
 }
 
-/** Runs the processors of one transaction; gives what the last of them returned. */
+/** Runs the processors of one transaction. Returns the last result and the events as JSON. */
 async function processTransaction(given) {
   const { transaction, resolved, processors, participant, identity, nowMs, seed } = given
   CURRENT.participant = participant

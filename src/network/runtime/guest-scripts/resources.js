@@ -11,8 +11,8 @@
 
 // A name that is no type's must not find what every object has.
 Object.setPrototypeOf(MODEL, null)
-// Lists are gone through for each resource: they are made once. By index, because the engine takes
-// several times as long to go through them with an iterator.
+// These lists are made once, because each resource needs them. Loops over them use an index: iterators take the
+// engine several times as long.
 for (const type of Object.values(MODEL)) {
   type.names = Object.keys(type.properties)
   type.members = Object.values(type.properties)
@@ -25,7 +25,7 @@ for (const type of Object.values(MODEL)) {
   }
 }
 
-/** Asks the network; throws what it refuses. */
+/** Asks the network. Throws its refusals. */
 async function ask(what, fields) {
   if (CALL.unresolved) throw new Error('unresolved')
   const text = serialized(() => JSON.stringify({ ask: what, ...fields() }))
@@ -85,7 +85,7 @@ function resourceIn(text) {
   )
 }
 
-/** The id of what has one, also of what a script gave another; null of what has none. */
+/** The current id of a resource, which a script may have changed; null without identity. */
 function idOf({ type, id, values }) {
   return id === null ? null : (values[MODEL[type].identifier] ?? id)
 }
@@ -173,7 +173,7 @@ function resourceWith(json) {
   const known = IDENTITIES.get(key)
   if (known === undefined) {
     const resource = identified(json.$class, id)
-    // Before what it contains, which may lead back to it.
+    // Before its content, which may lead back to it.
     IDENTITIES.set(key, resource)
     fill(resource, type, json)
     return resource
@@ -206,7 +206,7 @@ function notLoaded(type, id) {
   return proxy
 }
 
-/** Takes the content of a resource from what was sent. */
+/** Loads the content of a resource from those that were sent. */
 function here(state) {
   if (state.loaded) return
   const { type: name, id } = state
@@ -277,7 +277,7 @@ function kindOf({ kind }) {
   return kind.charAt(0).toUpperCase() + kind.slice(1)
 }
 
-/** A new instance; `id` is null exactly for what has no identity. */
+/** A new instance; `id` is null exactly for concepts. */
 function fresh(name, id) {
   const type = typeNamed(name)
   if (type.abstract) throw new Error(`Cannot instantiate the abstract type "${name}"`)
@@ -322,7 +322,7 @@ function jsonOf(instance) {
     }
     if (value === undefined || value === null) continue
     const property = properties[name]
-    // The network refuses a property that the model does not have by its name, whatever it holds.
+    // The network refuses properties that the model does not have, whatever their values.
     if (property === undefined) json[name] = typeof value === 'object' ? null : value
     else if (Array.isArray(value)) {
       json[name] = value.map((element) => jsonValueOf(name, property, element))
