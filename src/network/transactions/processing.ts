@@ -12,10 +12,11 @@ import { Overlay } from '../resources/overlay.ts'
 import { missingReferences } from '../resources/references.ts'
 import type { Caller, TransactionRecord } from '../resources/transaction.ts'
 import type { GuestAnswer } from '../runtime/guest.ts'
+import { parseGuestMessage } from './guest-message.ts'
 import type { LogLine } from './messages.ts'
 import { checkedEvents } from './results.ts'
 import { isUnresolved, LEVELS_MAX, requestText, type Scripts } from './scripts.ts'
-import { parseGuestMessage, TransactionSession } from './session.ts'
+import { TransactionSession } from './session.ts'
 
 export interface ProcessingParts {
   readonly definition: NetworkDefinition

@@ -4,7 +4,7 @@ import type { Model, TypeDeclaration } from '../model/model.ts'
 import { checkInstance } from '../model/validation.ts'
 import { type InstanceRules, invalid } from '../resources/instances.ts'
 import type { TransactionRecord } from '../resources/transaction.ts'
-import { requireString } from './session.ts'
+import { requireString } from './guest-message.ts'
 
 /** Events that one transaction may emit. */
 const EVENTS_MAX = 1_000
