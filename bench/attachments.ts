@@ -1,4 +1,4 @@
-// Attachments: 1 GiB in and out, how much memory it takes, and resuming after a broken download.
+// Attachments: uploads and downloads of 1 GiB, their memory use, and resuming an interrupted download.
 //   npm run bench -- attachments [MiB]
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { type Server, startBareFiles, startLedger } from './support/server.ts'
 
 const MIB = 1024 * 1024
 const ROUNDS = 2
-/** How often memory is looked at while bytes move. */
+/** Interval between memory samples. */
 const SAMPLE_MS = 20
 
 /** `mib` MiB of different blocks, and their SHA-256. */
@@ -54,7 +54,7 @@ async function upload(url: string, mib: number, body: Readable): Promise<void> {
   if (reply.statusCode !== 200) throw new Error(`PUT: ${reply.statusCode}`)
 }
 
-/** Reads to the end, or breaks off after `bytesMax`; gives how much came. */
+/** Reads to the end, or disconnects after `bytesMax`; returns the number of bytes received. */
 async function download(
   url: string,
   headers: Record<string, string>,
@@ -72,7 +72,7 @@ async function download(
   return bytes
 }
 
-/** Runs `work`; gives seconds and the most resident memory above what there was, in MB. */
+/** Runs `work`; returns seconds and the peak resident memory above the starting value, in MB. */
 async function measured(
   server: Server,
   work: () => Promise<void>,
@@ -89,7 +89,7 @@ async function measured(
   return { seconds, extraMb: Math.max(most, server.residentMb()) - before }
 }
 
-/** One of the servers that are compared. */
+/** A server under comparison. */
 interface Side {
   readonly name: string
   readonly start: () => Promise<Server>
@@ -98,7 +98,7 @@ interface Side {
   readonly out: Figures[]
 }
 
-/** On a server just started, with its code loaded and compiled. */
+/** Warms the server up, so that its code is loaded and compiled. */
 async function fresh(
   { start, path }: Side,
   work: (server: Server, url: string) => Promise<void>,
@@ -114,7 +114,6 @@ async function fresh(
   }
 }
 
-/** The benchmark. */
 export async function run([size = '1024']: readonly string[]): Promise<void> {
   const mib = Number(size)
   const { stream, sha256 } = content(mib)
@@ -200,7 +199,7 @@ function show(
   ])
 }
 
-/** Breaks a download off three times and goes on by Range; the whole must have the SHA-256. */
+/** Interrupts a download three times and resumes it with Range; the result must have the SHA-256. */
 async function resume(url: string, mib: number, sha256: string): Promise<void> {
   const hash = createHash('sha256')
   let have = 0

@@ -1,6 +1,6 @@
-// Writers while 1,000 clients follow the changes and 10 more have stopped reading, against the same
-// writers with nobody following: rounds by turns, medians. The writers, the followers and the node
-// share the processors: what a follower costs here is what sending to it and receiving it cost.
+// Writers while 1,000 clients subscribe to the change feed and 10 more have stopped reading, compared with the
+// same writers without subscribers: interleaved rounds, medians. Writers, subscribers and the node share the
+// processors, so the cost of a subscriber includes both sending and receiving.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -13,23 +13,23 @@ import { sampleItem } from './support/sample-item.ts'
 import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
-/** All that is written is sent a thousand times: a second of writing takes ten of catching up. */
+/** Every write is sent a thousand times: one second of writing takes ten seconds to deliver. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
-/** Writing before the clock runs: a thousand connections have just been made, which is not what following costs. */
+/** Warm-up before the measurement: opening a thousand connections is not part of the cost of subscribing. */
 const SETTLING_SECONDS = 1
 const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
-/** Longest wait for the last follower after a round. */
+/** Maximum wait for the last subscriber after a round. */
 const CATCH_UP_MS_MAX = 120_000
 const body = JSON.stringify(sampleItem())
 
-/** Followers in a process of their own. */
+/** Subscribers in a separate process. */
 class Crowd {
   readonly #child: ChildProcess
   readonly #lines: AsyncIterator<string>
 
   private constructor(child: ChildProcess) {
-    if (child.stdout === null) throw new Error('no output of the followers')
+    if (child.stdout === null) throw new Error('the subscriber process has no output')
     this.#child = child
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   }
@@ -61,7 +61,7 @@ async function json(url: string, method = 'GET'): Promise<Record<string, unknown
   return JSON.parse(await (await fetch(url, { method })).text())
 }
 
-/** A figure of `/metrics`. */
+/** A metric of `/metrics`. */
 async function figure(server: Server, name: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`)).text()
   return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])
@@ -69,11 +69,11 @@ async function figure(server: Server, name: string): Promise<number> {
 
 interface Case {
   readonly name: string
-  /** Requests a second, or null for as many as go. */
+  /** Requests per second, or null for no limit. */
   readonly perSecond: number | null
-  /** What the followers ask for. */
+  /** Query of the subscribers. */
   readonly query: string
-  /** Whether they are sent what is written. */
+  /** Whether the writes match the subscription. */
   readonly sent: boolean
 }
 
@@ -91,19 +91,19 @@ const CASES: readonly Case[] = [
 interface Result {
   readonly alone: number
   readonly followed: number
-  /** Processor time of the node for one write, microseconds: alone, followed. */
+  /** Processor time of the node per write, microseconds: without and with subscribers. */
   readonly aloneUs: number
   readonly followedUs: number
-  /** Processors that the followers' process took while the writers wrote. */
+  /** Processor time of the subscriber process during the writes. */
   readonly followers: number
   readonly residentMb: number
-  /** Entries that the last follower had when the writers stopped, as a part of all. */
+  /** Fraction of the entries that the slowest subscriber had received when the writers stopped. */
   readonly atOnce: number
-  /** Until all had all, seconds. */
+  /** Seconds until every subscriber had received every entry. */
   readonly lagS: number
 }
 
-/** The writers of `what`: requests a second, and processor time of the node for one, microseconds. */
+/** Runs the writers of `what`; returns requests per second and the node's processor time per request, microseconds. */
 async function write(server: Server, { perSecond }: Case): Promise<{ rate: number; us: number }> {
   const writing = (seconds: number) =>
     load({
@@ -132,7 +132,7 @@ async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone
   const { rate, us } = await write(server, what)
   const followersS = crowd.cpuSeconds() - crowdBefore
   const stoppedAt = performance.now()
-  // What was on the way when the clock stopped is written as well.
+  // Requests in flight when the clock stopped are still written.
   while ((await figure(server, 'daicho_queue_units')) > 0);
   const written = (await figure(server, 'daicho_chain_entries')) - before
   let seen = await crowd.seen()
@@ -157,7 +157,7 @@ async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone
   }
 }
 
-/** Both, one after the other: a machine that grows slower or faster favours neither over the rounds. */
+/** Runs both cases alternately, so that drift of the machine affects both. */
 async function round(alone: Server, server: Server, what: Case, turn: number): Promise<Result> {
   const before = turn % 2 === 1 ? await write(alone, what) : null
   const result = await followed(server, what)
@@ -165,7 +165,7 @@ async function round(alone: Server, server: Server, what: Case, turn: number): P
   return { ...result, alone: rate, aloneUs: us }
 }
 
-/** All cases; `parts` chooses some by their numbers, from 1 on. */
+/** Runs all cases; `parts` selects some by number, from 1 on. */
 export async function run(parts: readonly string[]): Promise<void> {
   console.log(
     `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the writers, ` +

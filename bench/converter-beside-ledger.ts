@@ -1,5 +1,5 @@
-// How long the ledger takes to answer while images are converted in the same `daicho serve`, and
-// what is left of conversions whose clients leave. Run alone: `node bench/converter-beside-ledger.ts`.
+// Latency of the ledger while the same `daicho serve` converts images, and resources left behind by conversions
+// whose clients disconnect. Run alone: `node bench/converter-beside-ledger.ts`.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
@@ -10,10 +10,10 @@ import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 
 const SECONDS = 10
-/** Questions to the ledger per second, one after the other on four connections. */
+/** Requests to the ledger per second, sequential on each of four connections. */
 const RATE = 200
 const LEAVERS = 6
-/** Ten million cells, the most there can be. */
+/** Ten million cells, the maximum. */
 const COLUMNS = 3_651
 const ROWS = 2_738
 
@@ -61,7 +61,7 @@ function ask(url: string, agent: Agent): Promise<number> {
   })
 }
 
-/** Asks at a steady rate, whether or not answers are late, so that waiting counts. */
+/** Sends requests at a constant rate even if replies are late, so that queueing time counts. */
 async function latencies(url: string): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 })
   const asked: Promise<number>[] = []
@@ -85,7 +85,7 @@ function shown(name: string, sorted: readonly number[]): void {
   )
 }
 
-/** Converts again and again until it is told to stop. */
+/** Converts repeatedly until stopped. */
 async function keepConverting(url: string, image: Buffer, until: AbortSignal): Promise<number> {
   const { type, body } = formOf(image)
   let done = 0
@@ -102,7 +102,7 @@ async function keepConverting(url: string, image: Buffer, until: AbortSignal): P
   return done
 }
 
-/** Sends a form, reads some of the reply, and goes away. */
+/** Sends a form, reads part of the reply and disconnects. */
 function leave(url: string, image: Buffer, bytesMax: number): Promise<void> {
   const { hostname, port } = new URL(url)
   const { type, body } = formOf(image)
@@ -122,7 +122,7 @@ function leave(url: string, image: Buffer, bytesMax: number): Promise<void> {
   })
 }
 
-/** Megabytes that the process and its children hold, and how many children there are. */
+/** Resident memory of the process and its children in megabytes, and the number of children. */
 function held(pid: number): { megabytes: number; workers: number } {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const family = [String(pid), ...pids.filter((name) => parentOf(name) === pid)]
@@ -138,11 +138,10 @@ function parentOf(pid: string): number | null {
   try {
     return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
   } catch {
-    return null // it has ended meanwhile
+    return null // the process has ended
   }
 }
 
-/** Prints what was measured. */
 export async function run(): Promise<void> {
   const width = 4_000
   const noise = { type: 'gaussian', mean: 128, sigma: 40 } as const
@@ -159,7 +158,7 @@ export async function run(): Promise<void> {
     shown('GET /api/dbs, two conversions', await latencies(served.ledger))
     stop.abort()
     const done = (await Promise.all(converting)).reduce((all, one) => all + one, 0)
-    console.log(`conversions of ${COLUMNS * ROWS} cells finished meanwhile: ${done}`)
+    console.log(`conversions of ${COLUMNS * ROWS} cells finished in that time: ${done}`)
     for (let round = 1; round <= 4; round += 1) {
       const before = held(pid)
       await Promise.all(Array.from({ length: LEAVERS }, () => leave(served.converter, image, 3e6)))

@@ -1,5 +1,5 @@
-// One conversion in a process of its own, as `daicho image` does it but without its worker, so that
-// one process holds all there is to measure. Arguments: the image, the workbook, the number of
+// One conversion in its own process, as `daicho image` does it but without a worker thread, so that the memory
+// of a single process is measured. Arguments: the image, the workbook, the number of
 // columns. Prints one line of JSON.
 import { open, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'

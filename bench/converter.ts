@@ -1,5 +1,5 @@
-// The converter against a straightforward one: the same image, the same columns, each conversion in
-// a fresh process, the two taking turns. Run alone: `node bench/converter.ts`.
+// Compares the converter with a straightforward implementation: the same image and columns, each conversion in
+// a new process, alternately. Run alone: `node bench/converter.ts`.
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ interface Measured {
   readonly megabytes: number
 }
 
-/** Daicho as its service runs it: the same flags and environment as a conversion worker. */
+/** Daicho with the flags and environment of a conversion worker. */
 async function ours(image: string, folder: string, ...grid: number[]): Promise<Measured> {
   const arguments_ = [image, join(folder, 'ours.xlsx'), ...grid.map(String)]
   const { stdout } = await promisify(execFile)(
@@ -41,7 +41,7 @@ async function theirs(image: string, folder: string, columns: number): Promise<M
   return JSON.parse(stdout)
 }
 
-/** A picture with gradients, texture and noise, 4000 × 3000, as a camera would store it. */
+/** A picture with gradients, texture and noise, 4000 × 3000, similar to a camera's. */
 async function photo(): Promise<Buffer> {
   const [width, height] = [4_000, 3_000]
   const rgb = Buffer.alloc(width * height * 3)
@@ -105,7 +105,6 @@ async function compare(name: string, image: string, folder: string): Promise<voi
   console.log(`${''.padEnd(28)} MB  ${line('megabytes')}`)
 }
 
-/** Prints the table. */
 export async function run(): Promise<void> {
   if (!existsSync(join(PEER, 'node_modules'))) {
     const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: PEER, stdio: 'inherit' })

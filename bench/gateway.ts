@@ -1,5 +1,5 @@
-// Lists of the gateway with filters: how long one takes beside 100,000 Commodities, and how many a second
-// beside LoopBack 4 on its memory connector, which holds the same ones. By turns in one run, medians.
+// Filtered lists of the gateway: latency with 100,000 Commodities, and throughput compared with LoopBack 4 on its
+// memory connector holding the same Commodities. Interleaved in one run, medians.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -14,11 +14,11 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 5)
 const PER_REQUEST = 2_000
 const REQUESTS = 200
-/** The time after which no more are sent. */
+/** Time after which no more requests are sent. */
 const LATENCY_MS = 5_000
 const CONNECTIONS = 4
 
-/** Filters that are asked; `hits` of COUNT match. */
+/** Measured filters; `hits` of COUNT match. */
 const CASES = [
   { name: 'mainExchange = …, limit 20', where: { mainExchange: 'X7' } },
   { name: 'quantity < 1,000, limit 20', where: { quantity: { lt: 1_000 } } },
@@ -33,7 +33,7 @@ const addressesOf = async (child: ChildProcess): Promise<Record<string, string>>
   return JSON.parse(String(line))
 }
 
-/** Measures, by turns, and prints. */
+/** Measures both servers alternately and prints the results. */
 export async function run(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const children: ChildProcess[] = []
@@ -80,7 +80,7 @@ function startProduct(folder: string): ChildProcess {
   )
 }
 
-/** From a folder of its own, which is installed when it is first needed. */
+/** LoopBack in its own folder, installed on first use. */
 function startPeer(): ChildProcess {
   const folder = fileURLToPath(new URL('./peers/loopback4', import.meta.url))
   if (!existsSync(join(folder, 'node_modules'))) {
@@ -153,7 +153,7 @@ async function latencies(url: string): Promise<void> {
 
 async function against(gateway: string, peer: string): Promise<void> {
   const rows = [[`${CONNECTIONS} connections`, 'LoopBack 4/s', 'daicho/s', 'times']]
-  // The peer goes through all of its items for each list, and takes seconds for a crowd of them.
+  // The peer scans all of its items for each list, and takes seconds for concurrent requests.
   for (const { name, where } of CASES.slice(0, 2)) {
     const runs: Record<'gateway' | 'peer', Run[]> = { gateway: [], peer: [] }
     const asked = { method: 'GET', connections: CONNECTIONS, seconds: SECONDS } as const

@@ -1,5 +1,5 @@
-// The ledger against bare Fastify on the same schemas, and against pouchdb-server: rounds by turns in
-// one run, medians. The load generator, the servers and the writer's thread share the processors.
+// The ledger compared with bare Fastify on the same schemas, and with pouchdb-server: interleaved rounds in one
+// run, medians. The load generator, the servers and the writer thread share the processors.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ async function post(url: string, text?: string): Promise<{ id?: string }> {
 const rate = (value: number) => Math.round(value).toLocaleString('en')
 const ratio = (value: number) => value.toFixed(2)
 
-/** Runs every case once a round, by turns, and gives the runs of each. */
+/** Runs every case once per round, interleaved, and returns the runs of each. */
 async function interleaved(
   cases: Record<string, () => Promise<Run>>,
 ): Promise<Record<string, Run[]>> {
@@ -51,7 +51,7 @@ async function interleaved(
 const perSecond = (runs: Run[] | undefined) => median((runs ?? []).map((run) => run.perSecond))
 const p99 = (runs: Run[] | undefined) => median((runs ?? []).map((run) => run.p99Ms))
 
-/** Single items, against the baseline. */
+/** Single items, compared with the baseline. */
 async function singleItems(bare: Server, ledger: Server): Promise<void> {
   await post(`${ledger.url}/api/bench`)
   const { id } = await post(`${ledger.url}/api/bench`, body)
@@ -107,7 +107,7 @@ async function lists(bare: Server, ledger: Server): Promise<void> {
   ])
 }
 
-/** The same writes to pouchdb-server on LevelDB, from a folder of its own. */
+/** Compares the writes with pouchdb-server on LevelDB, installed in its own folder. */
 async function againstPouchdb(ledger: Server): Promise<void> {
   const folder = fileURLToPath(new URL('./peers/pouchdb-server', import.meta.url))
   if (!existsSync(join(folder, 'node_modules'))) {
@@ -145,7 +145,7 @@ async function againstPouchdb(ledger: Server): Promise<void> {
   ])
 }
 
-/** A million items: memory while loading, writes beside an empty ledger, and verifying it all. */
+/** A million items: memory while loading, writes compared with an empty ledger, and verification. */
 async function aMillion(): Promise<void> {
   const fullFolder = freshFolder()
   const full = await startLedger(fullFolder)
@@ -221,7 +221,7 @@ function verifyFolder(folder: string): void {
   )
 }
 
-/** All of it; `parts` chooses: single, lists, pouchdb, million. */
+/** Runs all parts; `parts` selects some: single, lists, pouchdb, million. */
 export async function run(parts: readonly string[]): Promise<void> {
   const wanted = (part: string) => parts.length === 0 || parts.includes(part)
   console.log(

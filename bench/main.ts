@@ -1,4 +1,4 @@
-// `npm run bench` runs every benchmark; `npm run bench -- ledger single` one of them, or a part.
+// `npm run bench` runs every benchmark; `npm run bench -- ledger single` runs one benchmark, or one part of it.
 const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): Promise<void> }>> =
   {
     ledger: () => import('./ledger.ts'),
@@ -18,7 +18,7 @@ const BENCHMARKS: Record<string, () => Promise<{ run(parts: readonly string[]): 
 
 const [name, ...parts] = process.argv.slice(2)
 if (name !== undefined && BENCHMARKS[name] === undefined) {
-  console.error(`known are: ${Object.keys(BENCHMARKS).join(', ')}`)
+  console.error(`available: ${Object.keys(BENCHMARKS).join(', ')}`)
   process.exit(2)
 }
 for (const [each, open] of Object.entries(BENCHMARKS)) {

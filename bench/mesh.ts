@@ -1,5 +1,5 @@
-// Mirrors: how fast a node is restored from one and how much memory that takes, and how far a mirror is
-// behind a node that is written to all the time.
+// Mirrors: speed and memory of restoring a node from a mirror, and the lag of a mirror behind a node under
+// constant write load.
 //   npm run bench -- mesh [entries] [writes per second]
 import { spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
@@ -12,11 +12,11 @@ import { sampleItem } from './support/sample-item.ts'
 import { type Server, serverOf, startLedger } from './support/server.ts'
 
 const ITEMS_PER_REQUEST = 500
-/** Requests under way at once, while the chain is made and in the second part. */
+/** Concurrent requests while the chain is created and in the second part. */
 const CLIENTS = 4
-/** How long the mirror is watched. */
+/** Duration of the lag measurement. */
 const WATCHED_MS = 15_000
-/** How often it is asked how far it is. */
+/** Interval between samples of the mirror's height. */
 const LOOK_MS = 20
 const SAMPLE_MS = 50
 const PEERS = { PEERS_ALLOW_PRIVATE: '1' }
@@ -37,13 +37,13 @@ async function serverIdOf({ url }: Server): Promise<number> {
   return JSON.parse(await textAt(`${url}/api/serverid`)).serverid
 }
 
-/** Blocks that the node at `url` has signed, or has in its mirror, of a chain. */
+/** Number of blocks of a chain that the node at `url` has signed or mirrored. */
 async function signedBlocks(url: string, serverId: number): Promise<number> {
   const reply = await fetch(`${url}/api/ledgers/${serverId}/checkpoint`)
   return reply.ok ? Number((await reply.text()).split('\n')[1]) : 0
 }
 
-/** Writes items until there are `entries` of them. */
+/** Writes items until there are `entries` entries. */
 async function load({ url }: Server, entries: number): Promise<void> {
   await textAt(`${url}/api/bench`, { method: 'POST' })
   const body = JSON.stringify(Array.from({ length: ITEMS_PER_REQUEST }, sampleItem))
@@ -55,7 +55,7 @@ async function load({ url }: Server, entries: number): Promise<void> {
   await Promise.all(Array.from({ length: CLIENTS }, client))
 }
 
-/** Runs `daicho restore` in `folder`; gives seconds, the most resident memory in MB, and what it said. */
+/** Runs `daicho restore` in `folder`; returns seconds, the peak resident memory in MB, and its output. */
 async function restored(folder: string, from: string, serverId: number) {
   const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
   const flags = ['restore', '--from', from, '--serverid', `${serverId}`, '--json']
@@ -77,7 +77,7 @@ async function restored(folder: string, from: string, serverId: number) {
   child.stdout?.on('data', (text) => {
     said += text
   })
-  // Its progress, among the tables, would be in nobody's way but the reader's.
+  // Progress lines would clutter the tables.
   let progress = ''
   child.stderr?.on('data', (text) => {
     progress += text
@@ -88,7 +88,7 @@ async function restored(folder: string, from: string, serverId: number) {
   return { seconds: (performance.now() - startedAt) / 1000, most, done: JSON.parse(said) }
 }
 
-/** Restores chains of a tenth of `entries`, and of all of them. */
+/** Restores a chain of `entries` / 10, and one of `entries`. */
 async function restores(entries: number): Promise<void> {
   const rows = [['entries', 'blocks', 'seconds', 'entries/s', 'most MB']]
   for (const size of [Math.ceil(entries / 10), entries]) {
@@ -119,11 +119,11 @@ async function restores(entries: number): Promise<void> {
 async function chainOf({ url }: Server, serverId: number): Promise<{ blocks: number }> {
   const figures = await textAt(`${url}/metrics`)
   const blocks = Number(/^daicho_chain_blocks (\d+)/m.exec(figures)?.[1])
-  if (!(blocks > 0)) throw new Error(`nothing is known of the chain of ${serverId}`)
+  if (!(blocks > 0)) throw new Error(`no blocks found for the chain of ${serverId}`)
   return { blocks }
 }
 
-/** Writes `perSecond` items a second, one by one, and looks how long each block takes to the mirror. */
+/** Writes `perSecond` items per second, one by one, and measures the time until the mirror has each block. */
 async function lag(perSecond: number): Promise<void> {
   const [folder, other] = [folderFor(), folderFor()]
   const node = await startLedger(folder, PEERS)
@@ -170,7 +170,7 @@ async function lag(perSecond: number): Promise<void> {
   }
 }
 
-/** Writes at a pace, as long as the mirror is watched; `answered` has the height of each write. */
+/** Writes at a constant rate while the mirror is measured; `answered` holds the height of each write. */
 function writing({ url }: Server, perSecond: number) {
   const answered: { height: number; atMs: number }[] = []
   let sent = 0
@@ -196,7 +196,6 @@ function writing({ url }: Server, perSecond: number) {
   return { answered, count: () => done, ended }
 }
 
-/** The benchmark. */
 export async function run([
   entries = '1000000',
   perSecond = '1000',

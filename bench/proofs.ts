@@ -1,5 +1,5 @@
-// Proofs of one item among many: how large, how long to make, how long to verify; verifying a folder
-// with threads and without, and its memory at two sizes.
+// Proofs of one item among many: size, time to create and time to verify; verification of a folder with and
+// without threads, and its memory at two sizes.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ async function textAt(url: string, init?: RequestInit): Promise<string> {
   return text
 }
 
-/** Loads `items` items and gives the folder and the ids of some of them. */
+/** Loads `items` items and returns the folder and the ids of some of them. */
 async function loaded(items: number): Promise<{ folder: string; server: Server; ids: string[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const server = await startLedger(folder)
@@ -53,13 +53,13 @@ async function loaded(items: number): Promise<{ folder: string; server: Server; 
   return { folder, server, ids }
 }
 
-/** Sizes and times of proofs of items all over the chain. */
+/** Sizes and times of proofs for items across the chain. */
 async function proofs(server: Server, ids: readonly string[], items: number): Promise<void> {
   const { serverid } = JSON.parse(await textAt(`${server.url}/api/serverid`))
   const vkey = await textAt(`${server.url}/api/ledgers/${serverid}/vkey`)
   const key = verifierKeyOf(vkey.trim())
   const start = performance.now()
-  // A head that covers all of them.
+  // A signed head that covers all of them.
   for (const id of ids) await textAt(`${server.url}/api/bench/${id}/proof`)
   const signedMs = performance.now() - start
   const [, size] = (await textAt(`${server.url}/api/ledgers/${serverid}/checkpoint`)).split('\n')
@@ -78,7 +78,7 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
     made.push(after - between)
     baseline.push(between - before)
     beside.push(file.length - JSON.stringify(proven.entry?.item).length)
-    if (!item.includes(id)) throw new Error('another item')
+    if (!item.includes(id)) throw new Error('wrong item in the proof')
   }
   const p99 = (values: number[]) =>
     values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? 0
@@ -101,7 +101,7 @@ async function proofs(server: Server, ids: readonly string[], items: number): Pr
   ])
 }
 
-/** What `daicho verify <folder>` takes. */
+/** Time and memory of `daicho verify <folder>`. */
 function verifyFolder(folder: string): {
   entries: number
   seconds: number
@@ -125,7 +125,6 @@ function verifyFolder(folder: string): {
   return { entries, seconds, ...JSON.parse(usage) }
 }
 
-/** All of it. */
 export async function run(): Promise<void> {
   const folders: string[] = []
   const verifications: [number, ReturnType<typeof verifyFolder>][] = []

@@ -1,5 +1,5 @@
-// Filters on about 150,000 real places, with an index and without, and paging at the beginning and at the
-// end: by turns in one run, medians. The same places stand in two databases, of which one has indexes.
+// Filters on about 150,000 real places, with and without an index, and paging at the start and the end of a list:
+// interleaved in one run, medians. Two databases hold the same places; only one has indexes.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -50,7 +50,7 @@ async function build({ url }: Server, paths: readonly string[]): Promise<number>
   }
 }
 
-/** Milliseconds of one request each, by turns. */
+/** Milliseconds of one request of each kind, interleaved. */
 async function timed(urls: Record<string, string>): Promise<Record<string, number>> {
   const taken: Record<string, number[]> = {}
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -115,7 +115,7 @@ async function paging({ url }: Server): Promise<void> {
   printTable(rows)
 }
 
-/** How long a small read waits while scans go on, against how long it takes by itself. */
+/** Latency of a small read during scans, compared with the read alone. */
 async function beside({ url }: Server): Promise<void> {
   const { items } = await call(`${url}/api/plain?limit=1`)
   const reads = async (count: number) => {

@@ -1,5 +1,5 @@
-// How fast `GET /` of the rate feed is beside a bare Fastify route that sends a constant of the same
-// size, and how long an answer takes while every source hangs. Run: node bench/rates.ts
+// Throughput of `GET /` of the rate feed compared with a bare Fastify route that sends a constant of the same
+// size, and the latency of a reply while every source hangs. Run: node bench/rates.ts
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -13,13 +13,13 @@ import { outboundGet } from '../src/http/outbound.ts'
 import { parseSourceList, rateFeedComponent } from '../src/rate-feed/index.ts'
 
 const CONNECTIONS = 64
-/** Fresh processes are measured several times: two runs of one program differ more than rounds. */
+/** Number of process starts: two runs of one program differ more than rounds within a run. */
 const STARTS = 4
 const ROUNDS = 5
 const ROUND_S = 1
 const WARM_UP_S = 1
 
-/** Measures, interleaved, and prints. */
+/** Measures both interleaved, and prints the results. */
 export async function run(): Promise<void> {
   const figures = { product: [] as number[], peer: [] as number[] }
   const ms: number[] = []
@@ -32,7 +32,7 @@ export async function run(): Promise<void> {
       const urls = { product: product.url, peer: peer.url }
       for (const name of ORDER) await load(urls[name], WARM_UP_S)
       for (let round = 0; round < ROUNDS; round += 1) {
-        // Each starts every other round, so that neither always runs on the warmer machine.
+        // They alternate in starting first, so that neither always runs on the warmer machine.
         for (const name of round % 2 === 0 ? ORDER : ORDER.toReversed()) {
           figures[name].push(await load(urls[name], ROUND_S))
         }
@@ -100,7 +100,7 @@ async function child(
   return { url: String(url), process: started }
 }
 
-/** The feed as `daicho serve` runs it, with sources that take the connection and say nothing. */
+/** The feed as `daicho serve` runs it, with sources that accept the connection and send nothing. */
 async function serveProduct(): Promise<string> {
   const silent = createServer(() => {})
   silent.listen(0, '127.0.0.1')

@@ -1,5 +1,5 @@
-// The token-gated sample under load, and whether its answers tell which names exist.
-// Client and server are two processes of this machine and share its processors.
+// The token-gated sample under load, and whether its response times reveal which user names exist.
+// Client and server are two processes on one machine and share its processors.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -10,13 +10,13 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '../src/base/clock.ts'
 import { openTokens } from '../src/tokens/index.ts'
 
-/** Logins in flight in one moment. */
+/** Concurrent logins. */
 const LOGINS_AT_ONCE = 50
-/** Milliseconds for which they go on. */
+/** Duration of the login load, milliseconds. */
 const LOAD_MS = 6_000
-/** Failed logins of a known and of an unknown name, by turns. */
+/** Failed logins for a known and for an unknown name, alternately. */
 const FAILURES_EACH = 30
-/** How often that is measured. */
+/** Number of measurement rounds. */
 const ROUNDS = 5
 
 type Kind = 'known' | 'unknown'
@@ -82,7 +82,7 @@ const quantile = (values: readonly number[], share: number): number =>
     Math.min(values.length - 1, Math.floor(values.length * share))
   ] ?? Number.NaN
 
-/** GET / by one client at a time, for as long as `until` says. */
+/** Sequential GET / by one client until `until` settles. */
 async function readHome(port: number, until: () => boolean): Promise<number[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const times: number[] = []
@@ -134,7 +134,7 @@ function row(times: readonly number[], windowMs: number): Record<string, number>
 async function knownAndUnknown(port: number): Promise<void> {
   const rows: Record<string, Record<string, number>> = {}
   const all: Record<Kind, number[]> = { known: [], unknown: [] }
-  // The first round is thrown away: code and caches are cold.
+  // The first round is discarded: code and caches are cold.
   for (let round = 0; round <= ROUNDS; round += 1) {
     const times = await failedLogins(port, round)
     if (round === 0) continue
@@ -145,7 +145,7 @@ async function knownAndUnknown(port: number): Promise<void> {
   const together = compared(all)
   console.log(`\nFailed logins, ${FAILURES_EACH} of each kind by turns in every round`)
   console.table({ ...rows, 'all rounds': together })
-  // Load of others moves single rounds either way; a leak would move all of them one way.
+  // Other load shifts single rounds in either direction; a leak would shift all of them in one.
   console.log(`unknown is ${together['slower %']} % slower; must be within 10 % either way`)
 }
 
@@ -158,15 +158,15 @@ function compared({ known, unknown }: Record<Kind, readonly number[]>): Record<s
   }
 }
 
-/** The times of one round, milliseconds. */
+/** Response times of one round, milliseconds. */
 async function failedLogins(port: number, round: number): Promise<Record<Kind, number[]>> {
   const times: Record<Kind, number[]> = { known: [], unknown: [] }
   for (let count = 1; count <= FAILURES_EACH; count += 1) {
-    // Either comes first in every other turn.
+    // The two alternate in coming first.
     const kinds: readonly Kind[] = count % 2 === 0 ? ['known', 'unknown'] : ['unknown', 'known']
     for (const kind of kinds) {
       const name = kind === 'known' ? 'demo' : 'eve0'
-      // Each from another address: the throttle would answer the eleventh without looking.
+      // Each from a different address: otherwise the throttle would reject the eleventh without checking the password.
       const localAddress = `127.0.${round + 2}.${count}`
       const body = { name, password: 'wrong' }
       const { ms, status, text } = await call(port, {
@@ -211,7 +211,7 @@ async function verifying(): Promise<void> {
 
 const rounded = (value: number): number => Math.round(value * 100) / 100
 
-/** Measures and prints; about ten seconds. */
+/** Runs for about ten seconds. */
 export async function run(): Promise<void> {
   console.log(`Node ${process.versions.node}, ${availableParallelism()} processors, shared by both`)
   const { port, child } = await startServer()

@@ -1,5 +1,5 @@
-// What tokens cost: the ledger with and without them, rounds by turns in one run, medians. Without them
-// nothing is looked at; with them each request is, by its header.
+// Cost of tokens: the ledger with and without required tokens, interleaved rounds in one run, medians. With tokens,
+// each request is authorized by its header.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,6 @@ const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
 const CONNECTIONS = 64
 const SECRET = 'a secret that is only for this benchmark'
 
-/** Runs the benchmark. */
 export async function run(): Promise<void> {
   const folders = ['off', 'required'].map(() => mkdtempSync(join(tmpdir(), 'daicho-bench-')))
   const [off = '', required = ''] = folders

@@ -1,6 +1,6 @@
-// Transactions with a processor through the gateway, beside plain writes to the same ledger: by turns
-// in one run, medians. What it costs to begin with a fresh guest. And how the ledger answers while
-// scripts of a network do their worst.
+// Transactions with a processor through the gateway, compared with plain writes to the same ledger: interleaved
+// in one run, medians. Also the cost of starting with a new sandbox, and the latency of the ledger while
+// hostile scripts run.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,6 @@ const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
 const CONNECTIONS = 16
 const CALLS = 1_000
 
-/** Prints the tables. */
 export async function run(parts: readonly string[]): Promise<void> {
   if (parts.length === 0 || parts.includes('restore')) await restores()
   if (parts.length === 0 || parts.includes('trades')) await trades()
@@ -48,7 +47,7 @@ async function trades(): Promise<void> {
         const body = JSON.stringify(trade)
         const options = { connections: CONNECTIONS, seconds: SECONDS }
         const done = await load({ url: urls[kind], method: 'POST', body, ...options })
-        // The first round warms up.
+        // The first round is a warm-up.
         if (round > 0) runs[kind].push(done)
       }
     }
@@ -108,7 +107,7 @@ const WORST = {
   'endless recursion': 'const f = () => f() + 1; f()',
   'a pattern that blows up': '/^(a+)+$/.test("a".repeat(50) + "b")',
 }
-/** How often the ledger is asked meanwhile: each request of a few connections waits so long. */
+/** Interval of the requests that measure the latency of the ledger. */
 const ASK_EVERY_MS = 5
 
 async function abuse(): Promise<void> {
@@ -144,8 +143,8 @@ async function abuse(): Promise<void> {
       const taken = await asked(ledger.url, async () => {
         status = await run(code)
       })
-      // Whoever submits next finds all as it was.
-      if ((await run('')) !== 200) throw new Error(`after ${name} nothing works`)
+      // The next transaction must find the state unchanged.
+      if ((await run('')) !== 200) throw new Error(`transactions fail after ${name}`)
       rows.push([name, String(status), ...taken, mb(gateway.residentMb())])
     }
     printTable(rows)
@@ -158,7 +157,7 @@ async function abuse(): Promise<void> {
 const mb = (value: number) => value.toFixed(0)
 const quietly = () => new Promise<void>((resolve) => setTimeout(resolve, 1_000))
 
-/** How many requests the ledger answered while `work` ran, and the 99th percentile of their times. */
+/** Number of requests that the ledger answered while `work` ran, and their 99th percentile latency. */
 async function asked(url: string, work: () => Promise<void>): Promise<string[]> {
   let done = false
   const taken: number[] = []

@@ -1,9 +1,9 @@
-// Builds the page of the dashboard into `src/dashboard/built/` when its sources have changed since the
-// last time: `npm start`, `npm run build` and the browser tests all call this.
+// Builds the dashboard page into `src/dashboard/built/` if its sources have changed since the last build.
+// `npm start`, `npm run build` and the browser tests call this.
 import { join } from 'node:path'
 import { makeOnce, ROOT } from './made-once.ts'
 
-/** Builds the page unless it is there already, made of the same sources. */
+/** Builds the page unless it is up to date. */
 export function buildDashboard(): Promise<void> {
   return makeOnce({
     folder: 'src/dashboard/built',
@@ -25,14 +25,14 @@ async function make(outDir: string): Promise<void> {
     base: './',
     logLevel: 'warn',
     mode: 'production',
-    // Also where tests build it: what is made for development has the paths of this machine in it.
+    // Also in test runs: a development build would contain paths of this machine.
     oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
     worker: { format: 'es' },
     build: {
       outDir,
       emptyOutDir: true,
       target: 'es2023',
-      // Nothing inline: the policy of the page forbids it.
+      // Nothing inline: the page's Content-Security-Policy forbids it.
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
     },

@@ -1,5 +1,5 @@
-// Builds `dist/`, which the published package holds, when its sources have changed since the last time: the
-// programs of `src/`, the types of the client, and the files beside the sources that are served as they are.
+// Builds `dist/`, the content of the published package, if its sources have changed since the last build: the
+// programs of `src/`, the client's type declarations, and static files that are served as they are.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, globSync } from 'node:fs'
 import { extname, join, relative } from 'node:path'
@@ -8,16 +8,16 @@ import { buildDashboard } from './build-dashboard.ts'
 import { makeOnce, ROOT } from './made-once.ts'
 
 const SRC = join(ROOT, 'src')
-/** What is started: the command, the client that is imported, threads and processes. */
+/** Entry points: the command, the client, threads and child processes. */
 const PROGRAMS = ['cli/main.ts', 'client/index.ts', '**/{thread,*-thread,worker}.ts']
-/** What stands in a source for the place of its module in the build. */
+/** Expression in a source that the build replaces with the URL of its module. */
 const PLACE = '__PLACE__'
-/** What the compiler makes of a source takes its place. */
+/** Extensions of files that are compiled or bundled instead of copied. */
 const COMPILED = new Set(['.ts', '.tsx', '.snap'])
-/** What the page of the dashboard is built of is in what was built. */
+/** Sources of the dashboard page; its build bundles them. */
 const BROWSER = join(SRC, 'dashboard', 'browser')
 
-/** Builds `dist/` unless it is there already, made of the same sources. */
+/** Builds `dist/` unless it is up to date. */
 export async function buildPackage(): Promise<void> {
   await buildDashboard()
   await makeOnce({
@@ -53,7 +53,7 @@ async function make(dist: string): Promise<void> {
       },
     },
   })
-  // Without looking for errors in types: `npm test` has done that.
+  // Without type errors: `npm test` reports those.
   const types = spawnSync('tsc', ['-p', 'tsconfig.build.json', '--outDir', dist], {
     cwd: ROOT,
     stdio: 'inherit',
@@ -68,8 +68,8 @@ async function make(dist: string): Promise<void> {
 }
 
 /**
- * Several modules become one file. What they read, and the threads that they start, stands where it stood
- * from each of them; so `import.meta.url` becomes the place that the module would have in the build.
+ * Bundles several modules into one file. Relative paths of files and threads must still resolve from each module,
+ * so `import.meta.url` is replaced with the URL that the module would have in the build.
  */
 function placesOfModules(): Plugin {
   return {
@@ -81,7 +81,7 @@ function placesOfModules(): Plugin {
         const lines = code.split('\n').length
         return {
           code: code.replaceAll('import.meta.url', `${PLACE}(${JSON.stringify(path)})`),
-          // Each line is where it was.
+          // Keep the number of lines for source maps.
           map: {
             version: 3,
             sources: [id],

@@ -1,5 +1,5 @@
-// Fails when package-lock.json names a platform package that it does not hold: a partial registry
-// makes `npm install` write such a lock without a word, and `npm ci` fails on it elsewhere.
+// Fails if package-lock.json names a platform package without an entry for it: with a partial registry,
+// `npm install` writes such a lock silently, and `npm ci` then fails elsewhere.
 import { readFileSync } from 'node:fs'
 
 interface LockEntry {

@@ -1,4 +1,4 @@
-// Runs the commands of a page of the documentation in a shell, and says what they print there.
+// Runs the console commands of a documentation page in a shell and returns their output.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -9,9 +9,9 @@ import { NODE_FLAGS } from './node-flags.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAUSE_MS = 50
-/** How long one step may take, and how long it is repeated where the page waits for something. */
+/** Timeout of one step, and how long a step is retried when the page waits for an event. */
 const STEP_MS = 60_000
-/** Where pages expect each component, and the flag that says otherwise. */
+/** Default port of each component in the pages, and the flag that changes it. */
 const PORTS = [
   ['ledger', 'port', '4126'],
   ['converter', 'converter-port', '4127'],
@@ -20,20 +20,20 @@ const PORTS = [
   ['gateway', 'gateway-port', '4130'],
 ] as const
 
-/** What nodes of pages are started with: nothing is asked of other sites. */
+/** Settings of nodes started by pages: no requests to other sites. */
 const QUIET = 'LOG_LEVEL=error RATES_SOURCES=lastgood,snapshot'
 
 /** A command of a page. */
 export interface Step {
   readonly command: string
-  /** What the page says that it prints. */
+  /** Output shown in the page. */
   readonly says: string
-  /** Where in the page `says` stands, in UTF-16 units. */
+  /** Offset of `says` in the page, in UTF-16 units. */
   readonly from: number
   readonly to: number
 }
 
-/** What differs from run to run, by kind; the first alternative that matches counts. */
+/** Patterns of values that differ between runs, by kind; the first matching alternative wins. */
 const VOLATILE = new RegExp(
   [
     String.raw`(?<key>daicho\/\d+\+[0-9a-f]{8}\+[\w+/=]+)`,
@@ -47,7 +47,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
     String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
     String.raw`(?<id>\b(?:\d{13,17}|[0-9a-f]{16})\b)`,
-    // A log is signed when there is rest.
+    // The log is signed when the node is idle.
     String.raw`(?<size>in a log of \d+)`,
     String.raw`(?<pace>\d+\.\d s(?:, \d+ entries\/s)?)`,
     String.raw`(?<seconds>"seconds":[\d.]+|"uptime":\d+|"ms":[\d.]+)`,
@@ -55,7 +55,7 @@ const VOLATILE = new RegExp(
   'g',
 )
 
-/** `text` with kinds in the place of what differs from run to run. */
+/** Replaces values that differ between runs with their kinds. */
 export function kindsIn(text: string): string {
   return text.replace(VOLATILE, (...all) => {
     const groups: Record<string, string | undefined> = all.at(-1)
@@ -64,8 +64,8 @@ export function kindsIn(text: string): string {
 }
 
 /**
- * The commands of a page, in their order: those in blocks of console text, and those in comments
- * that begin with `run`, which readers do not see.
+ * The commands of a page in order: those in blocks of console text, and those in HTML comments that start
+ * with `run`, which readers do not see.
  */
 export function stepsIn(page: string): Step[] {
   const blocks = page.matchAll(/^```console\n([\s\S]*?)^```$|^<!-- run\n([\s\S]*?)^-->$/gm)
@@ -82,16 +82,16 @@ export function stepsIn(page: string): Step[] {
   })
 }
 
-/** A shell in `folder` with what a clone has, in which the ports of the page are free ones. */
+/** A shell in `folder` with the files of a clone; the page's ports are mapped to free ones. */
 export class PageShell {
   readonly #folder: string
   readonly #shell: ChildProcess
-  /** What stands in the page, and what it is here. */
+  /** Text in the page, and its replacement in this run. */
   readonly #here = new Map<string, string>()
   readonly #ports = new Map<string, string>()
   #steps = 0
 
-  /** `folder` is an empty one. */
+  /** `folder` must be empty. */
   constructor(folder: string) {
     this.#folder = folder
     cpSync(join(ROOT, 'examples'), join(folder, 'examples'), { recursive: true })
@@ -101,7 +101,7 @@ export class PageShell {
     const programs = join(folder, '.shell/bin')
     mkdirSync(programs, { recursive: true })
     const node = [process.execPath, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS]
-    // `npm run -s daicho --` runs the sources, an installed `daicho` what was built of them.
+    // `npm run -s daicho --` runs the sources, an installed `daicho` the build.
     for (const [name, before, main] of [
       ['npm', 'shift 4; ', 'src/cli/main.ts'],
       ['daicho', '', 'dist/cli/main.js'],
@@ -121,17 +121,17 @@ export class PageShell {
         ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
       },
       stdio: ['pipe', 'ignore', 'inherit'],
-      // A group of its own, so that all of it can be ended.
+      // A process group, so that all its processes can be ended.
       detached: true,
     })
   }
 
-  /** Runs a step; gives what it prints, with the addresses of the page. */
+  /** Runs a step; returns its output with the addresses of the page. */
   async run({ command, says }: Step): Promise<string> {
     const endMs = Date.now() + STEP_MS
     for (;;) {
       const said = await this.#once(command)
-      // Something that comes by itself is waited for.
+      // Retries while waiting for an asynchronous event.
       const comes = /^timeout /.test(command) || /current|"state":"ready"/.test(says)
       if (comes && kindsIn(said) !== kindsIn(says) && Date.now() < endMs) {
         await pause(PAUSE_MS)
@@ -142,16 +142,16 @@ export class PageShell {
     }
   }
 
-  /** `text` with what is so here in the place of what stands in the page. */
+  /** Replaces text of the page with the values of this run. */
   translated(text: string): string {
     let here = text
-    // The longest first: a key has an id in it.
+    // Longest first: a key contains an id.
     const known = [...this.#here].toSorted(([one], [other]) => other.length - one.length)
     for (const [there, value] of known) here = here.replaceAll(there, value)
     return here
   }
 
-  /** Ends the shell and what runs in its background. */
+  /** Ends the shell and its background processes. */
   async close(): Promise<void> {
     const { pid } = this.#shell
     if (this.#shell.exitCode !== null || pid === undefined) return
@@ -188,7 +188,7 @@ export class PageShell {
     )
   }
 
-  /** Starts a node in the background, and waits until it listens; what it prints. */
+  /** Starts a node in the background, waits until it listens, and returns its output. */
   async #serve(serve: string, flags: string): Promise<string> {
     const addresses = join(this.#folder, '.shell', `addresses-${this.#steps}`)
     const free = PORTS.map(([, flag]) => `--${flag} 0`).join(' ')
@@ -221,7 +221,7 @@ export class PageShell {
     return text
   }
 
-  /** Runs `command` in the shell; gives all that it printed, without lines of progress. */
+  /** Runs `command` in the shell; returns its output without progress lines. */
   async #shellRun(command: string): Promise<string> {
     this.#steps += 1
     const name = join(this.#folder, '.shell', `${this.#steps}`)
@@ -229,7 +229,7 @@ export class PageShell {
     this.#shell.stdin?.write(`. ${name} > ${name}.said 2>&1 < /dev/null; echo > ${name}.end\n`)
     const endMs = Date.now() + STEP_MS
     while (!isThere(`${name}.end`)) {
-      if (Date.now() > endMs) throw new Error(`it takes too long: ${command}`)
+      if (Date.now() > endMs) throw new Error(`timed out: ${command}`)
       await pause(PAUSE_MS)
     }
     return readFileSync(`${name}.said`, 'utf8')

@@ -1,5 +1,5 @@
-// Makes the picture of the dashboard that the documentation shows: `node scripts/dashboard-picture.ts`.
-// A node in memory gets a few items of a shop; the browser is the one of the tests.
+// Creates the screenshot of the dashboard for the documentation: `node scripts/dashboard-picture.ts`.
+// It starts a node in memory with a few items of a shop, in the browser of the tests.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
@@ -35,7 +35,7 @@ const { page } = await openDashboard(browser, node, {
 })
 await page.locator('.revisions li').nth(2).waitFor()
 const shot = await page.screenshot()
-// Few colours: half the bytes, and nobody sees it.
+// A reduced palette halves the size without a visible difference.
 writeFileSync(PICTURE, await sharp(shot).png({ palette: true, colours: 128 }).toBuffer())
 await browser.close()
 await node.close()

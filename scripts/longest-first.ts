@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Beginnings of paths of tests: what takes longest first, what takes least last. */
+/** Prefixes of test paths, slowest first. */
 const LONGEST_FIRST: readonly string[] = [
   'test/simulation/',
   'test/crash/',
@@ -10,9 +10,9 @@ const LONGEST_FIRST: readonly string[] = [
 ]
 
 /**
- * The files of a run in the order in which they start, so that no worker is left alone with a long one:
- * by place, and within a place as vitest orders them. By itself vitest knows how long a file took the
- * last time; in a fresh clone it knows sizes alone, and the longest files are among the smallest.
+ * Orders the test files of a run by expected duration, so that no worker ends up alone with a long one.
+ * Within a prefix vitest's order applies. vitest knows durations only from earlier runs; in a fresh clone it
+ * orders by size, and the slowest files are among the smallest.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -20,7 +20,7 @@ export class LongestFirst extends BaseSequencer {
     return sorted.toSorted((one, other) => this.#place(one) - this.#place(other))
   }
 
-  /** Those that have a process each come first: the others share theirs only while they follow each other. */
+  /** Files with their own process come first: the others share a process only if they are consecutive. */
   #place({ moduleId, project }: TestSpecification): number {
     const path = moduleId.slice(this.ctx.config.root.length + 1)
     const place = LONGEST_FIRST.findIndex((start) => path.startsWith(start))

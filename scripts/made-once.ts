@@ -3,27 +3,26 @@ import { existsSync, globSync, readFileSync, renameSync, rmSync, writeFileSync }
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of the project. */
 export const ROOT: string = fileURLToPath(new URL('..', import.meta.url))
 
-/** The hash of the files that a folder was made of. */
+/** File with the hash of a folder's sources. */
 const MARK = '.sources'
 
-/** A folder that is made of files of the project. */
+/** A folder built from files of the project. */
 export interface Made {
-  /** From the root of the project. */
+  /** Path from the root of the project. */
   readonly folder: string
-  /** What it is, for whoever waits. */
+  /** Name for the progress message. */
   readonly name: string
-  /** Patterns of the files that it is made of, from the root; tests never are. */
+  /** Patterns of its source files, from the root; tests are excluded. */
   readonly sources: readonly string[]
-  /** Makes it in the folder `making`, an absolute path, which is not there yet. */
+  /** Builds the folder in `making`, an absolute path that does not exist yet. */
   readonly make: (making: string) => Promise<void>
 }
 
 /**
- * Makes a folder again when a file that it is made of has changed since. It is made beside itself first
- * and then takes the place of the old one: nobody sees a part of it.
+ * Rebuilds a folder if its sources have changed. It is built under a temporary name and then renamed, so no
+ * process sees an incomplete folder.
  */
 export async function makeOnce({ folder, name, sources, make }: Made): Promise<void> {
   const made = join(ROOT, folder)
@@ -31,13 +30,13 @@ export async function makeOnce({ folder, name, sources, make }: Made): Promise<v
   const isMade = () =>
     existsSync(join(made, MARK)) && readFileSync(join(made, MARK), 'utf8') === mark
   if (isMade()) return
-  console.error(`daicho: building ${name}, once …`)
+  console.error(`daicho: building ${name} …`)
   const making = `${made}.${process.pid}`
   const former = `${making}.former`
   try {
     await make(making)
     writeFileSync(join(making, MARK), mark)
-    // Whoever was first may be reading it already.
+    // Another process was first and may be reading it already.
     if (isMade()) return
     if (existsSync(made)) renameSync(made, former)
     renameSync(making, made)

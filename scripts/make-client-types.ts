@@ -1,7 +1,7 @@
-// Writes the types of every operation of the ledger to `src/client/operations.ts`, from the OpenAPI document
-// that the ledger serves. Run it after a change of a route or its schemas:
+// Generates `src/client/operations.ts`, the types of every ledger operation, from the OpenAPI document that the
+// ledger serves. Run it after a change of a route or its schemas:
 //   node scripts/make-client-types.ts
-// test/client/operations.test.ts fails if that was forgotten.
+// test/client/operations.test.ts fails if the file is out of date.
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,10 +13,9 @@ import { openLedger } from '../src/ledger/core.ts'
 import { ledgerComponent } from '../src/ledger/index.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** The generated file. */
 export const OPERATIONS_FILE = join(root, 'src/client/operations.ts')
 
-/** What a JSON schema of our routes is made of. */
+/** The JSON schema keywords that our routes use. */
 interface Schema {
   readonly type?: string | readonly string[]
   readonly const?: unknown
@@ -50,7 +49,7 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** The content of the file. */
+/** Content of the generated file. */
 export async function operationsText(): Promise<string> {
   const { paths } = await documentOfLedger()
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -96,12 +95,12 @@ function operationText(key: string, operation: Operation): string {
   ]
   const reply = responses['200']?.content?.['application/json']?.schema
   const input = members.length === 0 ? 'object' : `{ ${members.join('; ')} }`
-  // What is no JSON has no type of its own: bytes, events.
+  // Replies other than JSON (bytes, events) have no specific type.
   const output = reply === undefined ? 'unknown' : typeOf(reply)
   return `/** ${summary.replaceAll('*/', '* /')} */\n'${key}': { input: ${input}; reply: ${output} }`
 }
 
-/** `token` is left out: the client sends it in a header. */
+/** `token` is omitted: the client sends it in a header. */
 function parametersText(place: 'path' | 'query', all: Operation['parameters'] = []): string[] {
   const own = all.filter((parameter) => parameter.in === place && parameter.name !== 'token')
   if (own.length === 0) return []

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const SHARED_MEMORY = '/dev/shm'
-/** All that tests keep at a time is less; containers often have 64 MiB there. */
+/** Required free space; tests use less than this at a time. Containers often have only 64 MiB. */
 const FREE_BYTES_MIN = 2 * 1024 ** 3
 
 /**
- * Where files may lie that do not outlive a run: in memory where there is such a place, with room for
- * them and from which programs can be started; else where the system has it.
+ * Folder for temporary files: in memory if there is such a file system, with enough space and without `noexec`;
+ * otherwise the system's temporary folder.
  */
 export function memoryFolder(): string {
   return isFit() ? SHARED_MEMORY : tmpdir()

@@ -1,5 +1,5 @@
-// Runs a program of this project on the Node that the project installs, installing it first when it
-// is missing. This file alone must work on Node 20, so it is plain JavaScript without dependencies.
+// Runs a program of this project on the Node version that the project installs, after installing it if
+// missing. Only this file must work on Node 20, so it is plain JavaScript without dependencies.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -9,7 +9,7 @@ import { NODE_FLAGS } from './node-flags.mjs'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const bin = join(root, 'node_modules', '.bin')
 const lock = join(root, 'package-lock.json')
-// A copy of the lock that was installed: a later pull that changes the lock installs again.
+// Copy of the installed lock file: if a pull changes the lock, dependencies are installed again.
 const installed = join(root, 'node_modules', '.installed-lock.json')
 
 const major = Number(process.versions.node.split('.')[0])
@@ -34,7 +34,7 @@ if (!same()) {
 }
 
 const [program, ...rest] = process.argv.slice(2)
-// The page of the ledger is built when it is missing or older than its sources; without it the rest runs.
+// Builds the dashboard if it is missing or outdated; without it the other components still run.
 if (rest[0] === 'serve') {
   spawnSync(join(bin, 'node'), [join(root, 'scripts', 'build-dashboard.ts')], {
     stdio: ['ignore', 2, 2],
@@ -45,7 +45,7 @@ const child = spawn(
   ['--disable-warning=ExperimentalWarning', ...NODE_FLAGS, join(root, program), ...rest],
   {
     stdio: 'inherit',
-    // Threads and child processes read the sources as they were compiled once: half the time of a start.
+    // Threads and child processes share the compile cache, which halves their start time.
     env: {
       NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
       ...process.env,

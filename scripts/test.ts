@@ -1,14 +1,14 @@
-// The whole check of the project; `npm test` and `.ci/run` run this. Arguments are handed to the test
-// runner: `npm test -- src/chain` runs the tests of one folder after the checks.
+// All checks of the project; `npm test` and `.ci/run` run this. Arguments are passed to the test
+// runner: `npm test -- src/chain` runs the checks, then the tests of one folder.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 type Step = readonly [name: string, command: readonly string[]]
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** What the compiler knows of the files that did not change since. */
+/** Build info for incremental type checks. */
 const KNOWN_TYPES = 'node_modules/.cache/types.tsbuildinfo'
-/** What only reads runs side by side. */
+/** Read-only checks run in parallel. */
 const READING: readonly Step[] = [
   ['lock', ['node', 'scripts/check-lock.ts']],
   ['format, lint, imports', ['biome', 'check', '--colors=off', '.']],
@@ -16,13 +16,13 @@ const READING: readonly Step[] = [
   ['types of the dashboard', ['tsc', '-p', 'src/dashboard/browser/tsconfig.json']],
   ['dead code', ['knip', '--no-progress', '--treat-config-hints-as-errors']],
 ]
-/** Each needs the one before it. */
+/** Each step needs the one before it. */
 const BUILDING: readonly Step[] = [
   ['build', ['node', 'scripts/build.ts']],
   ['package', ['publint', '--strict']],
 ]
 
-/** Runs a program; what it says is told when it has ended, or at once. Resolves with its exit code. */
+/** Runs a program; prints its output at the end, or at once. Resolves with its exit code. */
 function run(
   [name, [command = '', ...args]]: Step,
   says: 'at once' | 'at its end',
@@ -46,7 +46,7 @@ function run(
   })
 }
 
-/** Ends with the closing line, which only the test runner has of itself. */
+/** Prints the closing line for a failed check; otherwise the test runner prints it. */
 function stopUnless(code: number, name: string): void {
   if (code === 0) return
   console.log(`\nThe check "${name}" failed.\n0 passed, 1 failed, 0 skipped`)

@@ -1,6 +1,6 @@
-// Runs the commands of pages of the documentation against fresh nodes, and writes what they print
-// into the pages: `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written,
-// and a page that is not as it was run ends it with 1.
+// Runs the commands of documentation pages against new nodes and writes their output into the pages:
+// `npm run -s pages -- README.md docs/tour.md`. With `--check` nothing is written, and an outdated page
+// makes it exit with 1.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ for (const path of words.filter((word) => word !== '--check')) {
       written += page.slice(at, step.from) + said
       at = step.to
     }
-    // What was so in the last run may also stand in commands and in the text between.
+    // Values of the last run may also appear in commands and in the text between.
     if (!isCheck) writeFileSync(path, shell.translated(written + page.slice(at)))
   } finally {
     await shell.close()

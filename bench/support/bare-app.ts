@@ -1,4 +1,4 @@
-// The baseline: Fastify with the ledger's own schemas and nothing behind them.
+// The baseline: Fastify with the ledger's schemas and empty handlers.
 import { randomUUID } from 'node:crypto'
 import fastify from 'fastify'
 import {

@@ -1,4 +1,4 @@
-// The baseline of attachments: a bare server that streams a body into a file, syncs it, and sends it back.
+// The baseline for attachments: a bare server that streams a body into a file, syncs it, and sends it back.
 import { createReadStream, createWriteStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createServer } from 'node:http'

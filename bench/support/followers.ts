@@ -1,23 +1,23 @@
-// A process that follows the changes of a node over many connections, and counts what it is sent. It
-// takes orders on stdin, a word a line: `count` prints one line of JSON, `end` ends it.
+// A process that subscribes to the change feed over many connections and counts the events. It reads
+// commands from stdin, one per line: `count` prints one line of JSON, `end` exits.
 import { connect, type Socket } from 'node:net'
 import { constants, setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
 
-/** What one process of followers has seen. */
+/** Counts of one subscriber process. */
 export interface Seen {
-  /** Events of the followers that read: the fewest and the most that one of them has. */
+  /** Events of the reading subscribers: the minimum and the maximum per subscriber. */
   readonly least: number
   readonly most: number
-  /** Events that came twice, out of order, or after a gap. */
+  /** Events that were repeated, out of order, or after a gap. */
   readonly wrong: number
-  /** Connections that the node closed. */
+  /** Connections closed by the node. */
   readonly closed: number
 }
 
 const EVENT = Buffer.from('\nevent: entry\n')
 
-/** Counts the events of one stream as its bytes come; ids are looked at in every piece. */
+/** Counts the events of one stream as bytes arrive, by the ids in each chunk. */
 class Stream {
   events = 0
   wrong = 0
@@ -35,11 +35,11 @@ class Stream {
       this.events += 1
       at = found + EVENT.length
     }
-    // The longest piece of an event that a match could still need: its id and its first words.
+    // The longest prefix of an event that a match could still need: its id and first words.
     this.#rest = Buffer.from(text.subarray(Math.max(at, text.length - 64)))
   }
 
-  /** The next entry of the same block, or the first of the next: any other is wrong. */
+  /** The next entry must be in the same block, or the first of the next block. */
   #position(id: string): void {
     const [height = 0, index = 0] = id.split('.').map(Number)
     const [lastHeight, lastIndex] = [Math.floor(this.#last / 16_384), this.#last % 16_384]
@@ -82,6 +82,6 @@ async function main([address = '', path = '', reading = '0', stalled = '0']: str
   }
 }
 
-// Elsewhere they would be on machines of their own: what receiving costs is not the node's.
+// Subscribers would normally run on other machines: their processor time is not the node's.
 if (import.meta.main) setPriority(constants.priority.PRIORITY_LOW)
 if (import.meta.main) await main(process.argv.slice(2))

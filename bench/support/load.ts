@@ -1,12 +1,12 @@
 import autocannon from 'autocannon'
 
-/** What one run gave. */
+/** Result of one run. */
 export interface Run {
   readonly perSecond: number
   readonly p99Ms: number
 }
 
-/** Sends one request over and over on `connections` connections for `seconds`. */
+/** Sends one request repeatedly on `connections` connections for `seconds`. */
 export async function load(request: {
   url: string
   method: 'GET' | 'POST'
@@ -14,7 +14,7 @@ export async function load(request: {
   headers?: Readonly<Record<string, string>>
   connections: number
   seconds: number
-  /** Requests a second; as many as go when absent. */
+  /** Requests per second; unlimited if absent. */
   overallRate?: number
 }): Promise<Run> {
   const { url, method, body, headers, connections, seconds, overallRate } = request
@@ -33,14 +33,14 @@ export async function load(request: {
   return { perSecond: result.requests.total / result.duration, p99Ms: result.latency.p99 }
 }
 
-/** The middle one, or the mean of the two in the middle. */
+/** Median: the middle value, or the mean of the two middle values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2
   return ((sorted[Math.ceil(middle) - 1] ?? 0) + (sorted[Math.floor(middle)] ?? 0)) / 2
 }
 
-/** Prints rows as a table with aligned columns; the first row names them. */
+/** Prints rows as a table with aligned columns; the first row is the heading. */
 export function printTable(rows: readonly (readonly string[])[]): void {
   const width = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0))
   for (const row of rows) {

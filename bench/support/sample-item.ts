@@ -1,4 +1,4 @@
-/** An item of about 300 bytes, as many registers hold: short texts, a number, a list. */
+/** A typical item of about 300 bytes: short texts, a number, a list. */
 export function sampleItem(): Record<string, unknown> {
   return {
     name: 'Kochi',

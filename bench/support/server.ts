@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from '../../scripts/node-flags.mjs'
 
-/** A server under measurement, in a process of its own. */
+/** A server under measurement, in its own process. */
 export interface Server {
   readonly url: string
   /** Resident memory in MB. */
@@ -15,16 +15,16 @@ export interface Server {
 }
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url))
-/** Ticks of /proc/<pid>/stat in a second. */
+/** Ticks per second of /proc/<pid>/stat. */
 const TICKS = 100
 
-/** Seconds of processor time that a process has used, the system's on its behalf included. */
+/** Seconds of processor time used by a process, user and system. */
 export function cpuSecondsOf(pid: number | undefined): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')
   return (Number(fields[13]) + Number(fields[14])) / TICKS
 }
 
-/** Starts a program that prints one line of JSON with its address under `ledger`. */
+/** Starts a program that prints one line of JSON with its address as `ledger`. */
 async function startProgram(args: string[], env: Record<string, string>): Promise<Server> {
   const { child, addresses } = await startListeners(args, env)
   return serverOf(child, addresses.ledger ?? '')
@@ -45,7 +45,7 @@ async function startListeners(args: string[], env: Record<string, string>) {
   return { child, addresses }
 }
 
-/** What a started process is to the benchmarks. */
+/** A started server process. */
 export function serverOf(child: ChildProcess, url: string): Server {
   const proc = (file: string) => readFileSync(`/proc/${child.pid}/${file}`, 'utf8')
   return {
@@ -60,7 +60,7 @@ export function serverOf(child: ChildProcess, url: string): Server {
   }
 }
 
-/** The ledger, durable, in `folder`. */
+/** A durable ledger in `folder`. */
 export function startLedger(
   folder: string,
   variables: Record<string, string> = {},
@@ -70,24 +70,24 @@ export function startLedger(
   return startProgram([main, ...flags], { SYSTEM_FOLDER: folder, ...variables })
 }
 
-/** The ledger and the gateway on it, durable, in `folder`. */
+/** A durable ledger with the gateway in `folder`. */
 export async function startGateway(folder: string): Promise<{ ledger: Server; gateway: Server }> {
   const main = path('../../src/cli/main.ts')
   const ports = ['--port', '0', '--gateway-port', '0']
   const flags = ['serve', '--only', 'ledger,gateway', ...ports, '--json']
-  // What scripts are stopped for is what is measured: it is no news for a log.
+  // The benchmark provokes script timeouts; they must not fill the log.
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const { child, addresses } = await startListeners([main, ...flags], variables)
   const { ledger = '', gateway = '' } = addresses
   return { ledger: serverOf(child, ledger), gateway: serverOf(child, gateway) }
 }
 
-/** The baseline. */
+/** The bare Fastify baseline. */
 export function startBare(): Promise<Server> {
   return startProgram([path('./bare-app.ts')], {})
 }
 
-/** The baseline of attachments. */
+/** The baseline for attachments. */
 export function startBareFiles(folder: string): Promise<Server> {
   return startProgram([path('./bare-files.ts'), folder], {})
 }

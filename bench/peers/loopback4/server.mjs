@@ -1,4 +1,4 @@
-// LoopBack 4 with its memory connector: the same Commodities, the same paths. Prints its address.
+// LoopBack 4 with its memory connector: the same Commodities and paths. Prints its address.
 import {
   DefaultCrudRepository,
   defineModelClass,

@@ -1,4 +1,4 @@
-// A straightforward converter: decode, resize, one cell object per pixel, hand all of it to a
+// A straightforward converter: decodes and resizes, creates one cell object per pixel, and passes all of them to a
 // library. Arguments: the image, the workbook, the number of columns. Prints one line of JSON.
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
