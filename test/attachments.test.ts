@@ -1,4 +1,4 @@
-// Attachments over a real socket: what goes in comes out, whole, in parts or not at all.
+// Attachments over a real socket: upload, download, ranges and preconditions.
 import { hash } from 'node:crypto'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { AttachedNode, BYTES, fileOf, ITEM, shaOf } from './support/attached.ts'
@@ -12,8 +12,8 @@ beforeEach(async () => {
   at = await AttachedNode.start()
 })
 
-describe('what is attached', () => {
-  it('comes back byte for byte with its type and name, and is named in the ledger by its SHA-256', async () => {
+describe('attachments', () => {
+  it('are returned byte for byte with type and name, and the ledger records their SHA-256', async () => {
     const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => (at * 31) & 255))
     const type = 'text/html; charset="utf-8"'
     const reply = await at.put('Größe 台帳.html', bytes, { 'content-type': type })
@@ -62,7 +62,7 @@ describe('what is attached', () => {
     ])
   })
 
-  it('is listed by name, with limit and offset, and is not part of the item', async () => {
+  it('are listed by name with limit and offset, and are not part of the item', async () => {
     for (const name of ['c', 'a', 'b', 'é']) await at.put(name, `content of ${name}`)
     const list = async (query: string) =>
       (await at.node.send('GET', `${ITEM}/attachments${query}`)).json
@@ -81,7 +81,7 @@ describe('what is attached', () => {
     expect((await at.node.send('GET', ITEM)).text).toBe('{"status":true,"item":{"id":"a"}}')
   })
 
-  it('is replaced by what is put under its name; the old bytes stay while the ledger names them', async () => {
+  it('are replaced by a PUT of the same name; old bytes stay while the ledger names them', async () => {
     await at.put('n', 'old', { 'content-type': 'text/a' })
     await at.put('n', 'new', { 'content-type': 'text/b' })
     const { text, headers } = await at.get('n')
@@ -93,7 +93,7 @@ describe('what is attached', () => {
     ])
   })
 
-  it('is gone when it is deleted, and so when its item or its database is', async () => {
+  it('are gone when they, their item or their database are deleted', async () => {
     await at.put('n', TEXT)
     const gone = await at.node.send('DELETE', `${ITEM}/attachments/n`)
     expect([gone.status, gone.text]).toEqual([200, '{"status":true}'])
@@ -134,7 +134,7 @@ describe('what is attached', () => {
     expect((await at.get('nothing', { range: 'bytes=0-' })).status).toBe(416)
   })
 
-  it('is kept in memory mode too, and by a node that was closed and started again', async () => {
+  it('are stored in memory mode, and survive a restart', async () => {
     const passing = await startLedgerNode()
     onTestFinished(() => passing.close())
     await passing.send('POST', '/api/fruit')
@@ -151,7 +151,7 @@ describe('what is attached', () => {
   })
 })
 
-describe('parts and conditions', () => {
+describe('ranges and preconditions', () => {
   beforeEach(async () => {
     await at.put('n', '0123456789', { 'content-type': 'text/plain' })
   })
@@ -173,7 +173,7 @@ describe('parts and conditions', () => {
     expect(reply.headers.get('etag')).toBe(etag)
   })
 
-  it('several ranges come as multipart/byteranges of the length that is said', async () => {
+  it('returns several ranges as multipart/byteranges with the right length', async () => {
     const reply = await at.get('n', { range: 'bytes=7-,0-1,-1' })
     const [, boundary] =
       /^multipart\/byteranges; boundary=(.*)$/.exec(reply.headers.get('content-type') ?? '') ?? []
@@ -199,7 +199,7 @@ describe('parts and conditions', () => {
     expect([reply.status, reply.text]).toEqual([200, '0123456789'])
   })
 
-  it('a Range beyond the end is 416, and says how long the content is', async () => {
+  it('returns 416 with the length for a Range beyond the end', async () => {
     for (const range of ['bytes=10-', 'bytes=-0', 'bytes=99999999999999999999-', 'bytes=10-,20-']) {
       const reply = await at.get('n', { range })
       expect([range, reply.status, reply.json.code]).toEqual([range, 416, 'RANGE_UNSATISFIABLE'])
@@ -207,7 +207,7 @@ describe('parts and conditions', () => {
     }
   })
 
-  it('If-Range gives the part while the content is the same, else the whole', async () => {
+  it('If-Range returns the part if the blob is unchanged, else the whole', async () => {
     const range = 'bytes=4-'
     expect((await at.get('n', { range, 'if-range': etag })).text).toBe('456789')
     for (const other of [`W/${etag}`, '"x"', 'Wed, 21 Oct 2026 07:28:00 GMT']) {
@@ -215,7 +215,7 @@ describe('parts and conditions', () => {
     }
   })
 
-  it('If-None-Match is 304 without a body, If-Match 412, for GET and HEAD', async () => {
+  it('If-None-Match returns 304 without a body, and If-Match 412, for GET and HEAD', async () => {
     const path = `${ITEM}/attachments/n`
     for (const method of ['GET', 'HEAD']) {
       const ask = (headers: Record<string, string>) =>
@@ -232,7 +232,7 @@ describe('parts and conditions', () => {
     expect((await at.node.send('HEAD', path, undefined, { range: 'bytes=0-1' })).status).toBe(200)
   })
 
-  it('If-Match and If-None-Match decide whether PUT and DELETE are done, else 412 and nothing', async () => {
+  it('PUT and DELETE return 412 and change nothing if If-Match or If-None-Match fails', async () => {
     const other = { 'if-match': '"x"' }
     const absent = { 'if-none-match': '*' }
     const codes = []
@@ -245,7 +245,7 @@ describe('parts and conditions', () => {
     expect(at.files()).toHaveLength(1)
     expect((await at.put('m', 'new', absent)).status).toBe(200)
     expect((await at.put('n', 'next', { 'if-match': etag })).status).toBe(200)
-    // Of many that saw the same, one is done.
+    // Exactly one of the concurrent requests with the same tag succeeds.
     const seen = { 'if-match': `"${shaOf('next')}"` }
     const all = await Promise.all(['a', 'b', 'c', 'd'].map((text) => at.put('n', text, seen)))
     expect(all.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412])
@@ -255,7 +255,7 @@ describe('parts and conditions', () => {
     )
   })
 
-  it('what is not there is told before a precondition is: deleting it, or attaching to no item', async () => {
+  it('returns 404 before it checks preconditions: deleting a missing attachment, attaching to a missing item', async () => {
     const seen = { 'if-match': etag }
     const missing = await at.node.send('DELETE', `${ITEM}/attachments/x`, undefined, seen)
     expect([missing.status, missing.json.code]).toEqual([404, 'ATTACHMENT_NOT_FOUND'])
@@ -263,7 +263,7 @@ describe('parts and conditions', () => {
     expect([nowhere.status, nowhere.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('requests one behind the other on one connection are answered in order', async () => {
+  it('answers pipelined requests in order', async () => {
     const line = (method: string, range: string) =>
       `${method} ${ITEM}/attachments/n HTTP/1.1\r\nHost: localhost\r\nRange: ${range}\r\n\r\n`
     const pieces = [line('GET', 'bytes=0-1') + line('GET', 'bytes=99-') + line('GET', 'bytes=8-')]
@@ -273,8 +273,8 @@ describe('parts and conditions', () => {
   })
 })
 
-describe('a browser', () => {
-  it('cannot run or frame what was uploaded', async () => {
+describe('browsers', () => {
+  it('cannot run or frame an upload', async () => {
     await at.put('x.js', 'alert(1)', { 'content-type': 'text/javascript' })
     for (const use of ['script', 'style', 'worker', 'serviceworker', 'object', 'embed']) {
       const reply = await at.get('x.js', { 'sec-fetch-dest': use, 'sec-fetch-site': 'same-origin' })

@@ -1,4 +1,4 @@
-// The change feed over real sockets: every entry once and in order, whatever happens to connections.
+// The change feed over real sockets: every entry once and in order, even if connections break.
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Schedule, systemSchedule } from '../src/base/clock.ts'
@@ -12,7 +12,7 @@ import {
 } from './support/ledger-node.ts'
 import { timeFor } from './support/time-for.ts'
 
-/** Turns pass by themselves; heartbeats when they are told to. */
+/** The event loop runs by itself; heartbeats only when a test triggers them. */
 class HandBeats implements Schedule {
   #waiting: (() => void)[] = []
 
@@ -53,7 +53,7 @@ async function follow(
   return client
 }
 
-/** Every entry of the chain, by what the ledger shows. */
+/** Every entry of the chain, as the ledger endpoint shows it. */
 async function chainOf(node: LedgerNode) {
   const { json } = await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)
   // biome-ignore lint/suspicious/noExplicitAny: blocks as they came
@@ -67,7 +67,7 @@ async function chainOf(node: LedgerNode) {
 }
 
 describe('GET /api/ledgers/{serverid}/changes', () => {
-  it('shows each entry as the ledger does, with its position and time, and no blind', async () => {
+  it('shows each entry as the ledger does, with its position and time, without blinds', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     const client = await follow(node, '?since=start')
@@ -80,7 +80,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.head).toContain('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream')
   })
 
-  it('begins with what comes, after a position, or at the start; a header goes before the query', async () => {
+  it('starts with new entries, after a position, or at the start; the header overrides the query', async () => {
     const node = await start()
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/a', [{ id: '0' }, { id: '1' }, { id: '2' }])
@@ -104,7 +104,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(seen(clients.header)).toEqual(['1.2', '2.0'])
   })
 
-  it('gives an id before the first event, so that who connects again has missed nothing', async () => {
+  it('sends an id before the first event, so that a reconnecting client misses nothing', async () => {
     const node = await start()
     const client = await follow(node)
     expect(client.lastEventId).toBe('start')
@@ -114,7 +114,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await again.until(({ entries }) => entries.length === 1)
   })
 
-  it('shows only the databases that were named, also names that need escaping', async () => {
+  it('shows only the requested databases, including names that need escaping', async () => {
     const node = await start()
     const odd = 'q"\\台帳'
     const client = await follow(node, `?db=b&db=${encodeURIComponent(odd)}`)
@@ -126,7 +126,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.entries.map(({ entry }) => entry.db)).toEqual(['b', 'b', odd, odd])
   })
 
-  it('sends a sign of life with the position that was passed, when nothing else is sent', async () => {
+  it('sends heartbeats with the current position when there are no entries', async () => {
     const schedule = new HandBeats()
     const node = await start({ schedule })
     const client = await follow(node, '?db=b')
@@ -139,7 +139,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect([client.lastEventId, client.entries]).toEqual(['0.0', []])
   })
 
-  it('refuses what it cannot do in the shape of the ledger, also to HEAD', async () => {
+  it("rejects invalid requests in the ledger's error shape, including HEAD", async () => {
     const node = await start({ feedBounds: { subscribersMax: 1 } })
     await node.send('POST', '/api/a')
     const own = node.service.serverId
@@ -181,14 +181,14 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect((await node.send('GET', node.path)).json.code).toBe('FEED_UNAVAILABLE')
   })
 
-  it('ends at once when the node closes, also for who reads no more; all resume after it', async () => {
+  it('ends when the node closes, even for clients that do not read; all clients resume afterwards', async () => {
     const folder = temporaryFolder()
     const node = await start({ folder })
     await node.send('POST', '/api/a')
     const client = await follow(node)
     const stalled = await follow(node)
     stalled.stall()
-    // More than the system's buffers take.
+    // More than the system's buffers hold.
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 16; count += 1) await node.send('POST', '/api/a', item)
     await client.until(({ entries }) => entries.length === 16)
@@ -208,7 +208,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     }
   })
 
-  it('closes who takes nothing from one heartbeat to the next but one, and nobody else', async () => {
+  it('closes connections that read nothing for two heartbeats, and no others', async () => {
     const schedule = new HandBeats()
     const node = await start({ schedule })
     await node.send('POST', '/api/a')
@@ -228,7 +228,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     await stalled.end()
   })
 
-  it('closes the slowest when connections hold too much', async () => {
+  it('closes the slowest connection when all together buffer too much', async () => {
     const node = await start({ feedBounds: { heldBytesMax: 2_500_000 } })
     await node.send('POST', '/api/a')
     await node.send('POST', '/api/b')
@@ -238,7 +238,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     const item = { text: 'x'.repeat(1_000_000) }
     for (let count = 0; count < 32; count += 1) {
       await node.send('POST', count % 2 === 0 ? '/api/a' : '/api/b', item)
-      // It holds nothing when the next entry comes, so the slowest is always one of the others.
+      // It has an empty buffer when the next entry comes, so the slowest is always one of the others.
       await client.until(({ entries }) => entries.length === count + 1)
     }
     expect(node.service.feed.ended.crowded).toBeGreaterThan(0)
@@ -246,7 +246,7 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
     expect(client.closed).toBe(false)
   })
 
-  it('every follower has every entry once and in order, however often connections break', async () => {
+  it('every subscriber receives every entry once and in order, however often connections break', async () => {
     const node = await start()
     for (const db of ['a', 'b', 'c']) await node.send('POST', `/api/${db}`)
     const step = fc.oneof(
@@ -288,9 +288,9 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
         const wanted = [
           chain,
           chain,
-          // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+          // biome-ignore lint/suspicious/noExplicitAny: entries as received
           chain.filter(({ entry }: any) => entry.db === 'a'),
-          // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+          // biome-ignore lint/suspicious/noExplicitAny: entries as received
           chain.filter(({ entry }: any) => entry.db !== 'a'),
         ]
         for (const [at, clients] of had.entries()) {
@@ -306,8 +306,8 @@ describe('GET /api/ledgers/{serverid}/changes', () => {
   })
 })
 
-describe('a subscription in this process', () => {
-  it('gives the entries in this process, from a position on, until the signal or the node ends it', async () => {
+describe('an in-process subscription', () => {
+  it('yields entries from a position on, until the signal or the node ends it', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     await node.service.createDatabase('b')
@@ -330,7 +330,7 @@ describe('a subscription in this process', () => {
     await expect(entriesOf(node.service)).rejects.toMatchObject({ code: 'FEED_UNAVAILABLE' })
   })
 
-  it('waits for whoever is slow, and forgets whoever leaves the loop', async () => {
+  it('waits for a slow consumer, and is released when the loop is left', async () => {
     const node = await start()
     await node.service.createDatabase('a')
     const entries = await entriesOf(node.service)

@@ -1,4 +1,4 @@
-// Folders and files that are not what a command needs: one line that says why, and the exit code of the manual.
+// Unusable folders and files: commands print one line with the reason and exit with the code of the manual.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { livedIn, temporaryFolder } from './support/ledger-node.ts'
 import { MAIN } from './support/program.ts'
 
 const NOBODY = 65_534
-/** Programs of another user keep what they compiled where that user may write, and start in half the time. */
+/** Another user's programs cache compiled code in a folder that the user can write, which halves their start. */
 let compiled: string
 beforeAll(() => {
   compiled = mkdtempSync(join(tmpdir(), 'daicho-compiled-'))
@@ -17,7 +17,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(compiled, { recursive: true, force: true }))
 
-/** Runs `daicho <args>` as a user who owns nothing; null where that cannot be done. */
+/** Runs `daicho <args>` as a user who owns no files; null where that is impossible. */
 function runAsOther(args: readonly string[], folder: string | null) {
   const isRoot = process.getuid?.() === 0
   const other = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
@@ -33,9 +33,9 @@ function runAsOther(args: readonly string[], folder: string | null) {
   })
 }
 
-it('a folder or a file of another owner: one line that says so, and 78', async (test) => {
+it('exits with 78 and one line for a folder or file of another owner', async (test) => {
   if (runAsOther(['--version'], null).status !== 0) {
-    return test.skip('another user cannot run the program where it lies')
+    return test.skip('another user cannot run the program in this folder')
   }
   const folder = await livedIn()
   const out = temporaryFolder()
@@ -66,14 +66,14 @@ it('a folder or a file of another owner: one line that says so, and 78', async (
   chmodSync(store, 0o000)
   refused(['verify', folder], store)
   chmodSync(store, 0o666)
-  // One that cannot be read is not taken for one that is missing, nor for one that is none.
+  // An unreadable file is not reported as missing or invalid.
   chmodSync(join(folder, 'node.key'), 0o000)
   refused(['serve', '--only', 'ledger', '--port', '0'], join(folder, 'node.key'))
   expect(readdirSync(out)).toEqual([])
 })
 
-it('a folder that the system never lets be made ends the command, with 78', async (test) => {
-  if (!existsSync('/proc/self')) return test.skip('there is no /proc here')
+it('exits with 78 for a folder that cannot be created', async (test) => {
+  if (!existsSync('/proc/self')) return test.skip('no /proc on this platform')
   const folder = await livedIn()
   for (const [args, env] of [
     [['serve', '--only', 'ledger', '--port', '0'], { SYSTEM_FOLDER: '/proc/nothing/in/it' }],
@@ -86,7 +86,7 @@ it('a folder that the system never lets be made ends the command, with 78', asyn
   }
 })
 
-it('a folder that is a file, and one in a file, are named with the reason', async () => {
+it('names a data folder that is a file, or inside a file, with the reason', async () => {
   const folder = temporaryFolder()
   const file = join(folder, 'file')
   writeFileSync(file, '')
@@ -105,7 +105,7 @@ it('a folder that is a file, and one in a file, are named with the reason', asyn
   }
 })
 
-it('verify takes no flag that it would not look at, and no address that is none', async () => {
+it('verify rejects flags that it does not use, and invalid addresses', async () => {
   const folder = await livedIn()
   for (const [args, line] of [
     [[folder, '--key', 'x'], '--key is of no use for a folder or an export'],

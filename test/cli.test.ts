@@ -1,4 +1,4 @@
-// `daicho` as people and scripts meet it: real processes, their output, their exit codes.
+// The `daicho` command: real processes, their output and exit codes.
 import {
   existsSync,
   mkdirSync,
@@ -18,7 +18,7 @@ import { tamper } from './support/tampered.ts'
 const SERVE = ['serve', '--only', 'ledger', '--port', '0']
 const VERSION: string = JSON.parse(readFileSync('package.json', 'utf8')).version
 
-/** One line on stderr, nothing on stdout, and this exit code. */
+/** Expects one line on stderr, nothing on stdout, and this exit code. */
 function expectRefusal(
   ended: { code: number | null; stdout: string; stderr: string },
   code: number,
@@ -40,7 +40,7 @@ async function request(url: string, method = 'GET', body?: unknown, headers = {}
 }
 
 describe('help, version and mistakes', () => {
-  it('--help and --version print to stdout and end with 0', async () => {
+  it('--help and --version print to stdout and exit with 0', async () => {
     const [help, version, serve, verify, config] = await Promise.all([
       runDaicho(['--help']),
       runDaicho(['--version']),
@@ -60,7 +60,7 @@ describe('help, version and mistakes', () => {
     expect(config.stdout).toContain('--json')
   })
 
-  it('what is not understood ends with 2 and says where help is', async () => {
+  it('exits with 2 for unknown arguments and points to the help', async () => {
     const mistakes = [
       [],
       ['nonsense'],
@@ -106,7 +106,7 @@ describe('configuration', () => {
     ['SYSTEM_FOLDER', '/dev/null/below'],
     ['SYSTEM_FOLDER', '/dev/null'],
   ])('%s=%j stops the start with one line that names it, and 78', async (name, value) => {
-    // What can be judged without starting is judged by `config` too, in a tenth of the time.
+    // `config` also reports errors that need no start, in a tenth of the time.
     const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
     const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }
     const ended = needsStart
@@ -115,14 +115,14 @@ describe('configuration', () => {
     expectRefusal(ended, 78, new RegExp(`^daicho: .*\\b${name}\\b`))
   })
 
-  it('a bad value stops serve too, before anything is made', async () => {
+  it('an invalid value stops serve before it creates files', async () => {
     const folder = join(temporaryFolder(), 'data')
     const ended = await runDaicho(SERVE, { SYSTEM_FOLDER: folder, LEDGER_DIFFICULTY: '5' })
     expectRefusal(ended, 78, /\bLEDGER_DIFFICULTY\b/)
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('half a pair of credentials, both a secret and its file, or an empty file: 78', async () => {
+  it('exits with 78 for half a pair of credentials, a secret and its file together, or an empty file', async () => {
     const folder = temporaryFolder()
     writeFileSync(join(folder, 'empty'), '\n')
     const [half, both, empty] = await Promise.all([
@@ -135,7 +135,7 @@ describe('configuration', () => {
     expectRefusal(empty, 78, /BASIC_PASSWORD_FILE/)
   })
 
-  it('preset credentials are refused on an address that others can reach', async () => {
+  it('refuses preset credentials on an address that others can reach', async () => {
     const ended = await Promise.all([
       runDaicho(SERVE, { HOST: '0.0.0.0' }),
       runDaicho([...SERVE, '--host', '::'], {}),
@@ -143,7 +143,7 @@ describe('configuration', () => {
     for (const one of ended) expectRefusal(one, 78, /BASIC_USERNAME and BASIC_PASSWORD/)
   })
 
-  it('an empty variable counts as unset', async () => {
+  it('treats an empty variable as unset', async () => {
     const names = ['HOST', 'PORT', 'SYSTEM_FOLDER', 'BASIC_USERNAME', 'BASIC_PASSWORD']
     const more = ['BASIC_PASSWORD_FILE', 'PUBLIC_HOSTS', 'LEDGER_DIFFICULTY', 'TOKENS', 'LOG_LEVEL']
     const empty = Object.fromEntries([...names, ...more].map((name) => [name, '']))
@@ -155,7 +155,7 @@ describe('configuration', () => {
     expect(JSON.parse(given.stdout)).toMatchObject({ HOST: '127.0.0.1', PORT: 4126, TOKENS: 'off' })
   })
 
-  it('config prints what is in force, with secrets masked', async () => {
+  it('config prints the effective settings with secrets masked', async () => {
     const folder = temporaryFolder()
     writeFileSync(join(folder, 'password'), 'brass key\n')
     const variables = {
@@ -185,7 +185,7 @@ describe('configuration', () => {
 })
 
 describe('serve', () => {
-  it('--json prints one line with the address of each component; --only selects', async () => {
+  it('--json prints one line with the address of each component; --only selects components', async () => {
     const server = await serveLedger(temporaryFolder())
     const { ledger, ...others } = JSON.parse(await server.firstLine)
     expect(others).toEqual({})
@@ -201,7 +201,7 @@ describe('serve', () => {
     expect(line).toMatch(/^ledger http:\/\/127\.0\.0\.1:\d+$/)
     const url = line.slice('ledger '.length)
     expect((await request(`${url}/api/dbs?token=SECRET`)).status).toBe(200)
-    // Who stops a program and its group tells it twice.
+    // A terminal signals the program and its process group, so it receives the signal twice.
     daicho.child.kill('SIGINT')
     daicho.child.kill('SIGTERM')
     const { code, stderr } = await daicho.ended
@@ -215,7 +215,7 @@ describe('serve', () => {
     expect(stderr).not.toMatch(/SECRET|password/i)
   })
 
-  it('BASIC_PASSWORD_FILE is the password of the page at /', async () => {
+  it('BASIC_PASSWORD_FILE sets the password of the page at /', async () => {
     const folder = temporaryFolder()
     writeFileSync(join(folder, 'password'), 'brass: key\r\n')
     const server = await serveLedger(join(folder, 'data'), {
@@ -232,7 +232,7 @@ describe('serve', () => {
     expect(await as('admin:daicho')).toBe(401)
   })
 
-  it('a port that is taken: one line that names it, 78, and the folder is let go', async () => {
+  it('exits with 78 and one line for a port in use, and releases the folder', async () => {
     const folder = temporaryFolder()
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
@@ -248,7 +248,7 @@ describe('serve', () => {
     expect((await request(`${server.url}/readyz`)).status).toBe(200)
   })
 
-  it('a second process on the same folder: one line, 78, and the first goes on', async () => {
+  it('exits with 78 and one line for a folder in use; the first process continues', async () => {
     const folder = temporaryFolder()
     const server = await serveLedger(folder)
     const second = await runDaicho(SERVE, {
@@ -259,7 +259,7 @@ describe('serve', () => {
     expect((await request(`${server.url}/api/still-here`, 'POST')).status).toBe(200)
   })
 
-  it('the folder and the key are for their owner alone, and the node keeps its server id', async () => {
+  it('restricts the folder and the key to their owner, and keeps the server id', async () => {
     const folder = join(temporaryFolder(), 'made', 'here')
     const ids: string[] = []
     for (let start = 0; start < 2; start += 1) {
@@ -273,7 +273,7 @@ describe('serve', () => {
     expect(statSync(join(folder, 'node.key')).mode & 0o777).toBe(0o600)
   })
 
-  it('a folder written by a newer version, without its key, with another key, or of someone else: 78', async () => {
+  it('exits with 78 for a folder of a newer version, without its key, with another key, or of another owner', async () => {
     const serve = (folder: string) =>
       runDaicho(SERVE, {
         SYSTEM_FOLDER: folder,
@@ -304,7 +304,7 @@ describe('serve', () => {
 })
 
 describe('verify', () => {
-  it('says that everything holds while the server runs, after it stopped, and after it was killed', async () => {
+  it('finds no fault while the server runs, after it stopped, and after it was killed', async () => {
     const folder = temporaryFolder()
     const server = await serveLedger(folder)
     await request(`${server.url}/api/fruit`, 'POST')
@@ -330,7 +330,7 @@ describe('verify', () => {
     expect(stopped.stderr).toMatch(/^verifying/)
   })
 
-  it('names a planted difference, with its place, and ends with 1', async () => {
+  it('reports a planted difference with its location, and exits with 1', async () => {
     const folder = await livedIn()
     const _store = join(folder, 'ledger.db')
     tamper(folder, `UPDATE items SET item = '{"id":"fig","ripe":false}' WHERE id = 'fig'`)
@@ -355,7 +355,7 @@ describe('verify', () => {
     expect(JSON.parse(chain.stdout).finding).toMatchObject({ height: 1, index: 1 })
   })
 
-  it('names a file that is no store any more', async () => {
+  it('names a file that is no longer a store', async () => {
     const folder = await livedIn()
     const store = join(folder, 'ledger.db')
     tamper(folder, 'PRAGMA wal_checkpoint(TRUNCATE)')
@@ -365,7 +365,7 @@ describe('verify', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: false, finding: { height: null } })
   })
 
-  it('a folder of the node that is a file stops the start with one line and 78', async () => {
+  it('a folder of the node that is a file prevents the start with one line and 78', async () => {
     const folder = await livedIn()
     writeFileSync(join(folder, 'attachments'), 'x')
     const refused = await runDaicho(SERVE, { SYSTEM_FOLDER: folder })
@@ -374,13 +374,13 @@ describe('verify', () => {
     expect(verified.stderr).not.toContain('    at ')
   })
 
-  it('leaves the folder of a stopped node as it was', async () => {
+  it('leaves the folder of a stopped node unchanged', async () => {
     const folder = await livedIn()
     const picture = () =>
       readdirSync(folder)
         .sort()
         .filter((name) => statSync(join(folder, name)).size > 0)
-        // An index into the log, not data; and an empty log is none.
+        // An index of the log, not data; an empty log does not exist.
         .filter((name) => !name.endsWith('-shm'))
         .map((name) => [name, readFileSync(join(folder, name)).toString('base64')])
     const before = picture()
@@ -388,7 +388,7 @@ describe('verify', () => {
     expect(JSON.stringify(picture()) === JSON.stringify(before)).toBe(true)
   })
 
-  it('where there is nothing to verify: 2 and one line', async () => {
+  it('exits with 2 and one line if there is nothing to verify', async () => {
     const folder = temporaryFolder()
     mkdirSync(join(folder, 'empty'))
     writeFileSync(join(folder, 'file'), '')

@@ -1,4 +1,4 @@
-// A store with eight damaged bytes: what needs them is refused with STORE_DAMAGED, everything else goes on.
+// A store with eight damaged bytes: requests that need them fail with STORE_DAMAGED, all others succeed.
 import { closeSync, cpSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -18,7 +18,7 @@ const PAGE_BYTES = 4_096
 const ITEMS = 500
 const FILE = 'ledger.db'
 
-/** Fills `folder` with everything that a store keeps. */
+/** Fills `folder` with all kinds of stored data. */
 async function fill(folder: string): Promise<void> {
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'people', 'gone']) {
@@ -42,12 +42,12 @@ async function fill(folder: string): Promise<void> {
 }
 
 interface Page {
-  /** Table or index, and kind of page. */
+  /** Table or index, and page type. */
   readonly kind: string
   readonly number: number
 }
 
-/** The middle page of each kind. */
+/** The middle page of each type. */
 function pagesOf(folder: string): Page[] {
   const database = new DatabaseSync(join(folder, FILE))
   const rows = database
@@ -134,7 +134,7 @@ const WRITES: readonly (readonly [string, string, unknown?])[] = [
 ]
 
 describe('with a damaged page of any kind', () => {
-  it('refuses only what needs it, with STORE_DAMAGED, or refuses to start', async () => {
+  it('rejects only requests that need the page with STORE_DAMAGED, or refuses to start', async () => {
     let refusals = 0
     let refusedStarts = 0
     for (const { kind, number } of pages) {
@@ -150,7 +150,7 @@ describe('with a damaged page of any kind', () => {
       }
       const send = async (method: string, path: string, body?: unknown): Promise<void> => {
         const where = path.replace('SERVER', `${node.service.serverId}`)
-        // A list whose first page could be sent ends with its connection.
+        // A list whose first page was already sent ends with its connection.
         const reply: Reply | null = await node.send(method, where, body).catch(() => null)
         const answer = `${kind}: ${method} ${path} ${reply?.status} ${reply?.text.slice(0, 200)}`
         if (reply === null || reply.status >= 500) refusals += 1
@@ -170,7 +170,7 @@ describe('with a damaged page of any kind', () => {
 })
 
 describe('with a damaged page of items', () => {
-  /** A node on a copy, and the ids of the items of `people` that can and cannot be read. */
+  /** A node on a copy, and the ids of readable and unreadable items of `people`. */
   async function damagedNode(log: string[] = []) {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
@@ -186,7 +186,7 @@ describe('with a damaged page of items', () => {
 
   const MESSAGE = 'the file of the store cannot be read: database disk image is malformed'
 
-  it('answers 503 for its items, and /readyz, the metric and the log name it', async () => {
+  it('answers 503 for its items, and /readyz, the metric and the log report it', async () => {
     const log: string[] = []
     const { node, damaged, readable } = await damagedNode(log)
     expect(await node.send('GET', `/api/people/${damaged[0]}`)).toMatchObject({
@@ -208,7 +208,7 @@ describe('with a damaged page of items', () => {
     })
   })
 
-  it('is not named before it was met', async () => {
+  it('reports nothing before the page is read', async () => {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
     const node = await startLedgerNode({ folder })
@@ -217,7 +217,7 @@ describe('with a damaged page of items', () => {
     await node.close()
   })
 
-  it('refuses changes of its items and stores the others of the same block', async () => {
+  it('rejects changes of its items and stores the other changes of the same block', async () => {
     const { node, damaged, readable } = await damagedNode()
     const { blocks } = await node.service.chainSize()
     const changed = [readable[0], damaged[0], readable[1], damaged[1], readable[2]].map(String)
@@ -238,7 +238,7 @@ describe('with a damaged page of items', () => {
     )
   })
 
-  it('sends the whole change feed, which does not need it', async () => {
+  it('sends the whole change feed, which does not need the page', async () => {
     const { node } = await damagedNode()
     const last = (await node.service.readItem('fruit', 'last'))?.created
     for await (const { position } of await entriesOf(node.service, { after: 'start' })) {
@@ -254,7 +254,7 @@ describe('with a damaged page of items', () => {
   })
 })
 
-it('refuses only the changes whose index entries cannot be read, when it meets that while storing', async () => {
+it('rejects only changes whose index entries cannot be read when the damage is found while storing', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('index_entries leaf'))
   const node = await startLedgerNode({ folder })
@@ -275,7 +275,7 @@ it('refuses only the changes whose index entries cannot be read, when it meets t
   await node.close()
 })
 
-it('ends the feed with an error where a block cannot be read, and serves the next subscriber', async () => {
+it('ends the feed with an error at an unreadable block, and serves the next subscriber', async () => {
   const folder = copyOfWhole()
   damage(folder, pageOf('blocks overflow'))
   const node = await startLedgerNode({ folder })
@@ -291,7 +291,7 @@ it('ends the feed with an error where a block cannot be read, and serves the nex
   await node.close()
 })
 
-it('answers 503 for the damaged resources of a network, and goes on with its transactions', async () => {
+it('answers 503 for the damaged resources of a network, and continues with its transactions', async () => {
   const folder = temporaryFolder()
   const before = await startGateway({ folder })
   const trader = (n: number) => ({ tradeId: `t${n}`, firstName: 'x'.repeat(60), lastName: 'y' })
@@ -318,7 +318,7 @@ it('answers 503 for the damaged resources of a network, and goes on with its tra
 })
 
 describe('the program', () => {
-  it('goes on serving with a damaged page, and verify names the place', async () => {
+  it('continues to serve with a damaged page, and verify reports its location', async () => {
     const folder = copyOfWhole()
     damage(folder, pageOf('items leaf'))
     const node = await serveLedger(folder)

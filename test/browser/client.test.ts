@@ -1,4 +1,4 @@
-// The sources of the client in a browser, on a page of the same origin as the node, as behind a proxy.
+// The client's sources in a browser, on a page of the same origin as the node, as behind a proxy.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
@@ -10,12 +10,12 @@ import { type LedgerNode, startLedgerNode } from '../support/ledger-node.ts'
 const EVENT =
   'id: 3.0\nevent: entry\ndata: {"position":"3.0","timestamp":1,"entry":{"serverid":1,"method":"create_db","db":"台"}}\n\n'
 
-/** Without a bundler, the only dependency of the client needs an import map. */
+/** Without a bundler, the client's only dependency needs an import map. */
 const PAGE = `<!doctype html><title>x</title><script type="importmap">
 {"imports":{"@noble/hashes/":"/node_modules/@noble/hashes/"}}
 </script>`
 
-/** A proof file of another item than the one that was proven. */
+/** A proof file of a different item. */
 function withOtherItem(file: string): string {
   return file.replace(/^extra (\S+)$/m, (_, encoded: string) => {
     const extra = Buffer.from(encoded, 'base64').toString().replace('"n":2', '"n":3')
@@ -23,7 +23,7 @@ function withOtherItem(file: string): string {
   })
 }
 
-/** Serves a page, the client as modules, a feed of one event, and the node behind them. */
+/** Serves a page, the client as modules, a feed with one event, and proxies the node. */
 async function answer(
   node: LedgerNode,
   request: IncomingMessage,
@@ -63,7 +63,7 @@ async function answer(
 
 it('the client works in a browser as it does in Node', async () => {
   const node = await startLedgerNode()
-  // From `/lie` on, proofs are of what was not recorded.
+  // Under `/lie`, replies contain proofs of another item.
   let lies = false
   const server = createServer((request, response) => {
     lies ||= request.url === '/lie'
@@ -80,7 +80,7 @@ it('the client works in a browser as it does in Node', async () => {
   const { port } = server.address() as AddressInfo
   const page = await browser.newPage()
   await page.goto(`http://127.0.0.1:${port}/page`)
-  // As text: what runs over there is not of this program.
+  // As a string: this code runs in the browser.
   const seen = await page.evaluate(`(async () => {
     const { LedgerClient, ClientError } = await import('/client/index.ts')
     const ledger = new LedgerClient(location.origin)

@@ -23,7 +23,7 @@ afterAll(async () => {
   await converter.close()
 })
 
-/** A fresh page, and everything that it complained of or fetched from elsewhere. */
+/** A fresh page that records errors and requests to other hosts. */
 async function open(): Promise<{ page: Page; complaints: string[] }> {
   const page = await browser.newPage({ acceptDownloads: true, locale: 'en' })
   const complaints: string[] = []
@@ -40,7 +40,7 @@ async function open(): Promise<{ page: Page; complaints: string[] }> {
   return { page, complaints }
 }
 
-it('an image that is chosen is shown as its cells, counted, and downloaded as the workbook', async () => {
+it('shows a chosen image as cells, counts its colours and downloads the workbook', async () => {
   const { page, complaints } = await open()
   const name = 'two.dots <b>&写.png'
   await page.setInputFiles('#file', { name, mimeType: 'image/png', buffer: picture })
@@ -76,7 +76,7 @@ it('an image that is chosen is shown as its cells, counted, and downloaded as th
   await page.close()
 })
 
-it('what is no image is refused in words, and the next image is taken', async () => {
+it('reports a file that is not an image, and accepts the next image', async () => {
   const { page, complaints } = await open()
   const text = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('hello') }
   await page.setInputFiles('#file', text)
@@ -90,9 +90,9 @@ it('what is no image is refused in words, and the next image is taken', async ()
   await page.close()
 })
 
-it('a picture is taken as well when it is dropped or pasted; one that is too long is not sent', async () => {
+it('accepts a dropped or pasted picture, and does not send one that is too large', async () => {
   const { page, complaints } = await open()
-  /** Has `kind` happen on the page with a file, or with none. */
+  /** Dispatches `kind` on the page, with or without a file. */
   const happen = (kind: string, name?: string) =>
     page.evaluate(
       `(() => {
@@ -117,7 +117,7 @@ it('a picture is taken as well when it is dropped or pasted; one that is too lon
   expect([await isOver(), await page.textContent('#file-name')]).toEqual([0, 'dropped.png'])
   await happen('paste', 'pasted.png')
   expect(await page.textContent('#file-name')).toBe('pasted.png')
-  // A text that is dropped or pasted is no picture: what was there stays.
+  // Dropped or pasted text is not a picture: the page stays unchanged.
   await happen('drop')
   await happen('paste')
   expect(await page.textContent('#file-name')).toBe('pasted.png')
@@ -134,7 +134,7 @@ it('a picture is taken as well when it is dropped or pasted; one that is too lon
   await page.close()
 })
 
-it('what goes wrong on the way is said: no answer, a refusal, a broken connection, a change of mind', async () => {
+it('reports errors: no reply, a refusal, a broken connection, cancellation', async () => {
   const { page } = await open()
   const told = (text: string) => page.locator('#message', { hasText: text }).waitFor()
   await page.route('**/preview', (route) => route.abort())
@@ -162,7 +162,7 @@ it('what goes wrong on the way is said: no answer, a refusal, a broken connectio
   await page.close()
 })
 
-it('the documentation at the root leads to the page, and back', async () => {
+it('the documentation at the root links to the page, and back', async () => {
   const page = await browser.newPage({ locale: 'en' })
   await page.goto(converter.url)
   await page.getByRole('link', { name: 'Image to spreadsheet', exact: true }).click()

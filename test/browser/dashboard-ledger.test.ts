@@ -1,5 +1,5 @@
-// The dashboard on a chain of 150,000 items, its verification of sound and broken chains, and how every
-// view looks: to eyes, to screen readers, and to the policy of the page.
+// The dashboard with a chain of 150,000 items, its verification of valid and broken chains, and the
+// accessibility and Content-Security-Policy of every view.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { dashboards } from '../support/dashboard-page.ts'
@@ -31,7 +31,7 @@ afterAll(() => node.close())
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('150,000 items: pages on and back, and the ledger by height, database and method', async () => {
+it('150,000 items: pages forwards and backwards, and shows the ledger by height, database and method', async () => {
   const { page, complaints } = await openPage(node, { at: '#/db/places' })
   const rows = page.locator('.items tbody tr')
   await rows.nth(49).waitFor()
@@ -57,7 +57,7 @@ it('150,000 items: pages on and back, and the ledger by height, database and met
   await shown(page, 'The whole chain was searched.')
   expect(await blocks.count()).toBe(2)
 
-  // What is wanted stays from height to height.
+  // A different height keeps the filters.
   await page.getByLabel('Height').fill('16')
   await button(page, 'Go to height').click()
   await shown(page, '17 blocks searched. The whole chain was searched.')
@@ -69,7 +69,7 @@ it('150,000 items: pages on and back, and the ledger by height, database and met
   expect(complaints).toEqual([])
 })
 
-it('150,000 items: a filter by a member, and one as JSON', async ({ skip }) => {
+it('150,000 items: filters by a member and by JSON', async ({ skip }) => {
   const { paths } = (await node.send('GET', '/doc/json')).json
   const taken = JSON.stringify(paths['/api/{db}'].get.parameters)
   skip(!taken.includes('"filter"'), 'this node takes no filter')
@@ -94,7 +94,7 @@ it('150,000 items: a filter by a member, and one as JSON', async ({ skip }) => {
   expect(complaints).toEqual([])
 })
 
-it('the verification recomputes all of it, and compares with what it verified before', async () => {
+it('verification recomputes the whole chain, and compares it with the previous verification', async () => {
   const { page, complaints } = await openPage(node, { at: '#/verify' })
   await button(page, 'Verify the chain').click()
   await page.locator('.verdict.good').waitFor()
@@ -106,7 +106,7 @@ it('the verification recomputes all of it, and compares with what it verified be
   await button(page, 'Stop').click()
   await shown(page, 'Stopped.')
 
-  // Another key than the one it remembers.
+  // A different key than the remembered one.
   await page.evaluate(`localStorage.setItem('daicho.verified', localStorage.getItem('daicho.verified')
     .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()
@@ -157,7 +157,7 @@ const VIEWS: readonly (readonly [string, string, string])[] = [
   ['node', '#/node', '.fact'],
 ]
 
-it('no view has a fault for axe, at 1280 and 360 pixels, light and dark', async () => {
+it('axe finds no fault in any view, at 1280 and 360 pixels, light and dark', async () => {
   const { page, complaints } = await openPage(node)
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)

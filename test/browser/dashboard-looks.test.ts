@@ -1,5 +1,5 @@
-// How the views of the dashboard look and are reached by keyboard in states that are not the usual one:
-// empty, with one item, in Japanese, failing, loading, signed out, and where the chain does not hold.
+// Accessibility and keyboard navigation of the dashboard in unusual states: empty, with one item, in Japanese,
+// failing, loading, signed out, and with an invalid chain.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { dashboards } from '../support/dashboard-page.ts'
@@ -17,7 +17,7 @@ async function withOneItem(node: LedgerNode): Promise<void> {
 
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('every view of an empty node says what is to be done, and is fine to look at', async () => {
+it('every view of an empty node explains the next step, and is accessible', async () => {
   const node = await startNode()
   const { page, complaints } = await openPage(node)
   await shown(page, 'There is no database yet. Create the first one.')
@@ -61,7 +61,7 @@ it.each([
   expect(complaints).toEqual([])
 })
 
-it('a chain that does not hold is red in light and in dark, and its block is a link', async () => {
+it('shows an invalid chain in red, light and dark, and links to its block', async () => {
   const folder = temporaryFolder()
   const whole = await startLedgerNode({ folder })
   await withOneItem(whole)
@@ -73,7 +73,7 @@ it('a chain that does not hold is red in light and in dark, and its block is a l
   await expectFineLooks(page, 'broken-chain')
 })
 
-it('failures, waiting, and the end of a session are fine to look at', async () => {
+it('failures, loading and an expired session are accessible', async () => {
   const node = await startNode()
   await withOneItem(node)
   const { page } = await openPage(node)

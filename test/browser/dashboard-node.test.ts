@@ -1,4 +1,4 @@
-// What the page says of its node and of other nodes: who is mirrored, how far, and what is wrong.
+// The pages about the node and its peers: mirrored chains, their progress and their errors.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
 import { dashboards } from '../support/dashboard-page.ts'
@@ -9,7 +9,7 @@ import { backupOf, mirror, PEERS } from '../support/peers.ts'
 const { startNode, openPage } = dashboards()
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
 
-it('other nodes appear, come forward, fail and come back by themselves', async () => {
+it('shows peers as they are added, progress, fail and recover', async () => {
   const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const other = await startLedgerNode({ folder })
@@ -39,7 +39,7 @@ it('other nodes appear, come forward, fail and come back by themselves', async (
   await back.close()
 })
 
-it('two histories under one key freeze a chain, and every page says so', async () => {
+it('shows on every page that two histories under one key freeze a chain', async () => {
   const node = await startNode({ peers: PEERS })
   const folder = temporaryFolder()
   const first = await startLedgerNode({ folder })
@@ -64,7 +64,7 @@ it('two histories under one key freeze a chain, and every page says so', async (
   await expectFineLooks(page, 'node-frozen')
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
-  // Once, though the chain comes from two addresses.
+  // Once, although the chain comes from two addresses.
   const alert = page.getByRole('alert').getByText(said)
   await alert.waitFor()
   await expectFineLooks(page, 'ledger-alert')
@@ -74,7 +74,7 @@ it('two histories under one key freeze a chain, and every page says so', async (
   await Promise.all([going.close(), twin.close()])
 })
 
-it('a node that takes no changes, because peers have more of its chain, says why', async () => {
+it('explains that a node refuses changes because peers have more of its chain', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -96,7 +96,7 @@ it('a node that takes no changes, because peers have more of its chain, says why
   await keeper.close()
 })
 
-it('a session that may not read the list of nodes still sees its own', async () => {
+it('a session without access to the list of peers still shows its own node', async () => {
   const node = await startNode({ peers: PEERS })
   const { page } = await openPage(node)
   await page.route('**/api/config/peers', (route) =>

@@ -1,4 +1,4 @@
-// What a person does with the dashboard, in a real browser, by the names that buttons and fields have.
+// User interactions with the dashboard in a real browser, by the names of buttons and fields.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,13 +12,13 @@ const { startNode, openPage } = dashboards()
 
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 const shown = (page: Page, text: string) => page.getByText(text).first().waitFor()
-/** A page without a policy of its own, and a form to be pressed. */
+/** A page without a Content-Security-Policy, and a form to submit. */
 const LURE = '<!doctype html><form method="post"></form>'
 const heading = (page: Page, name: string) =>
   page.getByRole('heading', { level: 1, name }).waitFor()
 
 describe('databases and items', () => {
-  it('a database is created, filled, changed and deleted, from an empty node on', async () => {
+  it('creates, fills, changes and deletes a database on an empty node', async () => {
     const node = await startNode()
     const { page, complaints } = await openPage(node)
     await shown(page, 'There is no database yet')
@@ -81,7 +81,7 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('what others change appears by itself, and is never overwritten unseen', async () => {
+  it('shows changes of other clients automatically, and never overwrites them unseen', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     const { page, complaints } = await openPage(node, { at: '#/db/fruit' })
@@ -107,7 +107,7 @@ describe('databases and items', () => {
     expect(complaints).toEqual([])
   })
 
-  it('markup in names, ids and values is text everywhere', async () => {
+  it('shows markup in names, ids and values as text', async () => {
     const node = await startNode()
     const evil = '<script>document.title="owned"<\u200b/script><img src=x onerror=alert(1)>'
     const path = encodeURIComponent(evil.replace('/', '∕'))
@@ -134,7 +134,7 @@ describe('databases and items', () => {
     expect([dialogs, complaints]).toEqual([0, []])
   })
 
-  it('everything works by the keyboard', async () => {
+  it('every function works by keyboard', async () => {
     const node = await startNode()
     await node.send('POST', '/api/fruit')
     const { page, complaints } = await openPage(node)
@@ -151,14 +151,14 @@ describe('databases and items', () => {
     await page.keyboard.type('veg')
     await page.keyboard.press('Enter')
     await heading(page, 'veg')
-    // From outside: the page's policy would let a condition be evaluated in it only once.
+    // From outside: the page's policy would allow a condition to be evaluated in the page only once.
     await page.locator('main:focus').waitFor()
     expect(complaints).toEqual([])
   })
 })
 
 describe('the page itself', () => {
-  it('speaks the language of the browser, English or Japanese, and keeps what was chosen', async () => {
+  it('is in the language of the browser, English or Japanese, and remembers a chosen language', async () => {
     const node = await startNode()
     const { page, complaints } = await openPage(node, { locale: 'ja-JP' })
     await heading(page, 'データベース')
@@ -171,7 +171,7 @@ describe('the page itself', () => {
     expect(complaints).toEqual([])
   })
 
-  it('works where tokens are required, also when the node takes its token no more', async () => {
+  it('works where tokens are required, also after its token has expired', async () => {
     const clock = new HandClock(Date.now())
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const node = await startNode({ clock, tokens })
@@ -182,7 +182,7 @@ describe('the page itself', () => {
       if (request.url().endsWith('/session')) sessions.push(request.method())
       expect(request.url()).not.toContain('token')
     })
-    // The token of the page has expired by the clock of the node.
+    // The page's token has expired by the clock of the node.
     clock.time += 16 * 60_000
     await button(page, 'New database').click()
     await page.getByLabel('Name').fill('fruit')
@@ -195,7 +195,7 @@ describe('the page itself', () => {
     expect(complaints).toEqual([])
   })
 
-  it('says that the session has ended, and that the node does not answer', async () => {
+  it('shows that the session has ended, and that the node does not answer', async () => {
     const clock = new HandClock(Date.now())
     const tokens = await openTokens({ clock, folder: null, secret: null })
     const node = await startNode({ clock, tokens })
@@ -222,7 +222,7 @@ describe('the page itself', () => {
   it('a page of another origin changes nothing; the same page of the own origin does', async () => {
     const lines: string[] = []
     const node = await startNode({ log: (line) => lines.push(line) })
-    /** Makes every kind of request that a page can, and resolves to what became of each. */
+    /** Makes every kind of request that a page can, and resolves to the outcome of each. */
     const attack = `(async () => {
       const results = []
       const json = { body: '{"id":"a"}', headers: { 'content-type': 'application/json' } }
@@ -239,7 +239,7 @@ describe('the page itself', () => {
       }
       return results
     })()`
-    /** Posts the form of `page` to the node, as a person who is lured into pressing a button. */
+    /** Submits the form of `page` to the node, like a user lured into pressing a button. */
     const sendForm = async (page: Page, path: string) => {
       await page.evaluate(`document.forms[0].action = ${JSON.stringify(node.url + path)}`)
       await Promise.all([
@@ -255,7 +255,7 @@ describe('the page itself', () => {
     await node.send('POST', '/api/fruit', { id: 'plum' })
     const before = [['fruit'], ['plum']]
 
-    // Signed in at the node, so that the browser knows its name and password.
+    // Signed in to the node, so that the browser has stored the credentials.
     const { page } = await openPage(node)
     const context = page.context()
     const openAt = async (url: string) => {
@@ -263,7 +263,7 @@ describe('the page itself', () => {
       await opened.goto(url)
       return opened
     }
-    // A listener of its own: from pages that come from nowhere, browsers let nothing through to this machine.
+    // Its own listener: from opaque origins, browsers block all requests to this machine.
     const elsewhere = createServer((_request, reply) => {
       reply.setHeader('content-type', 'text/html').end(LURE)
     })
@@ -273,7 +273,7 @@ describe('the page itself', () => {
     elsewhere.listen(0, '127.0.0.1')
     await once(elsewhere, 'listening')
     const { port } = elsewhere.address() as AddressInfo
-    // Pages without a policy of their own: nothing but the node stands in their way.
+    // Pages without a Content-Security-Policy: only the node's own checks apply.
     for (const host of ['127.0.0.1', 'evil.localhost']) {
       lines.length = 0
       const evil = await openAt(`http://${host}:${port}/`)
@@ -281,7 +281,7 @@ describe('the page itself', () => {
       expect(results.filter((status) => status !== 'failed' && status !== 0)).toEqual([])
       await sendForm(evil, '/api/form')
       expect(await stored()).toEqual(before)
-      // They did get there, and were refused there.
+      // The requests reach the node, which rejects them.
       const refused = lines.filter((line) => line.includes('"status":403'))
       expect(refused.filter((line) => line.includes('"/api/evil"')).length).toBeGreaterThan(0)
       expect(refused.filter((line) => line.includes('"/api/form"')).length).toBeGreaterThan(0)

@@ -31,7 +31,7 @@ async function tryOut(page: Page, verb: string, path: string): Promise<Locator> 
   return operation
 }
 
-/** Executes it; gives the status and the body of the reply that the page shows. */
+/** Executes it; returns the status and the body of the reply that the page shows. */
 async function execute(operation: Locator): Promise<{ status: string; body: unknown }> {
   await operation.locator('.execute').click()
   const live = operation.locator('.live-responses-table')
@@ -41,7 +41,7 @@ async function execute(operation: Locator): Promise<{ status: string; body: unkn
   return { status: status.trim(), body: JSON.parse(text.replace(/^(Download|Copy)?\s*/, '')) }
 }
 
-it('“try it out” creates, lists and filters a Commodity, and nothing is fetched from elsewhere', async () => {
+it('“try it out” creates, lists and filters a Commodity without requests to other hosts', async () => {
   const page = await browser.newPage({ viewport: { width: 1280, height: 1400 } })
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))
@@ -73,7 +73,7 @@ it('“try it out” creates, lists and filters a Commodity, and nothing is fetc
     quantity: expect.any(Number),
     owner: expect.stringMatching(/^resource:org\.acme\.mynetwork\.Trader#/),
   })
-  // The example as it stands is taken; then one of our own.
+  // The example is accepted unchanged; then a different one.
   expect((await execute(create)).status).toBe('200')
   const mine = { ...example, tradingSymbol: 'RICE', quantity: 3 }
   await body.fill(JSON.stringify(mine))

@@ -1,5 +1,5 @@
-// The pages of the other listeners: in one frame, by their policy, light and dark, wide and narrow, by
-// keyboard, in English and Japanese.
+// The pages of the other listeners: layout, Content-Security-Policy, light and dark, wide and narrow, keyboard,
+// English and Japanese.
 import type { RequestListener } from 'node:http'
 import { pino } from 'pino'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
-/** A page of a listener, and everything that it should not have done. */
+/** A page of a listener, and its policy violations, errors and requests to other hosts. */
 async function openPage(
   url: string,
   path: string,
@@ -51,7 +51,7 @@ async function openPage(
 }
 
 describe('the upload page of the converter', () => {
-  it('is fine to look at, empty, with a picture, and with what is no picture', async () => {
+  it('is accessible when empty, with a picture, and with a file that is not an image', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page')
@@ -73,7 +73,7 @@ describe('the upload page of the converter', () => {
     await expectFineLooks(page, 'converter-refused')
   })
 
-  it('is in Japanese where the browser is, and every field is reached by Tab', async () => {
+  it('is in Japanese in a Japanese browser, and every field is reached by Tab', async () => {
     const converter = await startConverter()
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page', { locale: 'ja-JP' })
@@ -104,7 +104,7 @@ describe('the upload page of the converter', () => {
 })
 
 describe('the page of the rates', () => {
-  /** A feed of `sources`, which answer with 503 unless it is said otherwise. */
+  /** A feed of `sources`, which answer with 503 by default. */
   async function startRates(sources: string, answer?: RequestListener): Promise<Listener> {
     const server = new SourceServer()
     if (answer !== undefined) server.answer = answer
@@ -120,7 +120,7 @@ describe('the page of the rates', () => {
     return listener
   }
 
-  it('shows the twenty pairs as they are served, where they come from, and that they are stale', async () => {
+  it('shows the twenty pairs as served, their source, and that they are stale', async () => {
     const { url } = await startRates('ecb,snapshot')
     const { page, complaints } = await openPage(url, '/page')
     const rows = page.locator('#rates tbody tr')
@@ -141,7 +141,7 @@ describe('the page of the rates', () => {
     expect(complaints).toEqual([])
   })
 
-  it('shows rates of a source that answers, and in Japanese', async () => {
+  it('shows rates of a live source, and in Japanese', async () => {
     const { url } = await startRates('ecb,snapshot', (_request, reply) =>
       reply.end(ecbFile('2026-10-08')),
     )
@@ -155,7 +155,7 @@ describe('the page of the rates', () => {
     expect(complaints).toEqual([])
   })
 
-  it('says when there are none, and when the service is away', async () => {
+  it('reports missing rates and an unreachable service', async () => {
     const rates = await startRates('ecb')
     const { page } = await openPage(rates.url, '/page')
     await page.getByText('There are no rates now:').waitFor()
@@ -166,10 +166,10 @@ describe('the page of the rates', () => {
   })
 })
 
-/** What axe finds in the elements of Swagger UI is not ours; their colours are. */
+/** The axe rules for our own elements and colours; other faults in Swagger UI are ignored. */
 const OURS = ['color-contrast', 'page-has-heading-one', 'html-has-lang', 'link-name', 'image-alt']
 
-/** What every page of every listener is sent with. */
+/** Headers of every page of every listener. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
   "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -181,7 +181,7 @@ describe('the documentation of each listener', () => {
     ['samples', '/doc', '/api/users', async () => startSamples()],
     ['gateway', '/explorer', '/Commodity', async () => startGateway()],
   ] as const)(
-    'of the %s has the same frame and is fine to look at',
+    'of the %s has the common layout and is accessible',
     async (name, path, listed, start) => {
       const listener = await start()
       open.push(listener)

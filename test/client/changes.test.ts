@@ -14,7 +14,7 @@ const change = (position: string) => ({
 const event = (position: string) =>
   `id: ${position}\nevent: entry\ndata: ${JSON.stringify(change(position))}\n\n`
 
-/** Sends `text` as events, then breaks off, or with `open` goes on without a word. */
+/** Sends `text` as events, then disconnects, or with `open` stays silent. */
 const events =
   (text: string, open = false) =>
   (response: ServerResponse) => {
@@ -34,7 +34,7 @@ async function take(changes: AsyncIterable<Change>, count: number): Promise<stri
 }
 
 describe('changes', () => {
-  it('come once each and in order, over as many connections as it takes', async () => {
+  it('arrive once each and in order, over as many connections as needed', async () => {
     const node = await fakeNode(
       SERVER_ID,
       events(
@@ -59,7 +59,7 @@ describe('changes', () => {
     expect(asked[0]?.headers.authorization).toBe('Bearer t')
   })
 
-  it('wait longer each time that nothing comes, up to five seconds', async () => {
+  it('are retried with growing delays up to five seconds while nothing arrives', async () => {
     const empty = events(':\n\n')
     const node = await fakeNode(SERVER_ID, ...Array(9).fill(empty), events(event('1.0'), true))
     const timing = noted()
@@ -67,13 +67,13 @@ describe('changes', () => {
     expect(timing.waits).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000])
   })
 
-  it('go on behind what was passed over without an event', async () => {
+  it('resume after positions that were skipped without an event', async () => {
     const node = await fakeNode(SERVER_ID, events('id: 9.3\n:\n\n'), events(event('10.0'), true))
     await take(new LedgerClient(node.url, { timing: noted() }).changes(), 1)
     expect(node.requests[2]?.headers['last-event-id']).toBe('9.3')
   })
 
-  it('end with the signal, also while nothing comes', async () => {
+  it('end with the signal, even while nothing arrives', async () => {
     const node = await fakeNode(SERVER_ID, events(event('1.0'), true))
     const controller = new AbortController()
     const changes = new LedgerClient(node.url).changes({ signal: controller.signal })
@@ -83,7 +83,7 @@ describe('changes', () => {
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('end with a failure that will not pass', async () => {
+  it('fail on a permanent error', async () => {
     const gone = json(401, { status: false, code: 'TOKEN_INVALID', message: 'no longer' })
     const node = await fakeNode(SERVER_ID, events(event('1.0')), gone)
     const changes = new LedgerClient(node.url, { timing: noted() }).changes()
@@ -91,7 +91,7 @@ describe('changes', () => {
     await expect(changes.next()).rejects.toMatchObject({ code: 'TOKEN_INVALID', status: 401 })
   })
 
-  it('let go of the connection when the loop is left', async () => {
+  it('close the connection when the loop is left', async () => {
     let closed: () => void = () => {}
     const isClosed = new Promise<void>((resolve) => {
       closed = resolve
@@ -105,7 +105,7 @@ describe('changes', () => {
   })
 })
 
-it('events are the same however their bytes are cut, and whichever ends their lines have', async () => {
+it('parses the same events for any chunking and any line endings', async () => {
   const text = fc.stringMatching(/^[a-z台 :]{0,12}$/)
   const sent = fc.array(
     fc.record({
@@ -133,7 +133,7 @@ it('events are the same however their bytes are cut, and whichever ends their li
             at += cut
           }
           yield bytes.subarray(at)
-          // What tells that a CR stood alone.
+          // Shows that the CR stood alone.
           yield Buffer.from(':')
         }
         let id = ''

@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-it('databases are created, listed and deleted', async () => {
+it('creates, lists and deletes databases', async () => {
   await ledger.createDatabase('台帳 %2F?#')
   expect(await ledger.databases()).toEqual(['台帳 %2F?#'])
   await expect(ledger.createDatabase('台帳 %2F?#')).rejects.toMatchObject({
@@ -30,7 +30,7 @@ it('databases are created, listed and deleted', async () => {
   expect(await ledger.databases()).toEqual([])
 })
 
-it('items are created, read, replaced, patched and deleted, and each says where it was recorded', async () => {
+it('creates, reads, replaces, patches and deletes items, and returns the position of each change', async () => {
   await ledger.createDatabase('fruit')
   const fruit = ledger.database<Fruit>('fruit')
   const created = await fruit.create({ name: 'apple' })
@@ -61,7 +61,7 @@ it('items are created, read, replaced, patched and deleted, and each says where 
   })
 })
 
-it('many items are created together, and read page by page', async () => {
+it('creates many items in one request, and reads them page by page', async () => {
   await ledger.createDatabase('numbers')
   const numbers = ledger.database<{ n: number }>('numbers')
   const items = Array.from({ length: 25 }, (_, n) => ({ id: `i${n}`, n }))
@@ -81,7 +81,7 @@ it('many items are created together, and read page by page', async () => {
   })
 })
 
-it('a list goes on when the item that it stands at is deleted meanwhile', async () => {
+it('continues a list when the last item of a page has been deleted', async () => {
   await ledger.createDatabase('shrinking')
   const shrinking = ledger.database<{ n: number }>('shrinking')
   await shrinking.createAll(Array.from({ length: 9 }, (_, n) => ({ id: `i${n}`, n })))
@@ -93,7 +93,7 @@ it('a list goes on when the item that it stands at is deleted meanwhile', async 
   expect(seen).toEqual(['i0', 'i1', 'i2', 'i3', 'i4', 'i5', 'i6', 'i7', 'i8'])
 })
 
-it('changes of several databases are made as one, or not at all', async () => {
+it('commits changes of several databases together or not at all', async () => {
   await ledger.createDatabase('one')
   const { block, results } = await ledger.record([
     { method: 'create_db', db: 'two' },
@@ -111,7 +111,7 @@ it('changes of several databases are made as one, or not at all', async () => {
   expect((await ledger.database('one').read('x'))?.item).toEqual({ id: 'x' })
 })
 
-it('any operation can be called by its method and path, with the types of the node', async () => {
+it('calls any operation by method and path, with the types of the node', async () => {
   const serverid = String(await ledger.serverId())
   const { ledgers, offset } = await ledger.request('GET /api/ledgers', {
     query: { serverid, limit: 1, offset: 1, proof: 'true' },
@@ -120,7 +120,7 @@ it('any operation can be called by its method and path, with the types of the no
   expect(await ledger.request('GET /healthz', {})).toEqual({ status: true })
 })
 
-it('names that a path would take for steps are refused before they are sent', async () => {
+it('rejects dot segments in names before sending', async () => {
   for (const name of ['', '.', '..', '\ud800']) {
     const refused = { code: 'NAME_INVALID', status: 0 }
     await expect(ledger.createDatabase(name)).rejects.toMatchObject(refused)
@@ -130,7 +130,7 @@ it('names that a path would take for steps are refused before they are sent', as
   }
 })
 
-it('sends its token in a header, or what a function gives for each request', async () => {
+it('sends its token in a header, or the result of a function for each request', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const gated = await startLedgerNode({ clock, tokens })
@@ -152,12 +152,12 @@ it('sends its token in a header, or what a function gives for each request', asy
   await gated.close()
 })
 
-it('a request ends with its signal, with the reason that was given', async () => {
+it('aborts a request with the reason of its signal', async () => {
   const reason = new Error('enough')
   await expect(ledger.databases({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
 })
 
-it('an attachment whose answer was lost is attached, replaced or deleted once', async () => {
+it('attaches, replaces or deletes an attachment once if the reply is lost', async () => {
   await ledger.createDatabase('papers')
   await ledger.database('papers').create({ id: 'a' })
   let lost = 0
@@ -165,7 +165,7 @@ it('an attachment whose answer was lost is attached, replaced or deleted once', 
     timing: noted(),
     async fetch(input, init) {
       const reply = await fetch(input, init)
-      // Every other answer gets lost on its way.
+      // Every other reply is dropped.
       lost += 1
       if (lost % 2 === 1) throw new TypeError('the connection broke')
       return reply

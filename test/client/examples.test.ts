@@ -1,5 +1,5 @@
-// The examples of the documentation are programs: they run as they stand there, against a fresh node, and
-// print what is written under them.
+// The examples of the documentation are programs: they run unchanged against a new node and print the
+// documented output.
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
 interface Example {
   readonly code: string
-  /** What stands under it as its output. */
+  /** Output shown below the example. */
   readonly output: string
 }
 
@@ -31,7 +31,7 @@ function programOf(examples: readonly Example[]): string {
 
 describe.each(['docs/reference/client.md'])('%s', (page) => {
   const examples = examplesOf(page)
-  it.skipIf(examples.length === 0)('prints what it says', async () => {
+  it.skipIf(examples.length === 0)('prints the documented output', async () => {
     const node = await startLedgerNode()
     const program = join(temporaryFolder(), 'example.mts')
     writeFileSync(program, programOf(examples).replaceAll('http://127.0.0.1:4126', node.url))
@@ -41,7 +41,7 @@ describe.each(['docs/reference/client.md'])('%s', (page) => {
     await node.close()
     expect(stdout).toBe(examples.map(({ output }) => output).join(''))
   })
-  it.skipIf(examples.length === 0)('has the types that it is written for', async () => {
+  it.skipIf(examples.length === 0)('compiles', async () => {
     const folder = temporaryFolder()
     const program = join(folder, 'example.mts')
     writeFileSync(program, programOf(examples))
@@ -51,7 +51,7 @@ describe.each(['docs/reference/client.md'])('%s', (page) => {
       join(folder, 'tsconfig.json'),
       JSON.stringify({ ...options, compilerOptions: types }),
     )
-    // Rejects with what the compiler says.
+    // Rejects with the compiler's output.
     const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', folder]).catch(
       (error) => error,
     )

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { Timing } from '../../src/client/index.ts'
 
-/** A request as it arrived. */
+/** A request as received. */
 export interface Arrived {
   readonly method: string
   readonly path: string
@@ -11,13 +11,13 @@ export interface Arrived {
   readonly body: string
 }
 
-/** A server of the test's making that says what no real node can be made to say. */
+/** A test server for replies that no real node sends. */
 export interface FakeNode {
   readonly url: string
   readonly requests: Arrived[]
 }
 
-/** Answers each request by the next of `answers`, the last one again and again. */
+/** Answers each request with the next of `answers`, and repeats the last one. */
 export async function fakeNode(
   ...answers: ((response: ServerResponse, request: Arrived) => void)[]
 ): Promise<FakeNode> {
@@ -53,12 +53,12 @@ export const json =
     response.end(JSON.stringify(value))
   }
 
-/** Breaks the connection off. */
+/** Breaks the connection. */
 export const broken = (response: ServerResponse): void => {
   response.destroy()
 }
 
-/** Does not wait, and notes how long it would have; chance is always `chance`. */
+/** Records delays instead of waiting; random numbers are always `chance`. */
 export function noted(chance = 1): Timing & { readonly waits: number[] } {
   const waits: number[] = []
   return {
@@ -71,7 +71,7 @@ export function noted(chance = 1): Timing & { readonly waits: number[] } {
   }
 }
 
-/** All of `values`, when there are no more. */
+/** All of `values`, collected to the end. */
 export async function collected<Value>(values: AsyncIterable<Value>): Promise<Value[]> {
   const all: Value[] = []
   for await (const value of values) all.push(value)

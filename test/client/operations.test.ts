@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { OPERATIONS_FILE, operationsText } from '../../scripts/make-client-types.ts'
 
-it('the types of the client are those of the routes; else run scripts/make-client-types.ts', async () => {
+it("the client's types match the routes; if not, run scripts/make-client-types.ts", async () => {
   expect(readFileSync(OPERATIONS_FILE, 'utf8')).toBe(await operationsText())
 })
 
-it('the client needs nothing that browsers do not have', () => {
+it('the client imports no Node API', () => {
   const folder = dirname(OPERATIONS_FILE)
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.ts')) continue

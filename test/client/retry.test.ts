@@ -8,8 +8,8 @@ const GATEWAY = (response: Parameters<typeof broken>[0]) => {
 }
 const CREATED = json(200, { status: true, id: 'x' }, { 'ledger-position': '1/4.0', etag: '"4.0"' })
 
-describe('a change that fails in passing', () => {
-  it('is sent again with the same idempotency key until it is answered', async () => {
+describe('a change that fails temporarily', () => {
+  it('is repeated with the same idempotency key until it is answered', async () => {
     const node = await fakeNode(BUSY, broken, GATEWAY, CREATED)
     const timing = noted()
     const fruit = new LedgerClient(node.url, { timing }).database('fruit')
@@ -23,7 +23,7 @@ describe('a change that fails in passing', () => {
     expect(node.requests.at(-1)?.headers['idempotency-key']).not.toBe(keys[0])
   })
 
-  it('is given up after as many repetitions as were allowed, with the last failure', async () => {
+  it('fails with the last error after the configured number of retries', async () => {
     const node = await fakeNode(broken, BUSY)
     const timing = noted(0)
     const ledger = new LedgerClient(node.url, { timing, retries: 8 })
@@ -35,7 +35,7 @@ describe('a change that fails in passing', () => {
     expect(timing.waits).toEqual([50, 100, 200, 400, 800, 1600, 2500, 2500])
   })
 
-  it('is not repeated without end, whatever was asked for', async () => {
+  it('bounds the number of retries', async () => {
     const node = await fakeNode(broken)
     const ledger = new LedgerClient(node.url, { timing: noted(), retries: 1_000_000 })
     await expect(ledger.databases()).rejects.toMatchObject({ code: 'UNREACHABLE', status: 0 })
@@ -43,7 +43,7 @@ describe('a change that fails in passing', () => {
   })
 })
 
-it('what will not pass is not repeated', async () => {
+it('is not repeated after a permanent error', async () => {
   for (const status of [400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 507]) {
     const node = await fakeNode(json(status, { status: false, code: 'NO', message: 'no' }))
     const ledger = new LedgerClient(node.url, { timing: noted() })
@@ -52,20 +52,20 @@ it('what will not pass is not repeated', async () => {
   }
 })
 
-it('reads are repeated too, without a key', async () => {
+it('repeats reads too, without a key', async () => {
   const node = await fakeNode(BUSY, json(200, { status: true, dbs: [] }))
   expect(await new LedgerClient(node.url, { timing: noted() }).databases()).toEqual([])
   expect(node.requests[1]?.headers['idempotency-key']).toBeUndefined()
 })
 
-it('a node that does not answer in time is asked again, then given up', async () => {
+it('retries after a timeout, then fails', async () => {
   const node = await fakeNode(() => {})
   const ledger = new LedgerClient(node.url, { timing: noted(), timeoutMs: 20, retries: 2 })
   await expect(ledger.databases()).rejects.toMatchObject({ code: 'TIMEOUT', status: 0 })
   expect(node.requests).toHaveLength(3)
 })
 
-it('waiting ends with the signal', async () => {
+it('stops waiting when the signal aborts', async () => {
   const node = await fakeNode(BUSY)
   const controller = new AbortController()
   const ledger = new LedgerClient(node.url)
@@ -74,7 +74,7 @@ it('waiting ends with the signal', async () => {
   await expect(asked).rejects.toThrow('enough')
 })
 
-it('what is not a reply of a node is told as that', async () => {
+it('reports a reply that does not come from a node', async () => {
   for (const value of ['text', null, [], { status: 1 }, { dbs: [] }]) {
     const node = await fakeNode(json(200, value))
     const failure = { code: 'REPLY_MALFORMED', status: 200 }

@@ -1,4 +1,4 @@
-// History, time travel and attachments, against replies as they are specified.
+// History, time travel and attachments, with replies as specified.
 import { expect, it } from 'vitest'
 import { LedgerClient } from '../../src/client/index.ts'
 import { broken, collected, fakeNode, json, noted } from './fake-node.ts'
@@ -8,7 +8,7 @@ const PUT = json(200, { status: true, attachment: FILE })
 const item = (url: string) =>
   new LedgerClient(url, { timing: noted() }).database('fruit').attachments('x/y')
 
-it('an attachment goes up as bytes, text, blob or stream, with its type', async () => {
+it('uploads an attachment as bytes, text, blob or stream, with its type', async () => {
   const node = await fakeNode(PUT)
   const attachments = item(node.url)
   const stream = () => new Blob(['hello']).stream()
@@ -24,7 +24,7 @@ it('an attachment goes up as bytes, text, blob or stream, with its type', async 
   expect(node.requests.at(-1)?.headers['content-type']).toBe('application/octet-stream')
 })
 
-it('what can be sent again is; a stream that was begun is not', async () => {
+it('retries bodies that can be sent again, but not a started stream', async () => {
   const node = await fakeNode(broken, PUT, broken)
   const attachments = item(node.url)
   const stream = () => new Blob(['hello']).stream()
@@ -34,7 +34,7 @@ it('what can be sent again is; a stream that was begun is not', async () => {
   expect(node.requests).toHaveLength(3)
 })
 
-it('an attachment comes down as a stream, whole or in part', async () => {
+it('downloads an attachment as a stream, whole or in part', async () => {
   const node = await fakeNode((response, { headers }) => {
     const part =
       headers.range === 'bytes=1-3' ? 'ell' : headers.range === 'bytes=2-' ? 'llo' : 'hello'
@@ -56,7 +56,7 @@ it('an attachment comes down as a stream, whole or in part', async () => {
   }
 })
 
-it('attachments are listed to their end, and deleted', async () => {
+it('lists all attachments, and deletes them', async () => {
   const page = (length: number) =>
     json(200, { status: true, attachments: Array(length).fill(FILE), limit: 500, offset: 0 })
   const node = await fakeNode(page(500), page(2), json(200, { status: true }))
@@ -69,7 +69,7 @@ it('attachments are listed to their end, and deleted', async () => {
   ])
 })
 
-it('history is read to its end; an item can be read as it was', async () => {
+it('reads the whole history, and an item at an earlier height', async () => {
   const first = { position: '1.0', timestamp: 1, method: 'create_item', item: { id: 'x', n: 1 } }
   const last = { position: '4.2', timestamp: 2, method: 'delete_item' }
   const node = await fakeNode(
@@ -90,7 +90,7 @@ it('history is read to its end; an item can be read as it was', async () => {
   ])
 })
 
-it('a list with an order of its own is paged by offset, any other by the last id', async () => {
+it('pages a list with a custom order by offset, and any other by the last id', async () => {
   const page = (...items: string[]) =>
     json(200, { status: true, items, docs: items.map((id) => ({ id })), limit: 2, offset: 0 })
   const filter = { where: { n: { gt: 1 } } }
@@ -112,7 +112,7 @@ it('a list with an order of its own is paged by offset, any other by the last id
   }
 })
 
-it('a condition goes along, and its failure is told', async () => {
+it('sends preconditions and reports their failure', async () => {
   const failed = json(412, { status: false, code: 'PRECONDITION_FAILED', message: 'changed' })
   const node = await fakeNode(failed)
   const fruit = new LedgerClient(node.url).database('fruit')

@@ -1,4 +1,4 @@
-// The client in its verifying mode, before a server that lies: what it answers is proven, or it throws.
+// The client in verifying mode with a lying server: every reply is proven, or it throws.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -19,7 +19,7 @@ type Lie = (path: string, honest: (path: string) => Promise<Said>) => Promise<Sa
 const plum = (price: number) => ({ id: 'plum', price })
 const truth: Lie = (path, honest) => honest(path)
 
-/** Stands before `node` and says what `lie` makes of its answers to reads. */
+/** A proxy in front of `node` that lets `lie` change replies to reads. */
 async function lyingProxy(node: LedgerNode) {
   const proxy = { url: '', lie: truth, paths: [] as string[], node }
   const server = createServer(async (request, response) => {
@@ -51,7 +51,7 @@ async function keyOf({ send, service }: LedgerNode): Promise<string> {
   return (await send('GET', `/api/ledgers/${service.serverId}/vkey`)).text.trim()
 }
 
-/** A place to keep the head, as a browser or a file would be. */
+/** A store for the signed head, as a browser or a file would provide. */
 function memory(first: string | null = null) {
   const place = {
     note: first,
@@ -84,7 +84,7 @@ async function startWith(items: readonly object[]): Promise<LedgerNode> {
   return node
 }
 
-/** Nodes that share one key, each with its own folder. */
+/** Nodes with the same key, each with its own folder. */
 async function sameKeyNodes(histories: readonly (readonly object[])[]): Promise<LedgerNode[]> {
   const first = temporaryFolder()
   const nodes: LedgerNode[] = []
@@ -114,7 +114,7 @@ async function outcome(work: Promise<unknown>): Promise<unknown> {
 
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => ({ id: `filler-${n}` }))
 
-it('answers as it does without verifying while the node tells the truth', async () => {
+it('returns the same results as without verifying while the node is honest', async () => {
   const node = await startWith([])
   const { ledger, fruit, proxy } = await verifying(node)
   expect(await ledger.serverId()).toBe(node.service.serverId)
@@ -145,7 +145,7 @@ it('answers as it does without verifying while the node tells the truth', async 
   expect(await fruit.read('plum')).toBeNull()
 })
 
-it('believes that an item which others have deleted is gone, by the proof of its deletion', async () => {
+it('believes that an item deleted by others is gone, by the proof of its deletion', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy } = await verifying(node)
   expect((await fruit.read('plum'))?.item).toEqual(plum(1))
@@ -153,7 +153,7 @@ it('believes that an item which others have deleted is gone, by the proof of its
   const denied: Said = { status: 404, text: '{"status":false}' }
   proxy.lie = async (path, honest) => (path.endsWith('/proof') ? denied : honest(path))
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
-  // An entry that is no deletion, told to be one.
+  // An entry that is not a deletion, presented as one.
   proxy.lie = async (path, honest) => {
     if (path.endsWith('/proof')) return denied
     const said = await honest(path)
@@ -172,7 +172,7 @@ it('believes that an item which others have deleted is gone, by the proof of its
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
 })
 
-it('catches a changed item', async () => {
+it('detects a changed item', async () => {
   const node = await startWith([plum(1), { id: 'fig', price: 1 }])
   const { fruit, proxy } = await verifying(node)
   const inExtra =
@@ -197,7 +197,7 @@ it('catches a changed item', async () => {
   expect(await outcome(fruit.read('plum'))).toBe('believed')
 })
 
-it('catches a changed old block, a dropped block, a forked chain and another key', async () => {
+it('detects a changed old block, a dropped block, a forked chain and another key', async () => {
   const [node, changed, dropped, forked] = await sameKeyNodes([
     [plum(1), ...fillers(6)],
     [plum(2), ...fillers(9)],
@@ -219,13 +219,13 @@ it('catches a changed old block, a dropped block, a forked chain and another key
   for (const [liar, code] of cases) {
     proxy.node = liar
     expect(await outcome(fruit.read('plum'))).toBe(code)
-    // Also the next program sees it, by nothing but what was kept.
+    // The next program detects it too, with only the stored head.
     expect(await outcome(make().database('fruit').read('plum'))).toBe(code)
     expect(place.note).toBe(kept)
   }
 })
 
-it('catches a checkpoint that is rolled back, also after a restart, and a stale proof', async () => {
+it('detects a checkpoint that is rolled back, also after a restart, and a stale proof', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, make } = await verifying(node)
   const before = await node.send('GET', '/api/fruit/plum/proof')
@@ -236,7 +236,7 @@ it('catches a checkpoint that is rolled back, also after a restart, and a stale 
   expect(await outcome(make().database('fruit').read('plum'))).toBe('LOG_ROLLED_BACK')
   proxy.lie = (path, honest) => honest(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await outcome(fruit.read('plum'))).toBe('ITEM_STALE')
-  // What this client has recorded itself is not taken back either, read or not.
+  // Changes recorded by this client cannot be rolled back either, whether read or not.
   await fruit.create({ id: 'fig', price: 1 })
   await fruit.replace('fig', { price: 2 })
   proxy.lie = async (path, honest) => {
@@ -250,7 +250,7 @@ it('catches a checkpoint that is rolled back, also after a restart, and a stale 
   expect(await outcome(fruit.read('fig', { at: 3 }))).toBe('ITEM_OTHER')
 })
 
-it('wants every longer log to be shown to continue the one before', async () => {
+it('requires a proof that each longer log continues the previous one', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy } = await verifying(node)
   await fruit.read('plum')
@@ -264,7 +264,7 @@ it('wants every longer log to be shown to continue the one before', async () => 
     proxy.lie = async (path, honest) => (path.includes('consistency') ? said : honest(path))
     expect(await outcome(fruit.read('filler-1'))).toBe(code)
   }
-  // A node that is busy has not lied.
+  // A busy node is not a lying one.
   proxy.lie = async () => ({ status: 503, text: '{"status":false,"code":"LOG_BEHIND"}' })
   await expect(fruit.read('plum')).rejects.toMatchObject({
     name: 'ClientError',
@@ -272,11 +272,11 @@ it('wants every longer log to be shown to continue the one before', async () => 
   })
 })
 
-it('reads that run beside each other see the same log, whatever comes first', async () => {
+it('concurrent reads see the same log in any order of replies', async () => {
   const node = await startWith([plum(1)])
   const { fruit, proxy, place } = await verifying(node)
   await fruit.read('plum')
-  // The first answer is held back until a longer log has been seen.
+  // The first reply is delayed until a longer log has been seen.
   const held = Promise.withResolvers<void>()
   const asked = Promise.withResolvers<void>()
   proxy.lie = async (path, honest) => {
@@ -300,7 +300,7 @@ it('reads that run beside each other see the same log, whatever comes first', as
   expect(all.map((read) => read?.position)).toEqual(['1.0', '3.0', '2.0', '1.0'])
 })
 
-it('shows every revision of a history as it is proven, and says which are erased', async () => {
+it('returns every revision of a history as proven, and marks erased ones', async () => {
   const node = await startWith([plum(1)])
   for (const price of [2, 3]) await node.send('POST', '/api/fruit/plum', { price })
   const { fruit, proxy } = await verifying(node)
@@ -314,7 +314,7 @@ it('shows every revision of a history as it is proven, and says which are erased
       const said = await honest(path)
       return path.includes('/history') ? { ...said, text: said.text.replace(from, to) } : said
     }
-  // What is told beside the position does not matter: the proof is believed.
+  // Members beside the position are ignored: the proof counts.
   proxy.lie = replaced(/"price":2/, '"price":7')
   const items = (await collected(fruit.history('plum'))).map(({ item }) => item?.price)
   expect(items).toEqual([1, 2, 3])
@@ -335,7 +335,7 @@ it('shows every revision of a history as it is proven, and says which are erased
   expect(await outcome(fruit.read('plum', { at: 1 }))).toBe('ITEM_ERASED')
 })
 
-it('reads nothing that cannot be proven', async () => {
+it('rejects reads that cannot be proven', async () => {
   const node = await startWith([plum(1)])
   const { ledger, fruit, proxy } = await verifying(node)
   proxy.paths.length = 0
@@ -352,7 +352,7 @@ it('reads nothing that cannot be proven', async () => {
   expect(proxy.paths).toEqual([])
 })
 
-it('wants the key of a node, a kept checkpoint that this key has signed, and Ed25519', async () => {
+it("requires the node's key, a stored checkpoint signed with this key, and Ed25519", async () => {
   const node = await startWith([plum(1)])
   const other = await startWith([plum(1)])
   const key = await keyOf(node)

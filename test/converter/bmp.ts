@@ -1,10 +1,10 @@
-/** How a BMP is to be written. */
+/** Options for writing a BMP. */
 export interface BmpKind {
   readonly bits: 1 | 4 | 8 | 16 | 24 | 32
   readonly topDown?: boolean
-  /** BITMAPCOREHEADER, as OS/2 wrote it. */
+  /** BITMAPCOREHEADER, as written by OS/2. */
   readonly core?: boolean
-  /** Red, green and blue of 16 and 32 bits; absent: the default ones. */
+  /** Red, green and blue masks for 16 and 32 bits; default masks if absent. */
   readonly masks?: readonly [number, number, number]
 }
 

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Whether the children of a process can be found here. */
+/** Whether child processes can be listed on this platform. */
 export const childrenCount = process.platform === 'linux'
 
-/** The processes of this one that run now. */
+/** Running child processes of this process. */
 export function pidsOfChildren(): number[] {
   return readdirSync('/proc/self/task').flatMap((task) =>
     readFileSync(`/proc/self/task/${task}/children`, 'utf8')
@@ -13,7 +13,7 @@ export function pidsOfChildren(): number[] {
   )
 }
 
-/** How many processes of this one run now. */
+/** Number of running child processes. */
 export function children(): number {
   return pidsOfChildren().length
 }

@@ -18,7 +18,6 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true }))
 
-/** Runs `daicho image` in the folder. */
 function image(
   arguments_: readonly string[],
   environment: Record<string, string> = {},
@@ -40,7 +39,7 @@ it('the settings have the defaults and the bounds of the options', () => {
 })
 
 describe('daicho image', () => {
-  it('writes the workbook, tells what it holds, and leaves nothing else behind', async () => {
+  it('writes the workbook, describes it, and leaves no other files', async () => {
     const { code, stdout } = await image([
       'in.png',
       'out.xlsx',
@@ -67,7 +66,7 @@ describe('daicho image', () => {
     await rm(join(folder, 'out.xlsx'))
   })
 
-  it('says in one line what it wrote, and takes its defaults from the environment', async () => {
+  it('prints one line, and takes its defaults from the environment', async () => {
     const { code, stdout, stderr } = await image(['in.png', 'out.xlsx'], { DEFAULT_WIDTH: '8' })
     expect(code).toBe(0)
     expect(stderr.trimEnd().split('\n').at(-1)).toBe('converting 100 %  4 of 4 rows')
@@ -92,13 +91,13 @@ describe('daicho image', () => {
     },
   )
 
-  it('says with --json what was wrong with the image, too', async () => {
+  it('--json also reports an invalid image', async () => {
     const { code, stdout } = await image(['bad.png', 'out.xlsx', '--json'])
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toMatchObject({ status: false, code: 'FORMAT_NOT_ACCEPTED' })
   })
 
-  it('ends with 78 when the environment is wrong', async () => {
+  it('exits with 78 for an invalid environment', async () => {
     expect(await image(['in.png', 'out.xlsx'], { DEFAULT_PX: '0' })).toMatchObject({ code: 78 })
   })
 })

@@ -15,7 +15,7 @@ import { bmpOf } from './bmp.ts'
 
 const PLAIN: DecodeOptions = { resample: 'nearest', grayscale: false, background: null }
 
-/** The cells, as rows of 0xRRGGBB; every cell is one block of the image. */
+/** The cells as rows of 0xRRGGBB; every cell is one block of the image. */
 async function cells(
   bytes: Uint8Array,
   [columns, rows]: readonly [number, number],
@@ -36,13 +36,13 @@ const W = 0xffffff
 const K = 0x000000
 const Y = 0xffff00
 const BLOCK = 16
-/** Six colours that say which way is up. */
+/** Six colours, arranged so that the orientation is recognizable. */
 const MOTIF = [
   [R, G, B],
   [W, K, Y],
 ]
 
-/** The motif in blocks of 16 × 16, so that lossy kinds keep their colours. */
+/** The motif in blocks of 16 × 16, so that lossy formats keep their colours. */
 function motif(
   colors: readonly (readonly number[])[] = MOTIF,
   channels: 3 | 4 = 3,
@@ -74,7 +74,7 @@ function expectNear(
   expect(Math.max(...off), JSON.stringify(seen)).toBeLessThanOrEqual(reach)
 }
 
-/** Where EXIF orientation n says that the stored picture is to be looked at from. */
+/** How EXIF orientation n transforms the stored picture. */
 const UPRIGHT: Record<number, number[][]> = {
   1: [
     [R, G, B],
@@ -114,7 +114,7 @@ const UPRIGHT: Record<number, number[][]> = {
   ],
 }
 
-describe('what is decoded', () => {
+describe('decoding', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
     'JPEG and PNG with EXIF orientation %i stand upright, and W and H are theirs',
     async (orientation) => {
@@ -134,7 +134,7 @@ describe('what is decoded', () => {
     },
   )
 
-  it('a large image with alpha and an orientation: the same, although it takes another way', async () => {
+  it('decodes a large image with alpha and an orientation equally, although by another code path', async () => {
     const png = await motif(MOTIF, 4, 255)
       .resize({ width: 6000, height: 3000, fit: 'fill', kernel: 'nearest' })
       .png({ compressionLevel: 1 })
@@ -143,7 +143,7 @@ describe('what is decoded', () => {
     expect(await cells(png, [2, 3])).toEqual(UPRIGHT[6])
   })
 
-  it('a CMYK JPEG: near the colours that its inks make', async () => {
+  it('decodes a CMYK JPEG to approximately the colours of its inks', async () => {
     const cmyk = await motif([[W, K, R]])
       .toColourspace('cmyk')
       .jpeg({ quality: 95 })
@@ -152,7 +152,7 @@ describe('what is decoded', () => {
     expectNear(await cells(cmyk, [3, 1]), [[W, K, R]], 60)
   })
 
-  it('PNG of 16 bits, interlaced, with a palette, and of shades of gray: exactly', async () => {
+  it('decodes PNG with 16 bits, interlacing, a palette, and gray exactly', async () => {
     const kinds = [
       motif().toColourspace('rgb16').png(),
       motif().png({ progressive: true }),
@@ -164,7 +164,7 @@ describe('what is decoded', () => {
     expect(await cells(shades, [3, 1])).toEqual(gray)
   })
 
-  it('a transparent PNG: its colours without alpha, or over the background that was asked for', async () => {
+  it('decodes a transparent PNG to its colours without alpha, or over the requested background', async () => {
     for (const resample of ['nearest', 'cubic'] as const) {
       const clear = await motif([[W, W]], 4, 0)
         .png()
@@ -178,7 +178,7 @@ describe('what is decoded', () => {
     expect(await cells(half, [2, 1], { background: R })).toEqual([[0x7f0000, 0xff8080]])
   })
 
-  it('an animated GIF and an animated WebP: the first frame', async () => {
+  it('decodes the first frame of an animated GIF or WebP', async () => {
     const frames = await Promise.all(
       [[[R, G]], [[B, W]]].map((colors) => motif(colors).png().toBuffer()),
     )
@@ -192,7 +192,7 @@ describe('what is decoded', () => {
     }
   })
 
-  it('AVIF, lossy WebP and TIFF', async () => {
+  it('decodes AVIF, lossy WebP and TIFF', async () => {
     expectNear(await cells(await motif().avif({ quality: 90 }).toBuffer(), [3, 2]), MOTIF, 8)
     expectNear(await cells(await motif().webp({ quality: 95 }).toBuffer(), [3, 2]), MOTIF, 8)
     for (const compression of ['none', 'lzw', 'deflate', 'packbits'] as const) {
@@ -201,7 +201,7 @@ describe('what is decoded', () => {
     }
   })
 
-  it('BMP of 1, 4, 8, 16, 24 and 32 bits, upside down or not, of OS/2 and with masks', async () => {
+  it('decodes BMP of 1, 4, 8, 16, 24 and 32 bits, upside down or not, of OS/2 and with masks', async () => {
     const indexes = [
       [0, 1, 2],
       [3, 4, 5],
@@ -231,7 +231,7 @@ describe('what is decoded', () => {
     expect(await cells(two, [9, 1])).toEqual([[R, W, W, R, W, R, R, R, W]])
   })
 
-  it('in shades of gray: luma by Rec. 709', async () => {
+  it('converts to gray with Rec. 709 luma', async () => {
     const file = await motif([[R, G, B, W]])
       .png()
       .toBuffer()
@@ -240,7 +240,7 @@ describe('what is decoded', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('rejection', () => {
   const noise = () => {
     const raw = Buffer.from(Array.from({ length: 64 * 64 * 3 }, (_, at) => (at * 7919) >> 3))
     return sharp(raw, { raw: { width: 64, height: 64, channels: 3 } })
@@ -268,10 +268,10 @@ describe('what is refused', () => {
         ]),
     ],
   ]
-  it.each(kinds)('a %s that is cut short anywhere is damaged', async (_, make) => {
+  it.each(kinds)('rejects a truncated %s as damaged', async (_, make) => {
     const whole = await make()
     for (const part of [0.1, 0.3, 0.5, 0.7, 0.9, 0.99]) {
-      // As many bytes as it takes to know what kind of image this is, and one less than all.
+      // From the bytes that identify the format to one byte less than the whole file.
       const length = Math.min(whole.length - 1, Math.max(32, Math.trunc(whole.length * part)))
       await expect(cells(whole.subarray(0, length), [2, 2]), `${part}`).rejects.toMatchObject({
         code: 'IMAGE_UNDECODABLE',
@@ -297,7 +297,7 @@ describe('what is refused', () => {
     })
   })
 
-  it('a compressed BMP is not accepted, and says so', async () => {
+  it('rejects a compressed BMP with an explanation', async () => {
     const bmp = bmpOf({ bits: 8 }, [[0]], [R])
     bmp.writeUInt32LE(1, 30)
     await expect(cells(bmp, [1, 1])).rejects.toMatchObject({ code: 'FORMAT_NOT_ACCEPTED' })
@@ -323,7 +323,7 @@ describe('what is refused', () => {
     expect(await cells(grayTiff({}), [2, 1])).toEqual([[0x555555, 0x555555]])
   })
 
-  it('more pixels than are decoded', async () => {
+  it('rejects images above the pixel limit', async () => {
     const bmp = bmpOf({ bits: 24 }, [[R]])
     bmp.writeInt32LE(100_000, 18)
     bmp.writeInt32LE(100_000, 22)
@@ -339,7 +339,7 @@ describe('SVG', () => {
     )
   const red = '<rect width="1" height="1" fill="red"/>'
 
-  it('is drawn at the size of the grid, over white or the background that was asked for', async () => {
+  it('is drawn at the size of the grid, over white or the requested background', async () => {
     const stripes = [0, 2, 4, 6].map((x) => `<rect x="${x}" width="1" height="4" fill="red"/>`)
     const fine = svg(stripes.join(''), 'width="2" height="1" viewBox="0 0 8 4"')
     const row = [R, W, R, W, R, W, R, W]
@@ -355,7 +355,7 @@ describe('SVG', () => {
     },
   )
 
-  it('reads no file and requests no address, but draws images that it contains', async () => {
+  it('reads no file and requests no address, but draws embedded images', async () => {
     const png = await motif([[R]])
       .png()
       .toBuffer()
@@ -448,7 +448,7 @@ it('shows the same part of the image in each cell, whether it is enlarged or red
   }
 })
 
-it('drops the chunks of a PNG that its pixels do not depend on, and converts it', async () => {
+it('drops PNG chunks that do not affect the pixels, and converts the image', async () => {
   const png = await motif().png().toBuffer()
   const image = await sharp(png).withMetadata({ orientation: 6 }).png().toBuffer()
   const text = deflateSync(Buffer.alloc(8_000_000, 'a'))
@@ -464,7 +464,7 @@ it('drops the chunks of a PNG that its pixels do not depend on, and converts it'
   expect(await cells(bloated, [2, 3])).toEqual(UPRIGHT[6])
 })
 
-/** The PNG with more chunks after its header. */
+/** The PNG with additional chunks after its header. */
 function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])[]): Buffer {
   const headerEnd = 8 + 25
   const more = chunks.map(([type, data]) => {
@@ -476,13 +476,13 @@ function withPngChunks(png: Buffer, chunks: readonly (readonly [string, Buffer])
   return Buffer.concat([png.subarray(0, headerEnd), ...more, png.subarray(headerEnd)])
 }
 
-/** The PNG without its chunk of this type. */
+/** The PNG without its chunks of this type. */
 function withoutChunk(png: Buffer, type: string): Buffer {
   const at = png.indexOf(type) - 4
   return Buffer.concat([png.subarray(0, at), png.subarray(at + 12 + png.readUInt32BE(at))])
 }
 
-/** An uncompressed gray TIFF of 8 × 8 pixels with other values of some of its tags. */
+/** An uncompressed gray TIFF of 8 × 8 pixels with some tags replaced. */
 function grayTiff(changed: Record<number, number>): Buffer {
   const usual = { 256: 8, 257: 8, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 8, 279: 64 }
   const tags = Object.entries({ ...usual, ...changed })
@@ -492,7 +492,7 @@ function grayTiff(changed: Record<number, number>): Buffer {
   tiff.writeUInt16LE(tags.length, 8)
   for (const [at, [id, value]] of tags.entries()) {
     tiff.writeUInt16LE(Number(id), 10 + at * 12)
-    // One 16-bit value.
+    // A single 16-bit value.
     tiff.writeUInt16LE(3, 12 + at * 12)
     tiff.writeUInt32LE(1, 14 + at * 12)
     tiff.writeUInt32LE(value, 18 + at * 12)
@@ -514,7 +514,7 @@ describe('98 megapixels in a small file', () => {
     ['interlaced PNG', () => flat(3).png({ progressive: true }).toBuffer(), 'IMAGE_TOO_LARGE'],
   ]
   it.each(kinds)(
-    'as %s cost less than 450 MB, whether they are decoded or refused',
+    '%s uses less than 450 MB, whether decoded or rejected',
     async (_, make, expected) => {
       const folder = await mkdtemp(join(tmpdir(), 'daicho-large-'))
       try {

@@ -1,5 +1,5 @@
-// Converts the file it is given in a process of its own, as the service would, and prints what came
-// of it and the most memory that the process ever held.
+// Converts the given file in its own process, as the service would, and prints the outcome and the peak
+// memory of the process.
 import { readFile } from 'node:fs/promises'
 import {
   ConversionWorkers,

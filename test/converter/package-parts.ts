@@ -1,6 +1,6 @@
 import { inflateRawSync } from 'node:zlib'
 
-/** The parts of a zip archive by name, found through its directory as every reader finds them. */
+/** The parts of a zip archive by name, read through its central directory. */
 export function partsOf(archive: Uint8Array): Map<string, string> {
   const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
   const tail = bytes.lastIndexOf('PK\x05\x06', undefined, 'latin1')
@@ -26,9 +26,9 @@ function columnNumber(letters: string): number {
 }
 
 /**
- * What no reader and no validator complains of and Excel still may: each finding is one sentence.
+ * Faults that readers and validators overlook but Excel may report: each finding is one sentence.
  * Rows and references must strictly increase, columns be disjoint, styles and strings be in range,
- * sizes and names be within the rules.
+ * and sizes and names be valid.
  */
 export function quietFaults(archive: Uint8Array): string[] {
   const parts = partsOf(archive)

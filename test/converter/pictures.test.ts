@@ -6,7 +6,7 @@ import { COLORS_MAX } from '../../src/converter/palette.ts'
 import { quietFaults } from './package-parts.ts'
 import { readWithPopulate, readWithSheetJs, validate, validatorRuns } from './readers.ts'
 
-/** A picture made up by the test: `colors` different colours, each used at least once. */
+/** A generated picture with `colors` different colours, each used at least once. */
 interface Picture {
   readonly width: number
   readonly height: number
@@ -25,7 +25,7 @@ const picture: fc.Arbitrary<Picture> = fc
   .record({
     width: side,
     height: side,
-    // Few colours, many, and with the large pictures below as many as there can be.
+    // Few colours, many, and with the large pictures below the maximum.
     fraction: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true }), fc.constant(1)),
     large: fc.nat({ max: 49 }).map((n) => n === 0),
     seed: fc.nat(),
@@ -42,7 +42,7 @@ const picture: fc.Arbitrary<Picture> = fc
     return { ...rest, ...size, magnified, colors: Math.max(1, Math.round(fraction * most)) }
   })
 
-/** The pixels: colours spread over the whole cube by a multiplier that has no repeats below 2^24. */
+/** The pixels: colours spread over the RGB cube by a multiplier without repeats below 2^24. */
 function pixelsOf({ width, height, colors, seed }: Picture): Uint8Array {
   const rgb = new Uint8Array(width * height * 3)
   for (let pixel = 0; pixel < width * height; pixel += 1) {
@@ -62,7 +62,7 @@ async function fileOf(one: Picture, rgb: Uint8Array): Promise<Buffer> {
     : image.png().toBuffer()
 }
 
-/** `RRGGBB` of every cell as it must be. */
+/** Expected `RRGGBB` of every cell. */
 function expectedFills(one: Picture, rgb: Uint8Array): string[] {
   const fills: string[] = []
   const hex = (value: number) => value.toString(16).toUpperCase().padStart(2, '0')
@@ -116,12 +116,12 @@ const plain: Picture = {
   magnified: 1,
   compressed: 'png',
 }
-// One pixel, and as many colours as a workbook bears.
+// One pixel, and the maximum number of colours of a workbook.
 const edges: Picture[] = [plain, { ...plain, width: 257, height: 255, colors: COLORS_MAX }]
 
-describe('200 made-up pictures', () => {
+describe('200 generated pictures', () => {
   const validated = validatorRuns()
-  it('come back from two readers pixel by pixel, without faults that readers overlook', async () => {
+  it('are read back by two readers pixel by pixel, without faults that readers overlook', async () => {
     for (const one of [...pictures, ...edges]) {
       const rgb = pixelsOf(one)
       const bytes = await fileOf(one, rgb)
@@ -155,8 +155,8 @@ describe('200 made-up pictures', () => {
   )
 })
 
-describe('a picture of more colours than a workbook bears', () => {
-  it('with 160,000 of them has every channel of every cell within 3 of 255', async () => {
+describe('a picture with more colours than a workbook can hold', () => {
+  it('has every channel of every cell within 3 of 255 for 160,000 colours', async () => {
     const one = { ...plain, width: 400, height: 400, colors: 160_000 }
     const rgb = pixelsOf(one)
     const bytes = await fileOf(one, rgb)

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import SheetJs from 'xlsx-js-style'
 import XlsxPopulate from 'xlsx-populate'
 
-/** A workbook as a reader of other people's making sees it. */
+/** A workbook as read by a third-party library. */
 export interface Seen {
   readonly sheets: readonly string[]
   /** `A1:CV75` */
@@ -23,7 +23,7 @@ export interface Seen {
   readonly heights: readonly (number | undefined)[]
 }
 
-/** The workbook as SheetJS (with styles) reads it. */
+/** Reads the workbook with SheetJS (with styles). */
 export function readWithSheetJs(bytes: Uint8Array): Seen {
   const book = SheetJs.read(bytes, { cellStyles: true })
   const sheet = book.Sheets[book.SheetNames[0] ?? ''] ?? {}
@@ -33,7 +33,7 @@ export function readWithSheetJs(bytes: Uint8Array): Seen {
   for (let r = 0; r <= range.e.r; r += 1) {
     for (let c = 0; c <= range.e.c; c += 1) {
       const cell: SheetJs.CellObject | undefined = sheet[SheetJs.utils.encode_cell({ r, c })]
-      // Read cells carry the fill itself, although the types speak of styles to be written.
+      // Read cells contain the fill itself, although the types describe styles for writing.
       const style: { patternType?: string; fgColor?: { rgb?: string } } = cell?.s ?? {}
       fills.push(style.patternType === 'solid' ? (style.fgColor?.rgb ?? '') : '')
       values.add(cell?.v)
@@ -49,7 +49,7 @@ export function readWithSheetJs(bytes: Uint8Array): Seen {
   }
 }
 
-/** The workbook as xlsx-populate reads it. It takes an empty string for no value at all. */
+/** Reads the workbook with xlsx-populate, which treats an empty string as no value. */
 export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
   const book = await XlsxPopulate.fromDataAsync(bytes)
   const sheet = book.sheet(0)
@@ -58,7 +58,7 @@ export async function readWithPopulate(bytes: Uint8Array): Promise<Seen> {
   const values = new Set<unknown>()
   const widths = new Set<number | undefined>()
   const heights = new Set<number | undefined>()
-  // It makes a style anew for each cell that is asked for its own.
+  // It creates a new style for each cell whose style is read.
   const known = new Map<number | undefined, string>()
   for (const row of range.cells()) {
     for (const cell of row) {
@@ -92,21 +92,21 @@ const validatorFolder = fileURLToPath(new URL('../validator/', import.meta.url))
 const validatorPackages = join(validatorFolder, 'node_modules/@xarsh')
 
 /**
- * Whether the Open XML SDK's validator runs here; installs it the first time. It is no dependency of
- * the project because it exists for few platforms.
+ * Whether the Open XML SDK's validator runs here; installs it on first use. It is not a dependency of
+ * the project because it supports few platforms.
  */
 export function validatorRuns(): boolean {
   const program = join(validatorPackages, `ooxml-validator-${process.platform}-${process.arch}`)
   if (!existsSync(program)) {
     const options = { cwd: validatorFolder, timeout: 60_000, stdio: 'ignore' } as const
-    // Not `npm ci`: no lock holds the packages of platforms that the registry does not have.
+    // Not `npm ci`: no lock file has the packages of platforms that the registry lacks.
     const quietly = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund']
     spawnSync('npm', ['install', ...quietly], options)
   }
   return existsSync(program)
 }
 
-/** What the Open XML SDK finds wrong with the workbook: nothing, it is hoped. */
+/** Findings of the Open XML SDK's validator. */
 export async function validate(bytes: Uint8Array): Promise<readonly unknown[]> {
   const folder = await mkdtemp(join(tmpdir(), 'daicho-validate-'))
   try {

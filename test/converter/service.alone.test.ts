@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => converter.close())
 
-/** Writes `head` and `body` as they are and gives back all that comes, or that the socket closed. */
+/** Sends `head` and `body` verbatim; returns all received data, or that the socket closed. */
 function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string> {
   const { hostname, port } = new URL(converter.url)
   return new Promise((resolve) => {
@@ -34,7 +34,7 @@ function raw(head: string, body: Uint8Array = new Uint8Array(0)): Promise<string
 }
 
 describe('the preview', () => {
-  it('is a PNG of exactly the colours that the workbook has', async () => {
+  it('is a PNG with exactly the colours of the workbook', async () => {
     const fields = { width: 40, colors: 16 }
     const reply = await fetch(`${converter.url}/preview`, {
       method: 'POST',
@@ -54,7 +54,7 @@ describe('the preview', () => {
 })
 
 describe('the colours header', () => {
-  it('says how many colours are left of how many', async () => {
+  it('states how many colours remain of how many', async () => {
     for (const [colors, expected] of [
       [undefined, /^(\d+) of \1$/],
       [7, /^7 of \d+$/],
@@ -67,8 +67,8 @@ describe('the colours header', () => {
   })
 })
 
-describe('a crowd', () => {
-  it('beyond the seats and the queue is told 503 and when to come again', async () => {
+describe('concurrent requests', () => {
+  it('beyond the workers and the queue get 503 with Retry-After', async () => {
     const small = await startConverter({
       workerLimits: { ...TEST_LIMITS, workers: 1, queueMax: 0 },
     })
@@ -86,7 +86,7 @@ describe('a crowd', () => {
     }
   })
 
-  it('of uploads is bounded before their bodies are read: the seventeenth is told so', async () => {
+  it('of uploads are limited before their bodies are read: the seventeenth gets 503', async () => {
     const crowded = await startConverter()
     const { hostname, port } = new URL(crowded.url)
     const head = [
@@ -101,7 +101,7 @@ describe('a crowd', () => {
       await Promise.all(
         sockets.map(async (socket) => {
           socket.write(`${head.join('\r\n')}\r\n\r\n`)
-          // The node has the head, and waits for the form.
+          // The node has received the head and waits for the form.
           expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
         }),
       )
@@ -145,7 +145,7 @@ describe('a crowd', () => {
           await reader?.cancel()
         }),
       )
-      // The next conversions get their seats once the workers of the leavers have ended.
+      // The next conversions start once the workers of the disconnected clients have ended.
       const next = await Promise.all([1, 2].map(() => postImage(busy.url, image, 'a.png')))
       for (const reply of next) expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(0)
       expect(children() - before).toBeLessThanOrEqual(2)
@@ -155,19 +155,19 @@ describe('a crowd', () => {
   })
 })
 
-it('a client that leaves while it waits for its turn is nothing to log', async () => {
+it('logs nothing when a client disconnects while queued', async () => {
   const lines: string[] = []
   const limits = { ...TEST_LIMITS, workers: 1, queueMax: 1 }
   const busy = await startConverter({ workerLimits: limits }, (line) => lines.push(line))
   try {
-    // Its workbook begins to come and is not read: it keeps the seat.
+    // Its workbook starts to arrive and is not read: the worker stays busy.
     const first = await postImage(busy.url, image, 'a.png', { width: 3_000, height: 3_000 })
     const leaving = new AbortController()
     const post = () =>
       fetch(`${busy.url}/image`, {
         ...{ method: 'POST', body: formOf(image, 'a.png'), signal: leaving.signal },
       })
-    // The queue has one place: when one of two is told so, the other one waits in it.
+    // The queue holds one request: when one of two is rejected, the other is queued.
     const two = [post(), post()]
     const told = await Promise.race(two)
     expect([told.status, await told.json()]).toEqual([
@@ -185,8 +185,8 @@ it('a client that leaves while it waits for its turn is nothing to log', async (
   expect(lines).toEqual([])
 })
 
-describe('whatever is sent', () => {
-  it('is answered with a status below 500 and a boolean in it', async () => {
+describe('invalid requests', () => {
+  it('get a status below 500 and a boolean status in the body', async () => {
     const type = fc.constantFrom(
       'multipart/form-data; boundary=b',
       'multipart/form-data',
@@ -217,7 +217,7 @@ describe('whatever is sent', () => {
     )
   })
 
-  it('as image bytes with something changed is converted or refused', async () => {
+  it('with modified image bytes are converted or rejected', async () => {
     const kinds = await Promise.all([
       sharp(image).resize(20).png().toBuffer(),
       sharp(image).resize(20).jpeg().toBuffer(),
@@ -242,7 +242,7 @@ describe('whatever is sent', () => {
     )
   })
 
-  it('too long by its own account is refused before it is read', async () => {
+  it('with a Content-Length above the limit are rejected before they are read', async () => {
     const reply = await raw(
       'POST /image HTTP/1.1\nHost: x\nContent-Type: multipart/form-data; boundary=b\n' +
         'Content-Length: 99999999\n\n',
@@ -251,7 +251,7 @@ describe('whatever is sent', () => {
     expect(reply).toContain('"BODY_TOO_LARGE"')
   })
 
-  it('with an encoding is refused', async () => {
+  it('with a Content-Encoding are rejected', async () => {
     const reply = await fetch(`${converter.url}/image`, {
       method: 'POST',
       body: formOf(image, 'a.png'),
@@ -263,7 +263,7 @@ describe('whatever is sent', () => {
 })
 
 describe('the page', () => {
-  it('is whole: every file it names is served here, and nothing inline or from elsewhere', async () => {
+  it('is complete: every file it names is served here, without inline code or other hosts', async () => {
     const reply = await fetch(`${converter.url}/page`)
     expect(reply.headers.get('content-security-policy')).toContain("script-src 'self'")
     const html = await reply.text()

@@ -6,13 +6,13 @@ import {
 } from '../../src/converter/index.ts'
 import { type Listener, startListener } from '../../src/http/index.ts'
 
-/** What a form sends besides the file. */
+/** Form fields besides the file. */
 export type Fields = Readonly<Record<string, string | number | boolean>>
 
-/** Workers with the usual priority: tests are to end soon, also on a busy machine. */
+/** Workers with normal priority, so that tests finish soon on a busy machine. */
 export const TEST_LIMITS: typeof WORKER_LIMITS = { ...WORKER_LIMITS, nice: 0 }
 
-/** A converter on a free port of this machine; `log` takes what is worse than a warning. */
+/** A converter on a free local port; `log` receives lines of level error. */
 export async function startConverter(
   deps: Partial<ConverterDependencies> = {},
   log: (line: string) => void = () => {},
@@ -28,7 +28,7 @@ export async function startConverter(
   )
 }
 
-/** The form of an upload, as a browser would build it. */
+/** The form of an upload, as a browser builds it. */
 export function formOf(bytes: Uint8Array | null, name: string, fields: Fields = {}): FormData {
   const form = new FormData()
   for (const [field, value] of Object.entries(fields)) form.append(field, String(value))

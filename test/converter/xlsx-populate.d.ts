@@ -1,7 +1,7 @@
-/** The part of xlsx-populate that the tests use; it brings no types of its own. */
+/** The part of xlsx-populate that the tests use; the package has no types. */
 declare module 'xlsx-populate' {
   interface Cell {
-    /** Which of the workbook's styles it has. */
+    /** Index of its style in the workbook. */
     readonly _styleId: number | undefined
     value(): unknown
     style(name: 'fill'): { type: string; color: { rgb: string } } | undefined

@@ -1,5 +1,5 @@
-// A real `daicho serve` is killed at random moments while attachments arrive: what was answered is
-// there, byte for byte; what was not is there wholly or not at all, on the disk too.
+// A real `daicho serve` is killed at random moments during uploads: acknowledged attachments are complete,
+// unacknowledged ones are complete or absent, on disk too.
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,15 +10,15 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const KILLS = 6
 const UPLOADERS = 4
-/** Most bytes of one upload: long enough to be met in every state. */
+/** Maximum bytes of one upload: large enough that kills hit every state. */
 const BYTES_MAX = 6 * 1024 * 1024
-/** Longest time until a kill. */
+/** Longest delay before a kill. */
 const WHILE_MS = 160
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
 
-/** What a JSON reply says. */
+/** The body of a JSON reply. */
 async function read(url: string) {
   return JSON.parse(await (await fetch(url)).text())
 }
@@ -40,7 +40,7 @@ it(`${KILLS} of ${KILLS} kills during uploads leave each attachment wholly or no
   await fetch(`${server.url}/api/f`, { method: 'POST' })
   await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body: '{"id":"a"}' })
 
-  // By name: what was sent last, what was answered last.
+  // By name: the last text sent, the last text acknowledged.
   const sent = new Map<string, string>()
   const answered = new Map<string, string>()
   const named = new Set<string>()
@@ -84,7 +84,7 @@ it(`${KILLS} of ${KILLS} kills during uploads leave each attachment wholly or no
       const bytes = await (await fetch(`${server.url}/api/f/a/attachments/${name}`)).arrayBuffer()
       expect(hash('sha256', Buffer.from(bytes), 'hex')).toBe(there)
     }
-    // No file but those that entries name; none of them missing.
+    // Only files that entries name, and all of them.
     const { serverid } = await read(`${server.url}/api/serverid`)
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     named.clear()

@@ -1,5 +1,5 @@
-// A real `daicho serve` is killed under load while its checkpoints are read: no two heads that it ever
-// gave out contradict each other, and all of them are of the history that is there in the end.
+// A real `daicho serve` is killed under load while its checkpoints are read: no two published heads contradict
+// each other, and all of them match the final history.
 import { expect, it } from 'vitest'
 import {
   type Checkpoint,
@@ -27,7 +27,7 @@ async function textAt(url: string): Promise<string | null> {
   }
 }
 
-it(`${KILLS} kills under load: every checkpoint that was given out is continued by every later one`, async () => {
+it(`${KILLS} kills under load: every later checkpoint continues every published one`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   const clients = Array.from(
@@ -48,7 +48,7 @@ it(`${KILLS} kills under load: every checkpoint that was given out is continued 
     const enough = new Promise<void>((resolve) => {
       reached = resolve
     })
-    // Every round gives a head out, however slow the machine is.
+    // Every round publishes a head, even on a slow machine.
     let given = 0
     const count = () => {
       if (answersLeft <= 0 && given > 0) reached()

@@ -1,6 +1,5 @@
-// A real `daicho serve` is killed at random moments while attachments are replaced and erased: what was
-// answered as erased is in no file when the node has come back, and of an erasure that was not answered
-// either all is done or nothing.
+// A real `daicho serve` is killed at random moments while attachments are replaced and erased: acknowledged
+// erasures leave no bytes in any file after the restart, and unacknowledged erasures are complete or absent.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -11,13 +10,13 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 
 const KILLS = 6
 const CLIENTS = 3
-/** Longest time from the first answer to the kill. */
+/** Longest delay from the first reply to the kill. */
 const WHILE_MS = 120
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
 console.log(`CRASH_SEED=${seed} repeats this run`)
 
-/** The SHA-256 of each content that is kept. */
+/** The SHA-256 of each stored blob. */
 function contentsIn(folder: string): string[] {
   return readdirSync(join(folder, 'attachments'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -35,7 +34,7 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
     const body = JSON.stringify({ id: `c${client}` })
     await fetch(`${server.url}/api/f`, { method: 'POST', headers: json, body })
   }
-  /** Texts of contents: sent and perhaps replaced, by client; answered as erased. */
+  /** Texts by client: sent and perhaps replaced; acknowledged as erased. */
   const replaced = Array.from({ length: CLIENTS }, (): string[] => [])
   const erased: string[] = []
   let made = 0
@@ -43,7 +42,7 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
   for (let round = 0; round < KILLS; round += 1) {
     let isKilled = false
     const answered = Promise.withResolvers<void>()
-    // What the last kill left attached, or did not.
+    // Attachments whose state after the last kill is unknown.
     for (const [client, texts] of replaced.entries()) {
       for (const secret of texts) {
         await fetch(`${server.url}/api/f/c${client}/attachments/${secret}`, { method: 'DELETE' })
@@ -91,7 +90,7 @@ it(`${KILLS} of ${KILLS} kills during erasures bring back nothing that was erase
     const ledgers = await (await fetch(`${server.url}/api/ledgers?serverid=${serverid}`)).text()
     const named = ledgers.matchAll(/"sha256":"([0-9a-f]{64})"/g)
     expect(contentsIn(folder)).toEqual([...new Set([...named].map(([, sha]) => sha))].toSorted())
-    // What one client has sent and not seen erased: with its name and its bytes, or without both.
+    // Texts that a client sent and has not seen erased: name and bytes are both present or both absent.
     for (const secret of replaced.flat()) {
       const isNamed = ledgers.includes(`"name":"${secret}"`)
       expect([secret, filesWith(secret).length > 0]).toEqual([secret, isNamed])

@@ -1,6 +1,6 @@
-// A real `daicho serve` is killed while requests with idempotency keys are under way, and each is sent
-// again until it is answered: it was applied once, whether the kill came before its commit, between
-// the commit and the answer, or after.
+// A real `daicho serve` is killed during requests with idempotency keys, and each request is repeated until it is
+// answered: it is applied once, whether the kill came before its commit, between commit and reply, or
+// afterwards.
 import { expect, it } from 'vitest'
 import { openStoreReader } from '../../src/storage/index.ts'
 import { type ServedLedger, serveLedger } from '../support/daicho.ts'
@@ -14,10 +14,10 @@ const KILLS = 6
 const CLIENTS = 16
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Keys of uploads begin so; those of items do not. */
+/** Prefix of the keys of uploads; keys of items lack it. */
 const UPLOAD = 'upload-'
 
-/** What a request made, `null` when the connection broke: its body and where it was recorded. */
+/** Reply of a request with its body and ledger position, or `null` if the connection broke. */
 async function once(url: string, key: string): Promise<{ text: string; at: string } | null> {
   const header = { 'idempotency-key': `"${key}"` }
   const upload = key.startsWith(UPLOAD)
@@ -37,7 +37,7 @@ async function once(url: string, key: string): Promise<{ text: string; at: strin
     const at = reply.headers.get('ledger-position')?.split('/')[1] ?? ''
     return { text: await reply.text(), at }
   } catch (error) {
-    // What fetch says of a connection that broke, or was never made.
+    // Errors of fetch for a broken or refused connection.
     if (error instanceof TypeError) return null
     throw error
   }
@@ -54,7 +54,7 @@ async function prepare(url: string): Promise<void> {
   await fetch(`${url}/api/fruit`, { method: 'POST', headers, body: '{"id":"plum"}' })
 }
 
-/** Where requests are recorded in the ledger, by their keys; fails when one is there twice. */
+/** Ledger positions of requests by key; fails on a duplicate. */
 async function recordedIn(url: string): Promise<Map<string, string>> {
   const { serverid } = JSON.parse(await (await fetch(`${url}/api/serverid`)).text())
   const reply = await fetch(`${url}/api/ledgers?serverid=${serverid}&offset=2`)
@@ -76,7 +76,7 @@ it.each(['item', `${UPLOAD}1`])(
     let server = await serveLedger(folder)
     await prepare(server.url)
     const store = openStoreReader(folder, { frozen: false })
-    // The reply may still reach the socket; the client is one that is gone by then.
+    // The reply may still reach the socket, but the client has disconnected.
     const unheard = once(server.url, key)
     let height = 0
     while (height < 2) {
@@ -98,7 +98,7 @@ it.each(['item', `${UPLOAD}1`])(
   },
 )
 
-it(`${KILLS} kills under load, every request sent again until it is answered: each was applied once`, async () => {
+it(`${KILLS} kills under load: every request is applied once when repeated until it is answered`, async () => {
   const dice = new Dice(seed)
   const folder = temporaryFolder()
   let server = await serveLedger(folder)

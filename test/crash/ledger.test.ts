@@ -1,5 +1,5 @@
-// A real `daicho serve` under load is killed at random moments, again and again: what it said is done
-// is done after the restart, and what it did not say is done wholly or not at all.
+// A real `daicho serve` under load is killed repeatedly at random moments: after the restart, acknowledged work is
+// complete, and each unacknowledged request is complete or absent.
 import { Agent } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { runDaicho, type ServedLedger, serveLedger } from '../support/daicho.ts'
@@ -9,7 +9,7 @@ import { temporaryFolder, verifyFolder } from '../support/ledger-node.ts'
 const KILLS = 20
 const CLIENTS = 32
 const DATABASES = ['fruit', 'tools', 'notes', '台帳']
-/** Unacknowledged work is in every state at this distance from an acknowledgement. */
+/** Range of delays after an acknowledgement that reaches unacknowledged work in every state. */
 const AFTER_ACKNOWLEDGED_MS = 12
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000_000)
@@ -31,7 +31,7 @@ async function expectVerified(folder: string): Promise<void> {
   ])
 }
 
-/** What a list says. */
+/** The body of a list. */
 async function read(url: string) {
   return JSON.parse(await (await fetch(url)).text())
 }
@@ -50,7 +50,7 @@ function makeClients(dice: Dice): LoadClient[] {
   })
 }
 
-/** Compares every client with the databases; gives how often a request in flight had been done. */
+/** Compares every client with the databases; returns how often a request in flight had been committed. */
 async function settleAll(
   url: string,
   clients: readonly LoadClient[],
@@ -92,8 +92,7 @@ describe.concurrent('SIGKILL', () => {
       await kill(server)
       await Promise.all(running)
 
-      // In turns: on what the crash left, and beside the server that took it over; now and then by
-      // the command itself.
+      // Alternately: on the crashed folder, beside the restarted server, and sometimes with the command itself.
       if (round % 2 === 0) expect((await verifyFolder(folder)).finding).toBeNull()
       if (round % 10 === 4) await expectVerified(folder)
       server = await serveLedger(folder)
@@ -142,7 +141,7 @@ describe.concurrent('SIGKILL', () => {
     const ask = (db: string, kind: 'list' | 'ledgers') =>
       send(server.url, agent, { method: 'POST', ...units[kind](db) })
 
-    // How long one takes when nothing disturbs it.
+    // Duration of one request without a kill.
     let wholeMs = 0
     for (const kind of ['list', 'ledgers'] as const) {
       await send(server.url, agent, { method: 'POST', path: `/api/calm-${kind}`, body: undefined })

@@ -1,4 +1,4 @@
-// `daicho restore`, killed again and again: whatever it leaves, the next one ends well.
+// `daicho restore` is killed repeatedly: after any kill, the next run succeeds.
 import {
   copyFileSync,
   cpSync,
@@ -20,14 +20,14 @@ import {
 } from '../support/ledger-node.ts'
 
 const KILLS = 20
-/** Where the same way is gone with another source or key. */
+/** Kills in the variants with another source or key. */
 const KILLS_MORE = 6
 const BLOCKS = 1_200
-/** A restore of so many blocks takes about as long, from the first thing that it writes on, or less. */
+/** Longest delay before a kill: about the duration of a restore after its first write. */
 const KILL_WITHIN_MS = 900
 const CONTENT = Buffer.alloc(5 * 1024 * 1024, 'content of an attachment ')
 
-/** A node with a chain of `BLOCKS` blocks and attachments, and what it takes to ask for it. */
+/** A node with a chain of `BLOCKS` blocks and attachments, and the expected replies. */
 interface Origin {
   readonly folder: string
   readonly node: LedgerNode
@@ -37,7 +37,7 @@ interface Origin {
 
 const remove: (() => unknown)[] = []
 const folder = temporaryFolder((done) => remove.push(done))
-/** Nobody changes it: it is one for all tests. */
+/** Shared by all tests, which do not change it. */
 let origin: Origin
 beforeAll(async () => {
   const node = await startLedgerNode({ folder })
@@ -59,7 +59,7 @@ afterAll(async () => {
   for (const done of remove) await done()
 })
 
-/** Runs `args` and kills it, again and again; what is there then is no store, or all of one. */
+/** Runs `args` and kills it repeatedly; each time the folder holds either no store or all of one. */
 async function killedAgainAndAgain(args: string[], target: string, kills: number): Promise<void> {
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
   let killedInside = 0
@@ -104,7 +104,7 @@ const DATABASES = [
   '/api/fruit/9/attachments/none',
 ]
 
-it(`killed ${KILLS} times at random moments, it ends with every reply as it was`, async () => {
+it(`killed ${KILLS} times at random moments, it ends with all replies unchanged`, async () => {
   const { folder, node, serverId, args } = origin
   const target = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
@@ -131,7 +131,7 @@ it(`killed ${KILLS} times at random moments, it ends with every reply as it was`
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
 })
 
-it(`without the key too: killed ${KILLS_MORE} times, the data come back under a new chain`, async () => {
+it(`without the key: killed ${KILLS_MORE} times, it restores the data under a new chain`, async () => {
   const { node, serverId, args } = origin
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target, PEERS_ALLOW_PRIVATE: '1' }
@@ -143,7 +143,7 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
   expect(done).toMatchObject({ status: true, mirrored: serverId, absent: 0 })
   expect(done.serverId).not.toBe(serverId)
   expect(done.items).toBe(2 * (BLOCKS - 5) - 1)
-  // Again, it finds that nothing is left to be done, also while the chain has gone on.
+  // A second run finds nothing left to do, also when the chain has grown.
   const again = await runDaicho(withKey, env)
   expect([again.code, JSON.parse(again.stdout).headId]).toEqual([0, done.headId])
   for (const folder of [target, join(target, 'mirrors', `${serverId}`)]) {
@@ -159,7 +159,7 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
     `/api/ledgers/${serverId}/vkey`,
     `/api/ledgers/${serverId}/tile/0/000`,
   ])
-  // The new one has what is current, and goes on.
+  // The new chain has the current data and accepts changes.
   expect((await restored.send('GET', '/api/fruit/7/history')).json.history).toHaveLength(1)
   expect((await restored.send('POST', '/api/fruit', { id: 'next' })).status).toBe(200)
   const { json } = await restored.send('GET', `/api/ledgers?serverid=${done.serverId}&limit=1`)
@@ -170,7 +170,7 @@ it(`without the key too: killed ${KILLS_MORE} times, the data come back under a 
   })
 })
 
-it(`an import without the key, killed ${KILLS_MORE} times, brings the data back under a new chain`, async () => {
+it(`an import without the key, killed ${KILLS_MORE} times, imports the data under a new chain`, async () => {
   const { folder, node, serverId } = origin
   const file = join(temporaryFolder(), 'chain.jsonl')
   const exported = await runDaicho(['export', folder, '--out', file], {})
@@ -178,12 +178,12 @@ it(`an import without the key, killed ${KILLS_MORE} times, brings the data back 
   const target = temporaryFolder()
   const env = { SYSTEM_FOLDER: target }
   const args = ['import', file, '--json', '--key', node.service.log.verifierKey]
-  // Exports are without the bytes of attachments: they go where the mirror has them.
+  // Exports lack the bytes of attachments: these are copied to the mirror's folder.
   const mirror = join(target, 'mirrors', `${serverId}`)
   cpSync(join(folder, 'attachments'), join(mirror, 'attachments'), { recursive: true })
   rmSync(join(mirror, 'attachments', 'incoming'), { recursive: true })
   await killedAgainAndAgain(args, target, KILLS_MORE)
-  // What a kill in the middle of a content leaves.
+  // As left by a kill while a blob is copied.
   const arriving = join(target, 'attachments', 'incoming')
   mkdirSync(arriving, { recursive: true })
   writeFileSync(join(arriving, '1'), 'half of it')
@@ -198,12 +198,12 @@ it(`an import without the key, killed ${KILLS_MORE} times, brings the data back 
   const imported = await startLedgerNode({ folder: target })
   onTestFinished(() => imported.close())
   await expectSame(imported, node, [...DATABASES, `/api/ledgers?serverid=${serverId}&proof=1`])
-  // Nobody has signed the export.
+  // The export is unsigned.
   const head = await imported.send('GET', `/api/ledgers/${serverId}/checkpoint`)
   expect([head.status, head.json.code]).toEqual([503, 'LOG_BEHIND'])
 })
 
-it('what does not fit is refused with one line, and the folder stays as it was', async () => {
+it('refuses incompatible sources with one line, and leaves the folder unchanged', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/fruit')
   const { serverId } = node.service

@@ -4,7 +4,7 @@ import {
   type FaultCode,
 } from '../../src/dashboard/browser/verification/verify-chain.ts'
 
-/** The first letters of the states: key, signature, five of blocks, log, memory. */
+/** First letters of the states: key, signature, five of blocks, log, memory. */
 const states = (fault: [FaultCode, number | null] | null, isDone = true, hadMemory = true) =>
   checkStates(
     fault === null ? null : { code: fault[0], height: fault[1], index: null },
@@ -29,7 +29,7 @@ it.each<[string, string, string]>([
   expect(told).toBe(expected)
 })
 
-it('every fault breaks the check that it is about', () => {
+it('every fault fails its own check', () => {
   const broken = (code: FaultCode) =>
     checkStates({ code, height: 1, index: null }, true, true).find(([, is]) => is === 'fails')?.[0]
   const checks: Record<FaultCode, string> = {

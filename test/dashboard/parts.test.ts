@@ -54,7 +54,7 @@ it.each<[string, Operator, string, unknown]>([
   },
 )
 
-/** A session with a node that gives out the tokens 1, 2, …; and what it was sent. */
+/** A session with a node that issues the tokens 1, 2, …; and the requests it received. */
 function session(reply: (path: string, token: string | null) => Response | Error) {
   const sent: string[] = []
   const states: SessionState[] = []
@@ -89,7 +89,7 @@ const issued = (token: string | null) =>
     { headers: { date: DATE } },
   )
 
-it('a token is asked for once, sent in a header, and renewed a minute before it ends', async () => {
+it('requests a token once, sends it in a header, and renews it a minute before it expires', async () => {
   let count = 0
   const { made, sent, wait } = session((path) => {
     if (path !== 'session') return Response.json({})
@@ -110,7 +110,7 @@ it('a token is asked for once, sent in a header, and renewed a minute before it 
   ])
 })
 
-it('a token that is not taken is replaced once; without tokens none is sent', async () => {
+it('replaces a rejected token once; sends none if tokens are disabled', async () => {
   let count = 0
   const refused = session((path) => {
     if (path !== 'session') return Response.json({}, { status: 401 })
@@ -130,7 +130,7 @@ it('a token that is not taken is replaced once; without tokens none is sent', as
   expect(open.sent).toEqual(['POST session -', 'GET a -', 'GET b -'])
 })
 
-it('a node that was started anew without tokens is asked without one', async () => {
+it('stops sending tokens after the node was restarted without them', async () => {
   let isNew = false
   const { made, sent } = session((path, token) => {
     if (path === 'session') return issued(isNew ? null : 't1')
@@ -141,7 +141,7 @@ it('a node that was started anew without tokens is asked without one', async () 
   expect(sent).toEqual(['POST session -', 'GET a -'])
 })
 
-it('too many tries have ended the session, too; without a time of its end a token lasts a minute', async () => {
+it('too many attempts also end the session; a token without an expiry lasts a minute', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 429 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session: 429')
   expect(ended.states).toEqual(['ended'])
@@ -154,7 +154,7 @@ it('too many tries have ended the session, too; without a time of its end a toke
   expect(timeless.sent.filter((line) => line.startsWith('POST'))).toHaveLength(2)
 })
 
-it('says when the session has ended and when the node is lost', async () => {
+it('reports an ended session and an unreachable node', async () => {
   const ended = session(() => Response.json({ status: false }, { status: 401 }))
   await expect(ended.made.fetch('http://node/a')).rejects.toThrow('no session')
   expect(ended.states).toEqual(['ended'])

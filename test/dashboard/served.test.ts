@@ -1,4 +1,4 @@
-// How the dashboard is served: behind the credentials, small, kept by browsers, and by its policy.
+// Serving of the dashboard: credentials, size, caching and Content-Security-Policy.
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-it('nothing of it is given without the credentials', async () => {
+it('serves nothing without credentials', async () => {
   expect(assets.length).toBeGreaterThan(2)
   for (const path of ['/', ...assets]) {
     expect([path, (await node.send('GET', path)).status]).toEqual([path, 401])
@@ -36,7 +36,7 @@ it('nothing of it is given without the credentials', async () => {
   }
 })
 
-it('what has its hash in its name is kept for good, the page is asked for again', async () => {
+it('files with a hash in their names are immutable, the page is revalidated', async () => {
   for (const path of ['/', ...assets]) {
     const { headers } = await node.send('HEAD', path, undefined, RIGHT)
     const etag = headers.get('etag') ?? ''
@@ -52,13 +52,13 @@ it('what has its hash in its name is kept for good, the page is asked for again'
   }
 })
 
-it('all its JavaScript is at most 60 kB when compressed, and is sent compressed', async () => {
+it('all JavaScript is at most 60 kB compressed, and is sent compressed', async () => {
   const { text: page } = await node.send('GET', '/', undefined, RIGHT)
   expect(page).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=|https?:/)
   const scripts = new Set(assets.filter((path) => path.endsWith('.js')))
   for (const path of scripts) {
     const { text } = await node.send('GET', path, undefined, RIGHT)
-    // What a script asks for later, as the worker that verifies.
+    // Files that a script loads later, such as the verification worker.
     for (const [, later = ''] of text.matchAll(/["'`/]([\w-]+-[\w-]{8}\.js)/g)) {
       scripts.add(`/assets/${later}`)
     }
@@ -68,7 +68,7 @@ it('all its JavaScript is at most 60 kB when compressed, and is sent compressed'
   for (const path of scripts) {
     const { text, headers } = await node.send('GET', path, undefined, RIGHT)
     expect(headers.get('content-encoding')).toBe('gzip')
-    // Nor where it was built.
+    // Nor the path of the build.
     expect(text).not.toContain(ROOT)
     bytes += gzipSync(text).length
   }
@@ -78,7 +78,7 @@ it('all its JavaScript is at most 60 kB when compressed, and is sent compressed'
   expect(headers.get('content-encoding')).toBe(null)
 })
 
-it('where it has not been built, the page has links', async () => {
+it('shows links if the dashboard has not been built', async () => {
   const bare = await startLedgerNode()
   const { status, text } = await bare.send('GET', '/', undefined, RIGHT)
   expect([status, text.includes('href="/doc"')]).toEqual([200, true])

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { english } from '../../src/dashboard/browser/language/english.ts'
 import { japanese } from '../../src/dashboard/browser/language/japanese.ts'
 
-/** Every text under its path; texts with values in them are said of 7, and of 8 where they take two. */
+/** Every text by its path; texts with parameters are rendered with 7, and with 8 as the second. */
 function said(texts: object, at = ''): [string, string][] {
   return Object.entries(texts).flatMap(([name, text]): [string, string][] => {
     const path = `${at}${name}`
@@ -12,7 +12,7 @@ function said(texts: object, at = ''): [string, string][] {
   })
 }
 
-it('the page says the same things in every language, with the values in them', () => {
+it('all languages have the same texts with the same parameters', () => {
   const [inEnglish, inJapanese] = [said(english), said(japanese)]
   expect(inJapanese.map(([path]) => path)).toEqual(inEnglish.map(([path]) => path))
   expect(inEnglish.length).toBeGreaterThan(150)
@@ -23,7 +23,7 @@ it('the page says the same things in every language, with the values in them', (
   }
 })
 
-it('one is one, and a chain of unknown length has no end yet', () => {
+it('uses the singular for one, and omits the end of a chain of unknown length', () => {
   expect([english.blocks(1), english.entries(1), english.blocks(1_234)]).toEqual([
     ...['1 block', '1 entry', '1,234 blocks'],
   ])

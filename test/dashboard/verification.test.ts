@@ -1,4 +1,4 @@
-// The verifier that runs in browsers holds the frozen vectors, as that of Node does, and refuses damage.
+// The browser verifier accepts the frozen vectors, as the Node verifier does, and rejects damage.
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, it, vi } from 'vitest'
@@ -58,7 +58,7 @@ it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
   },
 )
 
-/** A chain of four blocks as a node gives it, with a log that it signs. */
+/** A chain of four blocks as served by a node, with a log signed by the test. */
 function chain(): { source: ChainSource; blocks: JsonObject[] } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const serverId = serverIdOf(publicKey)
@@ -96,7 +96,7 @@ function chain(): { source: ChainSource; blocks: JsonObject[] } {
 
 const verify = (source: ChainSource) => verifyChain(verifySignature, source, () => {})
 
-it('a sound chain holds, is remembered, and holds again', async () => {
+it('verifies a valid chain, remembers it, and verifies it again', async () => {
   const { source } = chain()
   const { fault, remember, ...figures } = await verify(source)
   expect([fault, figures]).toEqual([null, { blocks: 4, size: 4, entries: 8, erased: 0 }])
@@ -151,7 +151,7 @@ it.each<[string, string, number | null, (blocks: JsonObject[]) => void]>([
   expect(remember).toBe(null)
 })
 
-it('an erased entry has no blind; its commitment is taken as it is', async () => {
+it('an erased entry has no blind; its commitment is used unchanged', async () => {
   const { source, blocks } = chain()
   Object.assign(at(blocks[1], 'proof', 'blinds'), { 0: null })
   Object.assign(at(blocks[1], 'body', '0'), { item: { id: '1.0' } })
@@ -199,7 +199,7 @@ it.each([
   vi.unstubAllGlobals()
 })
 
-it('a block that cannot be read is found among those that can', async () => {
+it('finds an unreadable block among readable ones', async () => {
   const { source } = chain()
   const blocks = async (from: number, limit: number) => {
     if (from + limit > 2) throw new UnreadableReply()

@@ -1,4 +1,4 @@
-// What the worker that verifies tells the page, by what the node answers it.
+// Messages from the verification worker to the page, for different replies of the node.
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import type { Remembered, Report } from '../../src/dashboard/browser/verification/verify-chain.ts'
 import { basic } from '../support/basic.ts'
@@ -14,7 +14,7 @@ const WORKER = new URL('../../src/dashboard/browser/verification/worker.ts', imp
 let node: LedgerNode
 let told: (report: Report) => void
 let order: (event: { readonly data: object }) => void
-/** What is answered in place of the node, by the last part of the path. */
+/** Replies in place of the node's, by the last path segment. */
 let instead: Readonly<Record<string, Response>> = {}
 beforeAll(async () => {
   node = await startLedgerNode({ folder: temporaryFolder(afterAll) })
@@ -23,14 +23,14 @@ beforeAll(async () => {
   const toNode = globalThis.fetch
   vi.stubGlobal('fetch', async (input: string, init: RequestInit) => {
     const name = /([^/]*?)(?:\?.*)?$/.exec(input)?.[1] ?? ''
-    // The browser adds the name and the password of the page to what asks for a session.
+    // The browser adds the page's credentials to requests for a session.
     const headers =
       name === 'session' ? basic(CREDENTIALS.name, CREDENTIALS.password) : init.headers
     return (
       instead[name] ?? toNode(input, { ...init, ...(headers === undefined ? {} : { headers }) })
     )
   })
-  // What a worker has of the browser.
+  // Globals of a browser worker.
   vi.stubGlobal('addEventListener', (_kind: string, listener: typeof order) => {
     order = listener
   })
@@ -39,7 +39,7 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-/** The last that the worker tells, when the node answers otherwise where `answers` says so. */
+/** The worker's last message when `answers` replaces replies of the node. */
 async function verdict(
   answers: typeof instead = {},
   remembered: Readonly<Record<string, Remembered>> = {},
@@ -52,7 +52,7 @@ async function verdict(
   return report
 }
 
-it('a chain that holds is told with what to remember of it, and compared with that', async () => {
+it('reports a valid chain with the state to remember, and compares later chains with it', async () => {
   const first = await verdict()
   const { serverId } = node.service
   expect(first).toMatchObject({
@@ -73,7 +73,7 @@ it.each<[string, Record<string, Response>, string]>([
   ['blocks that are no list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
   ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
 ])('a node with %s has a chain that does not hold', async (_, answers, code) => {
-  // A reply is read once; blocks are asked for again, one by one.
+  // A reply is read once; blocks are requested again, one by one.
   const again = Object.entries(answers).map(([name, reply]) => {
     const { status } = reply
     const text = reply.text()
