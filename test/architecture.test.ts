@@ -161,6 +161,8 @@ it('threads and commands without a listener do not load the listener', () => {
     for (const path of loaded) for (const next of loadedBy(path)) loaded.add(next)
     expect(loaded).toContain(join(src, 'storage/store.ts'))
     expect([start, loaded.has(join(src, 'http/listener.ts'))]).toEqual([start, false])
+    // The engine of scripts runs in the threads of networks alone.
+    expect([start, loaded.has(join(src, 'network/runtime/guest.ts'))]).toEqual([start, false])
   }
 })
 
