@@ -105,7 +105,7 @@ describe('configuration', () => {
     ['HOST', '203.0.113.7'],
     ['SYSTEM_FOLDER', '/dev/null/below'],
     ['SYSTEM_FOLDER', '/dev/null'],
-  ])('%s=%j stops the start with one line that names it, and 78', async (name, value) => {
+  ])('%s=%j prevents the start with one line that names it, and 78', async (name, value) => {
     // `config` also reports errors that need no start, in a tenth of the time.
     const needsStart = name === 'HOST' || name === 'SYSTEM_FOLDER'
     const credentials = { BASIC_USERNAME: 'u', BASIC_PASSWORD: 'p' }

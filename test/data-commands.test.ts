@@ -1,4 +1,4 @@
-// `daicho backup`, `export`, `import` and `verify` of an export, as people and scripts meet them.
+// `daicho backup`, `export`, `import` and `verify` of an export: output and exit codes.
 import { spawnSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -30,14 +30,14 @@ async function post(url: string, body?: unknown): Promise<number> {
   return reply.status
 }
 
-/** One line on stderr, nothing on stdout, and this exit code. */
+/** Expects one line on stderr, nothing on stdout, and this exit code. */
 function expectRefusal({ code, stdout, stderr }: Ended, expected: number, line: RegExp): void {
   expect([stdout, stderr.trimEnd().split('\n').length]).toEqual(['', 1])
   expect(stderr).toMatch(line)
   expect(code).toBe(expected)
 }
 
-it('--help says what each command does, its options and exit codes; what is not understood is 2', async () => {
+it('--help lists the options and exit codes of each command; unknown arguments exit with 2', async () => {
   const helps = await Promise.all(
     ['backup', 'export', 'import', 'verify'].map((name) => runDaicho([name, '--help'])),
   )
@@ -64,7 +64,7 @@ it('--help says what each command does, its options and exit codes; what is not 
   }
 })
 
-it('where there is nothing to work on, or no place for it: one line, and 2 or 78', async () => {
+it('exits with 2 or 78 and one line without a source or an unusable destination', async () => {
   const folder = temporaryFolder()
   const empty = join(folder, 'empty')
   mkdirSync(empty)
@@ -96,7 +96,7 @@ it('where there is nothing to work on, or no place for it: one line, and 2 or 78
   expect(readdirSync(folder).sort()).toEqual(['empty', 'text'])
 })
 
-it('a backup is a folder that serve continues; --without-keys leaves the keys out', async () => {
+it('serve continues a backup; --without-keys omits the keys', async () => {
   const folder = await livedIn()
   const to = join(temporaryFolder(), 'backups')
   const json = await runDaicho(['backup', folder, to, '--json'])
@@ -128,7 +128,7 @@ it('a backup is a folder that serve continues; --without-keys leaves the keys ou
   expect(readdirSync(join(to, left))).toEqual(['ledger.db'])
 })
 
-it('a store that does not hold gives neither a backup nor an export: 1, and where', async () => {
+it('an invalid store yields neither a backup nor an export: exit code 1 with the location', async () => {
   const folder = await livedIn()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   const to = temporaryFolder()
@@ -149,7 +149,7 @@ it('a store that does not hold gives neither a backup nor an export: 1, and wher
   expect(readdirSync(to).sort()).toEqual(['one', 'two'])
 })
 
-it('an export goes to a file, a compressed one or a pipe, and each verifies and imports', async () => {
+it('exports to a file, a compressed file or a pipe; each one verifies and imports', async () => {
   const folder = await livedIn()
   const to = temporaryFolder()
   const [plain, packed] = [join(to, 'chain.ndjson'), join(to, 'chain.ndjson.gz')]
@@ -193,7 +193,7 @@ it('an export goes to a file, a compressed one or a pipe, and each verifies and 
   expectRefusal(await runDaicho(['import', plain], variables), 78, /holds a store already/)
 })
 
-it('a damaged line of an export is named by verify and import: line, height, entry; 1', async () => {
+it('verify and import report a damaged line of an export with line, height and entry, and exit with 1', async () => {
   const folder = await livedIn()
   const out = join(temporaryFolder(), 'chain.ndjson')
   await runDaicho(['export', folder, '--out', out])
@@ -217,7 +217,7 @@ it('a damaged line of an export is named by verify and import: line, height, ent
   expect(readdirSync(target).sort()).toEqual(['ledger.lock', 'node.key'])
 })
 
-it('a node goes on writing while it is backed up and exported; both hold a beginning of its chain', async () => {
+it('a node writes while it is backed up and exported; both contain a prefix of its chain', async () => {
   const folder = temporaryFolder()
   const server = await serveLedger(folder)
   await post(`${server.url}/api/fruit`)
@@ -252,7 +252,7 @@ it('a node goes on writing while it is backed up and exported; both hold a begin
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, entries: 5_001 + written })
 })
 
-it('killed at any moment, a backup, an export and an import leave nothing half, and run again', async () => {
+it('a backup, export or import killed at any moment leaves nothing incomplete, and runs again', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -273,7 +273,7 @@ it('killed at any moment, a backup, an export and an import leave nothing half, 
     [['export', folder, '--out', again], {}],
     [['import', out], { SYSTEM_FOLDER: target }],
   ]
-  // Where in its work a run is hit differs from one machine to the next; what holds does not.
+  // The phase in which a kill hits depends on the machine; the assertions hold for all phases.
   for (const waitMs of [300, 500, 700, 900]) {
     await Promise.all(
       runs.map(async ([args, variables]) => {
@@ -300,7 +300,7 @@ it('killed at any moment, a backup, an export and an import leave nothing half, 
   expect(readdirSync(target).sort()).toEqual(['ledger.db', 'ledger.lock', 'node.key'])
 })
 
-it('every file that a node keeps is one that a backup takes, or one that it is known to leave', async () => {
+it('a backup copies every file of a node, except for a known list', async () => {
   const folder = temporaryFolder()
   const serve = ['serve', '--json', '--port', '0', '--rates-port', '0', '--sample-port', '0']
   const all = startDaicho([...serve, '--converter-port', '0'], {
@@ -317,13 +317,13 @@ it('every file that a node keeps is one that a backup takes, or one that it is k
   all.child.kill('SIGTERM')
   await all.ended
   const taken = [...DATA_FILES, ...CONTENT_FOLDERS].map(({ name }) => name)
-  // The store is copied in its own way; the lock is made anew; the head that was signed last must
-  // not come back with an older store, which it is there to contradict.
+  // The store is copied by its own method; the lock is created again; the last signed head must not be
+  // restored with an older store, because it serves to detect that.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']
   expect(readdirSync(folder).filter((name) => ![...taken, ...left].includes(name))).toEqual([])
 })
 
-it('a full disk ends an export and an import with 1 and one line, and leaves nothing half', async (test) => {
+it('export and import on a full disk exit with 1 and one line, and leave nothing incomplete', async (test) => {
   const disk = temporaryFolder()
   const options = ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', disk]
   if (spawnSync('mount', options).status !== 0) {

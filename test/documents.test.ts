@@ -1,4 +1,4 @@
-// The documents and the program say the same: names, codes, flags, paths and links, in both directions.
+// The documents and the program agree on names, codes, flags, paths and links, in both directions.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -28,14 +28,14 @@ const pages = [
     .map((name) => join(root, name)),
   ...filesBelow(join(root, 'docs'), /\.md$/),
 ]
-/** Where whoever uses daicho looks things up. */
+/** Reference pages for users. */
 const manual = pages.filter((path) => /docs\/(?:reference|how-to)\/.*\.md$/.test(path))
 const manualText = manual.map(textOf).join('\n')
 const sources = filesBelow(join(root, 'src'), /\.(?:tsx?|js)$/).filter(
   (path) => !/\.test\.tsx?$|-contract\.ts$|test-world/.test(path),
 )
 const sourceText = sources.map(textOf).join('\n')
-/** Programs beside the product, whose variables are named in CONTRIBUTING.md. */
+/** Other programs of the repository, whose variables are documented in CONTRIBUTING.md. */
 const otherText = ['test', 'bench', 'scripts', 'packaging']
   .flatMap((name) => filesBelow(join(root, name), /\.(?:m?ts|mjs|yaml|service)$/))
   .filter((path) => path !== fileURLToPath(import.meta.url))
@@ -45,13 +45,13 @@ const otherText = ['test', 'bench', 'scripts', 'packaging']
 const withoutBlocks = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '')
 const missing = (wanted: Iterable<string>, there: (name: string) => boolean) =>
   [...new Set(wanted)].filter((name) => !there(name)).toSorted()
-/** Whether `text` has `name` as a word of its own. */
+/** Whether `text` contains `name` as a whole word. */
 const names = (text: string) => {
   const words = new Set(text.match(/[A-Za-z0-9_]+/g))
   return (name: string) => words.has(name)
 }
 
-/** Anchors of the headings of a page, as they are made where the project is shown. */
+/** Anchors of the headings of a page, as the repository host generates them. */
 function anchorsOf(path: string): Set<string> {
   const headings = withoutBlocks(textOf(path)).matchAll(/^#+ (.*)$/gm)
   const anchors = new Set<string>()
@@ -70,7 +70,7 @@ function anchorsOf(path: string): Set<string> {
   return anchors
 }
 
-it('links between documents lead to a file, and to a heading in it', () => {
+it('links between documents lead to existing files and headings', () => {
   const links = pages.flatMap((page) =>
     [...withoutBlocks(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)].map(
       ([, target = '']) => [page, target] as const,
@@ -87,7 +87,7 @@ it('links between documents lead to a file, and to a heading in it', () => {
   expect(broken.map(([page, target]) => `${relative(root, page)}: ${target}`)).toEqual([])
 })
 
-it('files of the project that documents name are there', () => {
+it('files named in documents exist', () => {
   const named = pages.flatMap((page) =>
     [
       ...textOf(page).matchAll(/`((?:src|test|docs|examples|scripts|bench|packaging)\/[\w./-]+)`/g),
@@ -98,7 +98,7 @@ it('files of the project that documents name are there', () => {
   expect(missing(named, isThere)).toEqual([])
 })
 
-it('sources that decisions name by the end of their path are there', () => {
+it('sources that decision records name by the end of their path exist', () => {
   const all = ['src', 'test'].flatMap((name) => filesBelow(join(root, name), /\.tsx?$/))
   const named = pages
     .filter((page) => /docs\/decisions\/|ARCHITECTURE/.test(page))
@@ -117,12 +117,12 @@ it('sources that decisions name by the end of their path are there', () => {
 
 const settings = shownSettings(readSettings({})).map(({ name }) => name)
 
-it('every variable has a row in the manual', () => {
+it('the manual has a row for every variable', () => {
   const rows = names(manualText.replace(/^(?!\|).*$/gm, ''))
   expect(missing(settings, rows)).toEqual([])
 })
 
-/** What no user meets by its code: the message says it, or another code is answered. */
+/** Codes that users never see: the message is sufficient, or another code is sent. */
 const INSIDE = new Set(
   `CHAIN_DAMAGED EXPORT_DAMAGED EXPORT_FOREIGN EXPORT_TOO_NEW IMPORT_OVER_STORE IMPORT_WITHOUT_KEY
   RESTORE_OVER_STORE RESTORE_REFUSED RESTORE_WITHOUT_KEY
@@ -139,14 +139,14 @@ const codes = [...sourceText.matchAll(CODE)]
   .map(([, code = '']) => code)
   .filter((code) => !settings.includes(code))
 
-it('every code that a user can meet is in the manual', () => {
+it('the manual has every code that users can see', () => {
   const known = names(manualText)
   expect(codes.length).toBeGreaterThan(200)
   expect(missing(codes, (code) => INSIDE.has(code) || known(code))).toEqual([])
   expect(missing(INSIDE, (code) => codes.includes(code))).toEqual([])
 })
 
-it('every variable and every code that documents name is one of the program', () => {
+it('documents name only variables and codes of the program', () => {
   const inSource = names(sourceText)
   const inOther = names(otherText)
   const named = pages.flatMap((page) =>
@@ -160,7 +160,7 @@ it('every variable and every code that documents name is one of the program', ()
   expect(missing(named, (name) => isOne(name.split(': ')[1] ?? ''))).toEqual([])
 })
 
-it('the status that the manual gives for a code is the one that is sent', () => {
+it('the manual gives the status that is sent for each code', () => {
   const ofPage: Record<string, Readonly<Record<string, number>>> = {
     'converter.md': statusOfConverter,
     'gateway/api.md': statusOfGateway,
@@ -194,7 +194,7 @@ it('the status that the manual gives for a code is the one that is sent', () => 
   expect(wrong).toEqual([])
 })
 
-it('every figure of /metrics is in the manual, and every figure of the manual is there', () => {
+it('the manual and /metrics have the same metrics', () => {
   const figures = (text: string) => new Set(text.match(/\bdaicho_[a-z_]+[a-z]\b/g))
   const inSource = figures(sourceText)
   expect(inSource.size).toBeGreaterThan(15)
@@ -202,11 +202,11 @@ it('every figure of /metrics is in the manual, and every figure of the manual is
   expect(missing(figures(manualText), (name) => inSource.has(name))).toEqual([])
 })
 
-it('every path of the ledger is in the manual', async () => {
+it('the manual has every path of the ledger', async () => {
   const node = await startLedgerNode()
   const { json } = await node.send('GET', '/doc/json')
   await node.close()
-  // Pages may leave out what stands before: `…/history`.
+  // Pages may abbreviate the prefix: `…/history`.
   const known = new Set(
     [...manualText.matchAll(/(?:\/[\w{}.…*-]+)+/g)].map(([path]) =>
       path.replace(/\{\w+\}|<\w+>/g, '{}'),
@@ -219,7 +219,7 @@ it('every path of the ledger is in the manual', async () => {
   expect(missing(paths, (path) => known.has(path))).toEqual([])
 })
 
-/** All commands, by what is typed. */
+/** All commands, as typed. */
 async function commandsOf(): Promise<Map<string, Command>> {
   const list = textOf(join(root, 'src/cli/command-list.ts'))
   const found = new Map<string, Command>()
@@ -239,7 +239,7 @@ async function commandsOf(): Promise<Map<string, Command>> {
 }
 const flagsOf = (command: Command) => command.options.map(({ long }) => long ?? '')
 
-it('every command and every flag is in the manual', async () => {
+it('the manual has every command and every flag', async () => {
   const commands = await commandsOf()
   expect(commands.size).toBeGreaterThan(25)
   const shown = manualText.replace(/^```console\n\$ [^\n]*--help\n[\s\S]*?^```$/gm, '')
@@ -258,7 +258,7 @@ it('every command and every flag is in the manual', async () => {
   )
 })
 
-it('every command that documents show takes the flags that they show', async () => {
+it('every command shown in documents has the shown flags', async () => {
   const commands = await commandsOf()
   const written = pages.flatMap((page) =>
     [

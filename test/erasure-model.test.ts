@@ -1,6 +1,6 @@
-// Random histories of items, attachments and erasures, with restarts in between, against a model that
-// knows every entry: what an erasure takes and why it does not, what the ledger and the folder hold
-// afterwards, that the store verifies, and that whoever replays an export of it has the same.
+// Random histories of items, attachments and erasures, with restarts, compared with a model of every entry:
+// results and refusals of erasures, the ledger and the files afterwards, verification of the store,
+// and equality after a replay of an export.
 import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,17 +18,17 @@ import { timeFor } from './support/time-for.ts'
 const DB = 'fruit'
 const shaOf = (text: string) => hash('sha256', text, 'hex')
 
-/** An entry as the model remembers it. */
+/** An entry in the model. */
 interface Remembered {
   readonly position: string
   readonly method: string
-  /** Of the item; empty for the entries of databases and erasures. */
+  /** Item id; empty for entries of databases and erasures. */
   readonly id: string
   readonly name: string
   readonly text: string
-  /** Which of the databases of this name. */
+  /** Counts databases created with this name. */
   readonly life: number
-  /** Of a creation of an attachment: the entry that ended it. */
+  /** For the creation of an attachment: the entry that replaced or deleted it. */
   ended: Remembered | null
   isErased: boolean
 }
@@ -37,7 +37,7 @@ interface Model {
   readonly entries: Remembered[]
   life: number
   isThere: boolean
-  /** What each item is now: the entries that created it and last set it, and those of its attachments. */
+  /** Current state of each item: the entries that created and last set it, and those of its attachments. */
   readonly items: Map<
     string,
     { created: Remembered; set: Remembered; held: Map<string, Remembered> }
@@ -85,7 +85,7 @@ const oneStep: fc.Arbitrary<Step> = fc.oneof(
   fc.constantFrom<Step>({ kind: 'drop' }, { kind: 'make' }, { kind: 'make' }, { kind: 'reopen' }),
 )
 
-/** The entries that an erasure takes, or why it does not. */
+/** The entries that an erasure covers, or the code of its refusal. */
 function erased(model: Model, of: string, named: readonly Remembered[]): Remembered[] | string {
   const item = model.items.get(of)
   const taken = new Set<Remembered>()
@@ -106,7 +106,7 @@ function erased(model: Model, of: string, named: readonly Remembered[]): Remembe
   return model.entries.filter((entry) => taken.has(entry))
 }
 
-/** All that the item of the present database was and is no longer. */
+/** All past revisions and attachments of the item in the present database. */
 function formerOf(model: Model, of: string): Remembered[] {
   const item = model.items.get(of)
   return model.entries.filter(
@@ -119,7 +119,7 @@ function formerOf(model: Model, of: string): Remembered[] {
   )
 }
 
-/** Some entries about the item, and now and then one about something else. */
+/** Mostly entries of the item, sometimes an unrelated one. */
 function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   const all = model.entries.filter((entry) => entry.id === of)
   const strange = model.entries.filter((entry) => entry.id !== of)
@@ -128,7 +128,7 @@ function picked(model: Model, of: string, at: readonly number[]): Remembered[] {
   )
 }
 
-/** What the step comes to in the model: entries erased, a code, or done. */
+/** Outcome of the step in the model: entries erased, an error code, or success. */
 function expected(model: Model, step: Step): readonly string[] | string {
   if (step.kind === 'reopen') return 'done'
   const add = (method: string, of = '', called = '', content = ''): Remembered => {
@@ -180,7 +180,7 @@ function expected(model: Model, step: Step): readonly string[] | string {
     item.held.delete(step.name)
   } else {
     const entry = add('create_attachment', step.id, step.name, step.text)
-    // Also one that a deleted item of this id held.
+    // Includes attachments of a deleted item with this id.
     const open = model.entries.find(
       (one) =>
         one !== entry &&
@@ -246,7 +246,7 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
   }
 }
 
-/** What each item holds, what the ledger shows, and which files there are. */
+/** Compares items, ledger and files with the model. */
 async function expectAgreement(model: Model, node: Node): Promise<void> {
   const { service } = node.ledger
   for (const [of, { held }] of model.items) {
@@ -281,10 +281,10 @@ async function expectAgreement(model: Model, node: Node): Promise<void> {
   )
 }
 
-/** All rows that follow from the chain. */
+/** All rows derived from the chain. */
 function rowsOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
-  // Of a deleted database only the attachments stay, and what an import drops may come later here.
+  // Of deleted databases only attachments remain, and an import may drop rows later.
   const alive = 'db IN (SELECT created FROM databases)'
   const selects = ['attachments', `items WHERE ${alive}`, `superseded WHERE ${alive}`, 'erasures']
   const rows = selects.flatMap((from) => database.prepare(`SELECT '${from}', * FROM ${from}`).all())
@@ -304,7 +304,7 @@ async function replayed(folder: string): Promise<string> {
   return into
 }
 
-it('any history with erasures leaves what the model says, and gives the same when it is replayed', async () => {
+it('any history with erasures matches the model, before and after a replay', async () => {
   const outcomes = new Map<string, number>()
   const goesOn = timeFor(20_000)
   await fc.assert(

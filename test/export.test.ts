@@ -27,7 +27,7 @@ const content = fc.dictionary(
   ),
   { maxKeys: 4, noNullPrototype: true },
 )
-/** A request that changes something, or is refused. */
+/** A request that changes data, or is refused. */
 const request: fc.Arbitrary<[method: string, path: string, body?: unknown]> = fc.oneof(
   fc.tuple(fc.constant('POST'), dbName.map(pathOf)),
   fc.tuple(fc.constant('DELETE'), dbName.map(pathOf)),
@@ -47,7 +47,7 @@ function pathOf(db: string): string {
   return `/api/${encodeURIComponent(db)}`
 }
 
-/** Every documented reply that reads, as text, with its headers about the item. */
+/** Every documented read, as text, with its item headers. */
 async function replies(node: LedgerNode): Promise<string[]> {
   const texts: string[] = []
   const read = async (path: string) => {
@@ -68,7 +68,7 @@ async function replies(node: LedgerNode): Promise<string[]> {
   return texts
 }
 
-/** Exports `folder` into a new one that has its key, and gives that. */
+/** Exports `folder`, imports it into a new folder with the same key, and returns that. */
 async function moved(folder: string, finished: (remove: () => void) => void): Promise<string> {
   const target = temporaryFolder(finished)
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
@@ -81,7 +81,7 @@ async function moved(folder: string, finished: (remove: () => void) => void): Pr
   return target
 }
 
-it('any history comes out of an import byte for byte, and goes on as it would have', async () => {
+it('any history is the same after export and import, and continues equally', async () => {
   const cleanUps: (() => void)[] = []
   const finished = (remove: () => void) => cleanUps.push(remove)
   await fc.assert(

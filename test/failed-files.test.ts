@@ -1,4 +1,4 @@
-// File operations that the system refuses while a node serves: 503 with a code, and the node recovers by itself.
+// File operations fail while a node serves: requests get 503 with a code, and the node recovers by itself.
 import { createHash } from 'node:crypto'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,10 +23,10 @@ it.each([
   ['the folder of attachments cannot be made', 'attachments'],
   ['the folder for arriving files cannot be made', 'attachments/incoming'],
   ['the folder of the content cannot be made', `attachments/${SHA256.slice(0, 2)}`],
-])('refuses an upload with 503 while %s, and takes it afterwards', async (_, path) => {
+])('rejects an upload with 503 while %s, and accepts it afterwards', async (_, path) => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
-  // A file stands where a folder must be made.
+  // A file blocks the creation of a folder.
   mkdirSync(join(folder, path, '..'), { recursive: true })
   writeFileSync(join(folder, path), '')
   expect(await put(node)).toMatchObject({
@@ -44,7 +44,7 @@ it.each([
   expect(await fetch(node.url + PATH).then((reply) => reply.text())).toBe(BYTES)
 })
 
-it('refuses an upload with 503 while its file cannot be put in its place', async () => {
+it('returns 503 for an upload whose file cannot be renamed into place', async () => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
   const place = join(folder, 'attachments', SHA256.slice(0, 2), SHA256.slice(2))
@@ -54,12 +54,12 @@ it('refuses an upload with 503 while its file cannot be put in its place', async
   expect((await put(node)).status).toBe(200)
 })
 
-it('refuses a download with 503 while the file cannot be opened', async () => {
+it('returns 503 for a download whose file cannot be opened', async () => {
   const folder = temporaryFolder()
   const log: string[] = []
   const node = await nodeIn(folder, log)
   await put(node)
-  // A file stands where its folder is.
+  // A file blocks its folder.
   const start = join(folder, 'attachments', SHA256.slice(0, 2))
   renameSync(start, `${start}.kept`)
   writeFileSync(start, '')
@@ -75,7 +75,7 @@ it('refuses a download with 503 while the file cannot be opened', async () => {
   ])
 })
 
-it('refuses a checkpoint with 503 while the signed head cannot be written, and signs afterwards', async () => {
+it('returns 503 for a checkpoint if the signed head cannot be written, and signs afterwards', async () => {
   const folder = temporaryFolder()
   const node = await nodeIn(folder)
   const checkpoint = `/api/ledgers/${node.service.serverId}/checkpoint`

@@ -1,4 +1,4 @@
-// A disk that is full to the last byte, and has room again: nothing needs to be started anew.
+// A full disk that has free space again later: the node recovers without a restart.
 import { spawnSync } from 'node:child_process'
 import { rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ const TEXT = 'x'.repeat(100_000)
 /** The WAL is checkpointed at half of this size. */
 const WAL_BYTES = 32 * 1024 * 1024
 
-/** Fills the disk but for `left` bytes; the node may take some of the room meanwhile. */
+/** Fills the disk except for `left` bytes; the node may use some of the space in the meantime. */
 function fill(disk: string, left = 0): void {
   const { bavail, bsize } = statfsSync(disk)
   try {
@@ -21,9 +21,9 @@ function fill(disk: string, left = 0): void {
   }
 }
 
-// 1: the index of the WAL is as short as it can be; 110: it has grown, and a checkpoint is about to start.
+// 1: the WAL index has its minimum size; 110: it has grown, and a checkpoint is about to start.
 it.for([1, 110])(
-  'full after %i writes: refused with 507 until there is room, then written, and the WAL does not grow',
+  'full after %i writes: returns 507 until there is space, then accepts writes, and the WAL does not grow',
   async (before, { skip }) => {
     const disk = temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=180m', 'tmpfs', disk])
@@ -70,7 +70,7 @@ it.for([1, 110])(
         return statSync(store).size
       }
       await expect.poll(checkpointed).toBeGreaterThan(had)
-      // The checkpoint runs beside the writes.
+      // The checkpoint runs concurrently with the writes.
       for (let n = 0; n < 250 && statSync(store).size < had + 20 * MB; n += 1) {
         expect(await write()).toBe(200)
       }
@@ -95,7 +95,7 @@ const post = (url: string, body: unknown) =>
     body: JSON.stringify(body),
   })
 
-it('a node that is killed on a full disk starts on it, serves reads and writes when there is room; one that was stopped before says in one line that it needs room', async ({
+it('a node killed on a full disk starts, serves reads, and writes once there is space; a stopped node reports in one line that it needs space', async ({
   skip,
 }) => {
   const disk = temporaryFolder()
@@ -135,7 +135,7 @@ it('a node that is killed on a full disk starts on it, serves reads and writes w
       variables,
     )
     expect([code, stderr]).toEqual([78, expect.stringMatching(/^daicho: SYSTEM_FOLDER: .*full\n$/)])
-    // Room for little more than the lock: it starts.
+    // There is space for little more than the lock: it starts.
     rmSync(filler)
     fill(disk, 4 * MB)
     const third = await serveLedger(folder, { LOG_LEVEL: 'silent' })

@@ -13,7 +13,7 @@ const isInstalled =
   readFileSync(INSTALLED, 'utf8') === readFileSync('package-lock.json', 'utf8')
 
 it.skipIf(!isInstalled)(
-  `who ends npm start ends the node, which closes what it has${isInstalled ? '' : ' (skipped: npm run has not installed this lock)'}`,
+  `ending npm start ends the node, which shuts down cleanly${isInstalled ? '' : ' (skipped: npm run has not installed this lock)'}`,
   async () => {
     const args = ['start', '-s', '--', '--only', 'ledger', '--port', '0', '--json']
     const npm = spawn('npm', args, {

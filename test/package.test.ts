@@ -19,7 +19,7 @@ const old = (process.env.PATH ?? '')
   .find(({ version }) => /^v(?:[1-9]|1\d|2[013])\./.test(version))
 
 it.skipIf(old === undefined)(
-  `a Node that is too old is told which one is needed, and ends with 78${old === undefined ? ' (skipped: there is none in PATH)' : ''}`,
+  `an outdated Node prints the required version and exits with 78${old === undefined ? ' (skipped: there is none in PATH)' : ''}`,
   () => {
     const { status, stdout, stderr } = spawnSync(old?.path ?? '', [MAIN, '--version'], {
       encoding: 'utf8',

@@ -96,7 +96,7 @@ it.each([
   ['rates without what they come from', 200, '{"status":true,"result":{}}'],
   ['something else', 200, '<html>'],
 ])(
-  'with --url ends with 1 and prints nothing when the answer there is %s',
+  'with --url exits with 1 and prints nothing on stdout when the reply is %s',
   async (_, status, body) => {
     const { url } = await answering(status, body)
     const ended = await runDaicho(['rates', '--url', url])
@@ -126,7 +126,7 @@ it.each([
   ['a wrong setting', [], { RATES_SOURCES: 'nowhere' }, 78, 'nowhere'],
   ['an address of another kind', ['--url', 'ftp://127.0.0.1/'], {}, 2, 'http:// or https://'],
   ['no address', ['--url', 'feed'], {}, 2, 'http:// or https://'],
-] as const)('ends on %s with the code for it', async (_, given, variables, code, text) => {
+] as const)('exits on %s with its documented code', async (_, given, variables, code, text) => {
   const ended = await runDaicho(['rates', ...given], variables)
   expect([ended.code, ended.stdout]).toEqual([code, ''])
   expect(ended.stderr).toContain(text)

@@ -199,7 +199,7 @@ describe('an upload', () => {
       415,
       'ATTACHMENT_TYPE_INVALID',
     ],
-  ])('with %s is refused', async (_, headers, status, code) => {
+  ])('with %s is rejected', async (_, headers, status, code) => {
     const reply = await at.put('n', TEXT, headers as Record<string, string>)
     expect([reply.status, reply.json.code]).toEqual([status, code])
     expect(await at.names()).toEqual([])
@@ -212,7 +212,7 @@ describe('an upload', () => {
     ['a slash in the name', `${ITEM}/attachments/a%2Fb`, 400, 'ATTACHMENT_NAME_INVALID'],
     ['a newline in the name', `${ITEM}/attachments/a%0Ab`, 400, 'ATTACHMENT_NAME_INVALID'],
     ['a name too long', `${ITEM}/attachments/${'x'.repeat(257)}`, 400, 'ATTACHMENT_NAME_INVALID'],
-  ])('to %s is refused', async (_, path, status, code) => {
+  ])('to %s is rejected', async (_, path, status, code) => {
     const reply = await at.node.send('PUT', path, TEXT, BYTES)
     expect([reply.status, reply.json.code]).toEqual([status, code])
     expect(at.files()).toEqual([])

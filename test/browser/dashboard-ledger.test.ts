@@ -123,7 +123,7 @@ it.each([
   ],
   ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is wrong'],
 ])(
-  'a store with another %s than was recorded turns it red and names the block',
+  'a store with a wrong %s turns the verification red and names the block',
   async (_, sql, said) => {
     const folder = temporaryFolder()
     const whole = await startLedgerNode({ folder })

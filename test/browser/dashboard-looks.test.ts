@@ -38,7 +38,7 @@ it('every view of an empty node explains the next step, and is accessible', asyn
 it.each([
   ['en', 'Verify the chain'],
   ['ja', '台帳を検証'],
-])('every view with one item is fine to look at: %s', async (locale, verify) => {
+])('every view with one item is accessible: %s', async (locale, verify) => {
   const node = await startNode()
   await withOneItem(node)
   const { page, complaints } = await openPage(node, { locale })
@@ -160,7 +160,7 @@ it.each([
     ],
   ],
 ])(
-  'Tab goes through %s in the order in which it is read, and shows where it is',
+  'Tab visits the elements of %s in reading order, with a visible focus',
   async (at, wait, stops) => {
     const node = await startNode()
     await withOneItem(node)

@@ -83,7 +83,7 @@ describe('daicho image', () => {
     ['one argument', ['in.png'], 2, 'missing required argument'],
     ['an unknown flag', ['in.png', 'out.xlsx', '--size', '3'], 2, 'unknown option'],
   ] as const)(
-    'ends on %s with the code for it, and writes nothing',
+    'exits on %s with its documented code, and writes no file',
     async (_, given, code, text) => {
       const result = await image(given)
       expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(text) })

@@ -116,7 +116,7 @@ const UPRIGHT: Record<number, number[][]> = {
 
 describe('decoding', () => {
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    'JPEG and PNG with EXIF orientation %i stand upright, and W and H are theirs',
+    'applies EXIF orientation %i of JPEG and PNG, and uses the rotated width and height',
     async (orientation) => {
       const expected = UPRIGHT[orientation] ?? []
       const size = [expected[0]?.length ?? 0, expected.length] as const
@@ -290,7 +290,7 @@ describe('rejection', () => {
     ['a PSD', '8BPS\0\x01'],
     ['a PPM', 'P6 1 1 255 abc'],
     ['text', 'hello'],
-  ])('%s is not of an accepted kind', async (_, latin1) => {
+  ])('rejects the format of %s', async (_, latin1) => {
     await expect(cells(Buffer.from(latin1, 'latin1'), [1, 1])).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
       message: expect.stringContaining('JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'),
@@ -315,7 +315,7 @@ describe('rejection', () => {
     ['complex numbers', { 258: 32, 339: 5 }],
     ['a colour filter array', { 262: 32803 }],
     ['10 channels', { 277: 10 }],
-  ])('a TIFF with %s is unsupported, not damaged', async (_, tags) => {
+  ])('rejects a TIFF with %s as unsupported, not damaged', async (_, tags) => {
     await expect(cells(grayTiff(tags), [2, 2])).rejects.toMatchObject({
       code: 'FORMAT_NOT_ACCEPTED',
       message: expect.stringContaining('unsupported'),
@@ -349,7 +349,7 @@ describe('SVG', () => {
   })
 
   it.each(['', '\ufeff', ' \n', '<?xml version="1.0"?>\n<!-- a -->\n', '<!DOCTYPE svg>'])(
-    'is recognised after %j',
+    'is recognized after %j',
     async (before) => {
       expect(await cells(svg(red, undefined, before), [2, 1])).toEqual([[R, W]])
     },
@@ -406,7 +406,7 @@ describe('SVG', () => {
     ['of no size', svg('', 'width="0" height="0"')],
     ['an entity bomb', svg('&b;', undefined, entityBomb())],
     ['nested too deep', svg('<g>'.repeat(100_000) + '</g>'.repeat(100_000))],
-  ])('that is %s is refused', async (_, bytes) => {
+  ])('is rejected if it is %s', async (_, bytes) => {
     await expect(cells(bytes, [2, 1])).rejects.toMatchObject({ code: 'IMAGE_UNDECODABLE' })
   })
 })

@@ -15,7 +15,7 @@ it.each<[unknown, unknown, unknown[]]>([
   [{ 'a b': 1 }, {}, [{ path: '["a b"]', kind: 'removed', before: 1 }]],
   [{ a: [] }, { a: {} }, [{ path: 'a', kind: 'changed', before: [], after: {} }]],
   [undefined, { a: 1 }, [{ path: '', kind: 'changed', before: undefined, after: { a: 1 } }]],
-])('the differences of %j and %j', (before, after, found) => {
+])('returns the differences of %j and %j', (before, after, found) => {
   expect(differences(before, after)).toEqual(found)
 })
 
@@ -29,7 +29,7 @@ it.each([
   ['{"a":1E400}', null, { why: 'json', code: 'JSON_NUMBER_INEXACT' }],
   ['{\n"a":x}', null, { why: 'json', code: 'JSON_MALFORMED', place: null }],
   ['{\n"a":1,}', null, { why: 'json', code: 'JSON_MALFORMED', place: { line: 2, column: 7 } }],
-])('the editor says of %j what the node would', (text, id, checked) => {
+])('the editor validates %j like the node', (text, id, checked) => {
   expect(checkedItem(text, id)).toMatchObject(checked)
 })
 
@@ -48,7 +48,7 @@ it.each<[string, Operator, string, unknown]>([
   ['a', 'exists', '', { a: { exists: true } }],
   ['a', 'exists', 'false', { a: { exists: false } }],
 ])(
-  'the member %j that is %s %j is asked for as what was meant',
+  'a filter on member %j that is %s %j sends a query of the right type',
   (member, operator, text, where) => {
     expect(JSON.parse(simpleWhere(member, operator, text) ?? 'null')).toEqual(where)
   },

@@ -34,7 +34,7 @@ const cases: JsonObject[] = read('chain-v1-cases.json')
 const expected = read('chain-v1.json')
 
 it.each(cases.map(({ name, ...rest }) => [String(name), rest] as const))(
-  'format version 1 holds in the browser: %s',
+  'the browser verifies format version 1: %s',
   (name, { serverid, previous, entries, timestamps, blinds }) => {
     const { height, prev_id, nonce, root, id, commitments } = expected[name]
     const block: Json = {
@@ -175,7 +175,7 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
     'keyChanged',
     (_, o) => ({ remembered: { size: 1, root: '', verifierKey: o.verifierKey.trim() } }),
   ],
-])('finds "%s"', async (code, change) => {
+])('reports "%s"', async (code, change) => {
   const [{ source }, { source: other }] = [chain(), chain()]
   expect((await verify({ ...source, ...change(source, other) })).fault?.code).toBe(code)
 })
@@ -183,7 +183,7 @@ it.each<[string, (source: ChainSource, other: ChainSource) => Partial<ChainSourc
 it.each([
   ['with the Ed25519 of the browser', crypto],
   ['on a page without TLS, which has none', {}],
-])('a signature is believed only where it is one, %s', async (_, given) => {
+])('accepts a signature only if it is valid, %s', async (_, given) => {
   vi.stubGlobal('crypto', given)
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const key = rawPublicKey(publicKey)

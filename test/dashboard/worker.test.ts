@@ -72,7 +72,7 @@ it.each<[string, Record<string, Response>, string]>([
   ['blocks that are no JSON', { ledgers: new Response('{"ledgers":[') }, 'unreadable'],
   ['blocks that are no list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
   ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
-])('a node with %s has a chain that does not hold', async (_, answers, code) => {
+])('reports an invalid chain for a node with %s', async (_, answers, code) => {
   // A reply is read once; blocks are requested again, one by one.
   const again = Object.entries(answers).map(([name, reply]) => {
     const { status } = reply
@@ -90,6 +90,6 @@ it.each<[string, Record<string, Response>, string]>([
   ['refuses its checkpoint', { checkpoint: new Response('gone', { status: 404 }) }, 'gone'],
   ['has no server id', { serverid: new Response('{"serverid":"5"}') }, 'no server id'],
   ['gives no session', { session: new Response('', { status: 502 }) }, 'no session: 502'],
-])('of a node that %s nothing is said but why', async (_, answers, message) => {
+])('reports only the error for a node that %s', async (_, answers, message) => {
   expect(await verdict(answers)).toEqual({ kind: 'failed', message })
 })

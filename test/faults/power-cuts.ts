@@ -35,12 +35,12 @@ const { values: flags } = parseArgs({
 })
 const RUN_MS_MAX = 30 * 60_000
 const CLIENTS = 4
-/** Of the image; XFS makes none that is smaller than 300 MiB. */
+/** Size of the image; XFS requires at least 300 MiB. */
 const IMAGE_MB = 384
 const PAGE_BYTES = 4_096
 const WAL_HEADER_BYTES = 32
 const FRAME_BYTES = 24 + PAGE_BYTES
-/** How much of the WAL behind its last frame cannot be written while the disk fails. */
+/** Range of the WAL after its last frame that cannot be written while the disk fails. */
 const FAILING_BYTES = 1024 * 1024
 /** Makes every sync a no-op; `-D` makes the node a child of this process. */
 const WITHOUT_SYNC = [
@@ -80,7 +80,7 @@ class Disk {
     run('umount', this.path)
   }
 
-  /** Lets writing `bytes` of a file from `offset` on fail. */
+  /** Makes writes to `bytes` of a file from `offset` on fail. */
   fail(path: string, offset: number, bytes: number): void {
     for (const line of run('filefrag', '-e', '-b1', path).split('\n')) {
       const [, logical, physical, length] =
@@ -125,7 +125,7 @@ const command = (...args: string[]) => [
   ...args,
 ]
 
-/** Starts a node; null when it refuses, after which stderr was printed. */
+/** Starts a node; null if it refuses to start, after printing its stderr. */
 async function start(folder: string): Promise<Node | null> {
   const [first = '', ...rest] = [
     ...(flags.control === true ? WITHOUT_SYNC : []),
@@ -197,12 +197,12 @@ async function writeUntil(url: string, count: number, cut: () => void): Promise<
       cut()
     }
   }
-  // A client whose connection breaks got no answer.
+  // Requests on a broken connection get no reply.
   await Promise.all(Array.from({ length: CLIENTS }, () => client().catch(() => {})))
   if (!isCut) throw new Error('the node refused writes before the power was cut')
 }
 
-/** Where the frames of the WAL end that a recovery would find. */
+/** The offset after the last WAL frame that a recovery would find. */
 function endOfFrames(wal: Buffer): number {
   let end = WAL_HEADER_BYTES
   while (wal.length >= end + FRAME_BYTES) {
@@ -212,7 +212,7 @@ function endOfFrames(wal: Buffer): number {
   return end
 }
 
-/** Has the disk fail once under the WAL; the node must notice. */
+/** Makes the disk fail once under the WAL; the node must report it. */
 async function failOnce(disk: Disk, folder: string, url: string): Promise<void> {
   const path = join(folder, 'ledger.db-wal')
   const statuses = new Set<number>()
@@ -234,7 +234,7 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
   if (!statuses.has(503)) throw new Error(`the disk failed, the node said ${[...statuses]}`)
 }
 
-/** The acknowledged items that are not in the store, or are others; they are forgotten. */
+/** Acknowledged items that are missing from the store or differ; they are removed from the map. */
 async function takeLost(folder: string): Promise<number> {
   const left = new Map(acknowledged)
   let store: StoreReader | null = null
@@ -252,7 +252,7 @@ async function takeLost(folder: string): Promise<number> {
       after = last.created
     }
   } catch (error) {
-    // A store that cannot be read has lost everything.
+    // An unreadable store counts as losing everything.
     if (!(error instanceof StoreError)) throw error
   } finally {
     await store?.close()
@@ -285,7 +285,7 @@ async function main(): Promise<void> {
       isStopped = Date.now() - startedMs > RUN_MS_MAX
       running = await start(folder)
       if (running === null) {
-        // What was lost is counted; the rest of the run goes on with a new folder.
+        // Counts the losses; the rest of the run continues in a new folder.
         folder = join(disk.path, `data-${cut}`)
         acknowledged.clear()
         running = await start(folder)

@@ -73,7 +73,7 @@ async function send(
   }
 }
 
-/** Calls everything once; returns what was not answered with 200. */
+/** Calls every endpoint once; returns the calls that were not answered with 200. */
 async function callAll({ ledger, gateway }: Node, round: number): Promise<string[]> {
   const refused: string[] = []
   const call = async (url: string, method?: string, body?: string) => {
@@ -111,7 +111,7 @@ async function fill(folder: string): Promise<void> {
   await program.ended
 }
 
-/** A run: what did not hold, and how many requests were refused in the first round; null without a start. */
+/** A run: violations, and how many requests failed in the first round; null without a start. */
 interface Run {
   readonly faults: readonly string[]
   readonly refused: number | null
@@ -138,7 +138,7 @@ async function run(whole: string, at: number): Promise<Run> {
     const node: Node = JSON.parse(line)
     const first = await callAll(node, 1)
     const faults = first.filter((text) => / 500 /.test(text))
-    // Each round may meet the failure of a thread that had read less until then.
+    // A thread that had read less until then may still hit its failure in each round.
     let refused = await callAll(node, 2)
     for (let round = 3; refused.length > 0 && round < 8; round += 1)
       refused = await callAll(node, round)

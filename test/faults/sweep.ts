@@ -44,37 +44,37 @@ const EACH_MAX = 24
 const ABOVE = 12
 /** Each N up to this is also tried in the folder of a killed node. */
 const KILLED_MAX = 8
-/** Runs beside each other: most of a run waits. */
+/** Runs in parallel: most of a run is waiting. */
 const LANES = 3
 const START_MS_MAX = 30_000
 const REQUEST_MS_MAX = 15_000
 const STOP_MS_MAX = 20_000
 /** strace's classes of calls that take a path or a descriptor. */
 const CALLS = '%file,%desc'
-/** Calls that are none of files, though they take descriptors. */
+/** Calls with descriptors that do not concern files. */
 const NOT_OF_FILES = /^(epoll|socket|poll|accept|send|recv|execve|mmap|munmap|ioctl|shutdown|bind)/
 
 interface Fault {
   readonly call: string
   readonly what: string
   readonly at: number
-  /** In the folder of a killed node. */
+  /** Whether it runs in the folder of a killed node. */
   readonly killed: boolean
 }
 
-/** How one run went. */
+/** Outcome of one run. */
 interface Outcome {
   readonly fired: boolean
   readonly started: boolean
-  /** How a start was refused that was neither killed nor ended with one line and exit code 78; or null. */
+  /** Stderr of a refused start that was neither killed nor exited with one line and code 78; or null. */
   readonly odd: string | null
   readonly acknowledged: number
   readonly refused: number
-  /** What did not hold, or null. */
+  /** The violation, or null. */
   readonly failure: string | null
 }
 
-/** What a run was told is done in a database. */
+/** Acknowledged work of a run in a database. */
 class Acknowledged {
   readonly db: string
   readonly items = new Map<string, string>()
@@ -159,7 +159,7 @@ async function work(url: string, done: Acknowledged): Promise<void> {
     return status === 200
   }
   const put = async (path: string, id: string, text: string) => {
-    // Of an update that was not acknowledged nobody knows which text is there.
+    // Nobody knows the text of an unacknowledged update.
     done.items.delete(id)
     if (await ask('POST', path, { id, text })) done.items.set(id, text)
   }
@@ -172,7 +172,7 @@ async function work(url: string, done: Acknowledged): Promise<void> {
   done.index = await ask('POST', '/api/config/indexes', { db: done.db, path: 'text' })
 }
 
-/** What the node must still have; null when it has. */
+/** Missing acknowledged data; null if all is there. */
 async function lostOf(url: string, done: Acknowledged): Promise<string | null> {
   const read = async (path: string) => {
     const reply = await fetch(url + path, { signal: AbortSignal.timeout(REQUEST_MS_MAX) })
@@ -206,7 +206,7 @@ async function verify(folder: string): Promise<string | null> {
   return code === 0 ? null : `verify says: ${stdout}${stderr}`.trim()
 }
 
-/** The folder of a killed node, and what it had acknowledged. */
+/** The folder of a killed node, and its acknowledged work. */
 interface Killed {
   readonly folder: string
   readonly done: Acknowledged
@@ -222,7 +222,7 @@ async function makeKilled(folder: string): Promise<Killed> {
   return { folder, done }
 }
 
-/** One run in `place`, which is empty. */
+/** One run in the empty folder `place`. */
 async function run(
   place: string,
   fault: Fault | null,
@@ -318,7 +318,7 @@ function faultsOf(counts: ReadonlyMap<string, number>): Fault[] {
       }
     }
   }
-  // In an order that is the same each time: a run that is stopped early has tried some of everything.
+  // In a fixed mixed order: a run that is stopped early has tried some of everything.
   const dice = new Dice(1)
   return faults
     .map((fault) => ({ fault, key: dice.next() }))
@@ -346,7 +346,7 @@ async function main(): Promise<void> {
     })
   }
   try {
-    // Every lane has a place of the same name in a folder of its own, so that paths are known.
+    // Every lane has a path of the same name, so that recorded paths match.
     const lane = (number: number) => join(root, `${number}`)
     mkdirSync(lane(0))
     const whole = await run(lane(0), null, [], null)

@@ -1,4 +1,4 @@
-// Sends what `attempts.ts` makes to one listener, and looks at what comes back and at what is left.
+// Sends the attempts of `attempts.ts` to one listener, and checks the replies and the state afterwards.
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { startProgram } from '../support/program.ts'
@@ -6,32 +6,32 @@ import { exchange, type RawReply } from '../support/raw-socket.ts'
 import { type Attempt, attemptsOf } from './attempts.ts'
 import { type ListenerName, PLANS, type Served, serve } from './served.ts'
 
-/** Attempts that are made of one seed; the next ones are made of the next seed. */
+/** Attempts per seed; further attempts use the next seeds. */
 const BATCH = 500
-/** Connections at a time. */
+/** Concurrent connections. */
 const TOGETHER = 24
-/** How long a listener may leave a connection without answer and end, whose client has ended. */
+/** How long a listener may keep a connection open after the client has ended it. */
 const HANG_MS = 60_000
-/** The same where the client has not: the longest time for a request to arrive, and to be closed on. */
+/** The same if the client has not ended it: the maximum time for a request to arrive, and for the close. */
 const OPEN_MS = 150_000
-/** What no reply holds: places in sources, and folders of this machine. */
+/** Patterns forbidden in replies: source locations and folders of this machine. */
 const INSIDE = /node_modules|\.ts:\d|\bat \S+ \(|\/tmp\/|\/work\//
-/** How much more memory a listener may have at the end than after the first part, MiB. */
+/** Maximum memory growth of a listener after the first part, MiB. */
 const GROWTH_MIB_MAX = 192
-/** Findings that are noted; the rest is counted. */
+/** Maximum findings that are kept; further ones are only counted. */
 const NOTED_MAX = 30
 
-/** What an attack came to. */
+/** Result of an attack. */
 export interface Outcome {
   readonly sent: number
   /** Replies by status. */
   readonly statuses: ReadonlyMap<number, number>
-  /** What must never be; with the seed that it was found with. */
+  /** Violations, with their seeds. */
   readonly findings: readonly string[]
   readonly sizes: readonly ReturnType<Served['size']>[]
 }
 
-/** Makes `count` attempts on the listener `name`, of `seed` and those after it, with its data in `folder`. */
+/** Makes `count` attempts on the listener `name`, from `seed` on, with its data in `folder`. */
 export async function attack(
   name: ListenerName,
   count: number,
@@ -73,16 +73,16 @@ async function documentOf(name: ListenerName, url: string): Promise<unknown> {
   return json
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: what is expected of it is said where it is read
+// biome-ignore lint/suspicious/noExplicitAny: asserted where it is read
 async function jsonAt(address: string): Promise<any> {
   return (await fetch(address)).json()
 }
 
-/** One attack, and what was noted of it. */
+/** State of one attack. */
 class Run {
   readonly statuses = new Map<number, number>()
   readonly findings: string[] = []
-  /** `Ledger-Position` of what was said to be done. */
+  /** `Ledger-Position` of acknowledged changes. */
   readonly #positions = new Set<string>()
   readonly #name: ListenerName
   readonly #url: string
@@ -96,7 +96,7 @@ class Run {
     if (this.findings.length < NOTED_MAX) this.findings.push(`${this.#name}, seed ${seed}: ${what}`)
   }
 
-  /** Makes all attempts of `list`, some at a time. */
+  /** Runs all attempts of `list`, several at a time. */
   async all(list: readonly Attempt[], seed: number): Promise<void> {
     const left = list.values()
     const lanes = Array.from({ length: TOGETHER }, async () => {
@@ -114,7 +114,7 @@ class Run {
     if (status !== 200) throw new Error(`${this.#name}, seed ${seed}: it is gone: ${status}`)
   }
 
-  /** Whether the store verifies, and holds all that was said to be done. */
+  /** Whether the store verifies and contains all acknowledged changes. */
   async expectKept(folder: string, seed: number): Promise<void> {
     const verified = await startProgram(['verify', folder]).ended
     if (verified.code !== 0) this.note(seed, `verify: ${verified.stdout}${verified.stderr}`)
@@ -148,7 +148,7 @@ class Run {
     if (typeof answered === 'string') return this.note(seed, `${asked}\nno end: ${answered}`)
     const { replies, rest } = answered
     for (const reply of replies) this.#look(reply, asked, seed)
-    // What speaks HTTP/1.0 is answered until the end of the connection; what upgrades, otherwise.
+    // Replies to HTTP/1.0 end with the connection; upgrades change the protocol.
     const isOther = /HTTP\/1\.0|upgrade/i.test(Buffer.concat(attempt.pieces).toString('latin1'))
     if (rest !== '' && !isOther) this.note(seed, `${asked}\nhalf a reply: ${shown(rest)}`)
     const closes = replies.some(({ headers }) => headers.get('connection') === 'close')
@@ -185,7 +185,7 @@ function shown(content: string | Buffer): string {
   return text.length <= 600 ? text : `${text.slice(0, 600)}… (${text.length})`
 }
 
-/** Sends all and resets the connection, whatever is under way on it. */
+/** Sends all pieces and resets the connection immediately. */
 function sendAndReset(url: string, pieces: readonly Buffer[]): Promise<void> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve) => {

@@ -1,5 +1,5 @@
-// What a hostile client may send, as bytes: sound requests of an OpenAPI document, and those with something
-// wrong about their target, their headers, their length, their chunks or their connection.
+// Requests of a hostile client, as bytes: valid requests of an OpenAPI document, and variants with invalid
+// targets, headers, lengths, chunks or connections.
 import fc from 'fast-check'
 import { bytesOf, type FuzzRequest, mutation, requestsOf } from '../support/fuzz.ts'
 import {
@@ -13,27 +13,27 @@ import {
   targets,
 } from './words.ts'
 
-/** What is sent over one connection. */
+/** Data for one connection. */
 export interface Attempt {
-  /** What is wrong with it. */
+  /** The planted fault. */
   readonly kind: string
-  /** Each goes in a write of its own. */
+  /** Each piece is a separate write. */
   readonly pieces: readonly Buffer[]
-  /** Methods of the requests, as far as they are requests. */
+  /** Methods of the requests, for pieces that are requests. */
   readonly methods: readonly string[]
-  /** Whether each of `methods` must be answered. */
+  /** Whether each of `methods` must get a reply. */
   readonly sound: boolean
   /**
-   * How it ends: `asked` by the last request (`Connection: close`), with FIN, with a reset before the
-   * answers, or not at all (`open`): then the server must end it.
+   * How the connection ends: `asked` by the last request (`Connection: close`), with FIN, with a reset before the
+   * replies, or not at all (`open`): then the server must close it.
    */
   readonly end: 'asked' | 'fin' | 'reset' | 'open'
 }
 
-/** How often a connection is left open without an end of its request: one such takes a while. */
+/** Fraction of connections that stay open without the end of a request: each takes seconds. */
 const OPEN_ONE_IN = 200
 
-/** Connections to a listener with this `host`, whose requests are those of `document`. */
+/** Attempts on a listener with this `host`, based on the requests of `document`. */
 export function attemptsOf(
   document: unknown,
   known: Record<string, fc.Arbitrary<string>>,
@@ -184,7 +184,7 @@ function bytes(content: string | Buffer, methods: readonly string[]) {
   return { pieces: [piece], methods, sound: false }
 }
 
-/** A request with more lines in its head. */
+/** Adds lines to the head of a request. */
 function withHead(one: FuzzRequest, host: string, lines: string) {
   const sent = bytesOf(one, host)
   const at = sent.indexOf('\r\n') + 2
@@ -196,7 +196,7 @@ function withHead(one: FuzzRequest, host: string, lines: string) {
   }
 }
 
-/** `piece` cut at some places. */
+/** Splits `piece` at random positions. */
 function cutAt(piece: Buffer, cuts: readonly number[]): Buffer[] {
   const places = [0, ...cuts.map((cut) => cut % (piece.length + 1)), piece.length]
   const sorted = places.toSorted((a, b) => a - b)

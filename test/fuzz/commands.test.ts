@@ -1,5 +1,5 @@
-// The same by the commands that people type: a documented exit code, one line that says why, no stack, and
-// no file beside those that were there.
+// The same attacks on commands: a documented exit code, one line with the reason, no stack trace, and
+// no additional files.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -20,7 +20,7 @@ it.each([
   ['import', 'a.export', ZEROS, [], [1, 2, 78]],
   ['network check', 'a.bna', defaultNetwork().archive.subarray(40), [], [1, 2]],
   ['network check', 'a.bna', ZEROS, [], [1, 2]],
-] as const)('%s of a damaged %s', async (command, name, bytes, more, codes) => {
+] as const)('%s handles a damaged %s', async (command, name, bytes, more, codes) => {
   const folder = temporaryFolder()
   const file = join(folder, name)
   writeFileSync(file, bytes)
@@ -32,6 +32,6 @@ it.each([
   expect(said).not.toBe('')
   expect(said).not.toMatch(/node_modules|\.ts:\d|\n\s+at /)
   expect(readdirSync(folder)).toEqual([name])
-  // Whoever works in a folder holds its lock, which stays.
+  // Commands that work in a folder hold its lock file, which remains.
   expect(readdirSync(data).filter((each) => each !== 'ledger.lock')).toEqual([])
 })

@@ -1,5 +1,5 @@
-// Files that are read, damaged in thousands of ways: each is read, or refused with a code and a message that
-// says why; nothing else is thrown, nothing hangs.
+// Input files damaged in thousands of ways: each is read, or rejected with a code and a message; nothing else
+// is thrown, and nothing hangs.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,12 +25,12 @@ import { openStoreReader } from '../../src/storage/index.ts'
 import { mutation } from '../support/fuzz.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
 
-/** Times as many damaged files, by hand: FUZZ_TIMES=20. */
+/** Multiplies the number of damaged files, for manual runs: FUZZ_TIMES=20. */
 const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
 const RUNS = 300 * TIMES
 const TIMEOUT_MS = 300_000 * TIMES
 
-/** Numbers as fields of binary formats hold them, at their edges. */
+/** Boundary values of number fields in binary formats. */
 const edge = fc
   .tuple(
     fc.nat(),
@@ -47,7 +47,7 @@ const edge = fc
     else changed.writeUIntBE(fitting, at, width)
     return changed
   })
-/** A piece of the file put in another place, or at the same place many times. */
+/** Moves a piece of the file, or repeats it many times. */
 const chunk = fc
   .tuple(fc.nat(), fc.nat(400), fc.nat(), fc.constantFrom(1, 1, 2, 50))
   .map(([from, length, to, times]) => (bytes: Buffer) => {
@@ -60,7 +60,7 @@ const chunk = fc
 const cut = fc
   .nat()
   .map((length) => (bytes: Buffer) => bytes.subarray(0, length % (bytes.length + 1)))
-/** Texts that parsers of texts stumble over. */
+/** Texts that often break text parsers. */
 const word = fc
   .tuple(
     fc.nat(),
@@ -113,10 +113,10 @@ const word = fc
 const damage = fc.oneof({ weight: 3, arbitrary: mutation }, edge, chunk, cut, word)
 const damages = fc.array(damage, { minLength: 1, maxLength: 4 })
 
-/** A kind of file: a good one, and what reads it. */
+/** A file format: a valid file and its reader. */
 interface Format {
   readonly good: () => Buffer
-  /** Reads a file with these bytes; it may throw what it documents. */
+  /** Reads a file with these bytes; it may throw its documented errors. */
   readonly read: (bytes: Buffer) => unknown
 }
 
@@ -164,7 +164,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Reads `bytes` as the file `name` of a network whose other files are good. */
+/** Reads `bytes` as the file `name` of a network whose other files are valid. */
 function inNetwork(name: string): Format {
   return {
     good: sample(name),
@@ -176,7 +176,7 @@ function inNetwork(name: string): Format {
   }
 }
 
-/** Hands `bytes` on as a file, which goes when it was read. */
+/** Passes `bytes` as a file that is deleted after reading. */
 async function asFile<Result>(bytes: Buffer, read: (path: string) => Promise<Result>) {
   const path = join(folder, 'file')
   writeFileSync(path, bytes)
@@ -245,7 +245,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   'a setting': {
     good: () => Buffer.from('1,ledger:127.0.0.1'),
     read: (bytes) => {
-      // A variable holds no NUL.
+      // A variable cannot contain NUL.
       const text = bytes.toString('utf8').replaceAll('\u0000', '')
       for (const name of SETTINGS) refusing(() => readSettings({ [name]: text }))
     },
@@ -271,11 +271,11 @@ function expectRefusal(error: unknown): void {
 }
 
 describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
-  it('is read when it is good', async () => {
-    await read(good()) // what is refused throws
+  it('reads a valid file', async () => {
+    await read(good()) // rejection throws
   })
 
-  it('is refused with a reason when it is damaged', { timeout: TIMEOUT_MS }, async () => {
+  it('rejects a damaged file with a reason', { timeout: TIMEOUT_MS }, async () => {
     let refused = 0
     await fc.assert(
       fc.asyncProperty(damages, async (list) => {
@@ -292,13 +292,13 @@ describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
       }),
       { numRuns: RUNS, endOnFailure: true },
     )
-    // A setting may be any text; `readSettings` is asked for each by itself.
+    // A setting may be any text; `readSettings` is called for each one.
     if (good().length > 30) expect(refused).toBeGreaterThan(RUNS / 20)
   })
 })
 
-/** Bytes that become `size` zeros. */
-it('bombs are refused, or stopped at a bound', async () => {
+/** Compressed data that expands to `size` zeros. */
+it('rejects bombs, or stops at a bound', async () => {
   const zeros = Buffer.alloc(300 * 1024 * 1024)
   const before = process.memoryUsage().rss
   for (const bomb of [
@@ -316,7 +316,7 @@ it('bombs are refused, or stopped at a bound', async () => {
   expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024)
 })
 
-/** An archive whose one file is `packed`, and is said to have `announced` bytes. */
+/** An archive with the single file `packed`, whose declared size is `announced` bytes. */
 function bombed(archive: Buffer, packed: Buffer, announced: number): Buffer {
   const name = Buffer.from('package.json')
   const local = Buffer.alloc(30)

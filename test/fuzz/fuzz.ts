@@ -1,5 +1,5 @@
-// Attacks by hand: `npm run -s fuzz -- ledger 100000 1` makes so many attempts on a listener, of the seeds
-// from 1 on; `npm run -s fuzz -- all 1000` makes 1,000 on each.
+// Manual attacks: `npm run -s fuzz -- ledger 100000 1` makes 100,000 attempts on a listener, with seeds
+// from 1 on; `npm run -s fuzz -- all 1000` makes 1,000 on each listener.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

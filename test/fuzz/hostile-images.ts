@@ -82,7 +82,7 @@ function flatPng(
 /** `bytes` zeros in the zlib format, made without holding them all. */
 function deflatedZeros(bytes: number): Buffer {
   const block = 8 * MB
-  // A piece ends on a whole byte, so it can be repeated.
+  // A piece ends on a byte boundary, so it can be repeated.
   const piece = deflateRawSync(Buffer.alloc(block), { finishFlush: constants.Z_SYNC_FLUSH })
   const checksum = Buffer.alloc(4)
   checksum.writeUInt32BE((bytes % 65_521) * 65_536 + 1)
@@ -157,7 +157,7 @@ function jpegs(jpeg: Buffer): Images {
   }
 }
 
-/** The JPEG with all that lies between its first scan and its end repeated, within 10 MB. */
+/** The JPEG with everything between its first scan and its end repeated, within 10 MB. */
 function repeatedScans(jpeg: Buffer, times: number): Buffer {
   const from = jpeg.indexOf(Buffer.of(0xff, 0xda))
   const scans = jpeg.subarray(from, -2)
@@ -269,7 +269,7 @@ function tiffOf(directories: readonly Tags[]): Buffer {
   return tiff
 }
 
-/** Formats that are decoded as a whole, as large as they can be. */
+/** Formats that are decoded as a whole, at their maximum size. */
 function largeFrames(): Images {
   const flat = (width: number, height: number, channels: 3 | 4) =>
     sharp({

@@ -2,7 +2,7 @@
 //   node scripts/run.mjs test/fuzz/images.ts        all of them, one after the other
 //   node scripts/run.mjs test/fuzz/images.ts SVG    those with "SVG" in their names
 // Prints for each the reply, its time and the peak memory of the process tree, and at the end the 99th percentile of
-// the latency of `GET /api/dbs`. Fails unless every reply is 200 or 4xx and both figures stay within their limits. It
+// the latency of `GET /api/dbs`. Fails unless every reply is 200 or 4xx and both values stay within their limits. It
 // takes at most MINUTES_MAX minutes, writes to a temporary folder only, and stops the node at its end.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ const [part = ''] = process.argv.slice(2)
 const folder = mkdtempSync(join(tmpdir(), 'daicho-images-'))
 await buildPackage()
 const makers = Object.entries(await hostileImages()).filter(([name]) => name.includes(part))
-// All before the start, so that making them does not delay the requests that are timed.
+// Before the start, so that creating them does not delay the measured requests.
 const images: [string, Buffer][] = []
 for (const [name, make] of makers) images.push([name, await make()])
 const ports = ['--port', '0', '--converter-port', '0']

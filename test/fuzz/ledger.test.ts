@@ -1,5 +1,5 @@
-// Requests made from the ledger's own schemas, right and wrong and damaged, and bytes that are no
-// requests: never a 5xx, always a boolean `status`, the server lives, and the store verifies.
+// Requests generated from the ledger's schemas, valid, wrong and damaged, and bytes that are not
+// requests: never a 5xx, always a boolean `status`; the server survives, and the store verifies.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,17 +20,17 @@ import {
 } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
 
-/** Times as many runs, by hand: FUZZ_TIMES=20. */
+/** Multiplies the number of runs, for manual runs: FUZZ_TIMES=20. */
 const TIMES = Number(process.env.FUZZ_TIMES ?? 1)
 const TIMEOUT_MS = 300_000 * TIMES
 
-/** How much is tried: `runs`, but for no longer than `seconds`. */
+/** Number of runs: `runs`, but for no longer than `seconds`. */
 function amount(runs: number, seconds: number) {
   const interruptAfterTimeLimit = seconds * 1_000 * TIMES
   return { numRuns: runs * TIMES, endOnFailure: true, interruptAfterTimeLimit }
 }
 
-/** Names that meet each other, so that requests do something. */
+/** A few names, so that requests hit the same items. */
 const known = {
   db: fc.constantFrom('a', 'b', '台帳'),
   id: fc.constantFrom('x', 'y', '🍎'),
@@ -42,17 +42,17 @@ let document: unknown
 beforeAll(async () => {
   const node = await startLedgerNode()
   const json = (await node.send('GET', '/doc/json')).json
-  // Its reply has no end; test/changes.test.ts is hostile to it.
+  // Its reply has no end; test/changes.test.ts covers it.
   delete json.paths['/api/ledgers/{serverid}/changes']
   document = json
   await node.close()
 })
 
-/** Paths whose good replies have the forms of other people's specifications. */
+/** Paths whose successful replies follow external specifications. */
 const IN_OTHER_FORMS =
   /^GET \/+api\/+(ledgers\/+\d+\/+(checkpoint|vkey|tile\/)|[^/?]+\/+[^/?]+\/+proof)/
 
-/** What every reply must be; `method` because replies to HEAD have no body. */
+/** Checks required of every reply; `method` because replies to HEAD have no body. */
 function expectSound(
   asked: string,
   reply: { status: number; type: string; body: string },
@@ -60,7 +60,7 @@ function expectSound(
 ): void {
   expect.soft([asked, reply.status >= 500 && reply.status !== 503]).toEqual([asked, false])
   if (method === 'HEAD') return
-  // An attachment that is read is what it is.
+  // An attachment has arbitrary content.
   if (/^GET [^?]*\/attachments\/[^?]/.test(asked) && reply.status < 300) return
   if (reply.status === 200 && IN_OTHER_FORMS.test(asked)) return
   expect([asked, reply.type]).toEqual([asked, 'application/json; charset=utf-8'])
@@ -71,7 +71,7 @@ function expectSound(
 
 async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest) {
   const reply = await app.inject({
-    // The type knows the usual methods only.
+    // The type has only the common methods.
     method: method as 'GET',
     url: path,
     headers: { host: 'localhost', ...headers },
@@ -82,7 +82,7 @@ async function inject(app: HttpApp, { method, path, headers, body }: FuzzRequest
 }
 
 it(
-  'requests from the schemas, valid, wrong and damaged: never a 5xx, always a boolean status',
+  'valid, wrong and damaged requests from the schemas: never a 5xx, always a boolean status',
   async () => {
     const folder = temporaryFolder()
     const clock = new HandClock()
@@ -106,7 +106,7 @@ it(
     const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
     const anyRequest = fc.oneof(
       { weight: 20, arbitrary: requests },
-      // The same paths with a method that they were not made for.
+      // The same paths with an unsupported method.
       fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
     )
     await ledger.service.createDatabase('a')
@@ -116,7 +116,7 @@ it(
     await fc.assert(
       fc.asyncProperty(fc.array(anyRequest, { minLength: 5, maxLength: 20 }), async (list) => {
         clock.time += 1
-        // Together, so that they share blocks and are decided on each other.
+        // Concurrently, so that they share blocks and depend on each other.
         const replies = await Promise.all(list.map((request) => inject(app, request)))
         sent += replies.length
         for (const [at, reply] of replies.entries()) {
@@ -128,7 +128,7 @@ it(
       amount(1_000, 12),
     )
     console.log(`${succeeded} of ${sent} requests were done`)
-    // How many there is time for depends on the machine; of those, some must reach the ledger.
+    // The number of runs in the time depends on the machine; some of them must reach the ledger.
     expect(succeeded).toBeGreaterThan(sent / 20)
     expect(
       (await inject(app, { method: 'GET', path: '/readyz', headers: {}, body: Buffer.alloc(0) }))
@@ -157,7 +157,7 @@ afterAll(async () => {
   expect(finding).toBeNull()
 })
 
-/** That `replies` are sound, each to its own of `requests`; those after them are answered, too. */
+/** Checks each of `replies` against its request in `requests`, including surplus replies. */
 function expectSoundReplies(
   requests: readonly FuzzRequest[],
   replies: readonly RawReply[],
@@ -175,10 +175,10 @@ async function expectAlive(): Promise<void> {
   expect((await node.send('GET', '/readyz')).text).toBe('{"status":true}')
 }
 
-/** A request after which the server closes: so that the end of the answers is known. */
+/** A request with `Connection: close`, so that the end of the replies is known. */
 const last = () => `GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`
 
-/** `bytes` cut at some places. */
+/** Splits `bytes` at random positions. */
 function piecesOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].toSorted(
     (a, b) => a - b,
@@ -191,7 +191,7 @@ function piecesOf(bytes: Buffer, cuts: readonly number[]): Buffer[] {
 const cuts = fc.array(fc.nat(), { maxLength: 6 })
 
 it(
-  'pipelined requests in pieces are answered each, in order',
+  'answers each of pipelined requests in pieces, in order',
   async () => {
     const requests = requestsOf(document, known).filter(({ method }) => method !== 'HEAD')
     await fc.assert(
@@ -206,7 +206,7 @@ it(
           const { replies, rest } = await exchange(node.url, piecesOf(bytes, at))
           const asked = bytes.toString('latin1').slice(0, 600)
           expectSoundReplies(list, replies, rest)
-          // A refusal may close the connection early; else everyone is answered, the last one well.
+          // A refusal may close the connection early; otherwise every request is answered, the last with success.
           const closedEarly = replies.some(
             ({ headers }, index) =>
               index < list.length && headers.get('connection')?.toLowerCase() === 'close',
@@ -225,7 +225,7 @@ it(
 )
 
 it(
-  'damaged requests, half requests and garbage: refused or dropped, never a 5xx, never a hang',
+  'rejects or drops damaged requests, incomplete requests and garbage: never a 5xx, never a hang',
   async () => {
     const damaged = fc
       .tuple(requestsOf(document, known), fc.array(mutation, { minLength: 1, maxLength: 3 }))

@@ -1,4 +1,4 @@
-// Many clients that ask for the whole chain: `since=0` on the gateway's WebSockets and `since=start` on the
+// Many clients that request the whole chain: `since=0` on the gateway's WebSockets and `since=start` on the
 // change feed. Clients read, leave at once, or read nothing. Usage, on Linux, with what `npm run build` made:
 //
 //   node scripts/run.mjs test/fuzz/replays.ts [blocks, 10000] [seconds for each attack, 10]
@@ -19,7 +19,7 @@ const PEAK_BYTES_MAX = 600e6
 const P99_MS_MAX = 100
 /** After this long without clients the node must be idle again. */
 const SETTLE_MS = 5_000
-/** Share of one processor that an idle node may use. */
+/** Maximum share of one processor used by an idle node. */
 const IDLE_SHARE = 0.2
 
 const BEHAVIOURS = ['read', 'leave', 'ignore'] as const
@@ -143,7 +143,7 @@ async function main(blocks: number, seconds: number): Promise<void> {
           `${failures} failed, ${Math.round(received / 1e6)} MB sent, ` +
           `busy afterwards ${Math.round(busy * 100)} % ${isFine ? '' : '  <-- out of bounds'}`,
       )
-      // Let an attack that left the node busy not count against the next one.
+      // A node left busy by one attack must not distort the next.
       for (let waited = 0; waited < 60 && busy >= IDLE_SHARE; waited += 1) {
         const start = processorMs(pid)
         await sleep(1_000)

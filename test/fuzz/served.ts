@@ -1,18 +1,18 @@
-// The listeners as processes of their own, and what each promises of its replies.
+// Listeners in their own processes, and the guarantees of their replies.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { type Daicho, startProgram } from '../support/program.ts'
 import type { RawReply } from '../support/raw-socket.ts'
 
-/** The listeners that are attacked, by their names in `--only`. */
+/** The attacked listeners, by their names in `--only`. */
 export const LISTENERS = ['ledger', 'gateway', 'converter', 'rates', 'samples'] as const
 export type ListenerName = (typeof LISTENERS)[number]
 
-/** A listener that runs. */
+/** A running listener. */
 export interface Served {
   readonly url: string
   readonly daicho: Daicho
-  /** Resident memory, MiB, and open files; null where the system does not say. */
+  /** Resident memory, MiB, and open files; null if the system does not report them. */
   size(): { readonly memoryMiB: number; readonly files: number } | null
 }
 
@@ -37,22 +37,22 @@ export async function serve(name: ListenerName, folder: string): Promise<Served>
   }
 }
 
-/** What is known of a listener before it is attacked. */
+/** Properties of a listener known before an attack. */
 interface Plan {
-  /** Where its OpenAPI document is. */
+  /** Path of its OpenAPI document. */
   readonly document: string
-  /** Paths that are left out: their replies have no end. */
+  /** Excluded paths: their replies have no end. */
   readonly without: readonly string[]
-  /** Names that meet each other, so that requests do something. */
+  /** Names shared by requests, so that they hit the same data. */
   readonly known: Record<string, fc.Arbitrary<string>>
-  /** Whether a reply of 400 or more has the form of the component. */
+  /** Whether a reply of 400 or more has the component's error shape. */
   readonly isRefusal: (reply: RawReply) => boolean
 }
 
 const isJson = ({ headers }: RawReply) =>
   headers.get('content-type')?.toLowerCase() === 'application/json; charset=utf-8'
 
-/** `{"status":false}`, with a code and a message where there is more to say. */
+/** `{"status":false}`, with a code and a message if the body has more. */
 function isStatusFalse(reply: RawReply): boolean {
   return isJson(reply) && JSON.parse(reply.body).status === false
 }

@@ -14,7 +14,7 @@
 // - the program does not exit with 0, or `daicho verify` finds a fault.
 //
 // The number of items, resources and attachments stays the same throughout: each loop deletes what it created
-// a while before. What grows is the chain, and what the ledger keeps for good: replaced attachments, and a
+// a while before. The chain grows, and so does permanent ledger data: replaced attachments, and a
 // record of each transaction. All of these are on disk ("disk" in the output); no part of the program keeps an
 // index of them in memory. Caches of bounded size fill during the first minute.
 import { createHash, randomBytes } from 'node:crypto'
@@ -48,7 +48,7 @@ function finding(text: string): void {
   if (findings <= PRINTED_MAX) console.log(`--- ${text}`)
 }
 
-/** What was measured of one operation. */
+/** Measurements of one operation. */
 interface Operation {
   readonly statuses: Map<number, number>
   readonly waits: number[]
@@ -60,7 +60,7 @@ interface Call {
   readonly json?: unknown
   readonly body?: string | Buffer | FormData
   readonly headers?: Record<string, string>
-  /** Statuses that are no finding; 200 unless given. */
+  /** Statuses that are not findings; 200 by default. */
   readonly expected?: readonly number[] | undefined
 }
 
@@ -106,7 +106,7 @@ async function repeat(everyMs: number, step: (n: number) => Promise<unknown>): P
   }
 }
 
-/** Puts `id` at the end of `ids`; returns the one that has to go for it, if any. */
+/** Appends `id` to `ids`; returns the id to delete in exchange, if any. */
 function rotate(ids: string[], id: string): string | undefined {
   ids.push(id)
   return ids.length > LIVE_MAX ? ids.shift() : undefined
@@ -258,7 +258,7 @@ function samplesLoad(url: string): Promise<void>[] {
   ]
 }
 
-/** Trades that were made; each emits one event. */
+/** Number of submitted trades; each emits one event. */
 let trades = 0
 
 function networkLoad(url: string): Promise<void>[] {
@@ -292,7 +292,7 @@ function networkLoad(url: string): Promise<void>[] {
   ]
 }
 
-/** Subscribers to the change feed: some that stay, and one that keeps reconnecting. */
+/** Subscribers to the change feed: some stay, and one keeps reconnecting. */
 function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check: () => void } {
   const path = `/api/ledgers/${serverId}/changes`
   const staying = Array.from(
@@ -342,7 +342,7 @@ function feedLoad(url: string, serverId: number): { load: Promise<void>[]; check
   }
 }
 
-/** Listeners to events: some that stay, and one that keeps replaying the latest blocks. */
+/** Listeners to events: some stay, and one keeps replaying the latest blocks. */
 function eventLoad(gateway: string, height: () => Promise<number>) {
   const url = gateway.replace('http', 'ws')
   const counts = Array.from({ length: SUBSCRIBERS }, () => 0)
@@ -485,7 +485,7 @@ async function main(): Promise<void> {
     isOver = true
     await Promise.all(load)
     const memory = await measured
-    // The last entries and events are on their way.
+    // Waits for the last entries and events.
     await sleep(2_000)
     feed.check()
     events.check()

@@ -1,7 +1,7 @@
-// What attempts are made of beside what a document says.
+// Building blocks of attempts that no document describes.
 import fc from 'fast-check'
 
-/** Targets of request lines, most of them trouble for somebody who reads them. */
+/** Targets of request lines, most of them malformed or hostile. */
 export const targets = fc.constantFrom(
   ...[
     '/%00',
@@ -70,10 +70,10 @@ export const methods = fc.constantFrom(
     'CONNECT',
   ],
 )
-/** What is refused before its method is known has a body, also for HEAD. */
+/** Requests rejected before the method is known have a body, also for HEAD. */
 export const targetMethods = methods.filter((method) => method !== 'HEAD')
 
-/** Lines of a head, with and without sense. */
+/** Header lines, valid and invalid. */
 export const headers = fc.constantFrom(
   ...[
     'Host: elsewhere.example',
@@ -148,7 +148,7 @@ export const headers = fc.constantFrom(
     'TE: trailers',
   ],
 )
-/** What stands behind `Content-Length`. */
+/** Values of `Content-Length`. */
 export const lengths = fc.constantFrom(
   ...[
     '0',
@@ -201,7 +201,7 @@ export const chunks = fc.constantFrom(
     `2\r\n{}\r\n0\r\n${'a: b\r\n'.repeat(5_000)}\r\n`,
   ],
 )
-/** What stands behind `Transfer-Encoding`. */
+/** Values of `Transfer-Encoding`. */
 export const encodings = fc.constantFrom(
   ...[
     'chunked',

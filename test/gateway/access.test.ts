@@ -1,4 +1,4 @@
-// Who may do what: rules, identities, keys; and named queries.
+// Authorization: access rules, identities, keys; and named queries.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +22,7 @@ asset Two extends Base { o Integer n optional }
 transaction Ask {}`,
 }
 
-/** A node under `rules`, and what `name` gets for its requests: statuses, most rules allow the system. */
+/** A node under `rules`, and the statuses of `name`'s requests; most rules allow the system. */
 async function under(rules: string) {
   const node = await gateway({
     deploy: [
@@ -51,7 +51,7 @@ async function under(rules: string) {
 }
 
 describe('rules', () => {
-  it('the first that matches decides, no match denies', async () => {
+  it('are decided by the first match; no match denies', async () => {
     const { as } = await under(`
       rule A { participant: "org.a.Clerk#c1" operation: READ resource: "org.a.One#2" action: DENY }
       rule B { participant: "org.a.Clerk" operation: READ resource: "org.a.One" action: ALLOW }`)
@@ -63,7 +63,7 @@ describe('rules', () => {
     expect(await ids('c1', '/api/Two')).toEqual([])
   })
 
-  it('a denied read looks like “does not exist”, also for whoever would change it', async () => {
+  it('hide resources that a caller may not read (“does not exist”), also from changes', async () => {
     const { as } = await under('')
     const missing = await as('c1', 'GET', '/api/One/none')
     for (const [method, body] of [
@@ -78,7 +78,7 @@ describe('rules', () => {
     }
   })
 
-  it('what may be read but not changed is 403', async () => {
+  it('deny changes of readable resources with 403', async () => {
     const { as } = await under(
       'rule R { participant: "org.a.Person" operation: READ, CREATE resource: "org.a.**" action: ALLOW }',
     )
@@ -91,7 +91,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/Two/3')).status).toBe(200)
   })
 
-  it('a wildcard matches the namespace that a type is declared in, ** also those below; a type its subtypes', async () => {
+  it('match with a wildcard the namespace that declares a type, with ** also those below, and for a type its subtypes', async () => {
     const counts = async (rules: string) => {
       const { as } = await under(rules)
       const count = async (path: string) => (await as('c1', 'GET', path)).json.length
@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('a rule for a transaction holds while that is processed, and not for plain reads', async () => {
+  it('for a transaction apply while it is processed, and not to plain reads', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)
@@ -115,7 +115,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/One/9')).status).toBe(404)
   })
 
-  it('whoever may not submit the transaction, or leave a record of it, changes nothing', async () => {
+  it('reject a transaction that may not be submitted or recorded, without changes', async () => {
     for (const type of ['AddAsset', 'HistorianRecord']) {
       const { as } = await under(`
         rule D { participant: "org.a.Clerk" operation: CREATE resource: "org.hyperledger.composer.system.${type}" action: DENY }
@@ -131,7 +131,7 @@ describe('rules', () => {
 })
 
 describe('identities', () => {
-  it('are issued, speak for their participant, and are revoked for good', async () => {
+  it('are issued, act for their participant, and are permanently revoked', async () => {
     const { node, as, secrets } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -164,7 +164,7 @@ describe('identities', () => {
     expect((await as('c2', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
-  it('are bound by the hash of a secret that never travels', async () => {
+  it('are bound by the hash of a secret that is never sent', async () => {
     const { node } = await under('')
     const hash = createHash('sha256').update('my own').digest('hex')
     const body = { participant: 'org.a.Boss#b1', certificate: `sha256:${hash}` }
@@ -187,7 +187,7 @@ describe('identities', () => {
     expect((await node.send('POST', '/api/system/identities/bind', pem)).status).toBe(422)
   })
 
-  it('need a participant that is there', async () => {
+  it('need an existing participant', async () => {
     const { node } = await under('')
     const issue = (participant: unknown) =>
       node.send('POST', '/api/system/identities/issue', { participant, userID: 'x' })
@@ -198,8 +198,8 @@ describe('identities', () => {
   })
 })
 
-describe('doors', () => {
-  it('with a key: the key is the administrator, an identity itself, anyone else 401', async () => {
+describe('authentication', () => {
+  it('with a key: the key is the administrator, an identity its participant, anyone else 401', async () => {
     const node = await gateway({ apiKey: 'the key' })
     const ping = (headers: Record<string, string>) =>
       node.send('GET', '/api/system/ping', undefined, headers)
@@ -242,7 +242,7 @@ describe('named queries', () => {
   const symbols = (json: { tradingSymbol: string }[]) =>
     json.map(({ tradingSymbol }) => tradingSymbol)
 
-  it('of a public network, with typed parameters', async () => {
+  it('run on a public network, with typed parameters', async () => {
     const node = await deployed()
     const ask = async (path: string) => node.send('GET', `/api/queries/${path}`)
     expect(symbols((await ask('selectCommodities')).json)).toEqual(['C1', 'C2', 'C3', 'C4'])
@@ -268,7 +268,7 @@ describe('named queries', () => {
     expect((await node.send('POST', '/api/queries/selectCommodities', {})).status).toBe(405)
   })
 
-  it('with conditions, order, limit and skip of their own', async () => {
+  it('support conditions, order, limit and skip', async () => {
     const model = `namespace org.test
       concept Part { o String name o Integer size }
       asset Thing identified by id { o String id o Part[] parts o String[] tags o Double weight o DateTime made }`
@@ -305,7 +305,7 @@ describe('named queries', () => {
     }
   })
 
-  it('show only what may be read', async () => {
+  it('return only readable resources', async () => {
     const model =
       'namespace org.test asset Thing identified by id { o String id } participant Person identified by name { o String name }'
     const rules = `rule D { participant: "org.test.Person" operation: READ resource: "org.test.Thing#b" action: DENY }
@@ -324,7 +324,7 @@ describe('named queries', () => {
   })
 })
 
-it('the fixtures keep the licence note of the files they copy', () => {
+it('the fixtures keep the licence note of the copied files', () => {
   const path = fileURLToPath(new URL('../networks/trade/models/trading.cto', import.meta.url))
   expect(readFileSync(path, 'utf8')).toContain('Apache License')
 })

@@ -1,4 +1,4 @@
-// The table of what is answered in which case, line by line, over HTTP.
+// The table of statuses and bodies, row by row, over HTTP.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -47,7 +47,7 @@ async function entriesOf({ ledger }: GatewayNode): Promise<Recorded[]> {
   }
   return entries
 }
-/** Sends what must be refused: nothing may be recorded, and the body has the one shape. */
+/** Sends an invalid request: nothing may be recorded, and the body has the error shape. */
 async function refused(method: string, path: string, body?: unknown, headers = {}) {
   const before = await blocks()
   const reply = await send(method, path, body, headers)
@@ -81,7 +81,7 @@ describe('resources', () => {
     expect((await send('HEAD', '/api/Thing/one')).status).toBe(404)
   })
 
-  it('the same under the short name, the qualified name and the lower-case plural', async () => {
+  it('has the same resources under the short name, the qualified name and the lower-case plural', async () => {
     await send('POST', '/api/things', { id: 'alias', note: 'a' })
     for (const name of ['Thing', 'org.test.Thing', 'things']) {
       expect((await send('GET', `/api/${name}/alias`)).status).toBe(200)
@@ -90,13 +90,13 @@ describe('resources', () => {
     await send('DELETE', '/api/org.test.Thing/alias')
   })
 
-  it('concepts, abstract types, events and enums have no paths', async () => {
+  it('has no paths for concepts, abstract types, events and enums', async () => {
     for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
       expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
     }
   })
 
-  it('ids with slashes, spaces, percent signs and other scripts are kept as they are', async () => {
+  it('keeps ids with slashes, spaces, percent signs and other scripts', async () => {
     for (const id of ['a/b', 'a b', '100%', '%2F', '台帳', 'a#b', '...', 'x?y', 'e\u0301']) {
       const path = `/api/Thing/${encodeURIComponent(id)}`
       expect((await send('POST', '/api/Thing', { id, note: 'n' })).json).toMatchObject({ id })
@@ -109,7 +109,7 @@ describe('resources', () => {
 })
 
 describe('missing required field, empty id: 422, all errors', () => {
-  it('tells all of them', async () => {
+  it('reports all of them', async () => {
     const { status, code, details } = await refused('POST', '/api/Thing', { id: '' })
     expect([status, code]).toEqual([422, 'RESOURCE_INVALID'])
     expect(details.map(({ path, code: each }: Record<string, string>) => [path, each])).toEqual([
@@ -132,7 +132,7 @@ describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400
     expect([status, details[0].path]).toEqual([422, path])
   })
 
-  it.each(['1e400', '9007199254740993', '-1e999'])('the number %s', async (number) => {
+  it.each(['1e400', '9007199254740993', '-1e999'])('rejects the number %s', async (number) => {
     const body = `{"id":"1","note":"","weight":${number}}`
     expect((await refused('POST', '/api/Thing', body)).status).toBe(422)
     const long = `{"id":"1","note":"","size":${number}}`
@@ -156,7 +156,7 @@ describe('duplicate id: 409', () => {
 })
 
 describe('ACL denial: 403', () => {
-  it('with the words that clients of Composer look for', async () => {
+  it('has the wording that Composer clients search for', async () => {
     const locked = await gateway({
       deploy: [
         networkOf(MODEL, {
@@ -232,7 +232,7 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
 })
 
 describe('20 concurrent changes of one resource: 20 × 200', () => {
-  it('one after the other, each seen by the next', async () => {
+  it('applies one after the other, each based on the previous result', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
@@ -253,7 +253,7 @@ describe('20 concurrent changes of one resource: 20 × 200', () => {
 })
 
 describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
-  it('in a total order, which the ledger tells: each hands on what the one before it handed over', async () => {
+  it('are processed in ledger order: each passes on the commodity received from the previous one', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -289,7 +289,7 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
     expect(owners.toSorted()).toEqual(relationships.toSorted())
     const { json } = await market.send('GET', '/api/Commodity/RICE')
     expect(json.owner).toBe(owners.at(-1))
-    // What each client was told of its trade's place is where the ledger has it.
+    // The position in each reply matches the ledger.
     const places = replies.map(({ headers }) => headers.get('ledger-position'))
     expect(new Set(places).size).toBe(20)
     expect((await market.networks.verify('mynetwork', () => {})).finding).toBeNull()
@@ -313,7 +313,7 @@ describe('POST array with one bad element: nothing stays', () => {
 })
 
 describe('reference to a missing object: accepted; strictReferences: 422', () => {
-  it('as the package says', async () => {
+  it('as the package configures', async () => {
     const dangling = { id: 'd', note: '', keeper: 'nobody' }
     expect((await send('POST', '/api/Thing', dangling)).status).toBe(200)
     const strict = await gateway({
@@ -335,7 +335,7 @@ describe('reference to a missing object: accepted; strictReferences: 422', () =>
 })
 
 describe('client sends timestamp or transactionId', () => {
-  it('timestamp is ignored and the stored one echoed; transactionId is 422', async () => {
+  it('ignores timestamp and returns the stored one; rejects transactionId with 422', async () => {
     const timestamp = '1999-01-01T00:00:00.000Z'
     const { status, json } = await send('POST', '/api/Move', { thing: 't', timestamp })
     expect(status).toBe(200)
@@ -347,7 +347,7 @@ describe('client sends timestamp or transactionId', () => {
 })
 
 describe('bodies', () => {
-  it('413 for a long one, 415 for what is no JSON, 400 for broken JSON, 422 without one', async () => {
+  it('413 for a large body, 415 for other types than JSON, 400 for broken JSON, 422 without a body', async () => {
     const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
     expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
     const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
@@ -359,7 +359,7 @@ describe('bodies', () => {
     expect((await refused('GET', '/api/Thing/%E0%A4%A')).status).toBe(400)
   })
 
-  it('an id that is too long for the ledger is 422', async () => {
+  it('422 for an id that is too long for the ledger', async () => {
     const { status, details } = await refused('POST', '/api/Thing', {
       id: 'x'.repeat(300),
       note: '',
@@ -369,7 +369,7 @@ describe('bodies', () => {
 })
 
 describe('revisions', () => {
-  it('ETag names the entry, If-Match of another is 412, and nothing is changed', async () => {
+  it('ETag names the entry; If-Match with another tag returns 412 without changes', async () => {
     const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
     const etag = created.headers.get('etag') ?? ''
     expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)
@@ -386,7 +386,7 @@ describe('revisions', () => {
   })
 })
 
-it('a node whose peers have more of its chain refuses changes with 503, and reads on', async () => {
+it('refuses changes with 503 while peers have more of its chain, and serves reads', async () => {
   const node = await gateway()
   const trader = (tradeId: string) => ({ tradeId, firstName: 'Ada', lastName: 'Ueda' })
   expect((await node.send('POST', '/api/Trader', trader('A'))).status).toBe(200)

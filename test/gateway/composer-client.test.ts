@@ -1,4 +1,4 @@
-// Requests for what Composer's client can do: archives, several resources at once, queries, removing a network.
+// Requests for features of Composer's client: archives, changes of several resources, queries, network removal.
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { RESOURCES_MAX } from '../../src/network/resources/instances.ts'
@@ -156,7 +156,7 @@ describe('PUT of an array', () => {
     await clear()
   })
 
-  it('asks access rules for each resource, and changes nothing if one is denied', async () => {
+  it('checks access rules for each resource, and changes nothing if one is denied', async () => {
     await add('mine', 'theirs', 'open')
     await admin('PATCH', '/api/Thing/open', { owner: 'bob' })
     const put = async (...ids: string[]) => {
@@ -171,7 +171,7 @@ describe('PUT of an array', () => {
     await clear()
   })
 
-  it('takes no If-Match, and is no method of transactions', async () => {
+  it('rejects If-Match, and is not allowed for transactions', async () => {
     const { status, json } = await admin('PUT', '/api/Thing', [{ id: 'a' }], {
       'if-match': '"1.0"',
     })
@@ -209,7 +209,7 @@ describe('DELETE of an array of ids', () => {
     await clear()
   })
 
-  it('asks access rules for each resource, and changes nothing if one is denied', async () => {
+  it('checks access rules for each resource, and changes nothing if one is denied', async () => {
     await add('mine', 'theirs', 'open')
     await admin('PATCH', '/api/Thing/open', { owner: 'bob' })
     const remove = async (...ids: string[]) => {
@@ -224,7 +224,7 @@ describe('DELETE of an array of ids', () => {
   })
 })
 
-it(`changes up to ${RESOURCES_MAX} resources in one request and refuses one more`, async () => {
+it(`changes up to ${RESOURCES_MAX} resources in one request and rejects one more`, async () => {
   const ids = Array.from({ length: RESOURCES_MAX + 1 }, (_, n) => String(n))
   const bodies = ids.map((id) => ({ id }))
   const statusOf = async (method: string, body: unknown) => {
@@ -248,7 +248,7 @@ describe('POST /api/system/query', () => {
     return [status, json.error?.code ?? json.map(({ id }: { id: string }) => id)]
   }
 
-  it('returns the results of a query with parameters, of those that the caller may read', async () => {
+  it('returns the readable results of a query with parameters', async () => {
     await add('a', 'b', 'theirs')
     await admin('PATCH', '/api/Thing/b', { count: 7, open: true })
     const text = 'SELECT org.test.Thing WHERE (count >= _$least) ORDER BY [id DESC]'
@@ -283,14 +283,14 @@ describe('POST /api/system/query', () => {
       '/n',
     ],
     ['an unknown parameter', { query: 'SELECT org.test.Thing', parameters: { n: 1 } }, '/n'],
-  ])('refuses %s', async (_what, body, path) => {
+  ])('rejects %s', async (_what, body, path) => {
     const { status, json } = await admin('POST', '/api/system/query', body)
     expect([status, json.error.code, json.error.details[0].path]).toEqual([
       ...[400, 'PARAMETER_INVALID', path],
     ])
   })
 
-  it('refuses what is no query, or too long', async () => {
+  it('rejects invalid and long queries', async () => {
     for (const text of [
       '',
       'DROP',
@@ -303,12 +303,12 @@ describe('POST /api/system/query', () => {
   })
 })
 
-describe('a form', () => {
+describe('form bodies', () => {
   const FORM = { ...KEY, 'content-type': 'application/x-www-form-urlencoded' }
   const post = (path: string, form: string, headers = {}) =>
     node.send('POST', path, form, { ...FORM, ...headers })
 
-  it('creates a resource, with values of the types that the model says', async () => {
+  it('create a resource, with values typed by the model', async () => {
     const form = [
       ...['id=f+1%26', 'count=3', 'open=true', 'weight=1.5', 'made=2026-01-01', 'colour=RED'],
       ...['tags=a', 'tags=b', 'numbers[]=1', 'size[width]=2', 'size[inner][width]=4'],
@@ -334,14 +334,14 @@ describe('a form', () => {
     await clear()
   })
 
-  it('submits a transaction', async () => {
+  it('submit a transaction', async () => {
     await add('a')
     expect((await post('/api/Grow', 'by=4')).status).toBe(200)
     expect(await things()).toEqual([['a', 4]])
     await clear()
   })
 
-  it('is refused with a pointer to each wrong field', async () => {
+  it('are rejected with a pointer to each invalid field', async () => {
     const { status, json } = await post(
       '/api/Thing',
       'id=a&id=b&count=x&open=yes&what=1&tags=a&size=5',
@@ -360,12 +360,12 @@ describe('a form', () => {
     ['a name that is none', 'a]b=1'],
     ['too many brackets', `a${'[b]'.repeat(17)}=1`],
     ['too many fields', 'a=1&'.repeat(1_000)],
-  ])('is refused with 400 for %s', async (_what, form) => {
+  ])('are rejected with 400 for %s', async (_what, form) => {
     const { status, json } = await post('/api/Thing', form)
     expect([status, json.error.code]).toEqual([400, 'REQUEST_INVALID'])
   })
 
-  it('has up to 1,000 fields, and no member that is special to JavaScript', async () => {
+  it('have up to 1,000 fields, and no member names that are special to JavaScript', async () => {
     const many = await post('/api/Thing', `id=many${'&tags=a'.repeat(999)}`)
     expect([many.status, many.json.tags.length]).toEqual([200, 999])
     const { json } = await post('/api/Thing', 'id=a&__proto__=1&__proto__[x]=1')
@@ -373,7 +373,7 @@ describe('a form', () => {
     await clear()
   })
 
-  it('is refused elsewhere, and from pages of other sites', async () => {
+  it('are rejected on other paths, and from pages of other sites', async () => {
     const identities = await post('/api/system/identities/issue', 'participant=x&userID=y')
     expect([identities.status, identities.json.error.code]).toEqual([415, 'CONTENT_TYPE_UNKNOWN'])
     expect((await node.send('PUT', '/api/Thing/a', 'count=1', FORM)).status).toBe(415)
@@ -385,7 +385,7 @@ describe('a form', () => {
 })
 
 describe('DELETE /networks/<name>', () => {
-  it('removes a network for good; the ledger keeps its name and its history', async () => {
+  it('removes a network permanently; the ledger keeps its name and its history', async () => {
     const folder = temporaryFolder()
     const { node: own, ann: member } = await started(folder)
     await own.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }], KEY)
@@ -447,7 +447,7 @@ describe('DELETE /networks/<name>', () => {
       finding: null,
     }
     expect(await gone(own)).toEqual(expected)
-    // The data stays readable in the ledger, and nobody can change it there.
+    // The data stays readable in the ledger, and cannot be changed there.
     expect(await own.ledger.readItem('test-network', 'org.test.Thing#a')).not.toBeNull()
     const write = own.ledger.createItem('test-network', { id: 'x' })
     await expect(write).rejects.toMatchObject({ code: 'OWNED_BY_NETWORK' })
@@ -459,7 +459,7 @@ describe('DELETE /networks/<name>', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('returns 404 for a network that never was, and records one that was not recorded yet', async () => {
+  it('returns 404 for an unknown network, and records the removal of one that was not recorded yet', async () => {
     const own = await gateway()
     expect((await own.send('DELETE', '/networks/none')).status).toBe(404)
     expect((await own.send('DELETE', '/networks/mynetwork')).status).toBe(204)
@@ -467,7 +467,7 @@ describe('DELETE /networks/<name>', () => {
     expect(await own.networks.verify('mynetwork', () => {})).toMatchObject({ finding: null })
   })
 
-  it('leaves a change behind the tombstone for network verify to find', async () => {
+  it('does not hide a change after the removal from network verify', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
     own.ledger.disownDatabase('test-network')

@@ -35,7 +35,7 @@ const started = (options: GatewayOptions = {}) => gateway({ deploy: [definition]
 const say = (node: GatewayNode, texts: string[], rest = {}) =>
   node.send('POST', '/api/Say', { texts, ...rest })
 
-/** A client that keeps what it is sent. */
+/** A client that records received frames. */
 class Client {
   readonly socket: WebSocket
   readonly texts: string[] = []
@@ -66,7 +66,7 @@ class Client {
     return this
   }
 
-  /** Settles when `count` frames have come. */
+  /** Resolves after `count` frames. */
   async has(count: number): Promise<string[]> {
     while (this.texts.length < count) {
       await new Promise<void>((resolve) => {
@@ -77,7 +77,7 @@ class Client {
   }
 }
 
-it('sends each event as its JSON, in the order of the ledger, after the commit', async () => {
+it('sends each event as JSON after the commit, in ledger order', async () => {
   const node = await started()
   const client = await new Client(node, '/any/path').opened()
   const first = await say(node, ['a', 'B'])
@@ -93,7 +93,7 @@ it('sends each event as its JSON, in the order of the ledger, after the commit',
   })
 })
 
-it('replays from any height, then goes on: nothing twice, nothing left out', async () => {
+it('replays from any height, then continues without duplicates or gaps', async () => {
   const node = await started()
   for (let n = 0; n < 10; n += 1) await say(node, [`${n}`, `x${n}`])
   const blocks = 10 + 1
@@ -118,7 +118,7 @@ it('replays from any height, then goes on: nothing twice, nothing left out', asy
   expect(await late.has(1)).toEqual(['later'])
 })
 
-it('sends the types that were asked for, with their subtypes', async () => {
+it('sends the requested types with their subtypes', async () => {
   const node = await started()
   const loud = await new Client(node, '/?types=Loud').opened()
   const both = await new Client(node, '/test-network?types=org.test.Said').opened()
@@ -127,7 +127,7 @@ it('sends the types that were asked for, with their subtypes', async () => {
   expect(await loud.has(1)).toEqual(['B'])
 })
 
-it('sends what the identity may read, and closes when that is revoked', async () => {
+it('sends events that the identity may read, and closes on revocation', async () => {
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }
   await node.send('POST', '/api/Person', { name: 'ann' }, key)
@@ -152,7 +152,7 @@ it.each([
   ['/', { authorization: 'Bearer wrong' }, 401],
   ['/', { origin: 'http://evil.example' }, 403],
   ['/', { host: 'evil.example' }, 421],
-])('refuses %s with %o', async (path, headers, status) => {
+])('rejects %s with %o', async (path, headers, status) => {
   const node = await started()
   await expect(new Client(node, path, headers).opened()).rejects.toThrow(String(status))
   const open = await node.send('GET', '/status')
@@ -176,7 +176,7 @@ it.each([
     'Missing or invalid Sec-WebSocket-Version header',
   ],
 ])(
-  'refuses a %s that begins a WebSocket with %j, in the form of every refusal',
+  'rejects a %s that starts a WebSocket with %j, in the usual error shape',
   async (method, lines, message) => {
     const node = await started()
     const head = `${method} / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket`
@@ -190,7 +190,7 @@ it.each([
   },
 )
 
-it('asks every 30 seconds whether a client is there, and lets go of those that are not', async () => {
+it('pings clients every 30 seconds, and disconnects those that do not answer', async () => {
   let tick = () => {}
   const node = await started({
     onPing: (given) => {
@@ -203,7 +203,7 @@ it('asks every 30 seconds whether a client is there, and lets go of those that a
   const ping = new Promise((resolve) => alive.socket.once('ping', resolve))
   tick()
   await ping
-  // The answer to the ping is on its way before this request is.
+  // The pong is sent before this request.
   await say(node, ['a'])
   await alive.has(1)
   tick()
@@ -213,7 +213,7 @@ it('asks every 30 seconds whether a client is there, and lets go of those that a
   expect(await alive.has(2)).toEqual(['a', 'b'])
 })
 
-it('closes who is too slow, and nobody else', async () => {
+it('closes slow connections, and no others', async () => {
   const node = await started()
   const slow = await new Client(node).opened()
   const fast = await new Client(node).opened()
@@ -227,21 +227,21 @@ it('closes who is too slow, and nobody else', async () => {
   expect(slow.texts.length).toBeLessThan(160)
 })
 
-it('tells a thousand listeners of everything', async () => {
+it('delivers every event to a thousand listeners', async () => {
   const node = await started()
   const clients = await Promise.all(Array.from({ length: 1_000 }, () => new Client(node).opened()))
   for (const text of ['a', 'B', 'c']) await say(node, [text])
   for (const client of clients) expect(await client.has(3)).toEqual(['a', 'B', 'c'])
 })
 
-it('closes all connections when it is closed itself', async () => {
+it('closes all connections on shutdown', async () => {
   const node = await started()
   const client = await new Client(node).opened()
   await node.close()
   expect(await client.closed).toBe(1001)
 })
 
-it('closes the connections of a network that is removed, and refuses new ones', async () => {
+it('closes the connections of a removed network, and refuses new ones', async () => {
   const node = await started()
   const { name } = node.networks.list()[0] ?? { name: '' }
   const client = await new Client(node, `/${name}`).opened()

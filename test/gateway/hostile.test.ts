@@ -1,4 +1,4 @@
-// Whatever is sent: an answer in the one shape, never a 5xx, never a hang, and nothing half done.
+// Arbitrary requests: a reply in the error shape, never a 5xx, never a hang, and no partial changes.
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
@@ -133,7 +133,7 @@ const body = fc.oneof(
   ),
 )
 
-it('never a 5xx, always the shape of the gateway, for anything sent to any path', async () => {
+it("never replies with a 5xx, and always in the gateway's shape, to any request on any path", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'),
@@ -166,7 +166,7 @@ it('never a 5xx, always the shape of the gateway, for anything sent to any path'
   )
 })
 
-it('afterwards the network is whole: lists are read, and resources fit their model', async () => {
+it('the network is intact afterwards: lists are readable, and resources fit their model', async () => {
   for (const type of ['Thing', 'Person', 'Move']) {
     const { status, json } = await node.send('GET', `/api/${type}?filter[include]=resolve`)
     expect(status).toBe(200)
@@ -175,7 +175,7 @@ it('afterwards the network is whole: lists are read, and resources fit their mod
   expect((await node.send('GET', '/api/system/historian')).status).toBe(200)
 })
 
-it('resources that lead to each other in circles are resolved to an end', async () => {
+it('resolves cyclic relationships and terminates', async () => {
   await node.send('POST', '/api/Thing', [
     { id: 'c1', next: ['c2', 'c3', 'c1'] },
     { id: 'c2', next: ['c3', 'c1'] },
@@ -197,7 +197,7 @@ it('resources that lead to each other in circles are resolved to an end', async 
   ])
 })
 
-it('a net of relationships, in which ways multiply, is refused in time', async () => {
+it('rejects a graph of relationships with exponentially many paths in time', async () => {
   const ids = Array.from({ length: 14 }, (_, n) => `net${n}`)
   await node.send(
     'POST',

@@ -10,7 +10,7 @@ const ADMIN = `${SYSTEM}.NetworkAdmin#admin`
 const MODEL = `namespace org.test
 participant Person identified by name { o String name }
 participant Chief extends ${SYSTEM}.NetworkAdmin { }`
-// The two system rules that Composer's own samples have.
+// The two system rules of Composer's own samples.
 const RULES = `
 rule SystemACL { description: "d" participant: "${SYSTEM}.Participant" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }
 rule NetworkAdminUser { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
@@ -92,7 +92,7 @@ it('refuses to let members issue, bind or revoke identities although access rule
       denied(`revoke the identity ${hash(secret)}`),
     )
   }
-  // Lists follow access rules, and hold no secrets.
+  // Lists follow access rules, and contain no secrets.
   const list = await node.send('GET', IDENTITIES, undefined, me)
   expect(list.json.map(({ name }: { name: string }) => name).sort()).toEqual(
     [ADMIN, 'org.test.Person#ann', 'org.test.Person#bob'].map((each) => `for ${each}`).sort(),
@@ -102,14 +102,14 @@ it('refuses to let members issue, bind or revoke identities although access rule
   expect(ping.status).toBe(401)
 })
 
-it('lets an identity issued with the right issue, pass the right on, bind and revoke, but never for NetworkAdmin', async () => {
+it('lets an identity with the issuer right issue, grant the right, bind and revoke, but never for NetworkAdmin', async () => {
   const { node, issuer, admin, member } = await people()
   const me = bearer(issuer)
   const plain = await issue(node, me, 'org.test.Person#eve')
   expect(plain.status).toBe(200)
   const eve = bearer(plain.json.userSecret)
   expect((await issue(node, eve, 'org.test.Person#eve')).status).toBe(403)
-  // Composer's REST server takes the right as `options.issuer`.
+  // Composer's REST server accepts the right as `options.issuer`.
   const right = { options: { issuer: true }, userID: 'eve, with the right' }
   const passed = await issue(node, me, 'org.test.Person#eve', right)
   const other = { userID: 'ann again' }
@@ -129,7 +129,7 @@ it('lets an identity issued with the right issue, pass the right on, bind and re
   expect((await issue(node, me, 'org.test.Person#eve')).status).toBe(401)
 })
 
-it('lets an identity of NetworkAdmin manage those of members; those of NetworkAdmin need the key', async () => {
+it("lets an identity of NetworkAdmin manage members' identities; those of NetworkAdmin need the key", async () => {
   const { node, admin, member, issuer } = await people()
   const me = bearer(admin)
   expect((await issue(node, me, 'org.test.Person#eve', { issuer: true })).status).toBe(200)
@@ -145,7 +145,7 @@ it('lets an identity of NetworkAdmin manage those of members; those of NetworkAd
   expect((await revoke(node, KEY, issuer)).status).toBe(204)
 })
 
-it('asks access rules too: the right to issue does not replace them', async () => {
+it('checks access rules too: the issuer right does not replace them', async () => {
   const rule = `rule D { description: "d" participant: "org.test.Person" operation: CREATE resource: "${SYSTEM}.IssueIdentity" action: DENY }`
   const node = await gateway({
     deploy: [networkOf(MODEL, { 'permissions.acl': rule + RULES })],
@@ -160,13 +160,13 @@ it('asks access rules too: the right to issue does not replace them', async () =
   ])
 })
 
-it('keeps the right in the recorded identity: only there when given, and still there after a restart', async () => {
+it('stores the right in the recorded identity only if granted, and keeps it after a restart', async () => {
   const folder = temporaryFolder()
   const { node, member, issuer } = await people(folder)
   const recorded = async (secret: string) =>
     (await node.send('GET', `${IDENTITIES}/${hash(secret)}`, undefined, KEY)).json
   expect(await recorded(issuer)).toMatchObject({ name: 'for org.test.Person#bob', canIssue: true })
-  // As every identity was recorded before there was such a right.
+  // Like an identity recorded before the right existed.
   expect(Object.keys(await recorded(member)).sort()).toEqual(
     ['$class', 'certificate', 'identityId', 'issuer', 'name', 'participant', 'state'].sort(),
   )
@@ -179,7 +179,7 @@ it('keeps the right in the recorded identity: only there when given, and still t
   expect((await ask(issuer)).status).toBe(204)
 })
 
-it('refuses a right to issue that is not true or false', async () => {
+it('rejects an issuer right other than true or false', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'permissions.acl': RULES })] })
   await node.send('POST', '/api/Person', { name: 'bob' })
   for (const more of [{ issuer: 'yes' }, { options: { issuer: 1 } }, { options: 7 }]) {
@@ -188,7 +188,7 @@ it('refuses a right to issue that is not true or false', async () => {
   }
 })
 
-it('gives participants no other way to become the administrator', async () => {
+it('offers participants no other way to become the administrator', async () => {
   const { node, member } = await people()
   const me = bearer(member)
   const identity = { $class: `${SYSTEM}.Identity`, identityId: hash('x'), participant: ADMIN }
@@ -215,7 +215,7 @@ it('gives participants no other way to become the administrator', async () => {
   }
 })
 
-it('refuses an issuer that was revoked while its request waited', async () => {
+it('rejects an issuer that was revoked while its request was queued', async () => {
   const { node, issuer } = await people()
   const network = node.networks.get('test-network')
   if (network === null) throw new Error('the network is not deployed')
@@ -227,7 +227,7 @@ it('refuses an issuer that was revoked while its request waited', async () => {
   })
 })
 
-it('refuses callers without credentials on a gateway with a key', async () => {
+it('rejects callers without credentials on a gateway with a key', async () => {
   const { node, member } = await people()
   for (const reply of [
     await issue(node, {}, 'org.test.Person#eve'),

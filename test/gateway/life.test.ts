@@ -1,4 +1,4 @@
-// A network's life: what is recorded, when, and that the ledger alone brings everything back.
+// Lifecycle of a network: its recorded entries, and recovery from the ledger alone.
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,7 @@ const SCRIPT = `/** @param {org.test.Move} move
 function move() {}`
 const SYSTEM = 'org.hyperledger.composer.system'
 
-/** All blocks of the node's chain: per block its entries. */
+/** All blocks of the node's chain as lists of entries. */
 async function entries({
   ledger,
 }: GatewayNode): Promise<{ method: string; db: string; [name: string]: Json }[][]> {
@@ -28,7 +28,7 @@ async function entries({
   return blocks
 }
 
-it('a fresh ledger is empty: the default network is recorded with its first write, in one block', async () => {
+it('records the default network with the first write, in the same block', async () => {
   const node = await gateway()
   expect(await node.ledger.databases()).toEqual([])
   expect((await node.send('GET', '/api/Commodity')).json).toEqual([])
@@ -42,7 +42,7 @@ it('a fresh ledger is empty: the default network is recorded with its first writ
   expect(await entries(node)).toHaveLength(1)
 })
 
-it('a change is one block: the transaction, the historian’s record of it, then the writes in order', async () => {
+it('records a change as one block: the transaction, its historian record, then the writes in order', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'lib/move.js': SCRIPT })] })
   const before = (await entries(node)).length
   await node.send('POST', '/api/Thing', [
@@ -101,7 +101,7 @@ it('a change is one block: the transaction, the historian’s record of it, then
   expect(resolved.json.participantInvoking.participantId).toBe('admin')
 })
 
-it('nobody writes past a network’s rules: its database is read-only through the ledger’s own API', async () => {
+it("a network's database is read-only for the ledger's own API", async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
   await first.send('POST', '/api/Thing', { id: 'a', size: 1 })
@@ -122,7 +122,7 @@ it('nobody writes past a network’s rules: its database is read-only through th
   await first.close()
 })
 
-it('over HTTP that is 409 OWNED_BY_NETWORK', async () => {
+it('returns 409 OWNED_BY_NETWORK over HTTP', async () => {
   const node = await startLedgerNode()
   node.service.ownDatabase('net')
   for (const [method, path, body] of [
@@ -140,7 +140,7 @@ it('over HTTP that is 409 OWNED_BY_NETWORK', async () => {
   await node.close()
 })
 
-it('a copy of the ledger on a new node gives every resource, network, identity and record back', async () => {
+it('restores every resource, network, identity and record from a copy of the ledger on a new node', async () => {
   const folder = temporaryFolder()
   const copy = join(temporaryFolder(), 'copy')
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
@@ -173,7 +173,7 @@ it('a copy of the ledger on a new node gives every resource, network, identity a
   await first.close()
   cpSync(folder, copy, { recursive: true })
   expect((await verifyFolder(copy)).finding).toBeNull()
-  // Deploying what is there already does nothing, as with NETWORKS.
+  // Deploying an existing network does nothing, as with NETWORKS.
   const second = await gateway({ folder: copy, deploy: [networkOf(MODEL)] })
   expect(await all(second)).toEqual(before)
   const headers = { authorization: `Bearer ${userSecret}` }
@@ -182,7 +182,7 @@ it('a copy of the ledger on a new node gives every resource, network, identity a
   )
 })
 
-it('networks are deployed, listed and upgraded over HTTP; an upgrade that stored resources do not fit is refused', async () => {
+it('deploys, lists and upgrades networks over HTTP; rejects an upgrade that stored resources do not fit', async () => {
   const node = await gateway()
   const send = (method: string, path: string, model: string, version: string) =>
     node.send(method, path, new Uint8Array(networkOf(model, {}, { version }).archive), {
@@ -237,7 +237,7 @@ it('networks are deployed, listed and upgraded over HTTP; an upgrade that stored
   expect([bad.status, bad.json.error.code]).toEqual([400, 'NETWORK_UNREADABLE'])
 })
 
-it('a network whose rules have conditions is deployed', async () => {
+it('deploys a network whose rules have conditions', async () => {
   const folder = fileURLToPath(new URL('../networks/bond', import.meta.url))
   const node = await gateway()
   const definition = definitionOf(readNetwork(folder))
@@ -245,7 +245,7 @@ it('a network whose rules have conditions is deployed', async () => {
   expect(await node.ledger.databases()).toEqual([definition.name])
 })
 
-it('a network whose scripts cannot be loaded is not deployed', async () => {
+it('rejects a network whose scripts cannot be loaded', async () => {
   const node = await gateway()
   const model = 'namespace org.test asset Thing identified by id { o String id }'
   const definition = networkOf(model, { 'lib/broken.js': 'nothing.at.all()' })
@@ -256,7 +256,7 @@ it('a network whose scripts cannot be loaded is not deployed', async () => {
   expect(await node.ledger.databases()).toEqual([])
 })
 
-it('a database that is no network’s keeps its name', async () => {
+it("a database of the same name that is not a network's stays unchanged", async () => {
   const node = await gateway()
   await node.ledger.createDatabase('test-network')
   await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({
@@ -265,7 +265,7 @@ it('a database that is no network’s keeps its name', async () => {
   await node.ledger.createItem('test-network', { id: 'mine' })
 })
 
-it('a network that cannot be read is not served, with a warning, and nobody else changes it', async () => {
+it('does not serve an unreadable network, logs a warning, and keeps its database read-only', async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder })
   await first.ledger.createDatabase('odd')
@@ -280,7 +280,7 @@ it('a network that cannot be read is not served, with a warning, and nobody else
   })
 })
 
-it('the explorer shows what a transaction returns', async () => {
+it('the explorer shows the return type of a transaction', async () => {
   const model = `namespace org.test
     enum Colour { o RED o GREEN }
     concept Line { o String what }

@@ -1,5 +1,5 @@
-// Filters over HTTP give what a plain reading of the same filter gives, pages make up the whole list,
-// and lists under access rules are the part that may be read.
+// Filters over HTTP agree with a simple evaluation, pages add up to the whole list, and lists under
+// access rules are the readable part.
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
@@ -74,7 +74,7 @@ async function found(filter: object, headers = {}) {
   return { ids, total: Number(sent.get('x-total-count')) }
 }
 
-/** The values at a path: elements of arrays one by one, null where there is nothing. */
+/** The values at a path: array elements one by one, null if absent. */
 function valuesAt(thing: object, path: string): unknown[] {
   let values: unknown[] = [thing]
   for (const step of path.split('.')) {
@@ -186,7 +186,7 @@ function fits(tree: Tree, thing: object): boolean {
     : tree.of.some((each) => fits(each, thing))
 }
 
-it('any filter gives what a plain reading of it gives, in the order of the ids, with the total', async () => {
+it('any filter returns the same as a simple evaluation, in order of ids, with the total', async () => {
   await fc.assert(
     fc.asyncProperty(anyTree, fc.option(fc.nat(20)), fc.nat(20), async (tree, limit, offset) => {
       const expected = byId.filter((thing) => fits(tree, thing)).map(({ id }) => id)
@@ -200,7 +200,7 @@ it('any filter gives what a plain reading of it gives, in the order of the ids, 
   )
 })
 
-it('pages put together are the whole list, in any order', async () => {
+it('pages add up to the whole list, in any order', async () => {
   for (const order of [
     [],
     ['weight DESC', 'id ASC'],
@@ -219,7 +219,7 @@ it('pages put together are the whole list, in any order', async () => {
   }
 })
 
-it('lists under access rules are the readable part, and pages and totals count that part', async () => {
+it('lists, pages and totals under access rules cover the readable part', async () => {
   const hidden: Record<string, string[]> = { ann: ['t3', 't12'], bob: ['t3'] }
   await fc.assert(
     fc.asyncProperty(
@@ -250,12 +250,12 @@ it('lists under access rules are the readable part, and pages and totals count t
   }
 })
 
-it('with indexes declared the answers are the same', async () => {
+it('indexes do not change results', async () => {
   for (const path of ['resource.weight', 'resource.colour', 'resource.size.width']) {
     await node.ledger.queries.addIndex({ db: 'test-network', path })
   }
   const isReady = async () => (await node.ledger.queries.indexes()).every((index) => index.isReady)
-  // Built between blocks: each request below may be the one that waits for it.
+  // Built between blocks: any request below may be the one that waits for it.
   while (!(await isReady())) await node.send('PATCH', '/api/Thing/t0', {})
   await fc.assert(
     fc.asyncProperty(anyTree, async (tree) => {
@@ -266,7 +266,7 @@ it('with indexes declared the answers are the same', async () => {
   )
 })
 
-it('all operators on one field are ANDed; unknown fields, operators and wrong types are 400 with a pointer', async () => {
+it('operators on one field are ANDed; unknown fields, operators and wrong types are 400 with a pointer', async () => {
   expect((await found({ where: { weight: { gt: 1, lt: 2 } } })).ids).toEqual(
     byId.filter(({ weight = 0 }) => weight > 1 && weight < 2).map(({ id }) => id),
   )
@@ -284,7 +284,7 @@ it('all operators on one field are ANDed; unknown fields, operators and wrong ty
   }
 })
 
-it('fields and include=resolve, on lists and on one', async () => {
+it('supports fields and include=resolve, on lists and single resources', async () => {
   const path = (filter: object) => `filter=${encodeURIComponent(JSON.stringify(filter))}`
   const shown = await node.send('GET', `/api/Thing?${path({ fields: ['id', 'keeper'], limit: 1 })}`)
   expect(shown.json).toEqual([{ id: 't0', keeper: 'resource:org.test.Person#ann' }])

@@ -15,7 +15,7 @@ function speak(say) { console.warn(say.text) }
 `,
 }
 
-it('a line of the log has what a processor wrote, with a level of its own', async () => {
+it('logs console output of a processor with its own level', async () => {
   const network = temporaryFolder()
   for (const [path, text] of Object.entries(FILES)) {
     mkdirSync(join(network, path, '..'), { recursive: true })

@@ -182,7 +182,7 @@ it('takes the first rule that matches: a DENY in front of an ALLOW', async () =>
 })
 
 it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '(a = {}, a.b.c)'])(
-  'in doubt allows nothing: the condition %s',
+  'denies if a condition fails: %s',
   async (condition) => {
     const about = {
       participant: '"org.test.Person"',

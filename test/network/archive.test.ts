@@ -33,7 +33,7 @@ describe('archives', () => {
   })
 
   it.each(['../evil.js', '/etc/passwd', 'models/../../x.cto', 'lib\\..\\..\\x.js', 'C:/x.cto'])(
-    'the path %s is refused',
+    'rejects the path %s',
     (path) => {
       const archive = writeArchive(
         new Map([

@@ -80,7 +80,7 @@ it.each([
      const made = getFactory().newResource('org.ahead', 'Account', 'a');
      made.balance = balance + 1; await registry.add(made)`,
   ],
-])('fifty transactions at once that each add one to %s come to fifty', async (_what, code) => {
+])('fifty concurrent transactions that each add one to %s add up to fifty', async (_what, code) => {
   const { submitAll, account, finding } = await started()
   expect(await submitAll(Array(50).fill(code))).toEqual(Array(50).fill(DONE))
   expect([(await account())?.balance, await finding()]).toEqual([50, null])

@@ -89,7 +89,7 @@ it.each([
     rule('D', `: "${PERSON}"`, 'CREATE, UPDATE, DELETE', `: "${THING}"`, 'action: DENY') +
       allow('R', PERSON, 'ALL', THING),
   ],
-])('answers with the text of denial and 403 with %s', async (_name, rules) => {
+])('returns 403 with the text of a denial with %s', async (_name, rules) => {
   const { ask, submit } = await under(rules)
   expect(await ask('GET', '/api/Thing/1')).toEqual([200])
   expect(await ask('PUT', '/api/Thing/1', {})).toEqual(refused('UPDATE', '1'))

@@ -143,7 +143,7 @@ it.each([
   ],
   ['an error of odd members', `throw { name: { toString: 1 }, message: { toString: 1 } }`, 'Error'],
   ['an error whose name is none', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
-])('%s fails the transaction, and says why', async (_name, code, message) => {
+])('%s fails the transaction with a reason', async (_name, code, message) => {
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
   expect(json.error.message).toBe(message)

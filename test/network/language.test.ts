@@ -245,14 +245,14 @@ describe('relationships', () => {
     ['resource:', 'a relationship is written resource:<type>#<id>'],
     ['org.test.None#a', 'there is no type org.test.None'],
     ['org.test.Person#a', 'org.test.Person is no org.test.Thing'],
-  ])('as a relationship to a Thing %j is %j', (text, target) => {
+  ])('parses %j as a relationship to a Thing as %j', (text, target) => {
     const declared = model.type('org.test.Thing')
     if (declared === null) throw new Error('there is one')
     expect(targetOf(text, declared, model)).toEqual(target)
   })
 
   it.each(['a', 'a#b', 'a b', '100%', 'ü/?', '%23'])(
-    'the id %j is in the text of a relationship and comes back',
+    'escapes the id %j in the text of a relationship and restores it',
     (id) => {
       const text = relationshipText({ type: 'org.test.Thing', id })
       expect(text.split('#')).toHaveLength(2)

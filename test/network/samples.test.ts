@@ -48,7 +48,7 @@ describe.each(networks)('%s', (name) => {
   })
 
   it.each([true, false])(
-    'takes exactly the instances that the oracle takes (strict numbers: %s)',
+    'accepts exactly the instances that the oracle accepts (strict numbers: %s)',
     (strictNumbers) => {
       let taken = 0
       fc.assert(

@@ -141,7 +141,7 @@ async function write(node: PlacedNode, count: number, text = ''): Promise<void> 
 }
 
 it.skipIf(why !== null)(
-  `a node that nobody can call pushes its chain, and reads those of the others${skipped}`,
+  `an unreachable node pushes its chain, and reads those of the others${skipped}`,
   async () => {
     const { nodes } = await placed(['a', 'b', 'h'], ['h'])
     const [a, b, hidden] = nodes
@@ -177,7 +177,7 @@ async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
 }
 
 it.skipIf(why !== null)(
-  `after partitions, wires that lead one way only, nodes that were killed in the middle of a batch or stayed away, all mirrors agree${skipped}`,
+  `all mirrors agree after partitions, one-way links, nodes killed in the middle of a batch, and absences${skipped}`,
   async () => {
     const { networks, nodes } = await placed(['a', 'b', 'c'], [])
     const [a, b, c] = nodes

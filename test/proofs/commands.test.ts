@@ -163,7 +163,7 @@ it('the script of an outsider is short', () => {
 if (!hasPython)
   console.warn('SKIPPED: python3 with the package cryptography is not on this machine')
 it.skipIf(!hasPython)(
-  'an outsider verifies a proof in Python, and finds every changed byte',
+  'an independent Python script verifies a proof, and detects every changed byte',
   async () => {
     const { node, item, file, text, vkey } = await proven()
     await node.close()

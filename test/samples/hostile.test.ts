@@ -112,7 +112,7 @@ describe('a path in disguise', () => {
     ],
     ...['http://x/api%2fusers', 'http://x//api/users', 'http://x/API', '/api%2fauthenticate'],
     ...['//api/authenticate', '/API/authenticate', '/api/authenticate/', '/api%2fusers?token='],
-  ])('%s without a token is answered as /api/users is', async (target) => {
+  ])('%s without a token is answered like /api/users', async (target) => {
     for (const method of ['GET', 'POST', 'DELETE']) {
       const head = `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`
       const reply = await samples.raw(`${head}Content-Length: 0\r\n\r\n`)
@@ -126,7 +126,7 @@ describe('a path in disguise', () => {
   })
 
   it.each(['/apis', '/ap', '/x/api', '/api%2f..%2fdoc%2fnothing', '/.api', '/nothing?/api'])(
-    '%s is another path, and needs no token',
+    '%s is a different path, and needs no token',
     async (target) => {
       expect(statusOf(await get(target))).toBe(404)
     },
@@ -140,7 +140,7 @@ describe('a path in disguise', () => {
     '/%2fhello',
     '/%5chello',
     '/x%2f..%2fhello',
-  ])('%s shows nothing of what /hello guards', async (target) => {
+  ])('%s reveals nothing that /hello guards', async (target) => {
     for (const suffix of ['', '?id=demo', '/x?id=demo']) {
       expect(statusOf(await get(target + suffix))).toBe(404)
     }

@@ -18,7 +18,7 @@ for (let from = 1; from <= 500; from += 50) {
 }
 
 it(
-  'a seed always gives the same run',
+  'a seed always produces the same run',
   async () => {
     for (const seed of [3, 7, 51]) {
       expect([seed, (await runSeed(seed)).traceHash]).toEqual([
@@ -31,7 +31,7 @@ it(
 )
 
 it(
-  'a disk that says it has stored before it has is found by what is lost',
+  'lost writes reveal a disk that acknowledges syncs too early',
   async () => {
     let lost = 0
     for (let seed = 1; seed <= 15; seed += 1) {

@@ -6,7 +6,7 @@ const SEEDS_MS = 600_000
 
 for (let from = 501; from <= 1_000; from += 50) {
   it(
-    `seeds ${from} to ${from + 49}: what holds for the first ones, where keys that were copied do sign two histories, and nodes are restored`,
+    `seeds ${from} to ${from + 49}: the same with copied keys that sign two histories, and with restored nodes`,
     async () => {
       const { forks, restored } = await runSeeds(from, from + 49)
       expect(forks).toBeGreaterThan(0)

@@ -57,7 +57,7 @@ it.each([
   [['--scope', 'ledger:read', '--ttl', 'soon'], 'like 4d'],
   [['--scope', 'ledger:read', '--subject', ''], '1 to 128 characters'],
   [['--scope', ...Array.from({ length: 200 }, (_, at) => `db:${at}-database:read`)], '2000'],
-])('refuses %j with exit code 2', async (flags, said) => {
+])('rejects %j with exit code 2', async (flags, said) => {
   const folder = temporaryFolder()
   mkdirSync(join(folder, 'node'))
   const env = { SYSTEM_FOLDER: join(folder, 'node') }

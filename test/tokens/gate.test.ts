@@ -168,7 +168,7 @@ describe('a token', () => {
     ['Authorization: Bearer', (token) => ['', { authorization: `Bearer ${token}` }]],
     ['an escaped name', (token) => [`?%74oken=${token}`, {}]],
     ['an empty query, then a header', (token) => ['?token=', { 'x-access-token': token }]],
-  ])('is taken from %s', async (_place, carry) => {
+  ])('is accepted from %s', async (_place, carry) => {
     const [query, headers] = carry(await tokenFor(['db:fruit:read']))
     const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
     expect(status).toBe(200)
