@@ -19,7 +19,7 @@ function block(entries: number): Block {
   })
 }
 
-it.each([1, 2, 7])('the text of a block with %i entries gives its parts back', (entries) => {
+it.each([1, 2, 7])('splits the JSON of a block with %i entries into its parts', (entries) => {
   const { serverId, entries: texts, ...sealed } = block(entries)
   const parts = parseBlockParts(
     JSON.parse(provenBlockJson({ serverId, entries: texts, ...sealed })),
@@ -31,7 +31,7 @@ it.each([1, 2, 7])('the text of a block with %i entries gives its parts back', (
   })
 })
 
-it('a blind that is no more is null', () => {
+it('decodes a null blind as an erased entry', () => {
   const erased = { ...block(2), blinds: Buffer.concat([Buffer.alloc(32), Buffer.alloc(32, 7)]) }
   const text = provenBlockJson(erased)
   expect(text).toContain(`"blinds":[null,"${'07'.repeat(32)}"]`)

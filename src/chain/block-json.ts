@@ -15,8 +15,8 @@ export function blockJson(block: Block): string {
 }
 
 /**
- * The block as JSON text with its proof, as `GET /api/ledgers?proof=1` returns it and an export contains
- * it: the five documented fields and `proof`. The blind of an erased entry, 32 zeros in a store, is `null`.
+ * The block and its proof as JSON text, as returned by `GET /api/ledgers?proof=1` and written to exports: the five
+ * documented fields and `proof`. The blind of an erased entry, 32 zeros in a store, is `null`.
  */
 export function provenBlockJson(block: Block): string {
   return (
@@ -26,7 +26,7 @@ export function provenBlockJson(block: Block): string {
   )
 }
 
-/** `zeros` is what is written for 32 zeros. */
+/** `zeros` replaces a hash of 32 zeros. */
 function hexListJson(hashes: Uint8Array, zeros: string): string {
   const hex = toHex(hashes)
   let list = ''
@@ -43,8 +43,8 @@ export interface BlockParts extends Omit<Block, 'serverId' | 'entries'> {
 }
 
 /**
- * Decodes what `provenBlockJson` writes, or returns a sentence about what is missing. Types and
- * lengths are checked; `verifyBlock` checks the rest.
+ * Decodes the output of `provenBlockJson`, or returns a sentence about the first error. Checks types and lengths;
+ * `verifyBlock` checks the rest.
  */
 export function parseBlockParts(value: Json): BlockParts | string {
   if (!isJsonObject(value)) return 'it is not an object'
@@ -73,7 +73,7 @@ function isIntegerList(value: Json | undefined): value is number[] {
   return Array.isArray(value) && value.every((one) => Number.isSafeInteger(one))
 }
 
-/** `zeros` is what is written for 32 zeros. */
+/** `zeros` replaces a hash of 32 zeros. */
 function decodeHashes(proof: JsonObject, name: string, zeros: null | string): Uint8Array | string {
   const list = proof[name]
   if (!Array.isArray(list)) return `proof.${name} is not a list`

@@ -46,7 +46,7 @@ function seal(of: Case, made: ReadonlyMap<string, Block>): Block {
   return sealBlock(previous === undefined ? null : headOf(previous), content, of.difficulty)
 }
 
-it('format version 1 is frozen: every vector comes out byte for byte', () => {
+it('format version 1 is frozen: every vector is reproduced byte for byte', () => {
   const made = new Map<string, Block>()
   for (const one of cases) {
     const block = seal(one, made)
@@ -70,7 +70,7 @@ it('format version 1 is frozen: every vector comes out byte for byte', () => {
   expect([...made.keys()]).toEqual(Object.keys(expected))
 })
 
-it('format version 1 is frozen: a second program that shares no code prints the same vectors', () => {
+it('format version 1 is frozen: an independent program prints the same vectors', () => {
   const script = fileURLToPath(new URL('independent-chain.mjs', vectors))
   expect(execFileSync(process.execPath, [script, '--check'], { encoding: 'utf8' })).toBe('same\n')
 })
@@ -89,7 +89,7 @@ function sealed(entries: string[], head: Head | null = null, timestamp = 5): Blo
   return sealBlock(head, { serverId: 7, entries, timestamps, blinds })
 }
 
-it('a sealed chain verifies, block after block', () => {
+it('verifies a sealed chain, block after block', () => {
   fc.assert(
     fc.property(fc.array(texts, { minLength: 1, maxLength: 6 }), (bodies) => {
       let head: Head | null = null
@@ -102,7 +102,7 @@ it('a sealed chain verifies, block after block', () => {
   )
 })
 
-it('a changed byte anywhere in a block is found, and in an entry its index is named', () => {
+it('detects a changed byte anywhere in a block, and reports the index of a changed entry', () => {
   const first = sealed(['{"db":"a","method":"create_db","serverid":7}'])
   const block = sealed(
     [1, 2, 3, 4, 5].map((n) => entryText.item('create_item', 7, 'a', `{"id":"${n}"}`)),
@@ -138,7 +138,7 @@ it('a changed byte anywhere in a block is found, and in an entry its index is na
   expect(found({})).toBeNull()
 })
 
-it('asked for difficulty d, the id starts with d zeros and the nonce is the smallest that does it', () => {
+it('with difficulty d, the id starts with d zeros and the nonce is the smallest possible', () => {
   const content = { serverId: 7, entries: ['{}'], timestamps: [1], blinds: Buffer.alloc(32, 9) }
   for (const difficulty of [0, 1, 2]) {
     const block = sealBlock(null, content, difficulty)
@@ -159,7 +159,7 @@ it('timestamps never decrease, within a block and from block to block', () => {
   expect(sealBlock(head, { ...content, timestamps: [2, 2] }).height).toBe(1)
 })
 
-it('a block is shown with exactly the five documented fields', () => {
+it('returns a block with exactly the five documented fields', () => {
   const block = sealed(['{"db":"a","method":"create_db","serverid":7}'])
   expect(JSON.parse(blockJson(block))).toEqual({
     prev_id: null,
@@ -170,7 +170,7 @@ it('a block is shown with exactly the five documented fields', () => {
   })
 })
 
-it('an id has at most four zeros asked of it, and a block holds 1 to 10000 entries', () => {
+it('limits the difficulty to four zeros, and a block to 1 to 10000 entries', () => {
   const content = (count: number) => ({
     serverId: 7,
     entries: new Array(count).fill('{}'),
@@ -195,7 +195,7 @@ it('an id has at most four zeros asked of it, and a block holds 1 to 10000 entri
   }
 })
 
-it('says what does not hold in a block, and in which entry', () => {
+it('reports the fault of a block, and the index of the entry', () => {
   const first = sealed(['{}'])
   const block = sealed(['{"n":1}', '{"n":2}', '{"n":3}'], headOf(first))
   const { timestamps, blinds, commitments, id, root } = block
@@ -229,7 +229,7 @@ it('says what does not hold in a block, and in which entry', () => {
   expect(verifyBlock(block, null)?.what).toBe('a block of height 0 must stand here')
 })
 
-it('an entry is erased when its blind is 32 zeros, and only then; its commitment stands for it', () => {
+it('treats an entry as erased only if its blind is 32 zeros, and then uses its commitment', () => {
   const blinds = Buffer.alloc(32 * 4)
   blinds[32 + 31] = 1
   blinds[64] = 1
@@ -247,7 +247,7 @@ it('an entry is erased when its blind is 32 zeros, and only then; its commitment
   expect([...erasedIn(gone)]).toEqual([1])
   expect(verifyBlock(gone, null, erasedIn(gone))).toBeNull()
   expect(verifyBlock(gone, null)).toMatchObject({ index: 1 })
-  // Nothing else may be changed beside it, its commitment least of all.
+  // Nothing else may change, and especially not the commitment.
   const changed = Buffer.from(block.commitments).fill(7, 32, 64)
   expect(verifyBlock({ ...gone, commitments: changed }, null, erasedIn(gone))?.what).toBe(
     'the root is not that of its commitments',

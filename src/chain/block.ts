@@ -4,19 +4,18 @@ import { treeRoot } from './merkle-tree.ts'
 
 /** Maximum leading hexadecimal zeros that a node can require of its block ids. */
 const DIFFICULTY_MAX = 4
-/** Part of the header, and so of every id. */
+/** Part of the header, and therefore of every id. */
 const CHAIN_VERSION = 1
 
 /**
- * A block of one chain, as stores keep it and peers exchange it.
- *
- * 1..ENTRIES_MAX entries in the order they were applied, each the canonical text that was hashed;
- * `timestamps[i]` is when entry i was recorded, milliseconds since the Unix epoch, never decreasing
- * along the chain; `blinds` and `commitments` hold 32 bytes per entry, concatenated.
+ * A block of a chain, as it is stored and exchanged between peers. It has 1 to ENTRIES_MAX entries in the order in
+ * which they were applied, each as the canonical text that is hashed. `timestamps[i]` is the time when entry i was
+ * recorded, in milliseconds since the Unix epoch; timestamps never decrease along the chain. `blinds` and
+ * `commitments` contain 32 bytes per entry, concatenated.
  */
 export interface Block {
   readonly serverId: number
-  /** The number of blocks before it. */
+  /** Number of preceding blocks. */
   readonly height: number
   /** SHA-512 of the header, 128 lowercase hex digits. */
   readonly id: string
@@ -30,37 +29,34 @@ export interface Block {
   readonly commitments: Uint8Array
 }
 
-/** What a block must continue. */
+/** The last block of a chain, as far as the next block depends on it. */
 export interface Head {
   readonly height: number
   readonly id: string
-  /** The timestamp of the last entry. */
+  /** Timestamp of the last entry. */
   readonly timestamp: number
 }
 
-/** The head of a chain that ends with `block`. */
 export function headOf(block: Block): Head {
   return { height: block.height, id: block.id, timestamp: block.timestamps.at(-1) ?? 0 }
 }
 
-/** The hashed part of a block; its id is the hash of it, and it is the leaf in the log. */
+/** The hashed part of a block. Its hash is the id of the block; it is also the leaf in the log. */
 export interface Header {
   readonly serverId: number
   readonly height: number
   readonly prevId: string | null
   readonly nonce: number
   readonly root: string
-  /** The number of entries. */
   readonly count: number
 }
 
-/** The header of `block`. */
 export function headerOf(block: Block): Header {
   const { serverId, height, prevId, nonce, root, entries } = block
   return { serverId, height, prevId, nonce, root, count: entries.length }
 }
 
-/** The canonical JSON of a header, whose bytes are hashed. */
+/** The canonical JSON of a header, which is hashed. */
 export function headerText(header: Header): string {
   const prevId = header.prevId === null ? 'null' : `"${header.prevId}"`
   return (
@@ -74,20 +70,19 @@ function blockId(header: Header): string {
   return sha512Hex(new TextEncoder().encode(headerText(header)))
 }
 
-/** The input of a block: entries as canonical texts, one timestamp and one 32-byte blind for each. */
+/** The input of a block: entries as canonical texts, and a timestamp and a 32-byte blind for each. */
 export type BlockContent = Pick<Block, 'serverId' | 'entries' | 'timestamps' | 'blinds'>
 
 /**
- * Seals `content` into the block that follows `head`, or into the first block if it is null.
+ * Seals `content` into the block that follows `head`, or into the first block if `head` is null. Equal arguments
+ * must give an equal block on every node and in every release, because other nodes store the ids. So nothing here
+ * may ever change.
  *
- * Equal arguments give an equal block on every node and in every release: ids are on the disks of other
- * nodes, so nothing here may ever change.
+ * With `difficulty` (0 to DIFFICULTY_MAX), finds the smallest nonce whose id starts with that many zeros; with 0
+ * the nonce is 0. Each step makes sealing 16 times as slow.
  *
- * `difficulty` (0..DIFFICULTY_MAX) asks for the smallest nonce whose id starts with that many zeros;
- * with 0 the nonce is 0. Each step makes sealing 16 times as slow.
- * Errors: RangeError for any other shape, which only a defect can cause.
- * Source: specification, “Ledger block”, rule 1; rule 2 leaves `nonce` and `id` open, and
- * docs/decisions/0001-chain-format.md defines them.
+ * Errors: RangeError for invalid content, which indicates a bug. Source: specification, “Ledger block”, rule 1;
+ * rule 2 leaves `nonce` and `id` open, and docs/decisions/0001-chain-format.md defines them.
  */
 export function sealBlock(head: Head | null, content: BlockContent, difficulty = 0): Block {
   const { serverId, entries, timestamps, blinds } = content
@@ -115,9 +110,9 @@ export function sealBlock(head: Head | null, content: BlockContent, difficulty =
 }
 
 /**
- * The commitments of all entries, 32 bytes each: HMAC-SHA-256 of the canonical JSON of
- * `{entry, timestamp}` under the entry's blind. The root is computed from them and not from the entries, so
- * that an entry can be erased later without a change of any id.
+ * The commitments of all entries, 32 bytes each: HMAC-SHA-256 of the canonical JSON of `{entry, timestamp}` with
+ * the blind of the entry as the key. The root is computed from the commitments instead of the entries, so that
+ * erasing an entry changes no id.
  */
 function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Array {
   const hmac = new HmacSha256()
@@ -129,24 +124,21 @@ function commitmentsOf({ entries, timestamps, blinds }: BlockContent): Uint8Arra
   return commitments
 }
 
-/** Why a block is not valid. */
 export interface BlockFault {
   readonly code: 'link' | 'counts' | 'time' | 'commitment' | 'root' | 'id'
   readonly height: number
-  /** The index of the entry; null for the block as a whole. */
+  /** Index of the entry, or null if the fault concerns the block as a whole. */
   readonly index: number | null
-  /** One sentence without the height and the index. */
+  /** One sentence, without the height and the index. */
   readonly what: string
 }
 
 const NONE_ERASED: ReadonlySet<number> = new Set()
 
 /**
- * The first thing in `block` that does not follow from `head` and from its own content, or null.
- *
- * Recomputes every commitment, the root and the id, and compares the link and the timestamps. The
- * content of the entries is not checked. For the entries in `erased` the given commitment is used:
- * the caller must check that they may be erased (`erasedIn`).
+ * Returns the first fault of `block` as the successor of `head`, or null. Recomputes every commitment, the root and
+ * the id, and compares the link and the timestamps. Does not check the content of the entries. For the entries in
+ * `erased`, uses the stored commitment: the caller must check that they may be erased (`erasedIn`).
  */
 export function verifyBlock(
   block: Block,
@@ -183,7 +175,7 @@ export function verifyBlock(
   return null
 }
 
-/** The first fault in the number of entries, timestamps and blinds, or in the order of the timestamps. */
+/** Returns the first fault in the number of entries, timestamps and blinds, or in the order of the timestamps. */
 function shapeFault(
   { entries, timestamps, blinds }: BlockContent,
   head: Head | null,
@@ -207,8 +199,8 @@ function shapeFault(
 }
 
 /**
- * The indexes of the erased entries of `block`. Their blinds are 32 zeros, and the entry was replaced by
- * what remains of it, with an item that has only an `id`, or an attachment without members.
+ * The indexes of the erased entries of `block`. The blind of an erased entry is 32 zeros, and its text is reduced:
+ * the item has only an `id`, or the attachment has no members.
  */
 export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   let erased: Set<number> | null = null
@@ -220,8 +212,7 @@ export function erasedIn(block: Pick<Block, 'blinds'>): ReadonlySet<number> {
   return erased ?? NONE_ERASED
 }
 
-/** Whether entry `index` of the block was erased. */
 export function isErased({ blinds }: Pick<Block, 'blinds'>, index: number): boolean {
-  // The first byte of nearly every blind is not zero.
+  // Fast path: the first byte of most blinds is not zero.
   return blinds[index * HASH_BYTES] === 0 && hashAt(blinds, index).every((byte) => byte === 0)
 }

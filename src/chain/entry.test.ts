@@ -96,7 +96,7 @@ it.each<[string, Json]>([
   expect(entryOf(value)).toBeNull()
 })
 
-it('an attachment has exactly its four members, each of its type', () => {
+it('requires exactly the four members of an attachment, with their types', () => {
   expect(attachmentOf(note)).toEqual(note)
   expect(attachmentOf({ ...note, length: 2 ** 53 - 1 })).not.toBeNull()
   const wrong: (Json | undefined)[] = [
@@ -119,7 +119,7 @@ it('an attachment has exactly its four members, each of its type', () => {
   for (const value of wrong) expect(attachmentOf(value), JSON.stringify(value)).toBeNull()
 })
 
-it('a position comes back from its text, and no other text is one', () => {
+it('round-trips positions through text, and rejects any other text', () => {
   for (const [height, index] of [
     [0, 0],
     [1, 9_999],

@@ -4,11 +4,11 @@ import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
 /** An item as stored: any JSON object with a string `id`. */
 export type Item = JsonObject & { id: string }
 
-/** An attachment of an item, with the names of the wire format. */
+/** An attachment of an item, with the member names of the wire format. */
 export type Attachment = {
   readonly name: string
   readonly content_type: string
-  /** Bytes. */
+  /** In bytes. */
   readonly length: number
   /** SHA-256 of the bytes, 64 lowercase hex digits. */
   readonly sha256: string
@@ -18,10 +18,9 @@ export type Attachment = {
 export type ErasedAttachment = { readonly [Member in keyof Attachment]?: never }
 
 /**
- * A recorded change, with the names of the specification (“Ledger entry”).
- *
- * `serverid` is the node that recorded the change. The specification does not define `delete_db`, the methods of
- * attachments, and `erase_item` (docs/reference/ledger/chain-format.md).
+ * A recorded change, with the member names of the specification (“Ledger entry”). `serverid` is the node that
+ * recorded the change. The specification does not define `delete_db`, `erase_item` and the methods of attachments;
+ * see docs/reference/ledger/chain-format.md.
  */
 export type Entry =
   | { serverid: number; method: 'create_db' | 'delete_db'; db: string }
@@ -36,21 +35,18 @@ export type Entry =
     }
   | { serverid: number; method: 'erase_item'; db: string; id: string; positions: string[] }
 
-/** The methods of entries about attachments. */
 export type AttachmentMethod = 'create_attachment' | 'delete_attachment'
 
-/** Maximum entries of a block; a larger unit of work is refused. */
+/** Maximum entries of a block. A larger unit of work is refused. */
 export const ENTRIES_MAX = 10_000
 /**
- * The canonical text (RFC 8785) of an entry, which is hashed and stored. `itemText` is the canonical text of
- * the item, with its id.
+ * Functions that return the canonical text (RFC 8785) of an entry, which is hashed and stored. `itemText` is the
+ * canonical text of the item, including its id.
  */
 export const entryText = {
-  /** A `create_db` or `delete_db` entry. */
   database(method: 'create_db' | 'delete_db', serverId: number, db: string): string {
     return `{"db":${canonicalString(db)},"method":"${method}","serverid":${serverId}}`
   },
-  /** A `create_item` or `update_item` entry. */
   item(
     method: 'create_item' | 'update_item',
     serverId: number,
@@ -59,11 +55,10 @@ export const entryText = {
   ): string {
     return `{"db":${canonicalString(db)},"item":${itemText},"method":"${method}","serverid":${serverId}}`
   },
-  /** A `delete_item` entry. */
   deleteItem(serverId: number, db: string, id: string): string {
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"delete_item","serverid":${serverId}}`
   },
-  /** A `create_attachment` or `delete_attachment` entry, or with null what remains of an erased one. */
+  /** A `create_attachment` or `delete_attachment` entry; with null, the reduced text of an erased one. */
   attachment(
     method: AttachmentMethod,
     serverId: number,
@@ -74,7 +69,7 @@ export const entryText = {
     const about = attachment === null ? '{}' : attachmentText(attachment)
     return `{"attachment":${about},"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"${method}","serverid":${serverId}}`
   },
-  /** An `erase_item` entry; `positions` are packed, in ascending order. */
+  /** `positions` are packed, in ascending order. */
   eraseItem(serverId: number, db: string, id: string, positions: readonly number[]): string {
     const texts = positions.map((position) => `"${positionText(position)}"`).join(',')
     return `{"db":${canonicalString(db)},"id":${canonicalString(id)},"method":"erase_item","positions":[${texts}],"serverid":${serverId}}`
@@ -87,8 +82,8 @@ export function attachmentText({ content_type, length, name, sha256 }: Attachmen
 }
 
 /**
- * `value` as an entry, or null unless it has a known method and exactly its members. For texts from a disk or
- * from another node.
+ * Returns `value` as an entry, or null unless it has a known method and exactly its members. For texts from a disk
+ * or another node.
  */
 export function entryOf(value: Json): Entry | null {
   if (!isJsonObject(value)) return null
@@ -129,7 +124,7 @@ function isEmpty(value: Json | undefined): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0
 }
 
-/** `value` as an attachment, or null if it is not one. */
+/** Returns `value` as an attachment, or null if it is not one. */
 export function attachmentOf(value: Json | undefined): Attachment | null {
   if (!isJsonObject(value) || Object.keys(value).length !== 4) return null
   const { name, content_type, length, sha256 } = value
@@ -139,7 +134,6 @@ export function attachmentOf(value: Json | undefined): Attachment | null {
   return { name, content_type, length, sha256 }
 }
 
-/** At least one, in ascending order. */
 function isPositions(value: Json | undefined): value is string[] {
   if (!Array.isArray(value) || value.length === 0) return false
   let last = -1
@@ -151,40 +145,38 @@ function isPositions(value: Json | undefined): value is string[] {
   })
 }
 
-/** Room for the entries of one block in a packed position: a power of two above ENTRIES_MAX. */
+/** Number of positions reserved per block in a packed position: a power of two above ENTRIES_MAX. */
 const INDEX_ROOM = 16_384
 
-/** The place of an entry in its chain. */
+/** Position of an entry in its chain. */
 export interface Position {
   readonly height: number
-  /** The index in the block. */
+  /** Index in the block. */
   readonly index: number
 }
 
 /**
- * A position as one integer that sorts like the chain. Stores keep it; it identifies databases and
- * the creation of items, and is equal on every node that replays the chain.
+ * Packs a position into one integer that sorts in chain order. Packed positions are stored; they identify databases
+ * and the creation of items, and are equal on every node that replays the chain.
  */
 export function packPosition(height: number, index: number): number {
   return height * INDEX_ROOM + index
 }
 
-/** The inverse of `packPosition`. */
 export function unpackPosition(packed: number): Position {
   return { height: heightOf(packed), index: packed % INDEX_ROOM }
 }
 
-/** The height in a packed position. */
 export function heightOf(packed: number): number {
   return Math.floor(packed / INDEX_ROOM)
 }
 
-/** A packed position as `<height>.<index>`, the form in headers and messages. */
+/** Formats a packed position as `<height>.<index>`, as in headers and messages. */
 export function positionText(packed: number): string {
   return `${heightOf(packed)}.${packed % INDEX_ROOM}`
 }
 
-/** Packs the position `<height>.<index>`, or returns null if `text` is not one. */
+/** Packs the position `<height>.<index>`, or returns null if `text` is invalid. */
 export function parsePosition(text: string): number | null {
   const match = /^(0|[1-9]\d{0,11})\.(0|[1-9]\d{0,4})$/.exec(text)
   if (match === null) return null

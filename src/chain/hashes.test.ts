@@ -7,7 +7,7 @@ vi.resetModules()
 vi.stubGlobal('process', undefined)
 const hashesInBrowsers = await import('./hashes.ts').finally(() => vi.unstubAllGlobals())
 
-it('uses another implementation in browsers', () => {
+it('uses the portable implementation in browsers', () => {
   expect(hashesInBrowsers.sha256).not.toBe(hashesInNode.sha256)
   expect(String(hashesInBrowsers.sha256)).not.toContain('nodeHash')
 })

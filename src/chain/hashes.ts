@@ -1,10 +1,10 @@
 import { sha256 as nobleSha256, sha512 as nobleSha512 } from '@noble/hashes/sha2.js'
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 
-/** Bytes of a SHA-256 hash, a commitment and a blind. */
+/** Length of a SHA-256 hash, a commitment and a blind, in bytes. */
 export const HASH_BYTES = 32
 
-/** The parts of Node that are used where the program runs in Node; they hash ten times as fast. */
+/** The functions of Node that are used if available; they hash ten times as fast. */
 interface Node {
   getBuiltinModule(name: 'node:buffer'): {
     Buffer: {
@@ -28,17 +28,18 @@ export const toHex: (bytes: Uint8Array) => string =
     : ({ buffer, byteOffset, length }) =>
         NodeBuffer.from(buffer, byteOffset, length).toString('hex')
 
-/** The inverse of `toHex`, for hexadecimal digits only. */
+/** The inverse of `toHex`. The input must be hexadecimal. */
 export const fromHex: (hex: string) => Uint8Array =
   NodeBuffer === undefined ? hexToBytes : (hex) => NodeBuffer.from(hex, 'hex')
 
 /**
- * SHA-256. Synchronous and available everywhere; Web Crypto is asynchronous, and missing on pages without TLS.
+ * SHA-256. Synchronous and available everywhere, unlike Web Crypto, which is asynchronous and missing on pages
+ * without TLS.
  */
 export const sha256: (bytes: Uint8Array) => Uint8Array =
   nodeHash === undefined
     ? nobleSha256
-    : // Twice as fast as asking for bytes (Node 24).
+    : // Twice as fast as requesting bytes (Node 24).
       (bytes) => fromHex(nodeHash('sha256', bytes, 'hex'))
 
 /** SHA-512 in lowercase hexadecimal digits. */
@@ -47,23 +48,21 @@ export const sha512Hex: (bytes: Uint8Array) => string =
     ? (bytes) => bytesToHex(nobleSha512(bytes))
     : (bytes) => nodeHash('sha512', bytes, 'hex')
 
-/** The length of the pads of HMAC: the block size of SHA-256. */
+/** Length of the HMAC pads: the block size of SHA-256. */
 const PAD_BYTES = 64
 const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
 const UTF8 = new TextEncoder()
 
 /**
- * HMAC-SHA-256 (RFC 2104) of many texts, under keys of 32 bytes.
- *
- * A chain has one for each entry: `createHmac` of Node takes ten times as long, `@noble/hashes` four times.
+ * HMAC-SHA-256 (RFC 2104) of many texts with 32-byte keys. Every entry of a chain needs one: `createHmac` of Node
+ * takes ten times as long, `@noble/hashes` four times.
  */
 export class HmacSha256 {
   #inner = new Uint8Array(4_096).fill(INNER_PAD)
   #message = this.#inner.subarray(PAD_BYTES)
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
 
-  /** The HMAC of the UTF-8 bytes of `message`. */
   digest(key: Uint8Array, message: string): Uint8Array {
     // A UTF-16 unit is at most three bytes of UTF-8.
     if (message.length * 3 > this.#message.length) {
@@ -82,17 +81,15 @@ export class HmacSha256 {
   }
 }
 
-/** Hash `index` of concatenated hashes. */
 export function hashAt(hashes: Uint8Array, index: number): Uint8Array {
   return hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
 }
 
-/** Whether two arrays hold the same bytes. */
 export function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
   return one.length === other.length && one.every((byte, at) => byte === other[at])
 }
 
-/** `parts` one after the other. */
+/** Concatenates `parts`. */
 export function joined(...parts: readonly Uint8Array[]): Uint8Array {
   const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0))
   let at = 0

@@ -5,7 +5,7 @@ import { commitmentPath, treeRoot } from './merkle-tree.ts'
 const sha256 = (...parts: Uint8Array[]) =>
   createHash('sha256').update(Buffer.concat(parts)).digest()
 
-/** RFC 6962 section 2.1 as it is defined there. */
+/** The definition in RFC 6962 section 2.1. */
 function defined(leaves: Buffer[]): Buffer {
   const [only] = leaves
   if (only !== undefined && leaves.length === 1) return sha256(Buffer.of(0), only)
@@ -14,14 +14,14 @@ function defined(leaves: Buffer[]): Buffer {
   return sha256(Buffer.of(1), defined(leaves.slice(0, k)), defined(leaves.slice(k)))
 }
 
-it('is the tree hash of RFC 6962 for 1 to 300 leaves', () => {
+it('matches the tree hash of RFC 6962 for 1 to 300 leaves', () => {
   for (let count = 1; count <= 300; count += 1) {
     const leaves = Array.from({ length: count }, () => randomBytes(32))
     expect(Buffer.from(treeRoot(Buffer.concat(leaves)))).toEqual(defined(leaves))
   }
 })
 
-/** PATH(m, D[n]) of RFC 6962 section 2.1.1, as it is defined there. */
+/** PATH(m, D[n]) as defined in RFC 6962 section 2.1.1. */
 function definedPath(index: number, leaves: Buffer[]): Buffer[] {
   if (leaves.length === 1) return []
   let k = 1
@@ -32,7 +32,7 @@ function definedPath(index: number, leaves: Buffer[]): Buffer[] {
   return [...definedPath(index - k, right), defined(left)]
 }
 
-it('leads from each of 1 to 20 leaves to the tree hash as in RFC 6962', () => {
+it('returns the paths of RFC 6962 for each of 1 to 20 leaves', () => {
   for (let count = 1; count <= 20; count += 1) {
     const leaves = Array.from({ length: count }, () => randomBytes(32))
     const paths = leaves.map((_, index) => commitmentPath(Buffer.concat(leaves), index))

@@ -2,14 +2,13 @@ import { HASH_BYTES, hashAt, sha256 } from './hashes.ts'
 
 // The Merkle tree of RFC 6962 section 2.1: over the commitments of a block, and over the headers of a chain.
 
-/** The hash of a leaf that holds `data`. */
 export function leafHash(data: Uint8Array): Uint8Array {
   const leaf = new Uint8Array(1 + data.length)
   leaf.set(data, 1)
   return sha256(leaf)
 }
 
-/** The hash of the node over two hashes. */
+/** Hash of an inner node. */
 export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
   const node = new Uint8Array(1 + 2 * HASH_BYTES)
   node[0] = 0x01
@@ -18,12 +17,12 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
   return sha256(node)
 }
 
-/** The root of the tree whose leaves hold one of the concatenated `hashes` each; at least one. */
+/** Root of the tree over the concatenated `hashes`, of which there is at least one. */
 export function treeRoot(hashes: Uint8Array): Uint8Array {
   return rootThrough(hashes, () => {})
 }
 
-/** The hashes from the sibling of leaf `index` up to the root of that tree. Source: RFC 6962 section 2.1.1. */
+/** Hashes from the sibling of leaf `index` up to the root of that tree. Source: RFC 6962 section 2.1.1. */
 export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] {
   const path: Uint8Array[] = []
   let at = index
@@ -35,7 +34,7 @@ export function commitmentPath(hashes: Uint8Array, index: number): Uint8Array[] 
   return path
 }
 
-/** Computes level after level in one buffer, and calls `onLevel` for each below the root. */
+/** Computes the levels in one buffer, and calls `onLevel` for each level below the root. */
 function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): Uint8Array {
   let level = new Uint8Array(hashes.length)
   const leaf = new Uint8Array(1 + HASH_BYTES)
@@ -51,7 +50,7 @@ function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): 
     for (let at = 0; at < level.length; at += 2 * HASH_BYTES) {
       const pair = level.subarray(at, at + 2 * HASH_BYTES)
       if (pair.length > HASH_BYTES) node.set(pair, 1)
-      // A last hash without a partner moves up unchanged, which gives the tree of the recursive definition.
+      // An unpaired last hash moves up unchanged, which gives the tree of the recursive definition.
       level.set(pair.length > HASH_BYTES ? sha256(node) : pair, end)
       end += HASH_BYTES
     }
@@ -61,35 +60,34 @@ function rootThrough(hashes: Uint8Array, onLevel: (level: Uint8Array) => void): 
 }
 
 /**
- * A complete node of the log, which never changes: it covers the 2^level leaves from `index` · 2^level on.
- * Level 0 are the leaf hashes.
+ * A complete node of the log, which never changes. It covers 2^level leaves from `index` · 2^level on. Level 0
+ * contains the leaf hashes.
  */
 export interface TreeNode {
   readonly level: number
   readonly index: number
 }
 
-/** The leaves from `from` up to, but not including, `to`. */
+/** Leaves from `from` (inclusive) to `to` (exclusive). */
 export interface LeafRange {
   readonly from: number
   readonly to: number
 }
 
 /**
- * The state from which a tree grows: its size, and the hashes of its largest complete subtrees from left to
- * right, one for each binary digit 1 of the size.
+ * The state of a growing tree: its size, and the hashes of its largest complete subtrees from left to right, one
+ * for each 1 in the binary size.
  */
 export interface Frontier {
   readonly size: number
   readonly peaks: readonly Uint8Array[]
 }
 
-/** The frontier of the empty tree. */
 export const EMPTY_FRONTIER: Frontier = { size: 0, peaks: [] }
 
 /**
- * Adds a leaf to the tree of `frontier`. `nodes` are the hashes of the nodes that this completes, from the leaf
- * up; a store keeps them by the index of the leaf (`nodePlace`).
+ * Adds a leaf to the tree of `frontier`. `nodes` are the hashes of the nodes that the leaf completes, from the leaf
+ * up; a store keeps them by leaf index (`nodePlace`).
  */
 export function grown(
   frontier: Frontier,
@@ -108,7 +106,7 @@ export function grown(
   return { frontier: { size: frontier.size + 1, peaks }, nodes }
 }
 
-/** The leaf that completes `node`, and the offset of its hash among the hashes that this leaf completes. */
+/** The leaf that completes `node`, and the offset of the node's hash among the hashes that this leaf completes. */
 export function nodePlace({ level, index }: TreeNode): {
   readonly leaf: number
   readonly at: number
@@ -117,8 +115,8 @@ export function nodePlace({ level, index }: TreeNode): {
 }
 
 /**
- * The complete nodes that cover `range` from left to right; the hash of the range is folded from them.
- * `range.from` is a multiple of every power of two below the length of the range, as in all proofs.
+ * The complete nodes that cover `range`, from left to right; `folded` gives the hash of the range. `range.from`
+ * must be a multiple of every power of two below the length of the range, which holds in all proofs.
  */
 export function nodesOf({ from, to }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = []
@@ -133,17 +131,17 @@ export function nodesOf({ from, to }: LeafRange): TreeNode[] {
   return nodes
 }
 
-/** The hash over `peaks`, complete subtrees from left to right, at least one. */
+/** Combines `peaks`, at least one complete subtree from left to right, into one hash. */
 export function folded(peaks: readonly Uint8Array[]): Uint8Array {
   return peaks.reduceRight((right, left) => nodeHash(left, right))
 }
 
-/** The root hash of the tree of `frontier` (RFC 6962 section 2.1); SHA-256 of nothing when empty. */
+/** Root hash of the tree of `frontier` (RFC 6962 section 2.1); SHA-256 of the empty string for an empty tree. */
 export function rootOf({ peaks }: Frontier): Uint8Array {
   return peaks.length === 0 ? sha256(new Uint8Array(0)) : folded(peaks)
 }
 
-/** Reads the hashes of complete nodes, in the order asked for. */
+/** Reads the hashes of complete nodes, in the order of `nodes`. */
 export type ReadNodes = (nodes: readonly TreeNode[]) => Promise<readonly Uint8Array[]>
 
 /** The nodes whose hashes are the peaks of the tree of `size` leaves. */
@@ -151,7 +149,7 @@ export function frontierNodes(size: number): TreeNode[] {
   return nodesOf({ from: 0, to: size })
 }
 
-/** The frontier of the tree that the first `size` leaves make. */
+/** The frontier of the tree of the first `size` leaves. */
 export async function frontierAt(size: number, read: ReadNodes): Promise<Frontier> {
   return { size, peaks: await read(frontierNodes(size)) }
 }

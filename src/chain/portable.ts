@@ -1,4 +1,4 @@
-// The public API for programs that run in browsers: nothing here needs Node.
+// Public API for browsers: nothing here depends on Node.
 export { type BlockFault, type Head, headerOf, headerText, headOf, verifyBlock } from './block.ts'
 export { parseBlockParts } from './block-json.ts'
 export type { Position } from './entry.ts'

@@ -10,10 +10,10 @@ import { plainValue } from './test-plain.ts'
 
 const SERVER_ID = 4_126
 const RUNS = 500
-/** Runs of properties of one entry. */
+/** Number of property-test runs for an entry. */
 const ENTRY_RUNS = 2_000
 
-/** The text of a block with these entries, of which the erased ones have no blind. */
+/** The text of a block with these entries. Erased entries have no blind. */
 function blockText(entries: readonly string[], erased: readonly number[] = []): string {
   const block = sealBlock(null, {
     serverId: SERVER_ID,
@@ -26,7 +26,7 @@ function blockText(entries: readonly string[], erased: readonly number[] = []): 
   return provenBlockJson({ ...block, blinds })
 }
 
-/** The parts with decoded entries, after checking each raw entry against its decoded value. */
+/** The decoded parts, after checking each raw entry against its decoded value. */
 function valuesOf({ parts }: RawBlock): BlockParts {
   const body = parts.body.map((entry) => {
     if (!(entry instanceof RawEntry)) return entry
@@ -61,7 +61,7 @@ const blocks = fc.array(fc.array(entry, { minLength: 1, maxLength: 5 }), {
   maxLength: 3,
 })
 
-it('gives what parsing gives, of all blocks that a node can write', () => {
+it('returns the same result as parsing, for all blocks that a node can write', () => {
   fc.assert(
     fc.property(blocks, (bodies) => {
       const texts = bodies.map((body, at) => blockText(body, at === 1 ? [0] : []))
@@ -74,7 +74,7 @@ it('gives what parsing gives, of all blocks that a node can write', () => {
   )
 })
 
-it('cuts plain creations and changes of items, also beside entries with escapes', () => {
+it('cuts creations and changes of items, also next to entries with escapes', () => {
   const entries = [
     '{"db":"fruit","item":{"id":"a","台":"🍎"},"method":"create_item","serverid":4126}',
     '{"db":"fruit","item":{"id":"b","x":"\\n"},"method":"create_item","serverid":4126}',
@@ -87,7 +87,7 @@ it('cuts plain creations and changes of items, also beside entries with escapes'
   expect(body.map((one) => one instanceof RawEntry)).toEqual([true, false, true, false, false])
 })
 
-it('says nothing of a text that is changed in any one place, unless parsing it says the same', () => {
+it('returns null for a text with one change, unless parsing it gives the same result', () => {
   const changes = [
     ...'"{}[]:,-+.0 19eEaé\\\u0000tfn',
     '',
@@ -102,7 +102,7 @@ it('says nothing of a text that is changed in any one place, unless parsing it s
     fc.property(blocks, fc.nat(), fc.nat(2), fc.constantFrom(...changes), (bodies, at, cut, by) => {
       const list = `[${bodies.map((body) => blockText(body)).join(',')}]`
       const place = at % list.length
-      // Half a surrogate does not come out of UTF-8.
+      // Decoded UTF-8 never contains a lone surrogate.
       const text = (list.slice(0, place) + by + list.slice(place + cut)).toWellFormed()
       const found = rawBlocks(text, 0, SERVER_ID)
       if (found === null || found.end !== text.length) return
@@ -132,7 +132,7 @@ it.each([
   expect(rawBlocks(change(text), 0, SERVER_ID)).toBeNull()
 })
 
-/** The entry that parsing and printing `text` gives, or null if `text` is not the canonical form of one. */
+/** The entry in `text` according to parsing and printing, or null if `text` is not canonical. */
 function parsedEntry(text: string): Omit<RawEntry, 'text'> | null {
   try {
     const value: Json = JSON.parse(text)
@@ -156,7 +156,7 @@ const plainItem = fc
   .tuple(fc.dictionary(plainText, plain, { maxKeys: 6 }), plainText)
   .map(([members, id]) => canonicalJson({ ...members, id }))
 
-it('takes every entry that creates or changes an item and needs no escapes', () => {
+it('accepts every entry that creates or changes an item and needs no escapes', () => {
   fc.assert(
     fc.property(plainItem, (itemText) => {
       const text = entryWith(itemText)
@@ -168,7 +168,7 @@ it('takes every entry that creates or changes an item and needs no escapes', () 
   )
 })
 
-it('takes no entry that was changed in any one place, unless parsing it gives the same', () => {
+it('rejects an entry with one change, unless parsing it gives the same result', () => {
   const changes = [...'"{}[]:,-+.0 19eEaé\\\u0000tfn', '', '"id":1', ',,', '00', 'null']
   fc.assert(
     fc.property(
@@ -179,7 +179,7 @@ it('takes no entry that was changed in any one place, unless parsing it gives th
       (item, at, put, cut) => {
         const text = entryWith(item)
         const place = at % (text.length + 1)
-        // Text that was decoded from UTF-8 has no lone surrogates.
+        // Decoded UTF-8 never contains a lone surrogate.
         const changed = (text.slice(0, place) + put + text.slice(place + cut)).toWellFormed()
         const entry = rawEntry(changed, SERVER_ID)
         if (entry !== null) expect(entry).toMatchObject(parsedEntry(changed) ?? { text: 'is none' })
@@ -196,16 +196,16 @@ it.each([
   ['{"10":1,"2":2,"id":"x"}', true],
   ['{"a":100000000000000000000,"id":"x"}', true],
   ['{"a":"😀","id":"x"}', true],
-  // Left to the decoder.
+  // Left to the decoder:
   ['{"a":"\\n","id":"x"}', false],
   [`{"a":${'['.repeat(65)}${']'.repeat(65)},"id":"x"}`, false],
-  // No item.
+  // Not items:
   ['{"id":1}', false],
   ['{"ie":"x"}', false],
   ['[{"id":"x"}]', false],
   ['"id"', false],
   ['{"a":{"id":"x"}}', false],
-  // Not canonical.
+  // Not canonical:
   ['{"id":"x","id":"x"}', false],
   ['{"id":"x","a":2}', false],
   ['{"2":2,"10":1,"id":"x"}', false],

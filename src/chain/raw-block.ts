@@ -2,12 +2,12 @@ import { type Json, parseJson } from '../base/json.ts'
 import type { BlockParts } from './block-json.ts'
 import { HASH_BYTES } from './hashes.ts'
 
-// The fast path of restore and verify: takes blocks and entries out of their JSON text as substrings, if they
-// are written exactly as `provenBlockJson` and `entryText` write them. Decoding all entries and printing
-// them again, to learn their canonical form, takes a fifth of the time of either. Any other text is left to the
-// ordinary decoder, so every function here may return null for valid JSON.
+// The fast path of restore and verify: cuts blocks and entries out of their JSON text as substrings, if they are
+// written exactly as by `provenBlockJson` and `entryText`. Decoding and printing all entries again to get their
+// canonical form would take a fifth of the total time. Any other text is left to the ordinary decoder, so every
+// function here may return null for valid JSON.
 
-/** A `create_item` or `update_item` entry as it stands in a text, in canonical form. */
+/** A `create_item` or `update_item` entry with its canonical text, as found in the input. */
 export class RawEntry {
   readonly text: string
   readonly method: 'create_item' | 'update_item'
@@ -28,7 +28,7 @@ export class RawEntry {
   }
 }
 
-/** A block as it stands in a text; its other entries are decoded JSON. */
+/** A block with its entries; entries that are not raw are decoded JSON. */
 export class RawBlock {
   readonly parts: Omit<BlockParts, 'body'> & { readonly body: readonly (Json | RawEntry)[] }
 
@@ -38,8 +38,8 @@ export class RawBlock {
 }
 
 /**
- * The blocks of node `serverId` in the array that begins at `start` of `text`, and where the array
- * ends. `text` was decoded from UTF-8, so it contains no lone surrogate.
+ * Returns the blocks of node `serverId` in the array that starts at `start` of `text`, and the end of the array.
+ * `text` was decoded from UTF-8, so it contains no lone surrogates.
  */
 export function rawBlocks(
   text: string,
@@ -55,13 +55,13 @@ export function rawBlocks(
   }
 }
 
-/** The entry of node `serverId` that `text` consists of. `text` was decoded from UTF-8. */
+/** Returns the entry of node `serverId` if `text` is exactly one. `text` was decoded from UTF-8. */
 export function rawEntry(text: string, serverId: number): RawEntry | null {
   const entry = UNUSUAL.test(text) ? null : rawEntryAt(text, 0, `${serverId}}`)
   return entry?.text.length === text.length ? entry : null
 }
 
-/** Characters that are left to the decoder: escapes, and controls, which JSON does not allow. */
+/** Characters that are left to the decoder: escapes, and control characters, which JSON does not allow. */
 const UNUSUAL = /[\\\u0000-\u001f]/
 const DB = '{"db":"'
 const ITEM = '","item":'
@@ -69,7 +69,7 @@ const METHOD = ',"method":"'
 const SERVER_ID = '","serverid":'
 const METHODS = ['create_item', 'update_item'] as const
 
-/** The entry at `start` that ends with `end`, the server id. The caller checks for unusual characters. */
+/** Returns the entry at `start` that ends with `end` (the server id). The caller checks for unusual characters. */
 function rawEntryAt(text: string, start: number, end: string): RawEntry | null {
   if (!text.startsWith(DB, start)) return null
   const dbEnd = text.indexOf('"', start + DB.length)
@@ -95,13 +95,13 @@ const QUOTED_HASH_LENGTH = HASH_BYTES * 2 + 2
 const ZEROS = `"${'0'.repeat(HASH_BYTES * 2)}"`
 const INTEGERS = /^(?:0|[1-9]\d{0,14})(?:,(?:0|[1-9]\d{0,14}))*$/
 
-/** Scans a text once. Errors: SyntaxError for any other form; RangeError from `parseJson`. */
+/** Scans a text once. Errors: SyntaxError for any other format; RangeError from `parseJson`. */
 class Scanner {
   at: number
   readonly #text: string
   readonly #entryEnd: string
   readonly #unusual = new RegExp(UNUSUAL, 'g')
-  /** The next unusual character at or after the current entry. */
+  /** Index of the next unusual character at or after the current entry. */
   #unusualAt = -1
 
   constructor(text: string, start: number, serverId: number) {
@@ -163,7 +163,7 @@ class Scanner {
     return this.#unusualAt
   }
 
-  /** Moves behind an object, if it is JSON. */
+  /** Skips an object if it is valid JSON. */
   #skipObject(): void {
     let depth = 0
     for (; ; this.at += 1) {
@@ -177,7 +177,6 @@ class Scanner {
     this.at += 1
   }
 
-  /** Moves to the closing quote. */
   #skipString(): void {
     for (this.at += 1; this.#text[this.at] !== '"'; this.at += 1) {
       if (this.#text[this.at] === '\\') this.at += 1
@@ -196,7 +195,7 @@ class Scanner {
     })
   }
 
-  /** A copy, because it is kept for longer than the text. */
+  /** Returns a copy, because the result outlives the text. */
   #hex(digits: number): string {
     this.#expect('"')
     const written = this.#upTo('"')
@@ -206,7 +205,7 @@ class Scanner {
     return hex
   }
 
-  /** `zeros` is what is written for 32 zeros. */
+  /** `zeros` replaces a hash of 32 zeros. */
   #hashes(zeros: string): Uint8Array {
     const written = this.#upTo(']')
     const list = written.includes(zeros) ? written.replaceAll(zeros, ZEROS) : written
@@ -242,7 +241,7 @@ class Scanner {
   }
 }
 
-// Code units of JSON (RFC 8259 section 2): comparing numbers creates no strings.
+// Code units of JSON (RFC 8259 section 2). Comparing numbers creates no strings.
 const QUOTE = 0x22
 const COMMA = 0x2c
 const MINUS = 0x2d
@@ -254,14 +253,14 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-/** Maximum nesting that is followed. */
+/** Maximum nesting depth. */
 const DEPTH_MAX = 64
-/** An integer with at most this many digits is printed as it is written. */
+/** An integer with at most this many digits is printed unchanged. */
 const EXACT_DIGITS_MAX = 15
-/** Returned instead of an end where the text is not canonical JSON, or not recognized as such. */
+/** Returned instead of an end if the text is not canonical JSON, or not recognized as such. */
 const NONE = -1
 
-/** The end of the canonical value (RFC 8785 section 3.2) that begins at `start`, or NONE. */
+/** Returns the end of the canonical value (RFC 8785 section 3.2) at `start`, or NONE. */
 function valueEnd(text: string, start: number, depth: number): number {
   const first = text.charCodeAt(start)
   if (first === QUOTE) return text.indexOf('"', start + 1) + 1 || NONE
@@ -315,7 +314,7 @@ function arrayEnd(text: string, start: number, depth: number): number {
   }
 }
 
-/** The end of the number that begins at `start`, if it is written as ECMAScript prints it. */
+/** Returns the end of the number at `start`, or NONE unless it is written as ECMAScript prints it. */
 function numberEnd(text: string, start: number): number {
   let end = start + 1
   let isInteger = true
@@ -332,7 +331,7 @@ function numberEnd(text: string, start: number): number {
   return Number.isFinite(value) && `${value}` === written ? end : NONE
 }
 
-/** Whether `code`, which follows a value, cannot be part of it; NaN is the end of the text. */
+/** Whether `code`, which follows a value, ends it. NaN is the end of the text. */
 function endsValue(code: number): boolean {
   return code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT || Number.isNaN(code)
 }

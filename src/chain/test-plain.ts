@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import type { Json } from '../base/json.ts'
 
-/** Numbers and others at the edges of what is written plainly. */
+/** Edge cases of numbers and other values that are written without escapes. */
 const EDGES: readonly Json[] = [
   ...[true, false, null, 0, 1e21, 1e-7, 123456789012345680000, 0.1],
   ...['', [], {}],
 ]
 
-/** Any JSON whose names and strings are `text`, which needs no escape. */
+/** Any JSON whose names and strings are `text`, which must not need escapes. */
 export function plainValue(text: fc.Arbitrary<string>): fc.Arbitrary<Json> {
   return fc.letrec<{ value: Json }>((tie) => ({
     value: fc.oneof(

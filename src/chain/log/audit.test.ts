@@ -13,7 +13,7 @@ const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const key = { name: logOrigin(SERVER), publicKey: rawPublicKey(publicKey) }
 const ROOT = 'ab'.repeat(32)
 
-/** Headers that make a chain; from `fork` on it is another one. */
+/** Headers of a valid chain, which differs from `fork` on. */
 function headersOf(size: number, fork = size): string[] {
   const texts: string[] = []
   let prevId: string | null = null
@@ -36,7 +36,10 @@ function frontierOf(headers: readonly string[]): Frontier {
   )
 }
 
-/** A log whose tiles and signed head fit these headers, whatever they say; `asked` are its paths. */
+/**
+ * A log with the tiles and the signed head of these headers, even if they are invalid; `asked` are the requested
+ * paths.
+ */
 function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
   const asked: string[] = []
   const text = checkpointText({ origin: key.name, size: headers.length, root })
@@ -83,7 +86,7 @@ const after = (headers: readonly string[]): Audited => ({
 const SIZES = [0, 1, 2, 255, 256, 257, 600]
 const longest = headersOf(600)
 
-it('an audit ends with the head of the log, whether it begins at the first block or anywhere later', async () => {
+it('ends with the head of the log, from the first block or from a later audit', async () => {
   for (const size of SIZES) {
     const headers = longest.slice(0, size)
     for (const known of SIZES.filter((one) => one <= size)) {
@@ -96,7 +99,7 @@ it('an audit ends with the head of the log, whether it begins at the first block
   }
 })
 
-it('reads the tiles that have something new, each once, and tells how far it is', async () => {
+it('reads each tile with new hashes once, and reports progress', async () => {
   const log = logOf(longest)
   const told: (readonly [number, number])[] = []
   await audit(log, { before: after(longest.slice(0, 256)), told })
@@ -110,7 +113,7 @@ it('reads the tiles that have something new, each once, and tells how far it is'
   ])
 })
 
-it('what was audited is kept as JSON, and taken as that only when it is whole', () => {
+it('stores the state of an audit as JSON, and rejects an incomplete one', () => {
   for (const size of SIZES) {
     const kept = JSON.stringify(auditedJson(after(longest.slice(0, size))))
     const again = auditedOf(JSON.parse(kept))
@@ -145,16 +148,16 @@ it('what was audited is kept as JSON, and taken as that only when it is whole', 
   for (const value of wrong) expect(auditedOf(value), JSON.stringify(value)).toBeNull()
 })
 
-it('a log that is shorter than it was is a roll-back', async () => {
+it('reports a roll-back if the log is shorter than before', async () => {
   const before = after(longest.slice(0, 300))
   expect(await findingOf(audit(logOf(longest.slice(0, 299)), { before }))).toBe(
     'LOG_ROLLED_BACK: the log has 299 blocks, and had 300 when it was last audited',
   )
 })
 
-it('a log that does not continue what was audited is forked', async () => {
+it('reports a fork if the log does not continue the last audit', async () => {
   const before = after(longest.slice(0, 300))
-  // Of the same length, with a next block that names another one before it, and with one that does not.
+  // Same length, first with a next block that has another predecessor, then with one that does not.
   expect(await findingOf(audit(logOf(headersOf(300, 299)), { before }))).toBe(
     'LOG_FORKED: the log does not continue the 300 blocks that were audited',
   )
@@ -167,7 +170,7 @@ it('a log that does not continue what was audited is forked', async () => {
   )
 })
 
-it('a signed head that is not that of the headers is found at the first audit', async () => {
+it('detects a signed head that does not match the headers at the first audit', async () => {
   const forged = logOf(longest.slice(0, 5), Buffer.alloc(32, 7))
   expect(await findingOf(audit(forged))).toBe(
     'LOG_BROKEN: the signed root is not that of the headers',
@@ -194,7 +197,7 @@ it.each([
   )
 })
 
-it('a hash in a tile that is not that of its header is found, and where', async () => {
+it('detects a hash in a tile that does not match its header, and reports its position', async () => {
   const flipped = (at: number) =>
     changed('tile/0/001', (all) => all.map((byte, i) => (i === at ? byte ^ 1 : byte)))
   for (const [at, height] of [
@@ -234,7 +237,7 @@ it.each([
   )
 })
 
-it('the log of another node than the one that was meant is found', async () => {
+it('detects the log of another node', async () => {
   expect(await findingOf(audit(logOf(longest.slice(0, 3)), { serverId: 5 }))).toBe(
     'LOG_BROKEN: at height 0: the header does not continue the chain',
   )

@@ -19,37 +19,35 @@ import {
 } from './checkpoint.ts'
 import { entriesOfBundle, TILE_WIDTH, tilePath } from './tiles.ts'
 
-/** The state of an audit, kept for the next one. */
+/** The state of an audit, the input of the next one. */
 export interface Audited {
   readonly frontier: Frontier
-  /** The id of the last block, or null if there is none. */
+  /** Id of the last block, or null if the chain is empty. */
   readonly headId: string | null
 }
 
-/** The state before the first audit. */
 export const NOTHING_AUDITED: Audited = { frontier: EMPTY_FRONTIER, headId: null }
 
 /** Fetches the bytes at a path below the prefix of the log. Errors: any. */
 export type FetchBytes = (path: string) => Promise<Uint8Array>
 
-/** The input of an audit. */
 export interface AuditOptions {
   readonly verifySignature: VerifySignature
   readonly key: VerifierKey
   readonly serverId: number
   readonly fetch: FetchBytes
-  /** The result of the last audit. */
+  /** Result of the last audit. */
   readonly before: Audited
   readonly progress?: (blocks: number, ofBlocks: number) => void
 }
 
 /**
- * Fetches all headers that were added to a log since the last audit, from its tiles, and checks that the
- * signed checkpoint is the log of the last audit followed by exactly these headers; and that they form a
- * chain. Memory does not grow with the log.
+ * Fetches the tiles with all headers that were added to a log since the last audit. Checks that they form a chain,
+ * and that the signed checkpoint is the log of the last audit followed by exactly these headers. Memory use does
+ * not grow with the log.
  *
- * Errors: NOTE_…, CHECKPOINT_…; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last
- * audit; LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
+ * Errors: NOTE_…, CHECKPOINT_…; LOG_ROLLED_BACK, LOG_FORKED if the checkpoint does not continue the last audit;
+ * LOG_BROKEN if tiles and checkpoint do not match or the headers form no chain.
  */
 export async function auditLog(
   options: AuditOptions,
@@ -77,7 +75,7 @@ export async function auditLog(
   throw new ProofError('LOG_FORKED', what)
 }
 
-/** Audits the new headers of the next bundle, and the tile of their hashes. `size` is that of the log. */
+/** Audits the new headers of the next bundle, and their hash tile. `size` is the size of the log. */
 async function auditTile(
   { serverId, fetch, before: known }: AuditOptions,
   before: Audited,
@@ -115,7 +113,7 @@ async function auditTile(
   return { frontier, headId }
 }
 
-/** Parses a header, or returns null if `text` is not exactly one. */
+/** Parses a header; returns null unless `text` is exactly one. */
 function headerIn(text: string): Header | null {
   const value = parseJsonOrNull(text)
   if (!isJsonObject(value)) return null
@@ -137,7 +135,7 @@ export function auditedJson({ frontier, headId }: Audited): Json {
   return { size: frontier.size, peaks: frontier.peaks.map(toBase64), headId }
 }
 
-/** The inverse of `auditedJson`, or null for any other value. */
+/** The inverse of `auditedJson`; returns null for any other value. */
 export function auditedOf(value: Json | undefined): Audited | null {
   if (!isJsonObject(value) || !Array.isArray(value.peaks)) return null
   const { size, headId = null } = value

@@ -22,13 +22,13 @@ const codeOf = async (work: () => unknown): Promise<string> => {
   }
 }
 
-// The example of c2sp.org/signed-note.
+// The example from c2sp.org/signed-note.
 const FOO = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k'
 const FOO_NOTE = `This is an example message.
 
 — example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=
 `
-// The example of golang.org/x/mod/sumdb/note, signed by two.
+// The example from golang.org/x/mod/sumdb/note, with two signatures.
 const PETER = 'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW'
 const ENOCH = 'EnochRoot+af0cfe78+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop'
 const PETER_TEXT = `If you think cryptography is the answer to your problem,
@@ -39,7 +39,7 @@ const PETER_LINE =
 const ENOCH_LINE =
   '— EnochRoot rwz+eBzmZa0SO3NbfRGzPCpDckykFXSdeX+MNtCOXm2/5n2tiOHp+vAF1aGrQ5ovTG01oOTGwnWLox33WWd1RvMc+QQ=\n'
 
-it('opens the published examples, with each of their keys', async () => {
+it('opens the published examples with each of their keys', async () => {
   expect(await openNote(nodeVerifySignature, keyOf(FOO), FOO_NOTE)).toBe(
     'This is an example message.\n',
   )
@@ -50,7 +50,7 @@ it('opens the published examples, with each of their keys', async () => {
   for (const key of [FOO, PETER, ENOCH]) expect(verifierKeyText(keyOf(key))).toBe(key)
 })
 
-it('refuses keys that are not exactly Ed25519 verifier keys', async () => {
+it('rejects keys that are not Ed25519 verifier keys', async () => {
   const wrong = [
     FOO.replace('530d903a', '530d903b'),
     FOO.replace('530d903a', '530D903A'),
@@ -66,7 +66,7 @@ it('refuses keys that are not exactly Ed25519 verifier keys', async () => {
   for (const text of wrong) expect(await codeOf(() => keyOf(text))).toBe('NOTE_MALFORMED')
 })
 
-it('signs what it opens again, beside 16 signatures of others', async () => {
+it('opens a note that it signed, next to 16 other signatures', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const own = signedNote(key, 'text\n', (message) => sign(null, message, privateKey))
@@ -76,14 +76,14 @@ it('signs what it opens again, beside 16 signatures of others', async () => {
     (_, n) => `— witness/${n} ${toBase64(Buffer.alloc(76, n))}\n`,
   )
   expect(await openNote(nodeVerifySignature, key, own + others.join(''))).toBe('text\n')
-  // The text ends before the last empty line: whoever adds one moves the signed text.
+  // The text ends before the last empty line, so an added empty line moves the signed text.
   expect(await codeOf(() => openNote(nodeVerifySignature, key, `x\n\n${own}`))).toBe('NOTE_FORGED')
   const text = 'first\n\n— second QUJDREVGR0g=\n'
   const nested = signedNote(key, text, (message) => sign(null, message, privateKey))
   expect(await openNote(nodeVerifySignature, key, nested)).toBe(text)
 })
 
-it('no note with a flipped, dropped or doubled byte opens', async () => {
+it('rejects a note with a flipped, dropped or doubled byte', async () => {
   const key = keyOf(FOO)
   const bytes = Buffer.from(FOO_NOTE)
   let tried = 0
@@ -124,10 +124,10 @@ it.each([
   expect(await codeOf(() => openNote(nodeVerifySignature, keyOf(FOO), note))).toBe('NOTE_MALFORMED')
 })
 
-// The tree of golang.org/x/mod/sumdb/tlog's tests.
+// The tree in the tests of golang.org/x/mod/sumdb/tlog.
 const TREE = 'go.sum database tree\n123456789012\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n'
 
-it('a checkpoint is written and read as the tree of sumdb/tlog', () => {
+it('reads and writes a checkpoint like the tree of sumdb/tlog', () => {
   const tree = checkpointOf(TREE)
   expect(tree).toMatchObject({ origin: 'go.sum database tree', size: 123_456_789_012 })
   expect(checkpointText(tree)).toBe(TREE)
@@ -150,7 +150,7 @@ it.each([
   expect(await codeOf(() => checkpointOf(text))).toBe('CHECKPOINT_MALFORMED')
 })
 
-it('refuses a head of another log, though its key is known', async () => {
+it('rejects a head of another log, even with its key', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const key = { name: 'daicho/7', publicKey: rawPublicKey(publicKey) }
   const signed = (origin: string) =>
@@ -165,7 +165,7 @@ it('refuses a head of another log, though its key is known', async () => {
   )
 })
 
-it('base64 has one spelling for each value', () => {
+it('accepts only one base64 spelling of each value', () => {
   for (let length = 0; length < 70; length += 1) {
     const bytes = Uint8Array.from({ length }, (_, at) => at * 37)
     expect(toBase64(bytes)).toBe(Buffer.from(bytes).toString('base64'))

@@ -2,7 +2,7 @@ import { fromBase64, toBase64 } from '../../base/base64.ts'
 import { CodedError } from '../../base/coded-error.ts'
 import { equalBytes, HASH_BYTES, joined, sha256, toHex } from '../hashes.ts'
 
-/** Why a note, a checkpoint, a proof or a log is refused. */
+/** Reason why a note, a checkpoint, a proof or a log is rejected. */
 export type ProofErrorCode =
   | 'NOTE_MALFORMED' // not a signed note, or not a verifier key
   | 'NOTE_UNSIGNED' // no signature by a known key
@@ -10,16 +10,16 @@ export type ProofErrorCode =
   | 'CHECKPOINT_MALFORMED' // signed, but not a checkpoint
   | 'CHECKPOINT_FOREIGN' // the checkpoint of another log
   | 'PROOF_MALFORMED' // not a proof file
-  | 'PROOF_WRONG' // its hashes do not lead from the entry to the checkpoint
+  | 'PROOF_WRONG' // the hashes do not lead from the entry to the checkpoint
   | 'LOG_ROLLED_BACK' // a checkpoint that is older than one seen before
   | 'LOG_FORKED' // two checkpoints that contradict each other
   | 'LOG_BROKEN' // entries, hashes and checkpoint of a log contradict each other
-  | 'ITEM_OTHER' // a proof of something else than was asked for
+  | 'ITEM_OTHER' // a proof of something other than the requested item
   | 'ITEM_STALE' // an older revision than one seen before
   | 'ITEM_ERASED' // an erased revision, which can be neither shown nor proven
-  | 'SERVER_FAILED' // no reply that could be verified
+  | 'SERVER_FAILED' // no verifiable reply
 
-/** Thrown by everything that verifies notes, checkpoints, proofs and logs. */
+/** Thrown by all functions that verify notes, checkpoints, proofs and logs. */
 export class ProofError extends CodedError<ProofErrorCode> {
   override readonly name = 'ProofError'
 }
@@ -30,7 +30,7 @@ const KEY_ID_BYTES = 4
 const NOTE_LENGTH_MAX = 65_536
 const SIGNATURES_MAX = 64
 
-/** A public key that signs notes, and its name. */
+/** A named public key that signs notes. */
 export interface VerifierKey {
   /** Not empty; no space and no `+`. */
   readonly name: string
@@ -38,14 +38,14 @@ export interface VerifierKey {
   readonly publicKey: Uint8Array
 }
 
-/** Whether `signature` is that of `publicKey` (raw Ed25519) over `message`. Asynchronous with Web Crypto. */
+/** Verifies `signature` over `message` with `publicKey` (raw Ed25519). Asynchronous because of Web Crypto. */
 export type VerifySignature = (
   publicKey: Uint8Array,
   message: Uint8Array,
   signature: Uint8Array,
 ) => boolean | Promise<boolean>
 
-/** Verifies with Web Crypto. Rejects where it has no Ed25519: in old browsers, and on pages without TLS. */
+/** Verifies with Web Crypto. Rejects if it lacks Ed25519: in old browsers, and on pages without TLS. */
 export const webVerifySignature: VerifySignature = async (publicKey, message, signature) => {
   const { subtle } = globalThis.crypto
   const key = await subtle.importKey('raw', Uint8Array.from(publicKey), 'Ed25519', false, [
@@ -62,13 +62,13 @@ function keyId({ name, publicKey }: VerifierKey): Uint8Array {
   return sha256(typed).slice(0, KEY_ID_BYTES)
 }
 
-/** The key as text: `<name>+<key id in hex>+<base64 of type and key>` (C2SP signed-note). */
+/** Formats the key as `<name>+<key id in hex>+<base64 of type and key>` (C2SP signed-note). */
 export function verifierKeyText(key: VerifierKey): string {
   const encoded = toBase64(joined(Uint8Array.of(ED25519), key.publicKey))
   return `${key.name}+${toHex(keyId(key))}+${encoded}`
 }
 
-/** Parses a verifier key. Errors: NOTE_MALFORMED, also for keys that are not Ed25519. */
+/** Parses a verifier key. Errors: NOTE_MALFORMED, also for other kinds of keys. */
 export function verifierKeyOf(text: string): VerifierKey {
   const [, name = '', , encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text) ?? []
   const typed = fromBase64(encoded)
@@ -80,11 +80,10 @@ export function verifierKeyOf(text: string): VerifierKey {
 }
 
 /**
- * The server id of a node with this public key, raw Ed25519: the first 53 bits of its SHA-256, as an
- * integer that JSON and JavaScript represent exactly. 0 is not used and becomes 1.
- *
- * It does not replace the key: a key for 53 given bits can be searched for, so peers pin whole keys.
- * Source: specification, “Ledger entry”, `serverid`; docs/decisions/0001-chain-format.md.
+ * The server id of a node with this public key (raw Ed25519): the first 53 bits of its SHA-256, an integer that
+ * JSON and JavaScript represent exactly. 0 is not used and becomes 1. It does not replace the key: a key with 53
+ * given bits can be found by search, so peers pin whole keys. Source: specification, “Ledger entry”, `serverid`;
+ * docs/decisions/0001-chain-format.md.
  */
 export function serverIdOfRaw(publicKey: Uint8Array): number {
   const digest = sha256(publicKey)
@@ -103,10 +102,8 @@ export function signedNote(
 }
 
 /**
- * The text of `note`, if `key` has signed it.
- *
- * Signatures by other keys are ignored; a wrong signature by this key is an error.
- * Errors: NOTE_MALFORMED, NOTE_UNSIGNED, NOTE_FORGED. Source: c2sp.org/signed-note.
+ * Returns the text of `note` if `key` has signed it. Ignores signatures by other keys; an invalid signature by this
+ * key is an error. Errors: NOTE_MALFORMED, NOTE_UNSIGNED, NOTE_FORGED. Source: c2sp.org/signed-note.
  */
 export async function openNote(
   verifySignature: VerifySignature,
@@ -159,27 +156,27 @@ function isKeyName(name: string): boolean {
   return /^[^\s+]+$/u.test(name) && name.isWellFormed()
 }
 
-/** The head of a log: the number of its leaves, and the root hash over them. */
+/** The head of a log: the number of leaves and the root hash. */
 export interface Checkpoint {
-  /** Identifies the log: the first line, and the name of the key that signs. */
+  /** Identifies the log: the first line of a checkpoint, and the name of the signing key. */
   readonly origin: string
   readonly size: number
   readonly root: Uint8Array
 }
 
-/** The origin of the log of node `serverId`, and the name of its key. */
+/** Origin of the log of node `serverId`, and name of its key. */
 export function logOrigin(serverId: number): string {
   return `daicho/${serverId}`
 }
 
-/** The text of a checkpoint that is signed: origin, size and root, a line each (C2SP tlog-checkpoint). */
+/** The signed text of a checkpoint: origin, size and root, one line each (C2SP tlog-checkpoint). */
 export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${toBase64(root)}\n`
 }
 
 /**
- * Parses the text of a checkpoint. Lines after the third are extensions, which are ignored.
- * Errors: CHECKPOINT_MALFORMED. Source: c2sp.org/tlog-checkpoint.
+ * Parses the text of a checkpoint. Lines after the third are extensions, which are ignored. Errors:
+ * CHECKPOINT_MALFORMED. Source: c2sp.org/tlog-checkpoint.
  */
 export function checkpointOf(text: string): Checkpoint {
   const lines = text.split('\n')
@@ -196,8 +193,8 @@ export function checkpointOf(text: string): Checkpoint {
 }
 
 /**
- * The checkpoint in `note`, signed by `key` for the log that the key is named after.
- * Errors: NOTE_…, CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN.
+ * Returns the checkpoint in `note`, which `key` must have signed for the log of the same name. Errors: NOTE_…,
+ * CHECKPOINT_MALFORMED, CHECKPOINT_FOREIGN.
  */
 export async function openCheckpoint(
   verifySignature: VerifySignature,

@@ -21,7 +21,7 @@ import {
 const SIZE_MAX = 300
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
-// The definitions of RFC 6962 section 2.1 word by word, sharing nothing with the product.
+// The definitions in RFC 6962 section 2.1, verbatim and independent of the implementation.
 const sha = (...parts: Uint8Array[]) => {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)
@@ -50,7 +50,7 @@ function subproof(m: number, d: readonly Uint8Array[], whole: boolean): Buffer[]
     : [...subproof(m - k, d.slice(k), false), mth(d.slice(0, k))]
 }
 
-/** A log that grows leaf by leaf and keeps what the storage keeps. */
+/** A log that grows leaf by leaf and stores the same hashes as the storage. */
 function logOf(leaves: readonly Uint8Array[]) {
   let frontier = EMPTY_FRONTIER
   const rows: Buffer[] = []
@@ -77,7 +77,7 @@ const leafOf = (index: number) => ({
   leaf: leafHash(leaves[index] ?? Buffer.alloc(0)),
 })
 
-it(`trees of 0 to ${SIZE_MAX} leaves have the roots that the recursive definition gives`, async () => {
+it(`computes the roots of the recursive definition for trees of 0 to ${SIZE_MAX} leaves`, async () => {
   for (let size = 0; size <= SIZE_MAX; size += 1) {
     expect(hex(treeOf(size).root)).toBe(hex(mth(leaves.slice(0, size))))
     const again = await frontierAt(size, log.read)
@@ -85,7 +85,7 @@ it(`trees of 0 to ${SIZE_MAX} leaves have the roots that the recursive definitio
   }
 })
 
-it('the example trees of the Certificate Transparency project have their published roots', () => {
+it('computes the published roots of the example trees of Certificate Transparency', () => {
   const inputs = [
     ...['', '00', '10', '2021', '3031', '40414243'],
     ...['5051525354555657', '606162636465666768696a6b6c6d6e6f'],
@@ -105,7 +105,7 @@ it('the example trees of the Certificate Transparency project have their publish
   expect(roots.map(hex)).toEqual(published)
 })
 
-it('every inclusion proof is the one of the definition, and verifies', async () => {
+it('creates the inclusion proofs of the definition, which verify', async () => {
   for (const size of [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 127, 128, 129, 255, 256, 257, 300]) {
     for (let index = 0; index < size; index += 1) {
       const proof = await proveInclusion(index, size, log.read)
@@ -117,7 +117,7 @@ it('every inclusion proof is the one of the definition, and verifies', async () 
   }
 })
 
-it(`all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} leaves verify`, async () => {
+it(`verifies all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} leaves`, async () => {
   let proofs = 0
   for (let size = 1; size <= SIZE_MAX; size += 1) {
     for (let index = 0; index < size; index += 1) {
@@ -131,7 +131,7 @@ it(`all inclusion and consistency proofs in trees of 0 to ${SIZE_MAX} leaves ver
   expect(proofs).toBe(SIZE_MAX * (SIZE_MAX + 1))
 })
 
-it('every consistency proof is the one of the definition', async () => {
+it('creates the consistency proofs of the definition', async () => {
   for (const size of [2, 3, 4, 6, 7, 8, 13, 64, 65, 200, 256, 300]) {
     for (let before = 1; before <= size; before += size > 64 ? 13 : 1) {
       const proof = await proveConsistency(before, size, log.read)
@@ -140,7 +140,7 @@ it('every consistency proof is the one of the definition', async () => {
   }
 })
 
-/** Every way in which one proof is damaged: bytes flipped, nodes dropped, doubled, swapped, added. */
+/** Damaged variants of a proof: flipped bytes; dropped, doubled, swapped and added nodes. */
 function* damaged(proof: Hashes): Generator<Hashes> {
   for (const [at, node] of proof.entries()) {
     for (let byte = 0; byte < 32; byte += 1) {
@@ -160,7 +160,7 @@ function* damaged(proof: Hashes): Generator<Hashes> {
   yield [Buffer.alloc(32), ...proof]
 }
 
-it('of more than 100,000 damaged proofs none is accepted', async () => {
+it('rejects all of more than 100,000 damaged proofs', async () => {
   let tried = 0
   const accepted: string[] = []
   const expectRefused = (what: string, isAccepted: boolean) => {
@@ -210,7 +210,7 @@ it('of more than 100,000 damaged proofs none is accepted', async () => {
   expect(tried).toBeGreaterThan(100_000)
 })
 
-it('two trees of one size are consistent only when they are the same', () => {
+it('treats two trees of one size as consistent only if they are equal', () => {
   const other = { size: 5, root: treeOf(6).root }
   expect(verifyConsistency(treeOf(5), treeOf(5), [])).toBe(true)
   expect(verifyConsistency(other, treeOf(5), [])).toBe(false)
@@ -219,7 +219,7 @@ it('two trees of one size are consistent only when they are the same', () => {
   expect(verifyConsistency({ size: 0, root: other.root }, treeOf(5), [])).toBe(false)
 })
 
-it('bytes are equal only when all of them are', () => {
+it('compares all bytes', () => {
   expect(equalBytes(Buffer.of(1, 2), Uint8Array.of(1, 2))).toBe(true)
   expect(equalBytes(Buffer.of(1, 2), Buffer.of(1, 3))).toBe(false)
   expect(equalBytes(Buffer.of(1), Buffer.of(1, 0))).toBe(false)

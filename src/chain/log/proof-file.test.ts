@@ -68,7 +68,7 @@ async function proofOf(chain: ReturnType<typeof chainOf>, height: number, positi
   return { opening, height, path, checkpoint: chain.checkpoint }
 }
 
-it('a proof file shows the entry, where it stands and when it was made, with the key alone', async () => {
+it('proves the entry, its position and its time with only the key', async () => {
   const chain = chainOf(45)
   for (const [height, block] of chain.blocks.entries()) {
     for (const [position, entry] of block.entries.entries()) {
@@ -85,7 +85,7 @@ it('a proof file shows the entry, where it stands and when it was made, with the
   }
 })
 
-it('of an erased entry a proof shows the place and the commitment, and no entry', async () => {
+it('proves only the position and the commitment of an erased entry', async () => {
   const chain = chainOf(10)
   const proof = await proofOf(chain, 5, 3)
   const { header, count, position, path } = proof.opening
@@ -105,7 +105,7 @@ it('of an erased entry a proof shows the place and the commitment, and no entry'
   })
 })
 
-it('its form is that of tlog-proof: version, extra, index, hashes, an empty line, the checkpoint', async () => {
+it('has the format of tlog-proof: version, extra, index, hashes, an empty line, the checkpoint', async () => {
   const chain = chainOf(6)
   const file = proofFileText(await proofOf(chain, 4, 2))
   const [head = '', text = '', signatures = ''] = file.split('\n\n')
@@ -119,7 +119,7 @@ it('its form is that of tlog-proof: version, extra, index, hashes, an empty line
   expect(opened.header).toMatchObject({ height: 4, count: 5, serverid: SERVER, version: 1 })
 })
 
-it('no file with a flipped, dropped or doubled byte, or lines dropped, doubled or swapped, verifies', async () => {
+it('rejects files with a flipped, dropped or doubled byte, or with dropped, doubled or swapped lines', async () => {
   const chain = chainOf(45)
   const file = proofFileText(await proofOf(chain, 37, 1))
   const bytes = Buffer.from(file)
@@ -145,7 +145,7 @@ it('no file with a flipped, dropped or doubled byte, or lines dropped, doubled o
   const lines = file.split('\n')
   for (const [at, line] of lines.entries()) {
     await attempt(`line ${at} dropped`, lines.toSpliced(at, 1).join('\n'))
-    // A signature that is there twice says no more and no less.
+    // A duplicate signature changes nothing.
     if (!line.startsWith('—')) {
       await attempt(`line ${at} doubled`, lines.toSpliced(at, 0, line).join('\n'))
     }
@@ -158,7 +158,7 @@ it('no file with a flipped, dropped or doubled byte, or lines dropped, doubled o
   expect(tried).toBeGreaterThan(4_000)
 })
 
-it('what opens the commitment cannot be changed, in any of its members', async () => {
+it('rejects a change of any member of the opening', async () => {
   const chain = chainOf(20)
   const proof = await proofOf(chain, 13, 2)
   const whole = proofFileText(proof)
@@ -210,7 +210,7 @@ it('what opens the commitment cannot be changed, in any of its members', async (
   })
 })
 
-it('what opens the commitment is UTF-8, and JSON in one form', async () => {
+it('requires that the opening is UTF-8 and canonical JSON', async () => {
   const whole = proofFileText(await proofOf(chainOf(3), 2, 1))
   const [, encoded = ''] = /extra (\S+)/.exec(whole) ?? []
   const bytes = Buffer.from(encoded, 'base64')
@@ -236,7 +236,7 @@ it('what opens the commitment is UTF-8, and JSON in one form', async () => {
   expect(await messageFor(marked)).toBe('PROOF_MALFORMED: what opens the commitment is not JSON')
 })
 
-it('a proof file of 32 MiB is read, and none that is longer', async () => {
+it('accepts a proof file of 32 MiB, and rejects a longer one', async () => {
   const lengths: number[] = []
   const outcomes: string[] = []
   // Four characters of Base64 are three bytes of the entry.

@@ -16,49 +16,48 @@ import { type Hashes, verifyInclusion } from './proofs.ts'
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1'
 /** More than the depth of any log whose size is a safe integer. */
 const PATH_LENGTH_MAX = 63
-/** An item of the maximum size, in base64, and some more. */
+/** An item of the maximum size in base64, plus the rest of the file. */
 const FILE_LENGTH_MAX = 32 * 1024 * 1024
 
-/** The place of an entry in its block, and the hashes from its commitment to the root of the block. */
+/** Position of an entry in its block, and the hashes from its commitment to the root of the block. */
 interface PlaceInBlock {
-  /** Canonical text of the header of the block, which is the leaf of the log. */
+  /** Canonical text of the block header, which is the leaf of the log. */
   readonly header: string
-  /** The number of entries in the block. */
+  /** Number of entries in the block. */
   readonly count: number
-  /** The index of the entry. */
   readonly position: number
   readonly path: Hashes
 }
 
-/** Opens the commitment of an entry, which alone reveals nothing about it. */
+/** Reveals the entry behind a commitment; the commitment alone reveals nothing. */
 export type Opening = PlaceInBlock & {
   readonly entry: string
   readonly timestamp: number
   readonly blind: Uint8Array
 }
 
-/** What can be shown of an erased entry. */
+/** The part of an opening that is left after erasure. */
 export type ErasedOpening = PlaceInBlock & { readonly commitment: Uint8Array }
 
 /** The content of a proof file. */
 export interface EntryProof {
   readonly opening: Opening | ErasedOpening
-  /** The height of the block, which is the index of its header in the log. */
+  /** Height of the block, which is the index of its header in the log. */
   readonly height: number
   readonly path: Hashes
   /** The signed note. */
   readonly checkpoint: string
 }
 
-/** What a proof file proves: this entry is at this place in the log of `checkpoint`. */
+/** The result of a verified proof file: the entry and its position in the log of `checkpoint`. */
 export interface ProvenEntry {
   readonly serverId: number
   readonly height: number
-  /** The index of the entry in its block. */
+  /** Index of the entry in its block. */
   readonly index: number
-  /** Null if it was erased; then only its commitment is proven. */
+  /** Is null if the entry was erased; then only its commitment is proven. */
   readonly entry: JsonObject | null
-  /** Milliseconds since the Unix epoch; null if it was erased. */
+  /** In milliseconds since the Unix epoch; null if the entry was erased. */
   readonly timestamp: number | null
   readonly checkpoint: Checkpoint
 }
@@ -74,7 +73,7 @@ export function proofFileText({ opening, height, path, checkpoint }: EntryProof)
   return `${lines.join('\n')}\n\n${checkpoint}`
 }
 
-/** Canonical JSON; entry and header are canonical texts already. */
+/** Canonical JSON. The entry and the header are already canonical texts. */
 function openingText(opening: Opening | ErasedOpening): string {
   const { header, count, position } = opening
   const path = JSON.stringify(opening.path.map(toHex))
@@ -88,11 +87,9 @@ function openingText(opening: Opening | ErasedOpening): string {
 }
 
 /**
- * Verifies a proof file with nothing but the public key of the log: the entry opens its commitment, the
- * commitment is under the root in the header of the block, the header is under the root of the
- * checkpoint, and the key has signed the checkpoint.
- *
- * Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
+ * Verifies a proof file with only the public key of the log. The entry opens its commitment, the commitment is
+ * under the root in the block header, the header is under the root of the checkpoint, and the key has signed the
+ * checkpoint. Errors: PROOF_MALFORMED, PROOF_WRONG, NOTE_…, CHECKPOINT_….
  */
 export async function verifyProofFile(
   verifySignature: VerifySignature,
@@ -153,7 +150,7 @@ interface Opened extends PlaceInBlock {
   readonly height: number
   readonly serverId: number
   readonly commitment: Uint8Array
-  /** Null if it was erased. */
+  /** Is null if the entry was erased. */
   readonly entry: JsonObject | null
   readonly timestamp: number | null
 }
@@ -162,7 +159,7 @@ const OPEN = 'blind,count,entry,header,path,position,timestamp'
 const ERASED = 'commitment,count,header,path,position'
 const HEADER = 'count,height,nonce,prev_id,root,serverid,version'
 
-/** Parses `extra`, which is canonical and has exactly its members. */
+/** Parses `extra`, which must be canonical and have exactly the expected members. */
 function parseOpening(text: string): Opened {
   const opening = requireObject(parsedExtra(text))
   const names = Object.keys(opening).join()

@@ -1,10 +1,10 @@
 import { equalBytes, HASH_BYTES, sha256 } from '../hashes.ts'
 import { folded, type LeafRange, nodeHash, nodesOf, type ReadNodes } from '../merkle-tree.ts'
 
-/** Hashes of a proof, in the order of RFC 6962: from the leaves up. */
+/** Hashes of a proof in the order of RFC 6962, from the leaves to the root. */
 export type Hashes = readonly Uint8Array[]
 
-/** The parts of the tree of `size` leaves whose hashes prove that leaf `index` is in it. */
+/** Leaf ranges whose hashes prove that the tree of `size` leaves contains leaf `index`. */
 function inclusionRanges(index: number, size: number): LeafRange[] {
   const ranges: LeafRange[] = []
   let [from, to] = [0, size]
@@ -21,7 +21,7 @@ function inclusionRanges(index: number, size: number): LeafRange[] {
   return ranges.reverse()
 }
 
-/** The parts of the tree of `size` leaves whose hashes prove that it continues the tree of `before`. */
+/** Leaf ranges whose hashes prove that the tree of `size` leaves continues the tree of `before` leaves. */
 function consistencyRanges(before: number, size: number): LeafRange[] {
   const ranges: LeafRange[] = []
   let [from, to] = [0, size]
@@ -41,8 +41,7 @@ function consistencyRanges(before: number, size: number): LeafRange[] {
 }
 
 /**
- * Proves that leaf `index` is in the tree of `size` leaves. 0 <= index < size.
- * Source: RFC 6962 section 2.1.1.
+ * Proves that leaf `index` is in the tree of `size` leaves, with 0 <= index < size. Source: RFC 6962 section 2.1.1.
  */
 export async function proveInclusion(
   index: number,
@@ -54,8 +53,8 @@ export async function proveInclusion(
 }
 
 /**
- * Proves that the tree of `size` leaves begins with the tree of `before`. 0 <= before <= size; with 0
- * there is nothing to prove. Source: RFC 6962 section 2.1.2.
+ * Proves that the tree of `size` leaves begins with the tree of `before` leaves, with 0 <= before <= size. The
+ * proof is empty if `before` is 0. Source: RFC 6962 section 2.1.2.
  */
 export async function proveConsistency(
   before: number,
@@ -66,7 +65,7 @@ export async function proveConsistency(
   return before === 0 ? [] : hashesOf(consistencyRanges(before, size), read)
 }
 
-/** Reads the nodes of all ranges at once. */
+/** Reads the nodes of all ranges in one call. */
 async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<Hashes> {
   const nodes = ranges.map(nodesOf)
   const hashes = await read(nodes.flat())
@@ -77,13 +76,12 @@ async function hashesOf(ranges: readonly LeafRange[], read: ReadNodes): Promise<
   })
 }
 
-/** A tree and its root hash. */
 interface Rooted {
   readonly size: number
   readonly root: Uint8Array
 }
 
-/** Whether `proof` proves that `leaf`, a leaf hash, is leaf `index` of `tree`. */
+/** Whether `proof` proves that `leaf` (a leaf hash) is leaf `index` of `tree`. */
 export function verifyInclusion(
   { index, leaf }: { readonly index: number; readonly leaf: Uint8Array },
   tree: Rooted,
@@ -96,7 +94,7 @@ export function verifyInclusion(
   return root !== null && equalBytes(root, tree.root)
 }
 
-/** The root of a tree of `size` leaves by the path of leaf `index` (RFC 6962 section 2.1.1), or null. */
+/** The root of a tree of `size` leaves, computed from the path of leaf `index` (RFC 6962 section 2.1.1), or null. */
 function rootOfPath(
   leaf: Uint8Array,
   index: number,
@@ -128,8 +126,8 @@ export function verifyConsistency(before: Rooted, tree: Rooted, proof: Hashes): 
 }
 
 /**
- * The roots of the first `before` leaves and of all `size` leaves by a proof (RFC 6962 section 2.1.2), or null.
- * `known` is the root of the first ones, if it is known.
+ * The roots of the first `before` leaves and of all `size` leaves, computed from a proof (RFC 6962 section 2.1.2),
+ * or null. `known` is the first of these roots, if it is known.
  */
 function rootsOfProof(
   before: number,

@@ -21,7 +21,7 @@ it.each([
   expect(tileOf(path)).toBeNull()
 })
 
-it('a log has the full and partial tiles that the specification counts', () => {
+it('a log has the full and partial tiles of the C2SP specification', () => {
   const last = (level: number, size: number) => {
     let index = 0
     while (hasTile({ level, index, width: 256 }, size)) index += 1
@@ -51,7 +51,7 @@ it('a tile of level l holds the nodes of level 8 l', () => {
   ])
 })
 
-it('a bundle is read as it was written, and nothing else is one', () => {
+it('reads the bundles that it writes, and rejects malformed ones', () => {
   const entries = [Buffer.from('a'), Buffer.from('x'.repeat(700)), Buffer.alloc(0)]
   const bundle = entryBundle(entries)
   expect(Buffer.from(bundle.subarray(0, 5))).toEqual(Buffer.from([0, 1, 0x61, 2, 0xbc]))

@@ -1,14 +1,14 @@
 import { joined } from '../hashes.ts'
 import type { TreeNode } from '../merkle-tree.ts'
 
-/** Hashes of a full tile, and entries of a full bundle. */
+/** Hashes in a full tile, and entries in a full bundle. */
 export const TILE_WIDTH = 256
 /** Levels of nodes between a tile and the one above it. */
 const LEVELS_PER_TILE = 8
 const TILE_LEVEL_MAX = 63
 const LENGTH_BYTES = 2
 
-/** A tile of hashes, or a bundle of entries; `width` is TILE_WIDTH when it is full. */
+/** A tile of hashes, or a bundle of entries. The `width` of a full one is TILE_WIDTH. */
 export interface Tile {
   readonly level: number | 'entries'
   readonly index: number
@@ -23,7 +23,7 @@ export function tilePath({ level, index, width }: Tile): string {
   return `${level}/${marked}${width === TILE_WIDTH ? '' : `.p/${width}`}`
 }
 
-/** The tile at `path`, or null. Every tile has only one path. */
+/** Returns the tile at `path`, or null. Every tile has exactly one path. */
 export function tileOf(path: string): Tile | null {
   const [, level = '', groups = '', width = `${TILE_WIDTH}`] =
     /^(\d{1,2}|entries)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? []
@@ -37,7 +37,6 @@ export function tileOf(path: string): Tile | null {
   return tilePath(tile) === path ? tile : null
 }
 
-/** Whether a log of `size` leaves has `tile`. */
 export function hasTile({ level, index, width }: Tile, size: number): boolean {
   const below = level === 'entries' ? 1 : TILE_WIDTH ** level
   return index * TILE_WIDTH + width <= Math.floor(size / below)
@@ -51,14 +50,14 @@ export function nodesOfTile(level: number, { index, width }: Tile): TreeNode[] {
   }))
 }
 
-/** Writes a bundle of entries, each after its length, 16 bits, big-endian. */
+/** Encodes a bundle: each entry follows its length, 16 bits, big-endian. */
 export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {
   return joined(
     ...entries.flatMap((entry) => [Uint8Array.of(entry.length >> 8, entry.length & 0xff), entry]),
   )
 }
 
-/** The entries of a bundle, or null if it is malformed. */
+/** Decodes a bundle; returns null if it is malformed. */
 export function entriesOfBundle(bundle: Uint8Array): Uint8Array[] | null {
   const entries: Uint8Array[] = []
   let at = 0

@@ -12,10 +12,10 @@ import {
 import { noteOf, type ProvenEntry, verifyProofFile } from './proof-file.ts'
 import { verifyConsistency } from './proofs.ts'
 
-/** Maximum items whose newest position is remembered; the least recently noted one is forgotten first. */
+/** Maximum number of items whose latest position is remembered. The least recently noted one is evicted first. */
 const ITEMS_MAX = 10_000
 
-/** Sends a GET request for `path`; resolves whatever the status. */
+/** Sends a GET request for `path`; resolves for any status. */
 export type Fetch = (
   path: string,
   signal?: AbortSignal,
@@ -23,16 +23,15 @@ export type Fetch = (
 
 export interface VerifyingReaderOptions {
   readonly verifySignature: VerifySignature
-  /** The key that the node is trusted by; it must not come from the node. */
+  /** The trusted key of the node. It must not come from the node itself. */
   readonly key: VerifierKey
   readonly fetch: Fetch
   /** The last checkpoint of an earlier reader, or null. */
   readonly checkpoint: Checkpoint | null
-  /** Stores the signed note of a verified checkpoint, before anything under it is trusted. */
+  /** Stores the signed note of a verified checkpoint. Nothing under the checkpoint is trusted before that. */
   readonly keep?: (note: string) => Promise<void>
 }
 
-/** The last entry of an item that was seen. */
 interface Seen extends Position {
   readonly isDeleted: boolean
 }
@@ -42,25 +41,25 @@ export interface ProvenItem extends Position {
   readonly item: JsonObject
 }
 
-/** The state when a request was sent; the reply must not be older. */
+/** The state when a request was sent. The reply must not be older. */
 interface Known {
   readonly checkpoint: Checkpoint | null
   readonly signal: AbortSignal | undefined
 }
 
 /**
- * Reads items without trusting the server: every reply must follow from a checkpoint that the key has
- * signed, and every checkpoint must continue the one before. It keeps the last checkpoint and the positions
- * of the revisions it has read, and throws if the server goes back behind either. Reads may run
- * concurrently: a reply is compared with what was known when the request was sent.
+ * Reads items without trusting the server: every reply must be proven under a checkpoint that the key has signed,
+ * and every checkpoint must continue the previous one. The reader keeps the last checkpoint and the positions of
+ * the revisions that it has read, and throws if the server goes back behind either. Reads may run concurrently:
+ * each reply is compared with the state when its request was sent.
  *
- * It does not detect that the server withholds a newer revision: that takes reading all entries since then
- * (an audit of the log), because the log proves what was recorded, not what is current.
+ * It does not detect that the server withholds a newer revision, because the log proves that a revision was
+ * recorded, not that it is current. Detecting that requires an audit of the log.
  */
 export class VerifyingReader {
   readonly #options: VerifyingReaderOptions
   #checkpoint: Checkpoint | null
-  /** Checkpoints are compared one at a time; otherwise two that contradict each other could be trusted. */
+  /** Compares one checkpoint at a time; concurrent comparisons could trust two contradicting ones. */
   #comparing: Promise<unknown> = Promise.resolve()
   readonly #seen = new Map<string, Seen>()
 
@@ -69,14 +68,14 @@ export class VerifyingReader {
     this.#checkpoint = options.checkpoint
   }
 
-  /** The last checkpoint that was verified. */
+  /** The last verified checkpoint. */
   get checkpoint(): Checkpoint | null {
     return this.#checkpoint
   }
 
   /**
-   * The proven item, or null if it does not exist. For an item that was seen before, its deletion is proven;
-   * for any other one, this is what the server says. Errors: ProofError; those of `fetch`.
+   * Returns the proven item, or null if it does not exist. The deletion of an item that was read before is proven;
+   * otherwise, its absence is not. Errors: ProofError; those of `fetch`.
    */
   async readItem(db: string, id: string, signal?: AbortSignal): Promise<ProvenItem | null> {
     const seen = this.#seen.get(nameOf(db, id))
@@ -97,7 +96,7 @@ export class VerifyingReader {
   }
 
   /**
-   * The entry at `<height>.<index>`, which is about this item; for an erased one, only its position is
+   * Returns the entry at `<height>.<index>`, which must concern this item. Only the position of an erased entry is
    * proven. Errors: as for `readItem`.
    */
   async readEntry(
@@ -116,7 +115,7 @@ export class VerifyingReader {
     throw new ProofError('ITEM_OTHER', `the proof is not of the entry ${position} of item ${id}`)
   }
 
-  /** Remembers that an item has an entry at this position, for example one that the caller has recorded. */
+  /** Remembers the position of an item's entry, for example of one that the caller has recorded. */
   note(db: string, id: string, { height, index }: Position, isDeleted: boolean): void {
     const name = nameOf(db, id)
     const last = this.#seen.get(name)
@@ -128,12 +127,12 @@ export class VerifyingReader {
     if (oldest !== undefined) this.#seen.delete(oldest)
   }
 
-  /** The last entry of an item that was seen, or null. */
+  /** Returns the last known entry of an item, or null. */
   seen(db: string, id: string): Position | null {
     return this.#seen.get(nameOf(db, id)) ?? null
   }
 
-  /** Forgets the items of a database that was deleted. */
+  /** Forgets the items of a deleted database. */
   forgetDatabase(db: string): void {
     const beginning = `${JSON.stringify([db]).slice(0, -1)},`
     for (const name of this.#seen.keys()) if (name.startsWith(beginning)) this.#seen.delete(name)
@@ -162,7 +161,7 @@ export class VerifyingReader {
     return proven
   }
 
-  /** The server denies an item that was seen: it must have been deleted since then. */
+  /** Handles a 404 for an item that was read before: its deletion must be proven. */
   async #expectDeleted(
     db: string,
     id: string,
@@ -201,7 +200,7 @@ export class VerifyingReader {
       if (equalBytes(next.root, last.root)) return
       throw new ProofError('LOG_FORKED', `there are two logs of ${next.size} blocks`)
     }
-    // An older checkpoint may arrive after one that continues it.
+    // An older checkpoint can arrive after a newer one that continues it.
     if (last !== null && next.size < last.size) {
       await this.#expectContinued(next, last, known.signal)
       return
@@ -261,7 +260,7 @@ function itemOf({ entry }: ProvenEntry, db: string, id: string): JsonObject {
   throw new ProofError('ITEM_OTHER', `the proof is not of item ${id} in ${db}`)
 }
 
-/** The position of the deletion in a page of a history, or null. */
+/** The position of the deletion in a history page, or null. */
 function deletionIn(text: string): string | null {
   const reply = parseJsonOrNull(text)
   const history = isJsonObject(reply) && Array.isArray(reply.history) ? reply.history : []
