@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 
-/** All commands, in the order of the help. One command does not load the modules of the others. */
+/** All commands in the order of the help. Each command loads only its own modules. */
 export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   serve: async () => (await import('./commands/serve.ts')).serveCommand(),
   verify: async () => (await import('./commands/verify.ts')).verifyCommand(),

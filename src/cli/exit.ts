@@ -3,15 +3,15 @@ import { CodedError } from '../base/coded-error.ts'
 /** Exit codes; scripts rely on them. */
 export const EXIT = {
   right: 0,
-  /** Something was found, or it failed. */
+  /** A finding or a failure. */
   finding: 1,
-  /** The command line is wrong. */
+  /** The command line is invalid. */
   usage: 2,
-  /** The configuration does not allow it (EX_CONFIG of sysexits). */
+  /** The configuration is invalid (EX_CONFIG of sysexits). */
   configuration: 78,
 } as const
 
-/** Exit codes of coded errors. All others are findings. */
+/** Exit codes of coded errors. All other codes are findings. */
 const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   EXPORT_FOREIGN: EXIT.usage,
   INDEX_PATH_INVALID: EXIT.usage,
@@ -39,7 +39,7 @@ const EXIT_OF_CODE: Readonly<Record<string, number>> = {
   STORE_TOO_OLD: EXIT.configuration,
 }
 
-/** Ends the program with one line on stderr and an exit code. */
+/** Ends the program with an exit code and one line on stderr. */
 export class Exit extends Error {
   override readonly name = 'Exit'
   readonly code: number
@@ -50,7 +50,7 @@ export class Exit extends Error {
   }
 }
 
-/** How the program ends with `error`; null for a defect, which keeps its stack. */
+/** The exit for `error`, or null for a bug, which prints its stack. */
 export function exitOf(error: unknown): Exit | null {
   if (error instanceof Exit) return error
   if (!(error instanceof CodedError)) return exitOfSystem(error)
@@ -60,7 +60,7 @@ export function exitOf(error: unknown): Exit | null {
 
 const NO_SPACE = new Set(['ENOSPC', 'EDQUOT'])
 
-/** How the program ends when the system refuses it a file or a socket; null for other errors. */
+/** The exit for a failed system call on a file or a socket, or null for other errors. */
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
   const isFull = NO_SPACE.has(String(error.code))
@@ -68,7 +68,7 @@ export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit 
   return new Exit(code, message, { cause: error })
 }
 
-/** What `error` says, for a longer message: the system's code, such as EACCES, or the message. */
+/** The reason in `error`, for a longer message: the system code, such as EACCES, or the message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return 'code' in error ? String(error.code) : error.message

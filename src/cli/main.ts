@@ -1,5 +1,5 @@
 #!/usr/bin/env -S node --max-semi-space-size=8
-// As a namespace: Node 20 lacks a name of it and would fail before the version check.
+// A namespace import: with a named one, Node 20 would fail before the version check.
 import * as nodeModule from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
@@ -15,26 +15,26 @@ if (major < 24 && (major !== 22 || minor < 18)) {
   process.exit(EXIT.configuration)
 }
 
-// The compile cache lies beside the program, if that is writable. Threads find it by the environment.
+// The compile cache is next to the program if that folder is writable. Threads find it through the environment.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
   new URL('../../node_modules/.cache/compiled', import.meta.url),
 )
 nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
 
 const program = new Command('daicho')
-  .description('A ledger database that anyone can verify, and the services beside it')
+  .description('A ledger database that anyone can verify, with companion services')
   .version(VERSION)
-  .showHelpAfterError('(add --help for the possibilities)')
+  .showHelpAfterError('(see --help for usage)')
 const args = process.argv.slice(2)
 const named = args.find((word) => Object.hasOwn(COMMANDS, word))
-// Only the help lists commands that do not run.
+// Only the help needs commands that do not run.
 const isHelp = named === undefined && !args.includes('--version')
 for (const [name, load] of Object.entries(COMMANDS)) {
   program.addCommand(isHelp || name === named ? await load() : new Command(name))
 }
 inherit(program)
 
-/** Applies the program's settings to commands of commands. */
+/** Applies the settings of the program to subcommands. */
 function inherit(parent: Command): void {
   for (const command of parent.commands) {
     command.copyInheritedSettings(parent).exitOverride()

@@ -13,12 +13,12 @@ async function serving(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-it('returns the whole reply, for any status', async () => {
+it('returns the complete reply, for any status', async () => {
   const url = await serving((_request, response) => void response.writeHead(418).end('ü\u0000'))
   expect(await fetchFromNode(url)).toEqual({ status: 418, bytes: Buffer.from('ü\u0000') })
 })
 
-it('aborts an endless reply when it is too long', async () => {
+it('aborts an endless reply at the size limit', async () => {
   let sent = 0
   const url = await serving((_request, response) => {
     const more = () => {
@@ -35,7 +35,7 @@ it('aborts an endless reply when it is too long', async () => {
   expect(sent).toBeGreaterThan(1_000_000)
 })
 
-it('aborts a silent node and a slow one after the timeout', async () => {
+it('aborts requests to silent and slow nodes after the timeout', async () => {
   const silent = await serving(() => {})
   const slow = await serving((_request, response) => {
     const drip = setInterval(() => response.write('x'), 10)
@@ -46,7 +46,7 @@ it('aborts a silent node and a slow one after the timeout', async () => {
   }
 })
 
-it('follows no redirect, and gives the reason of a failure', async () => {
+it('does not follow redirects, and reports the reason of a failure', async () => {
   let asked = 0
   const other = await serving((_request, response) => {
     asked += 1

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { type Json, parseJson } from '../base/json.ts'
 import { EXIT, Exit } from './exit.ts'
 
-/** Bounds of a reply, unless the caller has others. */
+/** Default limits of a reply. */
 const REPLY_MS = 30_000
 const REPLY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -12,9 +12,9 @@ export interface NodeReply {
 }
 
 /**
- * Fetches the reply of a node, whole and within bounds, so that a command ends with bounded memory even
- * if something else answers. Redirects are not followed: they would take secrets elsewhere.
- * Errors: Error, whose message gives the reason.
+ * Fetches a reply from a node within limits of time and size, so that an unexpected server cannot exhaust memory.
+ * Redirects are not followed, because they would send secrets to another server. Errors: Error, whose message
+ * contains the reason.
  */
 export async function fetchFromNode(
   address: URL | string,
@@ -39,21 +39,21 @@ export async function fetchFromNode(
   }
 }
 
-/** A running node, as the flags name it. */
+/** A running node, as given by the flags. */
 export interface NodeAddress {
-  /** Like http://127.0.0.1:4126. */
+  /** For example http://127.0.0.1:4126. */
   readonly url: string
   readonly token?: string | undefined
 }
 
-/** The operator's own node is trusted: its reply is not checked further. */
+/** The reply is not validated further, because the operator's own node is trusted. */
 export interface LedgerReply {
   readonly status?: boolean
   readonly code?: string
   readonly message?: string
 }
 
-/** Calls the ledger API of a node. Errors: Exit (usage, finding), also when the node refuses. */
+/** Calls the ledger API of a node. Errors: Exit (usage, finding), also if the node returns an error. */
 export async function callNode<Reply extends LedgerReply>(
   { url, token }: NodeAddress,
   path: string,
@@ -84,7 +84,7 @@ export async function callNode<Reply extends LedgerReply>(
   throw new Exit(EXIT.finding, `the node refused: ${refusal}`)
 }
 
-/** The value of a JSON text; null for other texts too. */
+/** Parses JSON; returns null if the text is invalid. */
 export function parseJsonOrNull(text: string): Json {
   try {
     return parseJson(text)
@@ -94,8 +94,8 @@ export function parseJsonOrNull(text: string): Json {
 }
 
 /**
- * The value of a flag, or the trimmed text of the file that it names: other processes of the machine can
- * read flags.
+ * Returns the value of a flag, or the trimmed content of the file that it names. Secrets belong in files: other
+ * processes can read the flags.
  */
 export function textOrFile(text: string): string {
   const isFile = existsSync(text) && statSync(text).isFile()

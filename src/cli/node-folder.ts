@@ -2,18 +2,18 @@ import { existsSync, statSync } from 'node:fs'
 import { EXIT, Exit } from './exit.ts'
 import type { Settings } from './settings.ts'
 
-/** The key of a node; without it a node cannot continue its chain. */
+/** The key of a node. Without it, the node cannot continue its chain. */
 export const KEY_FILE = 'node.key'
-/** The head that a node signed last. Never in a backup. */
+/** The last signed head. Never part of a backup. */
 export const SIGNED_HEAD_FILE = 'signed-head'
 
 /**
- * The files that a backup takes from a data folder beside the store; docs/operations.md has the table of
- * all files. Left out are files that a node recreates, and those that must not come back with an old copy.
+ * The files besides the store that a backup copies; docs/operations.md lists all files. Excluded are files that a
+ * node recreates, and files that must not be restored from an old copy.
  */
 export const DATA_FILES: readonly {
   readonly name: string
-  /** Whether it holds a private key: its reader can act as the node. */
+  /** Whether it contains a private key: anyone who reads it can act as the node. */
   readonly isKey: boolean
 }[] = [
   { name: KEY_FILE, isKey: true },
@@ -25,12 +25,12 @@ export const DATA_FILES: readonly {
   { name: 'rates.json', isKey: false },
 ]
 
-/** Folders of files named after the SHA-256 of their content, and the folder of unfinished ones in each. */
+/** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished ones. */
 export const CONTENT_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
 
 /**
- * The folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must
- * not become a folder. Errors: Exit (configuration).
+ * Returns the folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must
+ * not create a folder. Errors: Exit (configuration).
  */
 export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean }): string {
   const { SYSTEM_FOLDER: folder } = settings
@@ -45,18 +45,18 @@ export function nodeFolder(settings: Settings, { mayBeNew }: { mayBeNew: boolean
   throw new Exit(EXIT.configuration, `SYSTEM_FOLDER: there is no folder ${folder}`)
 }
 
-/** Errors: Exit (usage) when `folder` is no folder. */
+/** Errors: Exit (usage) if `folder` is not a folder. */
 export function requireFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   throw new Exit(EXIT.usage, `there is no folder ${folder}`)
 }
 
-/** Runs `work` on a store. Errors: also Exit (finding) when the store is damaged. */
+/** Runs `work` on a store. Errors: also Exit (finding) if the store is damaged. */
 export async function onStore<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
   } catch (error) {
-    // Loaded here: most commands of a folder do not read a store.
+    // Loaded lazily: most commands do not read a store.
     const { isDamage } = await import('../storage/index.ts')
     if (!isDamage(error)) throw error
     const message = `the store cannot be read: ${error.message}`

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ProgressLine, reportEvery, shareOf } from './output.ts'
 
-/** A progress line on a terminal or in a file, and its output. */
+/** The output of a progress line, on a terminal or in a file. */
 function shownOn(isTTY: boolean) {
   const shown: string[] = []
   const write = (text: string | Uint8Array) => {
@@ -46,19 +46,19 @@ it('draws a bar on a terminal, at most ten times a second, and clears it at the 
   ])
 })
 
-it('clears nothing if it was never drawn', () => {
+it('clears nothing if nothing was drawn', () => {
   const { shown, line } = shownOn(true)
   line.end()
   expect(shown).toEqual([])
 })
 
-it('limits the share of a chain to 1', () => {
+it('limits the progress of a chain to 1', () => {
   expect(shareOf({ blocks: 0, ofBlocks: 0 })).toBe(1)
   expect(shareOf({ blocks: 1, ofBlocks: 4 })).toBe(0.25)
   expect(shareOf({ blocks: 5, ofBlocks: 4 })).toBe(1)
 })
 
-it('reports every five seconds until it is stopped, even without a change', () => {
+it('reports every five seconds until it is stopped, even without progress', () => {
   const written: string[] = []
   let waiting: { ms: number; run: () => void } | null = null
   const schedule = {

@@ -7,7 +7,7 @@ export function print(isJson: boolean | undefined, result: unknown, text: string
   process.stdout.write(`${isJson === true ? JSON.stringify(result) : text}\n`)
 }
 
-/** Shows the progress of long work: a bar on a terminal, elsewhere a line per tenth. */
+/** Shows the progress of a long task: a bar on a terminal, otherwise one line per 10 %. */
 export class ProgressLine {
   readonly #out: Output
   readonly #label: string
@@ -21,7 +21,7 @@ export class ProgressLine {
     this.#clock = clock
   }
 
-  /** `share` is 0..1; `detail` follows the bar. */
+  /** `share` is between 0 and 1; `detail` follows the bar. */
   update(share: number, detail: string): void {
     const percent = `${Math.floor(share * 100)}`.padStart(3)
     if (this.#out.isTTY) {
@@ -46,8 +46,8 @@ export class ProgressLine {
 }
 
 /**
- * Runs `work` with a progress line on stderr, so that results on stdout stay clean. Returns the result and
- * the seconds it took.
+ * Runs `work` with a progress line on stderr, which leaves stdout to the results. Returns the result and the
+ * duration in seconds.
  */
 export async function withProgress<Result>(
   label: string,
@@ -63,10 +63,9 @@ export async function withProgress<Result>(
   }
 }
 
-/** Interval of `reportEvery`. */
 const REPORT_MS = 5_000
 
-/** Writes a line with `text()` every five seconds, until the returned function is called. */
+/** Prints `text()` every five seconds until the returned function is called. */
 export function reportEvery(
   text: () => string,
   schedule: Schedule,
@@ -83,7 +82,7 @@ export function reportEvery(
   return () => stop()
 }
 
-/** The share of a chain that is done, 0..1. */
+/** Progress of a chain, between 0 and 1. */
 export function shareOf({ blocks, ofBlocks }: { blocks: number; ofBlocks: number }): number {
   return ofBlocks === 0 ? 1 : Math.min(1, blocks / ofBlocks)
 }

@@ -4,7 +4,6 @@ const manifest: unknown = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 )
 
-/** The version of this daicho, from its package. */
 export const VERSION: string =
   typeof manifest === 'object' && manifest !== null && 'version' in manifest
     ? String(manifest.version)

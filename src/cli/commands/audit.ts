@@ -20,21 +20,21 @@ import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { fetchFromNode, parseJsonOrNull, textOrFile } from '../node-client.ts'
 import { print, withProgress } from '../output.ts'
 
-// Verification with a verifier key: of the log of a running node, and of proof files.
+// Verification with a verifier key: audits the log of a running node, and verifies proof files.
 
 export interface VerifyFlags {
   readonly json?: boolean
-  /** A verifier key, or a file that holds one. */
+  /** A verifier key, or a file that contains one. */
   readonly key?: string
   /** The file with the state of the last audit. */
   readonly state?: string
   readonly token?: string
 }
 
-/** Maximum length of a reply; a full bundle of entries is shorter. */
+/** Maximum length of a reply. A full bundle of entries is shorter. */
 const REPLY_BYTES_MAX = 1_048_576
 
-/** The state of an earlier audit: the key of the log, and how far it was audited. */
+/** State of the last audit: the verifier key of the log, and the audited size. */
 interface AuditState {
   readonly key: VerifierKey
   readonly audited: Audited
@@ -122,7 +122,7 @@ async function readFrom(url: string, token: string | undefined): Promise<Uint8Ar
   }
 }
 
-/** Errors: Exit (configuration) for a foreign file: a new audit would forget the chain seen before. */
+/** Errors: Exit (configuration) if the file has another content: starting over would forget the audited chain. */
 function readState(path: string): AuditState | null {
   if (!fileExists(path)) return null
   const value = parseJsonOrNull(readFileSync(path, 'utf8'))
@@ -175,7 +175,7 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
   }
 }
 
-/** The key in `text`, or in the file of that name. Errors: Exit (usage). */
+/** Parses `text` as a key, or the content of the file of that name. Errors: Exit (usage). */
 function parseKey(text: string): VerifierKey {
   try {
     return verifierKeyOf(textOrFile(text))

@@ -8,17 +8,17 @@ import { count, print, withProgress } from '../output.ts'
 
 export function backupCommand(): Command {
   return new Command('backup')
-    .description('copy a data folder to a new folder in <to>, also while its node runs')
+    .description('copy a data folder to a new folder in <to>; its node may be running')
     .argument('<folder>', 'a data folder')
-    .argument('<to>', 'the folder of backups; each gets the time as its name')
+    .argument('<to>', 'folder of the backups; each is named after its time')
     .option('--without-keys', 'leave out node.key and token-keys.json')
     .option('--no-verify', 'do not verify the copy')
-    .option('--keep <number>', 'remove all but this many backups afterwards', parseKeep)
+    .option('--keep <number>', 'then remove the oldest backups and keep this many', parseKeep)
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the backup is there. 1: it is not; the store does not hold, or there is no room.\n' +
-        '2: nothing to back up. 78: another backup goes on in <to>.',
+      '\nExit code 0: the backup was made. 1: it was not; the store is damaged, or the disk is full.\n' +
+        '2: nothing to back up. 78: another backup is running in <to>.',
     )
     .action(backup)
 }

@@ -4,8 +4,8 @@ import { readSettings, shownSettings } from '../settings.ts'
 
 export function configCommand(): Command {
   return new Command('config')
-    .description('print the configuration in force; secrets are masked')
-    .option('--json', 'print it as one line of JSON')
+    .description('print the effective configuration; secrets are masked')
+    .option('--json', 'print the result as one line of JSON')
     .action((flags: { json?: boolean }) => {
       const shown = shownSettings(readSettings(process.env))
       const values = Object.fromEntries(shown.map(({ name, value }) => [name, value]))

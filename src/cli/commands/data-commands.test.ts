@@ -1,4 +1,4 @@
-// The commands that read and write data, for an empty chain and for one with deleted items.
+// The commands that read and write data, on an empty chain and on one with deleted items.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -32,7 +32,7 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
   ])
 })
 
-it('counts the databases and items that the entries of an export leave', async () => {
+it('counts the databases and items that exist after the entries of an export', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   for (const db of ['fruit', 'gone']) {

@@ -20,14 +20,14 @@ import { count, type ProgressLine, print, shareOf, withProgress } from '../outpu
 
 export function exportCommand(): Command {
   return new Command('export')
-    .description('write the chain of a data folder, with its proofs, as lines of JSON')
+    .description('write the chain of a data folder, with its proofs, as JSON lines')
     .argument('<folder>', 'a data folder; its node may be running')
-    .requiredOption('--out <file>', 'the file; compressed if it ends in .gz; - for stdout')
-    .option('--json', 'print the result as one line of JSON; not together with --out -')
+    .requiredOption('--out <file>', 'output file, compressed if it ends in .gz; - for stdout')
+    .option('--json', 'print the result as one line of JSON; not with --out -')
     .addHelpText(
       'after',
-      '\nExit code 0: the file is whole. 1: there is none; the chain does not hold, or there is no room.\n' +
-        '2: nothing to export. 78: the store needs another version.',
+      '\nExit code 0: the file is complete. 1: no file was written; the chain is invalid, or the disk is full.\n' +
+        '2: nothing to export. 78: the store needs another version of daicho.',
     )
     .action(exportTo)
 }
@@ -54,7 +54,7 @@ async function exportTo(folder: string, { out, json }: ExportFlags): Promise<voi
     `head       ${headId ?? '(none)'}`,
     `time       ${seconds.toFixed(1)} s`,
   ].join('\n')
-  // stdout holds nothing but the export.
+  // stdout contains only the export.
   if (out === '-') process.stderr.write(`${text}\n`)
   else print(json, { status: true, out, blocks, entries, headId }, text)
 }
@@ -95,11 +95,11 @@ async function toStdout(lines: AsyncGenerator<string, ExportEnd>): Promise<Expor
   }
 }
 
-/** The file gets its name when all of it is on the disk; a crash before leaves only a `.partial` file. */
+/** Renames the file when all of it is on disk; a crash leaves only a `.partial` file. */
 async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Promise<ExportEnd> {
   const partial = `${out}.${process.pid}.partial`
   try {
-    // For its owner alone: the blinds in it open every commitment.
+    // Readable by the owner only: its blinds open every commitment.
     const file = await open(partial, 'w', 0o600)
     let end: ExportEnd
     try {
@@ -119,7 +119,7 @@ async function toFile(lines: AsyncGenerator<string, ExportEnd>, out: string): Pr
   }
 }
 
-/** Not `file.createWriteStream`: that closes the handle, which is still to be synced. */
+/** Unlike `file.createWriteStream`, does not close the handle, which must still be synced. */
 function sinkOf(file: FileHandle): Writable {
   return new Writable({
     write(chunk: Buffer, _, done) {
@@ -128,10 +128,9 @@ function sinkOf(file: FileHandle): Writable {
   })
 }
 
-/** Bytes read from a file at a time. */
 const CHUNK_BYTES = 1024 * 1024
 
-/** The bytes of the file at `path`, or of stdin for `-`. Errors: Exit (usage) when there is none. */
+/** Reads the file at `path`, or stdin for `-`. Errors: Exit (usage) if the file does not exist. */
 export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   if (path === '-') return process.stdin
   if (existsSync(path) && !statSync(path).isDirectory()) {
@@ -140,7 +139,7 @@ export function bytesOfFile(path: string): AsyncIterable<Uint8Array> {
   throw new Exit(EXIT.usage, `there is no file ${path}`)
 }
 
-/** Runs `work` on the export at `path`. Errors: also Exit (usage) when the file is not an export. */
+/** Runs `work` on the export at `path`. Errors: also Exit (usage) if the file is not an export. */
 export async function onExport<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await onStore(work)
@@ -155,8 +154,8 @@ export interface ExportVerification extends Omit<Verification, 'finding'> {
 }
 
 /**
- * Verifies the export at `path`, `-` for stdin, but not whether each change fits the databases: that needs
- * a store and is checked by an import. Errors: Exit, ExportError.
+ * Verifies the export at `path` (`-` for stdin). Whether each change fits the databases is not checked here: that
+ * needs a store, so an import checks it. Errors: Exit, ExportError.
  */
 export async function verifyExport(path: string, line: ProgressLine): Promise<ExportVerification> {
   const databases = new Map<string, number>()

@@ -15,9 +15,9 @@ import { EXIT, Exit, reasonOf } from '../exit.ts'
 import { type ProgressLine, print, withProgress } from '../output.ts'
 import { readSettings } from '../settings.ts'
 
-/** Longer files are not read: no supported image is as long. */
+/** Larger files are not read: no supported image is that large. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024
-/** More than for uploads, because the machine is the user's own: 5 bytes of memory per cell. */
+/** Higher than for uploads, because the computer is the user's own. A cell takes 5 bytes of memory. */
 const CELLS_MAX = 50_000_000
 const MEMORY_BYTES_MAX = 2_000_000_000
 /** Maximum duration of a conversion, milliseconds. */
@@ -27,22 +27,22 @@ export function imageCommand(): Command {
   return new Command('image')
     .description('turn an image into a workbook with one coloured cell per pixel')
     .argument('<in>', 'a JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP or SVG file')
-    .argument('<out.xlsx>', 'the workbook; replaced when it exists')
-    .option('--px <pixels>', 'side of a cell, 1 to 546 (DEFAULT_PX, else 2)')
-    .option('--width <cells>', 'cells across, up to 16384 (DEFAULT_WIDTH, else 100)')
-    .option('--height <cells>', 'cells down; without it in proportion')
-    .option('--colors <number>', 'different colours at most, up to 65428')
+    .argument('<out.xlsx>', 'the workbook; overwritten if it exists')
+    .option('--px <pixels>', 'side of a cell in pixels, 1 to 546 (DEFAULT_PX, else 2)')
+    .option('--width <cells>', 'number of columns, up to 16384 (DEFAULT_WIDTH, else 100)')
+    .option('--height <cells>', 'number of rows; keeps the proportions if omitted')
+    .option('--colors <number>', 'maximum number of colours, up to 65428')
     .option(
       '--background <RRGGBB>',
-      'colour behind transparent pixels; without it alpha is ignored',
+      'colour behind transparent pixels; transparency is ignored if omitted',
     )
     .option('--resample <how>', 'cubic (smooth) or nearest (hard edges)')
     .option('--grayscale', 'shades of gray')
-    .option('--zoom <percent>', 'magnification the sheet opens with, 10 to 400')
+    .option('--zoom <percent>', 'initial zoom of the sheet, 10 to 400')
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: the workbook is written. 1: the image is refused. 2: usage, or a file that cannot be\n' +
+      '\nExit code 0: the workbook was written. 1: the image was rejected. 2: usage, or a file that cannot be\n' +
         'read or written.',
     )
     .action(image)
@@ -103,7 +103,7 @@ interface Converted {
   readonly bytesWritten: number
 }
 
-/** Writes beside `to` and moves it there at the end: a broken workbook never has its name. */
+/** Writes to a temporary file and renames it at the end, so that an incomplete workbook never gets the name `to`. */
 async function convert(
   job: Parameters<ConversionWorkers['start']>[0],
   to: string,
@@ -121,7 +121,7 @@ async function convert(
   process.once('SIGINT', stop).once('SIGTERM', stop)
   const part = `${to}.part`
   try {
-    // Before the conversion: it is of no use if the folder cannot be written to.
+    // Before the conversion, which is useless if the folder is not writable.
     await createEmpty(part)
     const { plan, product } = await workers.start(job, interrupted.signal, (rows, ofRows) =>
       line.update(rows / ofRows, `${rows} of ${ofRows} rows`),

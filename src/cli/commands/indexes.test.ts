@@ -20,7 +20,7 @@ async function withFruit(folder: string) {
 }
 
 describe('daicho index', () => {
-  it('adds, lists and removes at a running node, and in the folder of a stopped one', async () => {
+  it('adds, lists and removes on a running node, and in the folder of a stopped one', async () => {
     const folder = temporaryFolder()
     const server = await withFruit(folder)
     const at = ['--url', server.url]
@@ -74,7 +74,7 @@ describe('daicho index', () => {
     })
   })
 
-  it('reports mistakes with their exit code and one line', async () => {
+  it('reports errors with their exit code and one line', async () => {
     const [nowhere, address, path, missing] = await Promise.all([
       runDaicho(['index', 'list']),
       runDaicho(['index', 'list', '--url', 'nothing']),

@@ -10,9 +10,9 @@ import { nodeFolder } from '../node-folder.ts'
 import { print, withProgress } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
 
-/** Interval of the checks while an index is built. */
+/** Polling interval while an index is built. */
 const POLL_MS = 200
-/** An index is built in short pieces: without one for so long, something is in the way. */
+/** Timeout without progress. An index is built in short steps, so a longer pause means that the build is stuck. */
 const STALLED_MS = 30_000
 
 interface IndexState {
@@ -39,20 +39,24 @@ interface Flags {
 
 export function indexCommand(): Command {
   const command = new Command('index').description(
-    'indexes that make filters fast, of the running node at --url or the resting one in SYSTEM_FOLDER',
+    'indexes for filters, of the running node at --url or the stopped node in SYSTEM_FOLDER',
   )
   const sub = (name: string, about: string) =>
     command
       .command(name)
       .description(about)
-      .option('--url <url>', 'the running node, like http://127.0.0.1:4126')
-      .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
+      .option('--url <url>', 'the running node, such as http://127.0.0.1:4126')
+      .option(
+        '--token <token>',
+        'token if the node requires one, or a file that contains it',
+        textOrFile,
+      )
       .option('--json', 'print the result as one line of JSON')
-  sub('list', 'show the indexes, and how far they are built').action(list)
-  sub('add', 'declare an index, and wait until it is built')
+  sub('list', 'list the indexes and their build progress').action(list)
+  sub('add', 'add an index and wait until it is built')
     .argument('<database>')
-    .argument('<path>', 'a member of the items; names with dots between them')
-    .option('--no-wait', 'only declare it: the node builds it in the background')
+    .argument('<path>', 'path of a member of the items, such as address.city')
+    .option('--no-wait', 'return at once; the node builds the index in the background')
     .action(add)
   sub('remove', 'remove an index').argument('<database>').argument('<path>').action(remove)
   return command
@@ -119,10 +123,10 @@ async function withIndexes<Result>(
   }
 }
 
-/** Findings about a folder that the command line names; here the configuration names it. */
+/** Errors about a folder. When the command line names the folder they are findings; here the configuration does. */
 const NOT_CONFIGURED: ReadonlySet<string> = new Set(['STORE_NOT_FOUND', 'STORE_FOREIGN'])
 
-/** Reading is possible beside a running node. */
+/** Opens the indexes. A stopped node is not required for reading. */
 async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   const settings = readSettings(process.env)
   const folder = nodeFolder(settings, { mayBeNew: false })

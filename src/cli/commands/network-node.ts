@@ -21,7 +21,7 @@ import { nodeFolder } from '../node-folder.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
-/** Maximum time for a reply of a gateway: an upgrade checks everything that a network stores. */
+/** Timeout for a reply of a gateway. An upgrade checks all stored data of a network. */
 const REPLY_MS = 600_000
 /** Bytes of the secret of a new identity. */
 const SECRET_BYTES = 32
@@ -46,7 +46,7 @@ export interface NetworkNode {
   list(): Promise<NetworkSummary[]>
   deploy(definition: NetworkDefinition): Promise<NetworkSummary>
   upgrade(definition: NetworkDefinition, defaults: readonly string[]): Promise<NetworkSummary>
-  /** Issues an identity; returns its secret, which is stored nowhere else. */
+  /** Issues an identity and returns its secret, which is not stored. */
   issue(network: string, identity: IdentityRequest): Promise<string>
   bind(network: string, participant: string, certificate: string): Promise<void>
   revoke(network: string, identityId: string): Promise<void>
@@ -228,12 +228,12 @@ function requireText(json: Json, name: string): string {
   throw notAGateway()
 }
 
-/** Something else answers at `--url`, for example another server's page. */
+/** The error if another server replies at `--url`. */
 function notAGateway(): Exit {
   return new Exit(EXIT.finding, '--url: what answers there is no gateway of daicho')
 }
 
-/** The message of a refusal, with its details, one per line. */
+/** The error message in a reply, followed by its details, one per line. */
 function refusalText(json: Json): string | null {
   const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : {}
   if (typeof error.message !== 'string') return null

@@ -22,46 +22,58 @@ The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it 
 SYSTEM_FOLDER, which must not be running.`
 
 const JSON_ABOUT = 'print the result as one line of JSON'
-const PATH_ABOUT = 'the directory of a network, or a .bna'
+const PATH_ABOUT = 'the directory of a network, or a .bna file'
 
 export function networkCommand(): Command {
   const command = new Command('network').description(
-    'business networks: check, pack, deploy, upgrade, verify, identities',
+    'check, pack, deploy, upgrade and verify business networks, and manage identities',
   )
   command
     .command('check')
-    .description('report everything that is wrong in a network, with file, line and column')
+    .description('report all errors in a network, with file, line and column')
     .argument('<path>', PATH_ABOUT)
     .option('--json', JSON_ABOUT)
-    .addHelpText('after', '\nExit code 0: nothing is wrong. 1: something is. 2: it cannot be read.')
+    .addHelpText(
+      'after',
+      '\nExit code 0: no errors. 1: errors were found. 2: the network cannot be read.',
+    )
     .action(check)
   command
     .command('pack')
-    .description('make the .bna of a network; equal files give equal bytes')
+    .description('pack a network into a .bna file; equal files give equal bytes')
     .argument('<directory>', 'the directory of a network')
-    .option('--out <file>', 'the archive to write, else <name>@<version>.bna')
+    .option('--out <file>', 'the archive to write; <name>@<version>.bna if omitted')
     .option('--json', JSON_ABOUT)
     .action(pack)
-  nodeCommand(command, 'deploy', 'record a network in the ledger of a node, which then serves it')
+  nodeCommand(command, 'deploy', 'deploy a network to a node')
     .argument('<path>', PATH_ABOUT)
     .action((path: string, flags: NodeFlags) =>
       change(flags, 'deployed', (node) => node.deploy(read(path))),
     )
-  nodeCommand(command, 'upgrade', 'replace a deployed network, if all stored data fits the new one')
+  nodeCommand(
+    command,
+    'upgrade',
+    'replace a deployed network, provided that all stored data fits the new model',
+  )
     .argument('<path>', PATH_ABOUT)
-    .option('--default <Type.field=value>', 'fills a new field; may be repeated', parseDefault, [])
+    .option(
+      '--default <Type.field=value>',
+      'value for a new field; may be repeated',
+      parseDefault,
+      [],
+    )
     .action((path: string, flags: NodeFlags & { default: readonly string[] }) =>
       change(flags, 'upgraded', (node) => node.upgrade(read(path), flags.default)),
     )
   nodeCommand(command, 'list', 'the networks of a node').action(list)
   command
     .command('verify')
-    .description('run all transactions again, and compare what they write with the ledger')
-    .argument('[names...]', 'networks of the node in SYSTEM_FOLDER; all of them when none is named')
+    .description('replay all transactions and compare their writes with the ledger')
+    .argument('[names...]', 'networks of the node in SYSTEM_FOLDER; all if omitted')
     .option('--json', JSON_ABOUT)
     .addHelpText(
       'after',
-      '\nThe node must not be running. Exit code 0: nothing differs. 1: something does.',
+      '\nThe node must not be running. Exit code 0: no differences. 1: differences were found.',
     )
     .action(verify)
   command.addCommand(identityCommand())
@@ -69,20 +81,17 @@ export function networkCommand(): Command {
 }
 
 function identityCommand(): Command {
-  const command = new Command('identity').description('the identities of participants of a network')
+  const command = new Command('identity').description('identities of the participants of a network')
   const network = ['<network>', 'its name'] as const
-  const participant = ['<participant>', 'like org.example.Trader#ann'] as const
-  nodeCommand(command, 'issue', 'make an identity, and print its secret, which is stored nowhere')
+  const participant = ['<participant>', 'such as org.example.Trader#ann'] as const
+  nodeCommand(command, 'issue', 'issue an identity and print its secret, which is not stored')
     .argument(...network)
     .argument(...participant)
-    .argument('<name>', 'what people call the identity')
-    .option('--issuer', 'let the identity issue, bind and revoke identities of members')
-    .addHelpText(
-      'after',
-      '\nRequests with the secret, as Authorization: Bearer <secret>, are the participant’s.',
-    )
+    .argument('<name>', 'display name of the identity')
+    .option('--issuer', 'allow the identity to issue, bind and revoke identities of members')
+    .addHelpText('after', '\nRequests with Authorization: Bearer <secret> act as the participant.')
     .action(issue)
-  nodeCommand(command, 'bind', 'make an identity with a secret that its bearer keeps')
+  nodeCommand(command, 'bind', 'create an identity for a secret that only the participant knows')
     .argument(...network)
     .argument(...participant)
     .argument('<certificate>', 'sha256:<64 hexadecimal digits>, the hash of the secret')
@@ -90,12 +99,12 @@ function identityCommand(): Command {
       await withNode(flags, (node) => node.bind(name, bearer, certificate))
       print(flags.json, { status: true }, `bound to ${bearer}`)
     })
-  nodeCommand(command, 'list', 'the identities of a network')
+  nodeCommand(command, 'list', 'list the identities of a network')
     .argument(...network)
     .action(listIdentities)
-  nodeCommand(command, 'revoke', 'revoke an identity for good')
+  nodeCommand(command, 'revoke', 'revoke an identity permanently')
     .argument(...network)
-    .argument('<id>', 'the identity, as the list names it')
+    .argument('<id>', 'id of the identity, as listed')
     .action(async (name: string, id: string, flags: NodeFlags) => {
       await withNode(flags, (node) => node.revoke(name, id))
       print(flags.json, { status: true }, `revoked ${id}`)

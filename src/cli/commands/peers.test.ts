@@ -96,7 +96,7 @@ it('prints one line with --json, with the same exit code', async () => {
 })
 
 it('reports an unknown subcommand', async () => {
-  // The program itself: settings that commands inherit decide which one reports it.
+  // Runs the real program: inherited settings decide which command reports it.
   const { code, stdout, stderr } = await runDaicho(['peers', 'lst'])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^error: unknown command 'lst'\n/)

@@ -27,10 +27,10 @@ interface PeersReply extends LedgerReply {
 
 export function peersCommand(): Command {
   const command = new Command('peers')
-    .description('the peers of a running node: whose chains it mirrors, and how it stands')
+    .description('manage the peers of a running node, whose chains it mirrors')
     .addHelpText(
       'after',
-      '\nlist ends with 0 when all is well, and with 1 when a peer fails, a chain is frozen, or the node\n' +
+      '\nlist exits with 0 if all peers work, and with 1 if a peer fails, a chain is frozen, or the node\n' +
         'does not answer. The key of a node is at /api/ledgers/<serverid>/vkey.',
     )
   const sub = (name: string, about: string, isDefault = false) =>
@@ -38,9 +38,13 @@ export function peersCommand(): Command {
       .command(name, { isDefault })
       .description(about)
       .option('--url <url>', 'the running node', 'http://127.0.0.1:4126')
-      .option('--token <token>', 'where the node asks for one; or a file that holds it', textOrFile)
+      .option(
+        '--token <token>',
+        'token if the node requires one, or a file that contains it',
+        textOrFile,
+      )
       .option('--json', 'print the result as one line of JSON')
-  sub('list', 'show the peers: blocks, lag, last error', true).action(list)
+  sub('list', 'show blocks, lag and last error of each peer', true).action(list)
   // Otherwise `list`, the default, would get an unknown command as its argument.
   command.hook('preSubcommand', (_, chosen) => {
     const [first = '-'] = command.args
@@ -48,15 +52,18 @@ export function peersCommand(): Command {
       command.error(`error: unknown command '${first}'`)
     }
   })
-  sub('add', 'mirror the chain of a node')
+  sub('add', 'mirror the chain of another node')
     .argument('<vkey>', 'verifier key of that node')
-    .argument('[address]', 'root of its listener, or of a node that mirrors it; else it pushes')
-    .option('--push', 'push the own chain to that address')
+    .argument(
+      '[address]',
+      'base URL of that node or of one of its mirrors; omit it if that node pushes',
+    )
+    .option('--push', "also push this node's chain to that address")
     .action(async (vkey: string, url: string | undefined, flags: Flags) => {
       await callNode(flags, ROUTE, 'POST', { vkey, url, push: flags.push })
       print(flags.json, { status: true, peer: 'added' }, 'added')
     })
-  sub('remove', 'stop mirroring a chain; what was mirrored stays')
+  sub('remove', 'stop mirroring a chain; mirrored data is kept')
     .argument('<serverid>', 'whose chain')
     .action(async (serverId: string, flags: Flags) => {
       await callNode(flags, `${ROUTE}/${encodeURIComponent(serverId)}`, 'DELETE')

@@ -22,11 +22,11 @@ const REPLY_BYTES_MAX = 1_048_576
 export function ratesCommand(): Command {
   return new Command('rates')
     .description('print the current rates of the twenty pairs')
-    .option('--url <address>', 'ask the feed that runs there instead of the sources', parseAddress)
-    .option('--json', 'print them as one line of JSON')
+    .option('--url <address>', 'read from a running rate feed instead of the sources', parseAddress)
+    .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: rates were printed, stale ones with a warning. 1: there are none to print.',
+      '\nExit code 0: rates were printed, stale ones with a warning. 1: no rates are available.',
     )
     .action(rates)
 }
@@ -45,7 +45,7 @@ async function rates({ url, json }: RatesFlags): Promise<void> {
     }
     process.stdout.write(rateTable(detail))
     const { stale, asOf } = detail.meta
-    // Our own feed has logged a warning already.
+    // The in-process feed has logged a warning already.
     if (stale && url !== undefined) {
       process.stderr.write(`daicho: these rates are stale; they are of ${asOf}\n`)
     }
@@ -76,7 +76,7 @@ async function fromSources(): Promise<RateDetail> {
   }
 }
 
-/** Timers that keep the process alive: the command ends when the feed is closed, not before. */
+/** Timers that keep the process alive until the feed is closed. */
 const referencedTimers: Schedule = {
   after: (ms, run) => {
     const timer = setTimeout(run, ms)
@@ -84,7 +84,7 @@ const referencedTimers: Schedule = {
   },
 }
 
-/** The operator names the address, so it may be anywhere, this machine included. */
+/** The operator chose the address, so private and loopback addresses are allowed. */
 async function fromFeed(base: URL): Promise<RateDetail> {
   const url = new URL(base)
   url.search = '?detail=1'

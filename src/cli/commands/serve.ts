@@ -14,7 +14,7 @@ import { EXIT, Exit, exitOfSystem } from '../exit.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
-/** After a signal everything must be closed within this time. */
+/** Time limit for closing everything after a signal. */
 const SHUTDOWN_MS = 10_000
 /** Signals closer together than this count as one: `timeout`, npm and terminals send several. */
 const ECHO_MS = 500
@@ -29,7 +29,7 @@ const PORT_FLAGS: Record<ComponentName, string> = {
 
 export function serveCommand(): Command {
   const command = new Command('serve')
-    .description('start the components, each on a port of its own')
+    .description('start the components, each on its own port')
     .addOption(
       new Option(
         '--only <names>',
@@ -39,14 +39,13 @@ export function serveCommand(): Command {
     .option('--host <address>', 'address to listen on (HOST, else 127.0.0.1)')
     .option('--json', 'print the addresses as one line of JSON')
     .addOption(
-      new Option('-n, --namespaces <when>', 'in the explorer (GATEWAY_NAMESPACES)').choices([
-        'always',
-        'never',
-        'required',
-      ]),
+      new Option(
+        '-n, --namespaces <when>',
+        'when the explorer shows namespaces (GATEWAY_NAMESPACES)',
+      ).choices(['always', 'never', 'required']),
     )
-    .option('-y, --apikey <key>', 'key of the gateway; better given as GATEWAY_API_KEY')
-    .option('-a, --authentication', 'identities for participants (GATEWAY_AUTHENTICATION=1)')
+    .option('-y, --apikey <key>', 'key of the gateway; prefer GATEWAY_API_KEY')
+    .option('-a, --authentication', 'issue identities to participants (GATEWAY_AUTHENTICATION=1)')
   for (const name of COMPONENT_NAMES) command.addOption(portOption(name))
   return command.action(serve)
 }
@@ -77,7 +76,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     await app?.close()
   }
   try {
-    // All components keep their files there.
+    // All components store their files there.
     if (settings.SYSTEM_FOLDER !== null) makeFolder(settings.SYSTEM_FOLDER)
     app = await composeApp({ names, settings, host, clock: systemClock, logger, version: VERSION })
     for (const [name, component] of app.components) {
@@ -107,7 +106,7 @@ function portOption(name: ComponentName): Option {
   return new Option(`${PORT_FLAGS[name]} <number>`, about).argParser(parsePort)
 }
 
-/** The port that was chosen for `name`, or null. */
+/** The port for component `name`, or null. */
 function portOf(name: ComponentName, flags: ServeFlags, { PORT }: Settings): number | null {
   const port = flags[portOption(name).attributeName()]
   if (typeof port === 'number') return port
@@ -123,7 +122,7 @@ function announce(
     ? `${JSON.stringify(Object.fromEntries(listeners.map(({ name, url }) => [name, url])))}\n`
     : listeners.map(({ name, url }) => `${name} ${url}\n`).join('')
   process.stdout.write(text)
-  // Plain text for a person; where logs are collected, preset passwords do not belong.
+  // Only on a terminal: preset passwords must not be logged.
   if (process.stderr.isTTY) {
     process.stderr.write(`\n${notices.map((line) => `  ${line}\n`).join('')}`)
     process.stderr.write('  Press Ctrl-C to stop.\n\n')
@@ -156,8 +155,8 @@ function closeOnSignal(close: () => Promise<void>, logger: Logger): void {
 }
 
 /**
- * What to do on a signal `sinceFirstMs` milliseconds after the first one (null: it is the first). A later
- * signal comes from a person who does not want to wait.
+ * Decides how to react to a signal that arrives `sinceFirstMs` milliseconds after the first one (null: it is the
+ * first). A later signal means that the user does not want to wait.
  */
 export function signalAction(sinceFirstMs: number | null): 'close' | 'ignore' | 'exit' {
   if (sinceFirstMs === null) return 'close'
@@ -178,7 +177,7 @@ function startFailure(error: unknown, host: string): unknown {
     const message = `HOST: ${host} is no address of this machine`
     return new Exit(EXIT.configuration, message, { cause: error })
   }
-  // Any other call is for a file or a folder of the node.
+  // Other system calls concern files or folders of the node.
   if (error.syscall !== 'listen') return exitOfSystem(error, EXIT.configuration)
   return new Exit(EXIT.configuration, `cannot listen: ${error.message}`, { cause: error })
 }

@@ -5,33 +5,33 @@ import { nodeFolder } from '../node-folder.ts'
 import { print } from '../output.ts'
 import { DURATION_EXPECTED, parseDuration, readSettings } from '../settings.ts'
 
-/** Maximum life of a token, milliseconds: 366 days. */
+/** Maximum lifetime of a token. */
 const TTL_MAX_MS = 366 * 24 * 3_600_000
 
 export function tokenCommand(): Command {
   const command = new Command('token').description(
-    'tokens of the node in SYSTEM_FOLDER; a running node sees changes at once',
+    'tokens of the node in SYSTEM_FOLDER; changes apply at once to a running node',
   )
   command
     .command('mint')
-    .description('make a token for the API of the ledger')
+    .description('create a token for the ledger API')
     .requiredOption(
       '--scope <scopes...>',
-      'what it allows: db:<name or *>:read, :write or :admin, ledger:read, node:metrics, ' +
+      'scopes: db:<name or *>:read, :write or :admin, ledger:read, node:metrics, ' +
         'node:sync, node:admin',
     )
     .addOption(
-      new Option('--ttl <time>', 'how long it is valid, like 15m or 90d; at most 366d')
+      new Option('--ttl <time>', 'lifetime, such as 15m or 90d; at most 366d')
         .argParser(parseTtl)
         .default(24 * 3_600_000, '24h'),
     )
-    .option('--subject <name>', 'on whose behalf it speaks', parseSubject, 'operator')
+    .option('--subject <name>', 'subject of the token', parseSubject, 'operator')
     .option('--json', 'print one line of JSON')
     .action(mint)
   command
     .command('revoke')
-    .description('void one token')
-    .argument('<jti>', 'its id: the claim jti, also logged when it was issued')
+    .description('revoke a token')
+    .argument('<jti>', 'id of the token: its claim jti, which is logged when it is issued')
     .action(async (jti: string) => {
       await (await openNodeTokens()).revoke(jti)
       process.stdout.write(`revoked ${jti}\n`)
@@ -40,8 +40,8 @@ export function tokenCommand(): Command {
     .command('keys')
     .description('the keys that sign tokens')
     .command('rotate')
-    .description('sign by a new key; tokens signed before stay valid until they expire')
-    .option('--drop-old', 'drop the old keys, which voids every token there is')
+    .description('sign with a new key; existing tokens stay valid until they expire')
+    .option('--drop-old', 'drop the old keys, which revokes every existing token')
     .action(async (flags: { dropOld?: boolean }) => {
       const dropOld = flags.dropOld === true
       const kid = await (await openNodeTokens()).rotate({ dropOld })
@@ -69,7 +69,7 @@ async function mint({ scope: scopes, ttl, subject, json }: MintFlags): Promise<v
   print(json, { token, jti, subject, expires_at }, token)
 }
 
-/** Opens the tokens of the node in SYSTEM_FOLDER; signing with a SECRET needs no folder. */
+/** Opens the tokens of the node in SYSTEM_FOLDER. If SECRET is set, signing needs no folder. */
 async function openNodeTokens(
   { isSecretEnough } = { isSecretEnough: false },
 ): Promise<TokenService> {

@@ -23,7 +23,7 @@ it('lists names and administrators, never passwords', async () => {
   expect(await list('--json')).toBe('[{"name":"ann","admin":true},{"name":"ben","admin":false}]\n')
 })
 
-/** A terminal on which each question is answered with the next of `typed`; `shown` is its screen. */
+/** A terminal that answers each question with the next element of `typed`; `shown` is its output. */
 function terminal(typed: readonly string[]) {
   const input = Object.assign(new PassThrough(), { isTTY: true })
   const shown: string[] = []

@@ -14,12 +14,12 @@ import { EXIT, Exit } from '../exit.ts'
 import { nodeFolder } from '../node-folder.ts'
 import { readSettings } from '../settings.ts'
 
-/** For trying a change: nobody should type a password for nothing. */
+/** For a dry run before the user is asked for a password. */
 const NO_PASSWORD = { passwordHash: '', since: 0 } as const
 
 export function userCommand(): Command {
   const command = new Command('user').description(
-    'users of the sample API in SYSTEM_FOLDER; a running node sees changes at once',
+    'users of the sample API in SYSTEM_FOLDER; changes apply at once to a running node',
   )
   const about = 'password: typed without echo, or the first line of standard input'
   command
@@ -57,7 +57,7 @@ export function userCommand(): Command {
   command
     .command('list')
     .description('list the users; passwords are kept as hashes and never shown')
-    .option('--json', 'print them as one line of JSON')
+    .option('--json', 'print the result as one line of JSON')
     .action((flags: { json?: boolean }) => {
       const shown = openUsers()
         .current()
@@ -77,23 +77,21 @@ async function newPassword() {
   return { passwordHash: await hashPassword(password), since: systemClock.now() }
 }
 
-/** Standard input: a terminal, a pipe or a file. */
 type Input = Readable & { readonly isTTY?: boolean }
 type Output = Pick<NodeJS.WriteStream, 'write'>
 
-/** Maximum number of bytes of standard input that are read for a password. */
+/** Maximum bytes that are read from standard input. */
 const INPUT_BYTES_MAX = 8 * 1024
 
 /**
- * Reads a new password: twice without echo from a terminal, else the first line of `input`.
- *
- * It is never an argument: every process of the machine can read those, and shells keep them.
- * Errors: Exit (usage) when the two differ, or there is none.
+ * Reads a new password: twice without echo on a terminal, otherwise the first line of `input`. It is never an
+ * argument, because other processes can read arguments and shells keep a history. Errors: Exit (usage) if the two
+ * inputs differ, or the password is empty.
  */
 export async function readNewPassword(input: Input, output: Output): Promise<string> {
   if (input.isTTY !== true) return firstLine(input)
-  // The line editor echoes into a sink. It is open before the first question and until the end, so
-  // that nothing typed in between is shown.
+  // The line editor echoes into a sink. It is open from the first question to the end, so that text typed between
+  // the questions is not echoed.
   const sink = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input, output: sink, terminal: true, historySize: 0 })
   try {
@@ -109,7 +107,7 @@ function ask(lines: Interface, output: Output, question: string): Promise<string
   output.write(question)
   return new Promise<string>((resolve, reject) => {
     lines.once('line', resolve)
-    // Ctrl-C and Ctrl-D. After a line, rejecting has no effect.
+    // On Ctrl-C and Ctrl-D. Has no effect after a line was read.
     const end = () => reject(new Exit(EXIT.usage, 'no password was given; nothing was changed'))
     lines.once('SIGINT', end)
     lines.once('close', end)

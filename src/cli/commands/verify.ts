@@ -24,29 +24,30 @@ import type { ExportVerification } from './export.ts'
 
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description(
-      'show that a data folder, an export, a proof file or the log of a running node holds',
-    )
+    .description('verify a data folder, an export, a proof file or the log of a running node')
     .argument(
       '<what>',
       'a data folder (its node may be running), an export (- for stdin), a .tlog-proof file, or a URL',
     )
-    .option('--key <vkey>', 'verifier key of the node, or a file that holds it; from .../vkey')
-    .option('--state <file>', 'of a URL: what was seen last time (default: in the home folder)')
+    .option('--key <vkey>', 'verifier key of the node (from .../vkey), or a file that contains it')
+    .option(
+      '--state <file>',
+      'for a URL: file for the result of the last audit (default: in the home folder)',
+    )
     .option(
       '--token <token>',
-      'of a URL: where the node asks for one; or a file that holds it',
+      'for a URL: token if the node requires one, or a file that contains it',
       textOrFile,
     )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nExit code 0: everything holds. 1: a difference was found; it is named. 2: nothing to verify.',
+      '\nExit code 0: everything is valid. 1: a difference was found and printed. 2: nothing to verify.',
     )
     .action(verify)
 }
 
-// Loads only the modules for this kind: verifying a folder takes less time than compiling everything.
+// Loads only the modules for this kind of input: compiling all of them takes longer than verifying a folder.
 async function verify(what: string, flags: VerifyFlags): Promise<void> {
   if (/^https?:\/\//.test(what)) return (await import('./audit.ts')).auditUrl(what, flags)
   if (isProofFile(what)) return (await import('./audit.ts')).verifyProof(what, flags)
@@ -68,7 +69,7 @@ function isProofFile(path: string): boolean {
 async function verifyChain(path: string, { json, key, state, token }: VerifyFlags): Promise<void> {
   for (const [flag, value] of Object.entries({ key, state, token })) {
     if (value === undefined) continue
-    // Ignoring it would let people believe that it was compared.
+    // Ignoring it would suggest that the flag was used.
     throw new Exit(EXIT.usage, `--${flag} is of no use for a folder or an export`)
   }
   if (path !== '-' && !existsSync(path)) {
@@ -90,14 +91,14 @@ const NO_BLOBS = { contents: 0, contentBytes: 0, absent: 0 } as const
 async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderVerification> {
   try {
     requireStoreFile(storePathIn(folder))
-    // Before the snapshot is taken: a running node may sign more in between.
+    // Read before the snapshot is taken: a running node may sign more between the two.
     const signed = readSignedHead(folder)
-    // One snapshot of the store from first to last, also while a node writes.
+    // Uses one snapshot for the whole verification, because a node may be writing.
     const store = openStoreReader(folder, { frozen: true })
     try {
       const verification = await verifyStore(store, {
         progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
-        // This thread has little to do as long as they find no difference.
+        // This thread is nearly idle unless they find a difference.
         threads: { folder, count: availableParallelism() },
       })
       const finding = verification.finding ?? (await findingOfHead(store, signed))
@@ -119,7 +120,7 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
   }
 }
 
-/** The head that was signed last, or null. Errors: Exit (configuration). */
+/** The last signed head, or null. Errors: Exit (configuration). */
 function readSignedHead(folder: string): string | null {
   const path = join(folder, SIGNED_HEAD_FILE)
   try {
@@ -129,14 +130,14 @@ function readSignedHead(folder: string): string | null {
   }
 }
 
-/** Compares the chain with the head that was signed: another chain, whole and valid, is a finding too. */
+/** Compares the chain with the signed head: replacing it with another valid chain is a finding too. */
 async function findingOfHead(store: StoreReader, signed: string | null): Promise<Finding | null> {
   if (signed === null) return null
   const what = await (await import('../../ledger/core.ts')).contradictionOf(store, signed)
   return what === null ? null : { height: null, index: null, what }
 }
 
-/** A folder with the key of a node is never a mirror, whatever else is put into it. */
+/** A folder with the key of a node is never a mirror, even if it contains files of one. */
 async function isMirror(folder: string): Promise<boolean> {
   if (existsSync(join(folder, KEY_FILE))) return false
   return (await import('../../ledger/core.ts')).isMirrorFolder(folder)

@@ -6,7 +6,7 @@ import { buildApp } from '../../http/index.ts'
 import { readSettings } from '../settings.ts'
 import { type App, type ComponentName, composeApp } from './components.ts'
 
-/** The app of these components on this machine, and the messages that it logs. */
+/** The app of these components on a loopback address, and its log messages. */
 function compose(
   names: ComponentName | readonly ComponentName[],
   variables: Readonly<Record<string, string>>,
@@ -36,7 +36,7 @@ it('refuses RATES_RECORD without a ledger in the same process', async () => {
   })
 })
 
-it('warns about a ledger in memory, and about tokens that no command can make', async () => {
+it('warns about a ledger in memory, and about tokens that the CLI cannot issue', async () => {
   const { composed, logged } = compose('ledger', { TOKENS: 'required' })
   await closed(composed)
   expect(logged).toEqual([
@@ -48,7 +48,7 @@ it('warns about a ledger in memory, and about tokens that no command can make', 
   expect(secret.logged).toHaveLength(1)
 })
 
-it('warns that the presence filter keeps nobody out', async () => {
+it('warns that the presence filter does not authenticate', async () => {
   const { composed, logged } = compose('samples', { PRESENCE_FILTER: '1' })
   const { notices } = await closed(composed)
   expect(logged).toEqual(['PRESENCE_FILTER looks for a header, not at it: it keeps nobody out'])
@@ -92,7 +92,7 @@ it('counts wrong passwords with a monotonic clock', async () => {
   expect(Number(held.headers['retry-after'])).toBeLessThanOrEqual(300)
 })
 
-it('opens the ledger once for all components, in whatever order they are created', async () => {
+it('opens the ledger once for all components, in any order of creation', async () => {
   const names = ['gateway', 'rates', 'ledger'] as const
   const { composed, logged } = compose(names, { RATES_RECORD: '1' })
   const { components } = await closed(composed)

@@ -6,7 +6,7 @@ import type { TokenService } from '../../tokens/index.ts'
 import { EXIT, Exit } from '../exit.ts'
 import type { ComponentContext } from './context.ts'
 
-/** All components, in the order in which they start. The names are those of `--only`. */
+/** All components in start order. `--only` uses these names. */
 export const COMPONENT_NAMES = ['ledger', 'converter', 'rates', 'samples', 'gateway'] as const
 export type ComponentName = (typeof COMPONENT_NAMES)[number]
 
@@ -18,20 +18,19 @@ export type AppOptions = Pick<
 /** The components of one process. */
 export interface App {
   readonly components: ReadonlyMap<ComponentName, HttpComponent>
-  /** Lines for the person at the terminal. */
+  /** Lines to print on the terminal. */
   readonly notices: readonly string[]
-  /** Closes the shared services. The listeners must be closed first. */
+  /** Closes the shared services. Close the listeners first. */
   close(): Promise<void>
 }
 
-/** Credentials for trying daicho out on one machine; never used on an address others can reach. */
+/** Preset credentials for trying daicho on one computer. Never used on an address that others can reach. */
 const PRESET: Credentials = { name: 'admin', password: 'daicho' }
 
 /**
- * The composition root of `serve`. The code of a component is loaded when it is created; a service that
- * several components use is opened when the first of them is created.
- *
- * Errors: Exit (configuration), CodedError; nothing stays open then.
+ * The composition root of `serve`. The code of a component is loaded when it is created, and a shared service is
+ * opened when the first component needs it. Errors: Exit (configuration), CodedError; everything that was opened is
+ * closed then.
  */
 export async function composeApp({ names, ...options }: AppOptions): Promise<App> {
   const notices: string[] = []
@@ -88,7 +87,7 @@ export async function composeApp({ names, ...options }: AppOptions): Promise<App
   }
 }
 
-/** `open`, called only once. */
+/** Calls `open` only once. */
 function once<Service>(open: () => Promise<Service>): () => Promise<Service> {
   let opened: Promise<Service> | null = null
   return () => {
@@ -114,7 +113,7 @@ async function openNodeLedger(context: ComponentContext): Promise<LedgerService>
     clock,
   })
   onClose(() => ledger.close())
-  // Also without the gateway: nobody writes to a network's databases past its rules.
+  // Runs even without the gateway, so that the ledger API cannot bypass the rules of a network.
   await ownNetworkDatabases(ledger.service)
   if (settings.SYSTEM_FOLDER === null) {
     const warning = 'SYSTEM_FOLDER is not set: all data is lost when this process ends'
@@ -168,7 +167,7 @@ async function createSamples(
   })
 }
 
-/** Errors: Exit (configuration) for half a pair, and for no pair on an address others can reach. */
+/** Errors: Exit (configuration) if only one of the two is set, or neither on an address that others can reach. */
 function dashboardCredentials(context: ComponentContext): Credentials {
   const { settings, host, isLoopback, notify } = context
   const { BASIC_USERNAME: name, BASIC_PASSWORD: password } = settings
@@ -190,7 +189,7 @@ function presetText({ name, password }: Credentials): string {
   return `name "${name}", password "${password}" (preset)`
 }
 
-/** Whether only this machine can reach `host`. */
+/** Whether `host` is a loopback address. */
 function isLoopbackHost(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true
   return isIP(host) === 4 && host.startsWith('127.')

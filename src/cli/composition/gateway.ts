@@ -12,14 +12,13 @@ import {
 import { EXIT, Exit } from '../exit.ts'
 import type { ComponentContext } from './context.ts'
 
-/** Interval of the pings that find dead event sockets. */
+/** Interval of the pings that detect dead event sockets. */
 const PING_MS = 30_000
-/** Bytes of the secret of a new identity. */
 const SECRET_BYTES = 32
-/** The network that comes with daicho. */
+/** The network that is bundled with daicho. */
 const SHIPPED = 'mynetwork'
 
-/** The gateway, with the networks that the ledger records and those that the settings name. */
+/** Creates the gateway with the networks in the ledger and those in the settings. */
 export async function createGateway(
   context: ComponentContext,
   ledger: LedgerService,
@@ -58,7 +57,7 @@ export async function createGateway(
   })
 }
 
-/** Errors: Exit (configuration) for an unsafe combination of settings. */
+/** Errors: Exit (configuration) for an insecure combination of settings. */
 function accessOf({ settings, isLoopback, host }: ComponentContext) {
   const { GATEWAY_API_KEY: apiKey, GATEWAY_AUTHENTICATION: isAuthenticated } = settings
   if (isAuthenticated && apiKey === null) {
@@ -73,7 +72,7 @@ function accessOf({ settings, isLoopback, host }: ComponentContext) {
   return { apiKey, open }
 }
 
-/** Deploys the networks that are not deployed yet. Returns the name of the first, or null if there is none. */
+/** Deploys the configured networks that are not deployed yet. Returns the name of the first one, or null. */
 async function deployNamed(
   networks: Networks,
   paths: readonly string[],

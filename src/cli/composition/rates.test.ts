@@ -46,7 +46,7 @@ describe('the rate ledger', () => {
     expect((await rates.history(all)).length).toBe(9)
   })
 
-  it('does not write a vector twice', async () => {
+  it('does not record a vector twice', async () => {
     await rates.record(record('2026-10-07'))
     await rates.record(record('2026-10-07'))
     expect((await rates.history(all)).length).toBe(1)
@@ -64,7 +64,7 @@ describe('the rate ledger', () => {
     expect(await dates({ offset: 10 })).toEqual([])
   })
 
-  it('skips foreign items', async () => {
+  it('skips items that are not rates', async () => {
     await rates.record(record('2026-10-07'))
     await opened.service.createItem(RATES_DATABASE, { id: 'note', text: 'not a vector' })
     await opened.service.createItem(RATES_DATABASE, { id: '2026-10-08.fake', rate: 'none' })

@@ -17,12 +17,12 @@ import {
 import type { Settings } from '../settings.ts'
 import type { ComponentContext } from './context.ts'
 
-/** Longest time for one request to a source, from the name's resolution to the last byte. */
+/** Timeout of a request to a source, including name resolution and the last byte. */
 const SOURCE_TIMEOUT_MS = 5_000
-/** Longest reply of a source, decompressed. */
+/** Maximum length of a decompressed reply. */
 const SOURCE_BYTES_MAX = 1_048_576
 
-/** The rate feed; it records accepted rates in `ledger`, if given. */
+/** Creates the rate feed, which records accepted rates in `ledger` if it is given. */
 export async function createRates(
   { settings, version, clock, logger }: ComponentContext,
   ledger: LedgerService | null,
@@ -36,8 +36,8 @@ export async function createRates(
 }
 
 /**
- * Dependencies of a rate feed. Sources are read over https only, and not from the operator's own
- * networks unless the settings allow it. Errors: SourceListError for a bad RATES_SOURCES.
+ * Dependencies of a rate feed. Sources are read over https only, and private networks are refused unless the
+ * settings allow them. Errors: SourceListError for an invalid RATES_SOURCES.
  */
 export function rateFeedDeps(
   settings: Settings,
@@ -85,7 +85,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
           await create()
         })
       } catch (error) {
-        // Equal ids are equal vectors: it is recorded already, for example before a restart.
+        // Equal ids mean equal vectors: it was already recorded, for example before a restart.
         if (!hasCode(error, 'ITEM_EXISTS')) throw error
       }
     },
@@ -94,7 +94,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
       let skip = offset
       for await (const ids of await idsIn(ledger)) {
         for (const id of ids) {
-          // An id starts with its date, so items outside the range are never read.
+          // An id starts with its date, so items outside the range are not read.
           const date = /^\d{4}-\d\d-\d\d/.exec(id)?.[0]
           const isInRange =
             date !== undefined && (from === null || date >= from) && (to === null || date <= to)
@@ -113,7 +113,7 @@ export function rateLedgerIn(ledger: LedgerService): RateLedger {
   }
 }
 
-/** The ids of all records; none while the database does not exist. */
+/** The ids of all records; empty if the database does not exist. */
 async function idsIn(ledger: LedgerService): Promise<AsyncIterable<string[]> | string[][]> {
   try {
     return await ledger.listIds(RATES_DATABASE, { limit: 0, offset: 0, after: null })
