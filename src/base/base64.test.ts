@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { fromBase64, toBase64 } from './base64.ts'
 
-it('bytes come back from their Base64, which is that of Node', () => {
+it('decodes what it encodes, and encodes like Node', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       const text = toBase64(bytes)
@@ -13,14 +13,14 @@ it('bytes come back from their Base64, which is that of Node', () => {
   expect(fromBase64('')).toEqual(new Uint8Array(0))
 })
 
-it('bytes have one spelling: any other is none', () => {
+it('accepts only one spelling of the same bytes', () => {
   const others = ['A', 'AA', 'AAA', 'AA=', 'AAAA=', 'AA==AA==', '=', 'AB==', 'AAB=', 'AA==\n']
   for (const text of [...others, ' AAA', 'A AA', 'AAA ', '-_-_', 'AAA台', 'AAAé', '\u0000AAA']) {
     expect([text, fromBase64(text)]).toEqual([text, null])
   }
 })
 
-it('a text of 32 MiB is read as a short one is', () => {
+it('decodes a text of 32 MiB like a short one', () => {
   const bytes = Buffer.alloc(24 * 1024 * 1024, 0xfb)
   const text = toBase64(bytes)
   expect(text.length).toBe(32 * 1024 * 1024)

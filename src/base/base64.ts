@@ -1,22 +1,22 @@
-/** Arguments of one call; a longer list would overflow the stack. */
+/** Maximum arguments of one call; a longer list would overflow the stack. */
 const BYTES_PER_CALL = 8_192
 
 /** Encodes `bytes` with the standard alphabet and padding (RFC 4648 section 4). Runs in browsers too. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = ''
   for (let at = 0; at < bytes.length; at += BYTES_PER_CALL) {
-    // A spread takes ten times as long, because it makes an array of the bytes.
+    // A spread takes ten times as long, because it creates an array of the bytes.
     const part = bytes.subarray(at, at + BYTES_PER_CALL)
     binary += Reflect.apply(String.fromCharCode, String, part)
   }
   return btoa(binary)
 }
 
-/** Decodes `text`, or returns null unless it is exactly what `toBase64` writes. */
+/** Decodes `text`, or returns null unless it is exactly the output of `toBase64`. */
 export function fromBase64(text: string): Uint8Array | null {
   let binary: string
   try {
-    // A regular expression runs out of stack on a text of megabytes.
+    // A regular expression overflows the stack on texts of megabytes.
     binary = atob(text)
   } catch {
     return null

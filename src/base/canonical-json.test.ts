@@ -37,7 +37,7 @@ it('sorts the example of RFC 8785 section 3.2.3 by UTF-16 code units', () => {
   ])
 })
 
-/** RFC 8785, appendix B: the bits of a binary64, and its canonical text. */
+/** RFC 8785, appendix B: the bits of a binary64 and its canonical text. */
 const NUMBERS: [string, string][] = [
   ['0000000000000000', '0'],
   ['8000000000000000', '0'],
@@ -69,7 +69,7 @@ it.each(NUMBERS)('prints the double %s of RFC 8785 appendix B as %s', (bits, tex
   expect(canonicalJson(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
 })
 
-it('has no text for NaN, the infinities and lone surrogates', () => {
+it('throws for NaN, the infinities and lone surrogates', () => {
   for (const bits of ['7fffffffffffffff', '7ff0000000000000', 'fff0000000000000']) {
     const double = Buffer.from(bits, 'hex').readDoubleBE()
     expect(() => canonicalJson(double)).toThrow(RangeError)
@@ -98,14 +98,14 @@ it('agrees with an independent implementation on any value', () => {
     fc.property(value, (any) => {
       const text = canonicalJson(any)
       expect(text).toBe(canonicalize(any))
-      // What comes in order already takes another way to the same text.
+      // Sorted input takes another code path to the same text.
       expect(canonicalJson(JSON.parse(text))).toBe(text)
     }),
     { numRuns: 2000 },
   )
 })
 
-it('prints members that no object can have in order, or that are no members like others', () => {
+it('prints members with integer names in order, and members named like prototype properties', () => {
   const texts = [
     ['{"b":1,"__proto__":{"d":1,"c":2},"a":2}', '{"__proto__":{"c":2,"d":1},"a":2,"b":1}'],
     ['{"b":{"9":1,"10":2,"-":3},"a":""}', '{"a":"","b":{"-":3,"10":2,"9":1}}'],

@@ -1,23 +1,23 @@
 import type { Json } from './json.ts'
 
-/** Characters that `JSON.stringify` escapes: quotes, backslashes, controls, lone surrogates. */
+/** Characters that `JSON.stringify` escapes: quotes, backslashes, control characters, lone surrogates. */
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/
 
 /**
- * The canonical text of `value` (RFC 8785, JSON Canonicalization Scheme): members sorted by UTF-16
- * code units, no space, numbers and strings as ECMAScript prints them.
+ * Returns the canonical text of `value` (RFC 8785, JSON Canonicalization Scheme): members sorted by UTF-16 code
+ * units, no white space, numbers and strings as ECMAScript prints them.
  *
- * Errors: RangeError for NaN, an infinity or a lone surrogate, which I-JSON excludes (RFC 8785
- * section 3.2.2). Requests with them are refused before, so they can only come from a foreign chain.
+ * Errors: RangeError for NaN, an infinity or a lone surrogate, which I-JSON excludes (RFC 8785 section 3.2.2).
+ * Requests with such values are rejected earlier, so they can only come from another node's chain.
  */
 export function canonicalJson(value: Json): string {
-  // Stored values are in order already; printing these takes a third of the time.
+  // Stored values are already sorted; printing them directly takes a third of the time.
   const text = isInOrder(value) ? JSON.stringify(value) : null
   // `JSON.stringify` escapes a lone surrogate like this.
   return text === null || text.includes('\\ud') ? sortedText(value) : text
 }
 
-/** Whether the members of all objects in `value` are sorted, and its numbers finite. */
+/** Whether the members of all objects in `value` are sorted and all numbers are finite. */
 function isInOrder(value: Json | undefined): boolean {
   if (typeof value === 'number') return Number.isFinite(value)
   if (typeof value !== 'object' || value === null) return value !== undefined
@@ -40,7 +40,7 @@ function sortedText(value: Json): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(sortedText).join(',')}]`
   let text = ''
-  // The default order of sort() is that of UTF-16 code units: RFC 8785 section 3.2.3.
+  // sort() compares UTF-16 code units by default: RFC 8785 section 3.2.3.
   for (const name of Object.keys(value).sort()) {
     const member = value[name]
     if (member === undefined) continue
@@ -49,7 +49,7 @@ function sortedText(value: Json): string {
   return `{${text}}`
 }
 
-/** The canonical text of one string, with its quotes. Errors as for `canonicalJson`. */
+/** Returns the canonical text of one string, including the quotes. Errors as for `canonicalJson`. */
 export function canonicalString(value: string): string {
   if (!NEEDS_ESCAPE.test(value)) return `"${value}"`
   if (!value.isWellFormed()) throw new RangeError('no canonical form for a lone surrogate')

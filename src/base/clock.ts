@@ -1,22 +1,21 @@
-/** Tells the time. Passed as an argument, so that tests can set it. */
+/** Source of the current time. Passed as an argument, so that tests can control it. */
 export interface Clock {
   /** Integer milliseconds; for the system clock, since the Unix epoch. */
   now(): number
 }
 
-/** The clock of the system. */
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** Milliseconds since the start of the process; never goes back. */
+/** Milliseconds since the start of the process; never decreases. */
 export const monotonicClock: Clock = { now: () => Math.floor(performance.now()) }
 
-/** Runs functions later. Passed as an argument, so that tests can decide when. */
+/** Runs functions later. Passed as an argument, so that tests can control it. */
 export interface Schedule {
   /** Calls `run` once after `ms` milliseconds; the returned function cancels it. */
   after(ms: number, run: () => void): () => void
 }
 
-/** The timers of the system. They do not keep the process alive. */
+/** System timers. They do not keep the process alive. */
 export const systemSchedule: Schedule = {
   after: (ms, run) => {
     const timer = setTimeout(run, ms).unref()

@@ -1,8 +1,6 @@
 /**
- * An error that a caller can act on: a code from a closed list, and a message with the values.
- *
- * Each module with such errors extends it once (`errors.ts`). What only a defect can cause is an
- * AssertionError instead.
+ * An error that a caller can handle: a code from a closed list, and a message with the values. Each module extends
+ * it once (`errors.ts`). Errors that only a bug can cause are AssertionErrors instead.
  */
 export class CodedError<Code extends string> extends Error {
   /** Stable, and sent to clients as `code`. */

@@ -9,19 +9,19 @@ const PROGRAM = `
   const { compileCacheEnvironment } = await import(${module})
   console.log(JSON.stringify(compileCacheEnvironment()))`
 
-/** What a program with this environment hands on. */
+/** The environment that a program with this environment passes to child processes. */
 function handedOn(env: Record<string, string>): unknown {
   const flags = ['--disable-warning=ExperimentalWarning', '--input-type=module']
   return JSON.parse(execFileSync(process.execPath, [...flags, '-e', PROGRAM], { env }).toString())
 }
 
-it('whoever is started finds what was compiled where this program has it, and learns nothing else', () => {
+it('passes only the compile cache of this program to child processes', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-compiled-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const handed = { NODE_COMPILE_CACHE: folder }
   expect(handedOn({ ...handed, SECRET: 'x' })).toEqual(handed)
   expect(handedOn(handed)).toEqual(handed)
-  // One folder, of one version.
+  // One folder for one version of Node.
   expect(readdirSync(folder)).toHaveLength(1)
   expect(handedOn({ SECRET: 'x' })).toEqual({})
 })

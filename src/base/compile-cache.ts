@@ -2,11 +2,11 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 
 /**
- * The environment of threads and programs that otherwise have none, so that they use the compile cache of
- * this process and start in half the time; empty if it has none.
+ * Environment for threads and programs that get no other one, so that they use the compile cache of this process
+ * and start in half the time. Empty if this process has no cache.
  */
 export function compileCacheEnvironment(): Record<string, string> {
-  // Node creates a folder for its version in the given folder.
+  // Node creates a folder per version in the given folder.
   const folder = getCompileCacheDir()
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) }
 }

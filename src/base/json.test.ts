@@ -4,7 +4,7 @@ import { canonicalJson } from './canonical-json.ts'
 import { type Json, parseJson } from './json.ts'
 import { parseStrictText } from './strict-json.ts'
 
-/** Names of which V8 takes one for another, once it has seen an object with the first of them. */
+/** Names that V8 confuses after it has parsed an object with the first of them. */
 const names = fc.constantFrom(
   '\\',
   '"',
@@ -36,7 +36,7 @@ function objectOf(members: readonly (readonly [string, Json])[]): Json {
   return Object.fromEntries(members)
 }
 
-/** As JSON, each character of names and texts written as an escape where `isEscaped` says so. */
+/** Prints `value` as JSON, and escapes each character of names and strings for which `isEscaped` returns true. */
 function written(value: Json, isEscaped: () => boolean, space: string): string {
   const text = (of: string) => {
     const units = Array.from({ length: of.length }, (_, at) => of.charCodeAt(at))
@@ -55,7 +55,7 @@ function written(value: Json, isEscaped: () => boolean, space: string): string {
   return `${space}${of(value)}${space}`
 }
 
-it('members have the names that are written, whatever objects there were before', () => {
+it('parses member names correctly, regardless of objects parsed before', () => {
   fc.assert(
     fc.property(
       values,
@@ -85,7 +85,7 @@ it.each([
   expect(kept).toHaveLength(4)
 })
 
-it('the last of equal names counts, and what is no JSON is refused as JSON.parse does', () => {
+it('uses the last of duplicate members, and rejects the same texts as JSON.parse', () => {
   expect(parseJson('{"\\u0061":1,"a":2,"\\u0061":3}')).toEqual({ a: 3 })
   expect(Object.hasOwn(parseJson('{"__proto__":1,"\\n":2}'), '__proto__')).toBe(true)
   for (const text of [

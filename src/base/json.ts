@@ -1,19 +1,18 @@
-/** Any JSON value, as `JSON.parse` gives it. */
+/** Any JSON value, as `JSON.parse` returns it. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
 
-/** A JSON object. */
 export type JsonObject = { [member: string]: Json }
 
-/** Whether `value` is a JSON object: not null, not an array. Assumes it came from JSON. */
+/** Whether `value` is a JSON object: neither null nor an array. Assumes that it was parsed from JSON. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**
- * Parses JSON like `JSON.parse`, without its defect: V8 (at least in Node 22 and 24) may confuse member names
- * that are written with an escape. After parsing an object with the member `\`, it parses `{"\n":1}` as
- * an object with the member `\`, so anyone who can store an object could change how others are read.
- * Texts with such names are parsed here, member by member.
+ * Parses JSON like `JSON.parse`, but without its bug: V8 (at least in Node 22 and 24) can confuse member names that
+ * are written with an escape. After parsing an object with the member `\`, it parses `{"\n":1}` as an object with
+ * the member `\`, so anyone who can store an object could change how others are read. Texts with such names are
+ * parsed here, member by member.
  *
  * Errors: SyntaxError, as from `JSON.parse`; RangeError if a text with such names nests thousands of levels deep.
  * Source: RFC 8259; docs/decisions/0003-strict-json.md.
@@ -24,7 +23,7 @@ export function parseJson(text: string): any {
   return hasEscapedName(text) ? new Reader(text).value() : value
 }
 
-/** Parses JSON, or returns null for a text that is not JSON. */
+/** Parses JSON, or returns null if the text is invalid. */
 export function parseJsonOrNull(text: string): Json {
   try {
     return parseJson(text)
@@ -37,7 +36,7 @@ const SPACES = /[ \t\n\r]*/y
 /** A number, `true`, `false` or `null`. */
 const PLAIN = /[^,\]}\s]+/y
 
-/** Whether the name of a member contains an escape. `text` is valid JSON. */
+/** Whether any member name contains an escape. `text` is valid JSON. */
 function hasEscapedName(text: string): boolean {
   let at = text.indexOf('\\')
   while (at !== -1) {
@@ -50,16 +49,16 @@ function hasEscapedName(text: string): boolean {
   return false
 }
 
-/** The index after the quote that ends the string that contains `at`; `at` is not inside an escape. */
+/** Returns the index after the closing quote of the string that contains `at`; `at` is not inside an escape. */
 function endOfString(text: string, at: number): number {
-  // A regular expression runs out of stack on strings of megabytes.
+  // A regular expression overflows the stack on strings of megabytes.
   for (let end = at; ; end += 1) {
     if (text[end] === '\\') end += 1
     else if (text[end] === '"') return end + 1
   }
 }
 
-/** Parses a text that is known to be valid JSON. */
+/** Parses valid JSON. */
 class Reader {
   readonly #text: string
   #at = 0

@@ -3,7 +3,7 @@ import { Value } from 'typebox/value'
 import { expect, it } from 'vitest'
 import { Type } from './shape.ts'
 
-/** The same schema, by whichever builders. */
+/** Builds the same schema with either set of builders. */
 function built(make: Pick<typeof TypeBox, keyof typeof Type>) {
   const base = make.Object({
     id: make.String({ minLength: 1, description: 'An id' }),
@@ -29,11 +29,11 @@ function built(make: Pick<typeof TypeBox, keyof typeof Type>) {
   )
 }
 
-it('schemas are, byte for byte, those of the library whose types they have', () => {
+it('builds the same schemas as TypeBox, byte for byte', () => {
   expect(JSON.stringify(built(Type))).toBe(JSON.stringify(built(TypeBox)))
 })
 
-it('an object may lack what is optional, and nothing else', () => {
+it('allows only optional members to be missing', () => {
   const schema = Type.Object({ id: Type.String(), size: Type.Optional(Type.Integer()) })
   expect(Value.Check(schema, { id: 'fig' })).toBe(true)
   expect(Value.Check(schema, { size: 1 })).toBe(false)

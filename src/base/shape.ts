@@ -1,9 +1,8 @@
 import type { Type as TypeBox } from 'typebox'
 
-/** A JSON schema, or a part of one. */
 type Schema = Readonly<Record<string, unknown>>
 
-/** The schemas of optional members, which JSON schema cannot mark. */
+/** The schemas of optional members. JSON schema itself has no such mark. */
 const optional = new WeakSet<Schema>()
 
 function object(properties: Readonly<Record<string, Schema>>, more?: Schema): Schema {
@@ -41,8 +40,8 @@ const builders = {
 }
 
 /**
- * Builds JSON schemas with the types and the meaning of the builders of TypeBox, but without its code, which
- * would be a fifth of what the program loads at its start.
+ * Builds JSON schemas with the types and the semantics of TypeBox, but without its code, which would be a fifth of
+ * the code that the program loads at startup.
  */
-// They return what TypeBox returns, without its private marks: shape.test.ts.
+// They return the same values as TypeBox, without its private marks: shape.test.ts.
 export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>

@@ -18,7 +18,7 @@ const json = fc
   .jsonValue({ noUnicodeString: false })
   .filter((value) => !JSON.stringify(value).includes('__proto__')) as fc.Arbitrary<Json>
 
-it('gives any JSON value back as JSON.parse does, compact or indented', () => {
+it('parses any JSON value like JSON.parse, compact or indented', () => {
   fc.assert(
     fc.property(json, fc.constantFrom(0, 1, 4), (value, indent) => {
       const text = JSON.stringify(value, null, indent)
@@ -28,7 +28,7 @@ it('gives any JSON value back as JSON.parse does, compact or indented', () => {
   )
 })
 
-it('judges every text as JSON.parse does, where it has no reason of its own', () => {
+it('accepts and rejects the same texts as JSON.parse, except for its documented errors', () => {
   const pieces = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '\\', '1', '-', 'e', 'a', ' ')
   fc.assert(
     fc.property(fc.array(pieces, { maxLength: 14 }), (parts) => {
@@ -47,14 +47,14 @@ it('judges every text as JSON.parse does, where it has no reason of its own', ()
   )
 })
 
-it('finds a member named twice at any depth, also when one spelling is escaped', () => {
+it('detects a duplicate member at any depth, also if one of them is escaped', () => {
   expect(codeOf('{"a":1,"a":1}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('{"a":1,"\\u0061":2}')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('[{"x":{"b":1,"c":[{"d":1,"d":2}]}}]')).toBe('JSON_DUPLICATE_MEMBER')
   expect(codeOf('{"a":{"a":1},"b":{"a":":"}}')).toBe('taken')
 })
 
-it('keeps the colon count right through strings that look like structure', () => {
+it('counts colons correctly in strings that look like structure', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: fc.constantFrom(':', '"', '\\', 'u', '{') }), fc.string()),
@@ -89,7 +89,7 @@ it.each([
   expect(codeOf(`{"n":${text}}`)).toBe(code)
 })
 
-it('takes every finite double as ECMAScript prints it and as C prints it with 17 digits', () => {
+it('accepts every finite double as printed by ECMAScript and by C with 17 digits', () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       expect(parse(`[${value}]`)).toEqual([value === 0 ? 0 : value])
@@ -99,7 +99,7 @@ it('takes every finite double as ECMAScript prints it and as C prints it with 17
   )
 })
 
-it('takes any number of few digits with an exponent, and judges those at the ends of the range', () => {
+it('accepts numbers with few digits and an exponent, and checks those at the limits of the range', () => {
   const digits = fc.tuple(
     fc.integer({ min: -99_999_999, max: 99_999_999 }),
     fc.integer({ min: -270, max: 270 }),
@@ -107,7 +107,7 @@ it('takes any number of few digits with an exponent, and judges those at the end
   fc.assert(
     fc.property(digits, ([mantissa, exponent]) => {
       const [value] = parse(`[${mantissa}e${exponent}]`) as number[]
-      // The same number again from the printed double: nothing was lost.
+      // Computes the number again from the printed double: nothing may be lost.
       const [back = '', power = '0'] = (value ?? 0).toExponential().split('e')
       const fraction = back.split('.')[1]?.length ?? 0
       const scale = exponent - (Number(power) - fraction)
@@ -122,7 +122,7 @@ it('takes any number of few digits with an exponent, and judges those at the end
   }
 })
 
-it('refuses what it cannot hold, by name', () => {
+it('rejects out-of-range numbers and names the member', () => {
   expect(codeOf('{"__proto__":1}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('{"a":[{"\\u005f_proto__":1}]}')).toBe('JSON_FORBIDDEN_MEMBER')
   expect(codeOf('"\\ud800"')).toBe('JSON_LONE_SURROGATE')
@@ -134,14 +134,14 @@ it('refuses what it cannot hold, by name', () => {
   expect(codeOf('')).toBe('JSON_MALFORMED')
 })
 
-it(`takes ${JSON_DEPTH_MAX} levels and refuses one more, also a million`, () => {
+it(`accepts ${JSON_DEPTH_MAX} levels and rejects one more, or a million`, () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(codeOf(nested(JSON_DEPTH_MAX))).toBe('taken')
   expect(codeOf(nested(JSON_DEPTH_MAX + 1))).toBe('JSON_TOO_DEEP')
   expect(codeOf(nested(1_000_000))).toBe('JSON_TOO_DEEP')
 })
 
-it('what it takes has a canonical form that it takes again, unchanged', () => {
+it('accepts the canonical form of every accepted text, unchanged', () => {
   fc.assert(
     fc.property(json, (value) => {
       const text = canonicalJson(parse(JSON.stringify(value)))

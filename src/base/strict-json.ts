@@ -1,7 +1,7 @@
 import { CodedError } from './coded-error.ts'
 import { type Json, parseJson } from './json.ts'
 
-/** Why a text is refused. The first two are malformed; the others are JSON that cannot be stored exactly. */
+/** Reason why a text is rejected. The first two are malformed; the others are JSON that cannot be stored exactly. */
 export type StrictJsonErrorCode =
   | 'JSON_NOT_UTF8'
   | 'JSON_MALFORMED'
@@ -11,7 +11,6 @@ export type StrictJsonErrorCode =
   | 'JSON_NUMBER_INEXACT'
   | 'JSON_LONE_SURROGATE'
 
-/** Thrown by the parsers of this file. */
 export class StrictJsonError extends CodedError<StrictJsonErrorCode> {
   override readonly name = 'StrictJsonError'
 }
@@ -31,13 +30,13 @@ export const statusOfStrictJson: Record<StrictJsonErrorCode, number> = {
 export const JSON_DEPTH_MAX = 64
 
 /**
- * Parses UTF-8 JSON that will be hashed and stored, refusing what could not be returned as it was sent.
+ * Parses UTF-8 JSON that will be hashed and stored, and rejects values that could not be returned unchanged. It is
+ * stricter than `JSON.parse` where that silently changes data (duplicate members, numbers that no binary64
+ * represents, lone surrogates, invalid UTF-8), and where data could do harm (nesting beyond `JSON_DEPTH_MAX`, a
+ * member `__proto__`).
  *
- * Stricter than `JSON.parse` where that silently changes data: duplicate members, numbers that no
- * binary64 holds, lone surrogates, bytes that are not UTF-8; and where data could do harm: nesting
- * beyond `JSON_DEPTH_MAX`, a member `__proto__`. A number is accepted if it is written as a correct
- * printer writes the double (shortest form, or 17 digits); so `1.0` and `0.10000000000000001`
- * are accepted, `9007199254740993` and `1E400` are not.
+ * A number is accepted if a correct printer could have written it for the double (shortest form, or 17 digits):
+ * `1.0` and `0.10000000000000001` are accepted, `9007199254740993` and `1E400` are not.
  *
  * Errors: StrictJsonError. Source: RFC 8259, RFC 7493 (I-JSON) sections 2.1 to 2.3;
  * docs/decisions/0003-strict-json.md.
@@ -57,9 +56,9 @@ export function utf8Text(bytes: Uint8Array): string {
   }
 }
 
-/** Parses a text as `parseStrictJson` does. Errors: StrictJsonError. */
+/** Parses a string like `parseStrictJson`. Errors: StrictJsonError. */
 export function parseStrictText(text: string): Json {
-  // Before JSON.parse: the scan bounds the depth without recursion.
+  // Before JSON.parse, because the scan limits the depth without recursion.
   const colons = scan(text)
   const value = parse(text)
   // There is one structural colon per member; duplicates leave fewer members in the value.
@@ -81,11 +80,11 @@ function parse(text: string): Json {
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Returns the number of colons outside strings. On text that is not JSON the result means nothing. */
+/** Returns the number of colons outside strings. The result is meaningless for invalid JSON. */
 function scan(text: string): number {
   let colons = 0
   let depth = 0
-  // The next backslash: searched for once per backslash, not once per string.
+  // The next backslash. The search runs once per backslash, not once per string.
   let backslash = indexOrEnd(text, '\\', 0)
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at)
@@ -114,7 +113,7 @@ function indexOrEnd(text: string, sought: string, from: number): number {
   return index === -1 ? text.length : index
 }
 
-/** The index of the quote that closes the string which begins at `start`, or the end of the text. */
+/** Returns the index of the closing quote of the string that begins at `start`, or the end of the text. */
 function endOfEscapedString(text: string, start: number): number {
   let escapedSurrogate = false
   let at = start + 1
@@ -123,7 +122,7 @@ function endOfEscapedString(text: string, start: number): number {
     if (unit === QUOTE) break
     if (unit !== BACKSLASH) continue
     at += 1
-    // \uD800 to \uDFFF: only escapes can bring a lone surrogate, since the bytes are UTF-8.
+    // \uD800 to \uDFFF: the bytes are UTF-8, so only an escape can create a lone surrogate.
     if (text.charAt(at) === 'u' && /[dD]/.test(text.charAt(at + 1))) escapedSurrogate = true
   }
   if (escapedSurrogate) refuseLoneSurrogate(text.slice(start, at + 1))
@@ -137,13 +136,13 @@ function refuseLoneSurrogate(literal: string): void {
   }
 }
 
-/** A decimal of at most this many significant digits always survives a binary64 round trip. */
+/** A decimal with at most this many significant digits always survives a binary64 round trip. */
 const DIGITS_ALWAYS_EXACT = 15
-/** Well inside the range where that holds. */
+/** Lower limit, with a margin, of the range in which that is true. */
 const NORMAL_MIN = 1e-290
 const NORMAL_MAX = 1e290
 
-/** The index of the last character of the number that starts at `start`. */
+/** Returns the index of the last character of the number that starts at `start`. */
 function endOfNumber(text: string, start: number): number {
   let at = start
   let digits = 0
@@ -160,11 +159,11 @@ function endOfNumber(text: string, start: number): number {
   return at - 1
 }
 
-/** `hasFewDigits`: the number is exact if it is within the range of a binary64. */
+/** With `hasFewDigits`, the number is exact if it is within the range of a binary64. */
 function refuseInexactNumber(literal: string, hasFewDigits: boolean): void {
   const value = Number(literal)
   if (Number.isNaN(value)) return // not a number: JSON.parse reports it with its position
-  // The usual cases first: a body full of numbers must not block the event loop for long.
+  // Fast path: a body full of numbers must not block the event loop for long.
   if (hasFewDigits && Math.abs(value) > NORMAL_MIN && Math.abs(value) < NORMAL_MAX) return
   if (`${value}` === literal || value.toPrecision(17) === literal) return
   if (Number.isFinite(value)) {
@@ -186,7 +185,7 @@ function decimal(literal: string): string {
   return `${literal.startsWith('-') ? '-' : ''}${significant}e${power}`
 }
 
-/** The number of members of all objects in `value`. Errors: a member named `__proto__`. */
+/** Counts the members of all objects in `value`. Errors: a member named `__proto__`. */
 function countMembers(value: Json): number {
   if (typeof value !== 'object' || value === null) return 0
   let count = 0

@@ -1,19 +1,17 @@
 import { randomUUID } from 'node:crypto'
 
-/** Makes UUIDs of version 7 (RFC 9562), lower case. */
 export class UuidGenerator {
   #lastMs = 0
   #counter = 0
 
   /**
-   * A new UUID for the time `nowMs`, milliseconds since the Unix epoch.
-   *
-   * UUIDs of one generator sort in the order of the calls, also within a millisecond and when the clock
-   * goes back: the 12 bits after the version are a counter (RFC 9562 section 6.2, method 1), with a
-   * random start in each millisecond; when it overflows, the next millisecond is used.
+   * Returns a new UUID of version 7 (RFC 9562), in lower case, for the time `nowMs` in milliseconds since the Unix
+   * epoch. The UUIDs of one generator sort in the order of the calls, even within a millisecond and if the clock
+   * goes back: the 12 bits after the version are a counter (RFC 9562 section 6.2, method 1) with a random start in
+   * each millisecond; if it overflows, the next millisecond is used.
    */
   next(nowMs: number): string {
-    // The variant and 62 random bits stand at the same place in versions 4 and 7.
+    // Versions 4 and 7 have the variant and 62 random bits at the same position.
     const random = randomUUID().slice(19)
     if (nowMs > this.#lastMs) {
       this.#lastMs = nowMs

@@ -11,16 +11,16 @@ import {
 export interface Attachment {
   readonly name: string
   readonly content_type: string
-  /** Bytes. */
+  /** In bytes. */
   readonly length: number
-  /** Of the bytes, 64 hexadecimal digits. */
+  /** Hash of the bytes, 64 hexadecimal digits. */
   readonly sha256: string
 }
 
 /** The content of an attachment. */
 export interface AttachmentBytes {
   readonly contentType: string
-  /** Bytes of the stream, or null if the node does not send the length. */
+  /** Length of the stream in bytes, or null if the node does not send it. */
   readonly length: number | null
   /** Changes when the bytes do. */
   readonly etag: string | null
@@ -29,16 +29,15 @@ export interface AttachmentBytes {
 
 /** A part of an attachment. */
 export interface ByteRange {
-  /** The index of the first byte. */
+  /** Index of the first byte. */
   readonly from: number
-  /** The index of the last byte; by default the end. */
+  /** Index of the last byte; the end if omitted. */
   readonly to?: number
 }
 
 const PATH = '/api/{db}/{id}/attachments'
 const PAGE = 500
 
-/** The attachments of one item. */
 export class AttachmentsClient {
   readonly #transport: Transport
   readonly #item: { readonly db: string; readonly id: string }
@@ -49,9 +48,8 @@ export class AttachmentsClient {
   }
 
   /**
-   * Creates or replaces the attachment `name`. Bytes, texts, blobs and functions that return a stream are
-   * sent again after a transient failure; a stream can be sent only once.
-   * Errors: ClientError.
+   * Creates or replaces the attachment `name`. Bytes, strings, blobs and functions that return a stream are sent
+   * again after a transient failure; a stream can be sent only once. Errors: ClientError.
    */
   async put(
     name: string,
@@ -73,7 +71,7 @@ export class AttachmentsClient {
     )
   }
 
-  /** Reads an attachment or a part of it. Errors: ClientError; the stream fails if it breaks off. */
+  /** Reads an attachment or a part of it. Errors: ClientError; the stream fails if it is interrupted. */
   async get(
     name: string,
     options: RequestOptions & { readonly range?: ByteRange } = {},

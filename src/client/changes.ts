@@ -27,15 +27,15 @@ export interface ChangesOptions extends RequestOptions {
   readonly since?: string | undefined
 }
 
-/** The maximum delay before the stream is opened again. */
+/** Maximum delay before the stream is opened again. */
 const WAIT_MS_MAX = 5_000
-/** A node sends something more often than this. */
+/** Timeout without data. A node sends something more often. */
 const SILENCE_MS_MAX = 60_000
 
 /**
- * The changes of the chain of `serverId` in their order, each once. A stream that breaks off is resumed,
- * without a limit of attempts, until the loop is left or `signal` aborts.
- * Errors: ClientError for failures that are not transient, e.g. TOKEN_INVALID; the reason of `signal`.
+ * Yields the changes of the chain of `serverId` in order, each once. An interrupted stream is resumed, with
+ * unlimited attempts, until the loop exits or `signal` aborts. Errors: ClientError for failures that are not
+ * transient, e.g. TOKEN_INVALID; the reason of `signal`.
  */
 export async function* changesOf(
   transport: Transport,
@@ -50,7 +50,7 @@ export async function* changesOf(
   } as const
   let last = ''
   for (let failures = 0; ; ) {
-    // Closes the connection when the loop is left.
+    // Closes the connection when the loop exits.
     const left = new AbortController()
     const headers: Record<string, string> = last === '' ? {} : { 'last-event-id': last }
     try {
@@ -73,9 +73,7 @@ export async function* changesOf(
   }
 }
 
-/**
- * `bytes`, aborted after a silence of SILENCE_MS_MAX. Errors: UNREACHABLE if they break off.
- */
+/** Yields `bytes`; aborts after SILENCE_MS_MAX without data. Errors: UNREACHABLE if the stream is interrupted. */
 async function* livelyBytes(
   bytes: ReadableStream<Uint8Array>,
   connection: AbortController,
@@ -97,14 +95,13 @@ async function* livelyBytes(
 
 function changeIn(data: string): Change {
   try {
-    // Its type is that of the node's schema, without a check.
+    // The type is declared by the schema of the node and not checked.
     return parseJson(data) as Change
   } catch (error) {
     throw new ClientError('REPLY_MALFORMED', 200, 'an event that is not JSON', { cause: error })
   }
 }
 
-/** A server-sent event. */
 interface ServerEvent {
   /** Empty for an event that only has an id. */
   readonly data: string
@@ -112,13 +109,13 @@ interface ServerEvent {
   readonly id: string
 }
 
-/** Maximum length of a line, UTF-16 units: more than an entry with an item of the maximum size. */
+/** Maximum length of a line in UTF-16 units: more than an entry with an item of the maximum size. */
 const LINE_LENGTH_MAX = 32 * 1024 * 1024
 
 /**
- * The events in `bytes`, also those that only have an id. An event that is not ended by an empty line is
- * ignored. Errors: REPLY_MALFORMED for a line that is too long; those of `bytes`.
- * Source: HTML Living Standard, “Server-sent events”.
+ * Yields the events in `bytes`, including those that only have an id. An event without the final empty line is
+ * ignored. Errors: REPLY_MALFORMED for a line that is too long; those of `bytes`. Source: HTML Living Standard,
+ * “Server-sent events”.
  */
 export async function* eventsIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
   let data: string[] = []

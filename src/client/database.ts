@@ -8,7 +8,7 @@ export interface Written {
   readonly id: string
   /** `<height>.<index>` of the entry. */
   readonly position: string
-  /** For `ifMatch`. */
+  /** The value for `ifMatch`. */
   readonly etag: string
 }
 
@@ -16,7 +16,7 @@ export interface Written {
 export interface Read<Item> {
   readonly item: Stored<Item>
   readonly position: string
-  /** For `ifMatch`. */
+  /** The value for `ifMatch`. */
   readonly etag: string
 }
 
@@ -31,7 +31,7 @@ export interface QueryFilter {
   readonly where?: Readonly<Record<string, unknown>> | undefined
   /** `name ASC`, `price DESC`. */
   readonly order?: string | readonly string[] | undefined
-  /** Only these members of the items. */
+  /** Returns only these members of the items. */
   readonly fields?: readonly string[] | Readonly<Record<string, boolean>> | undefined
 }
 
@@ -60,7 +60,7 @@ interface Page<Item> {
 export class DatabaseClient<Item extends object> {
   readonly name: string
   readonly #transport: Transport
-  /** Null if the node is trusted. */
+  /** Is null if the node is trusted. */
   readonly #verification: Verification | null
 
   constructor(transport: Transport, verification: Verification | null, name: string) {
@@ -92,10 +92,7 @@ export class DatabaseClient<Item extends object> {
     return (await this.#transport.write(call, jsonOf<{ ids: readonly string[] }>)).ids
   }
 
-  /**
-   * The item, or null if it does not exist; with `at`, as it was when the block of this height was the
-   * last one.
-   */
+  /** Returns the item, or null if it does not exist. With `at`, returns its state after the block of this height. */
   async read(
     id: string,
     options: RequestOptions & { readonly at?: number | undefined } = {},
@@ -148,15 +145,15 @@ export class DatabaseClient<Item extends object> {
   }
 
   /**
-   * The items in the order of their creation, or of `filter.order`, read page by page. With `filter.order`,
-   * an item that is changed during the loop may be returned twice or not at all.
+   * Yields the items in creation order, or in the order of `filter.order`, page by page. With `filter.order`, an
+   * item that changes during the loop may be returned twice or not at all.
    */
   async *query(options: QueryOptions = {}): AsyncGenerator<Stored<Item>> {
     if (this.#verification === null) {
       for await (const { docs } of this.#pages(options, true)) yield* docs
       return
     }
-    // The node selects; each selected item is then read with its proof.
+    // The node selects the items; each one is then read with its proof.
     if (options.filter?.fields !== undefined) throw unverifiable('fields of items')
     for await (const { items } of this.#pages({ ...options, isProven: true }, false)) {
       for (const id of items) {
@@ -166,12 +163,12 @@ export class DatabaseClient<Item extends object> {
     }
   }
 
-  /** As `query`, but only the ids. */
+  /** Like `query`, but yields only the ids. */
   async *ids(options: QueryOptions = {}): AsyncGenerator<string> {
     for await (const { items } of this.#pages(options, false)) yield* items
   }
 
-  /** All revisions of the item, oldest first; also of a deleted item. */
+  /** Yields all revisions of the item, oldest first, even if it was deleted. */
   async *history(id: string, options: RequestOptions = {}): AsyncGenerator<Revision<Item>> {
     const listed = this.#history(id, options)
     if (this.#verification === null) yield* listed
@@ -193,7 +190,6 @@ export class DatabaseClient<Item extends object> {
     } while (cursor !== undefined)
   }
 
-  /** The attachments of the item. */
   attachments(id: string): AttachmentsClient {
     return new AttachmentsClient(this.#transport, this.name, id)
   }
@@ -204,11 +200,11 @@ export class DatabaseClient<Item extends object> {
   ): AsyncGenerator<Page<Stored<Item>>> {
     const { filter, limit = Number.POSITIVE_INFINITY, after, pageSize = PAGE, ...rest } = options
     const pageMax = Math.min(Math.max(pageSize, 1), PAGE_MAX)
-    // With an order of its own, pages continue after a number of items instead of an item.
+    // If the filter has an order, pages continue after a number of items instead of an item.
     const isOrdered = (filter?.order?.length ?? 0) > 0
     let left = limit
     let offset = 0
-    // The ids of the last page: the page continues after the last of them that still exists.
+    // The ids of the last page. The next page continues after the last of them that still exists.
     let known = after === undefined ? [] : [after]
     while (left > 0) {
       const size = Math.min(left, pageMax)
@@ -270,12 +266,12 @@ export class DatabaseClient<Item extends object> {
   }
 }
 
-/** Without other members: `limit` and `offset` are those of the page. */
+/** Excludes `limit` and `offset`, which belong to the page. */
 function filterText({ where, order, fields }: QueryFilter): string {
   return JSON.stringify({ where, order, fields })
 }
 
-/** The type of the item is declared by the caller, as for any read. */
+/** The caller declares the type of the item, as for every read. */
 function readOf<Item>(read: ProvenRevision | null): Read<Item> | null {
   if (read === null) return null
   const { item, position } = read

@@ -1,9 +1,7 @@
 /**
- * Every failure of a request.
- *
- * `code` is that of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply), `TIMEOUT`,
- * `REPLY_MALFORMED` (not the reply of a node), `NAME_INVALID` (a name that no URL can contain). A request
- * that the caller aborts fails with the reason of their signal instead.
+ * A failed request. `code` is the code of the node (`ITEM_NOT_FOUND`, …), or one of: `UNREACHABLE` (no reply),
+ * `TIMEOUT`, `REPLY_MALFORMED` (not the reply of a node), `NAME_INVALID` (a name that no URL can contain). A
+ * request that the caller aborts fails with the reason of their signal instead.
  */
 export class ClientError extends Error {
   override readonly name: string = 'ClientError'
@@ -30,7 +28,7 @@ export class VerificationError extends ClientError {
   }
 }
 
-/** The error for a read for which no proof exists. */
+/** The error for a read that cannot be proven. */
 export function unverifiable(what: string): VerificationError {
   return new VerificationError('UNVERIFIABLE', `${what}: there is no proof that could be verified`)
 }

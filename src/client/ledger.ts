@@ -30,14 +30,14 @@ export class LedgerClient {
     this.#verification = verify === undefined ? null : new Verification(this.#transport, verify)
   }
 
-  /** The server id of the node; if the client verifies, that of its key. */
+  /** The server id of the node; a verifying client takes it from the key. */
   async serverId(options: RequestOptions = {}): Promise<number> {
     if (this.#verification !== null) return this.#verification.serverId
     this.#serverId ??= (await this.request('GET /api/serverid', {}, options)).serverid
     return this.#serverId
   }
 
-  /** The names of the databases; if the node requires tokens, of those that the token can read. */
+  /** The names of the databases; with tokens, only those that the token can read. */
   async databases(options: RequestOptions = {}): Promise<readonly string[]> {
     return (await this.request('GET /api/dbs', {}, options)).dbs
   }
@@ -68,15 +68,13 @@ export class LedgerClient {
     return { block, results }
   }
 
-  /** The changes of the node's own chain, also future ones; the stream is resumed after failures. */
+  /** Past and future changes of the node's own chain; the stream is resumed after failures. */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<Change> {
     const serverId = await this.serverId({ signal: options.signal })
     yield* changesOf(this.#transport, serverId, options)
   }
 
-  /**
-   * Any operation of the API by its method and path, with the types that the node declares.
-   */
+  /** Calls any operation of the API by its method and path, with the types that the node declares. */
   async request<Key extends keyof Operations>(
     operation: Key,
     input: Operations[Key]['input'],

@@ -2,34 +2,33 @@ import { isJsonObject, parseJsonOrNull } from '../base/json.ts'
 import type { VerifySignature } from '../chain/portable.ts'
 import { ClientError, isTransient, unverifiable } from './error.ts'
 
-/** Stores the last verified checkpoint, a text of some 200 characters. */
+/** Stores the last verified checkpoint, a text of about 200 characters. */
 export interface CheckpointPlace {
-  /** What `set` was last called with, or nothing. */
+  /** Returns the last argument of `set`, or nothing. */
   get(): string | null | undefined | Promise<string | null | undefined>
-  /** A read is not answered before this has completed. */
+  /** Must complete before a read returns. */
   set(checkpoint: string): void | Promise<void>
 }
 
-/** How a node is verified. */
 export interface VerifyOptions {
-  /** The verifier key of the node, `daicho/<serverid>+…`, from another source than the node. */
+  /** The verifier key of the node, `daicho/<serverid>+…`, from a source other than the node. */
   readonly key: string
   readonly checkpoint: CheckpointPlace
-  /** Ed25519, where Web Crypto does not have it. */
+  /** Ed25519, for platforms whose Web Crypto lacks it. */
   readonly verifySignature?: VerifySignature
 }
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** A token, or a function that returns one for each request; none if the node requires none. */
+  /** A token, or a function that returns one for each request; unset if the node requires none. */
   readonly token?: string | (() => string | Promise<string>) | undefined
-  /** Timeout of one attempt, 30,000 milliseconds by default. For streams, until they begin. */
+  /** Timeout of one attempt, 30,000 milliseconds by default. For streams, the time until they start. */
   readonly timeoutMs?: number | undefined
   /** Maximum retries of a request after a transient failure, 4 by default. */
   readonly retries?: number | undefined
   readonly fetch?: typeof globalThis.fetch
   readonly timing?: Timing
-  /** Verifies every read; what the node cannot prove is not read at all. */
+  /** Verifies every read, and rejects reads that the node cannot prove. */
   readonly verify?: VerifyOptions | undefined
 }
 
@@ -50,27 +49,26 @@ export type Content =
   | ReadableStream
   | (() => ReadableStream)
 
-/** One request. */
 export interface Call extends RequestOptions {
   readonly method: string
-  /** From `pathOf`. */
+  /** The result of `pathOf`. */
   readonly path: string
   readonly query?: Query
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly body?: unknown
   readonly content?: Content
-  /** Has no timeout: sending the content, or reading the reply after it has begun. */
+  /** Has no timeout: sending the content, or reading the reply after it has started. */
   readonly lasts?: 'content' | 'reply'
-  /** The caller verifies what it takes from the reply; otherwise a verifying client refuses the read. */
+  /** Set if the caller verifies the reply; otherwise a verifying client rejects the read. */
   readonly isProven?: boolean
 }
 
-/** Waits and random numbers, so that tests need not wait. */
+/** Delays and random numbers, which tests replace. */
 export interface Timing {
   /** Resolves after `ms` milliseconds; rejects with the reason of `signal` if that aborts first. */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
-  /** From 0 to less than 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number
 }
 
@@ -105,13 +103,12 @@ const SYSTEM_TIMING: Timing = {
 const TIMEOUT_MS = 30_000
 const RETRIES = 4
 const RETRIES_MAX = 20
-/** The maximum delay between two attempts. */
 const WAIT_MS_MAX = 5_000
 const KEY_BYTES = 16
 
 /**
- * Sends requests to one node, and retries them after transient failures. Changes are sent with the same
- * `Idempotency-Key` each time, so that the node applies them once.
+ * Sends requests to one node, and retries them after transient failures. All attempts of a change have the same
+ * `Idempotency-Key`, so that the node applies it once.
  */
 export class Transport {
   readonly timing: Timing
@@ -129,15 +126,15 @@ export class Transport {
     this.#token = options.token
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
     this.#retries = Math.min(options.retries ?? RETRIES, RETRIES_MAX)
-    // Browsers require that it is called as a method of the global object.
+    // Browsers require that `fetch` is called as a method of the global object.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
     this.#verifies = options.verify !== undefined
     this.timing = options.timing ?? SYSTEM_TIMING
   }
 
   /**
-   * Sends a read and converts the reply with `take`. Every read of the client is sent here, so that a
-   * verifying client refuses those that are not proven. Errors: UNVERIFIABLE for such a read.
+   * Sends a read and converts the reply with `take`. All reads go through this method, so that a verifying client
+   * rejects reads without proof. Errors: UNVERIFIABLE for such a read.
    */
   async read<Result>(call: Call, take: (reply: Response) => Promise<Result>): Promise<Result> {
     if (this.#verifies && call.isProven !== true) throw unverifiable(`GET ${call.path}`)
@@ -213,11 +210,11 @@ function initOf({ method, body, content }: Call): RequestInit {
 
 const TIMED_OUT = Symbol('timed out')
 
-/** Replaces each `{name}` in `template` by its part. Errors: ClientError, NAME_INVALID. */
+/** Replaces each `{name}` in `template` with its part. Errors: ClientError, NAME_INVALID. */
 export function pathOf(template: string, parts: Readonly<Record<string, string | number>>): string {
   return template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const text = String(parts[name] ?? '')
-    // URLs resolve these path segments, however they are escaped.
+    // URLs resolve these path segments even if they are escaped.
     if (!['', '.', '..'].includes(text) && text.isWellFormed()) return encodeURIComponent(text)
     throw new ClientError('NAME_INVALID', 0, `${JSON.stringify(text)} can be no ${name}`)
   })
@@ -238,7 +235,7 @@ function newKey(): string {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The JSON of a reply with `status` true. Its type is that of the node's schema, without a check. */
+/** Returns the JSON of a reply with `status` true. The type is declared by the schema of the node and not checked. */
 export async function jsonOf<Reply>(reply: Response): Promise<Reply> {
   const value: unknown = parseJsonOrNull(await reply.text())
   if (isJsonObject(value) && value.status === true) return value as Reply
@@ -255,7 +252,7 @@ async function refusalIn(reply: Response): Promise<ClientError> {
   const value = parseJsonOrNull(await reply.text())
   const { status } = reply
   if (!isJsonObject(value) || value.status !== false) return malformed(reply)
-  // A missing item is reported with `status` only.
+  // A missing item is reported with only a `status`.
   if (value.code === undefined && status !== 404) return malformed(reply)
   const { code = 'ITEM_NOT_FOUND', message = 'there is no such item' } = value
   return new ClientError(String(code), status, String(message))

@@ -12,7 +12,7 @@ import {
 import { ClientError, VerificationError } from './error.ts'
 import type { RequestOptions, Transport, VerifyOptions } from './transport.ts'
 
-/** An item as it is read: with its id. */
+/** An item as returned by a read, with its id. */
 export type Stored<Item> = Item & { readonly id: string }
 
 /** A revision of an item. */
@@ -33,7 +33,7 @@ export interface ProvenRevision {
   readonly position: string
 }
 
-/** Refusals about the subject of a read, which the reader compares with what it knows. */
+/** Error codes about the subject of a read, which the reader compares with its own state. */
 const DENIALS: ReadonlySet<string> = new Set([
   ...['ITEM_NOT_FOUND', 'DATABASE_NOT_FOUND', 'POSITION_INVALID'],
   ...['SERVERID_UNKNOWN', 'SIZE_UNKNOWN'],
@@ -83,8 +83,8 @@ export class Verification {
   }
 
   /**
-   * Verifies each of the `listed` revisions, their order, and that they include the last one that was
-   * seen. A revision that the node leaves out in between is not detected.
+   * Verifies each of the `listed` revisions, their order, and that they include the latest one read before. A
+   * revision that the node omits in between is not detected.
    */
   async *history<Item>(
     db: string,
@@ -108,7 +108,7 @@ export class Verification {
     throw new VerificationError('ITEM_STALE', 'the history ends before a revision that was seen')
   }
 
-  /** Remembers a change by this client: older revisions are refused from now on. */
+  /** Remembers a change by this client: older revisions are rejected from now on. */
   async written(db: string, id: string, position: string, isDeleted: boolean): Promise<void> {
     const [height = Number.NaN, index = Number.NaN] = position.split('.').map(Number)
     if (!Number.isSafeInteger(height) || !Number.isSafeInteger(index)) return
@@ -169,7 +169,7 @@ export class Verification {
   }
 }
 
-/** The type of the item is declared by the caller, as for any read. */
+/** The caller declares the type of the item, as for every read. */
 function revisionOf<Item>(
   { method, item }: NonNullable<ProvenEntry['entry']>,
   position: string,
@@ -179,7 +179,7 @@ function revisionOf<Item>(
   return item === undefined ? revision : { ...revision, item: item as unknown as Stored<Item> }
 }
 
-/** The item of an entry that sets one. Errors: ProofError. */
+/** The item in an entry that sets one. Errors: ProofError. */
 function itemIn(entry: ProvenEntry['entry'], position: string): ProvenRevision['item'] {
   if (entry === null) throw new ProofError('ITEM_ERASED', `the revision ${position} was erased`)
   const { item, method } = entry
@@ -199,7 +199,7 @@ function serverIdIn(key: string): number {
   throw new TypeError('verify.key is not the key of a node')
 }
 
-/** Throws another error if the signature cannot be checked, because nobody has lied. */
+/** Throws a different error if the signature cannot be checked, because that does not indicate a forged reply. */
 function checking(verify: VerifySignature = webVerifySignature): VerifySignature {
   return async (publicKey, message, signature) => {
     try {

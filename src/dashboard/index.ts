@@ -1,2 +1,2 @@
-/** The folder of the built page; `scripts/build-dashboard.ts` makes it. */
+/** The folder of the built page, created by `scripts/build-dashboard.ts`. */
 export const dashboardFolder: URL = new URL('./built/', import.meta.url)

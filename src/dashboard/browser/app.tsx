@@ -12,7 +12,6 @@ import { Ledger } from './views/ledger.tsx'
 import { Alerts, Node } from './views/node.tsx'
 import { VerificationView } from './views/verification.tsx'
 
-/** The whole page. */
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null)
   const now = place.value
@@ -20,7 +19,7 @@ export function App(): JSX.Element {
   const isFirst = useRef(true)
   useEffect(() => {
     document.title = `${titleOf(now)} · daicho`
-    // Keyboard and screen reader continue in the new view.
+    // Moves the focus of keyboard and screen reader into the new view.
     if (!isFirst.current) main.current?.focus({ preventScroll: true })
     isFirst.current = false
     scrollTo(0, 0)

@@ -6,19 +6,19 @@ import {
 } from '../../base/strict-json.ts'
 import type { Texts } from './language/english.ts'
 
-/** The item in a text, or why it cannot be saved. */
+/** The item in a text, or the reason why it cannot be saved. */
 export type Checked =
   | { readonly item: JsonObject }
   | {
       readonly why: 'json'
       readonly code: StrictJsonErrorCode
       readonly detail: string
-      /** Where in the text, if known. */
+      /** Position in the text, or null if it is unknown. */
       readonly place: { readonly line: number; readonly column: number } | null
     }
   | { readonly why: 'not-object' | 'id-not-text' | 'id-changed' }
 
-/** Checks `text` as the node does; `id` is that of the item, or null for a new one. */
+/** Checks `text` like the node does; `id` is the id of the item, or null for a new one. */
 export function checkedItem(text: string, id: string | null): Checked {
   let value: Json
   try {
@@ -33,7 +33,7 @@ export function checkedItem(text: string, id: string | null): Checked {
   return { item: value }
 }
 
-/** Some browsers report the position of some errors. */
+/** The position in an error message; some browsers report it for some errors. */
 function placeIn({ message }: Error): { line: number; column: number } | null {
   const [, line, column] = /line (\d+) column (\d+)/.exec(message) ?? []
   return line === undefined ? null : { line: Number(line), column: Number(column) }
@@ -50,10 +50,9 @@ export interface Difference {
   readonly after?: unknown
 }
 
-/** Maximum differences that are listed. */
 const DIFFERENCES_MAX = 200
 
-/** The differences between `before` and `after`, member by member, in the order of the members. */
+/** Lists the differences between `before` and `after`, member by member, in the order of the members. */
 export function differences(before: unknown, after: unknown): readonly Difference[] {
   const found: Difference[] = []
   collect('', before, after, found)
@@ -98,8 +97,8 @@ function pathTo(path: string, name: string): string {
 export type Operator = keyof Texts['operators']
 
 /**
- * The JSON of a filter with one condition; null without a member. A text that is the JSON of a number, true,
- * false or null matches that value and the text itself.
+ * Returns the JSON of a filter with one condition, or null without a member. If the text is the JSON of a number,
+ * true, false or null, the filter matches that value and the text itself.
  */
 export function simpleWhere(member: string, operator: Operator, text: string): string | null {
   const name = member.trim()

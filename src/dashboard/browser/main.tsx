@@ -6,7 +6,7 @@ import { followAddress } from './routes.ts'
 
 keepLanguage()
 followAddress()
-// First where the feed begins, so that no view is older than it.
+// Starts the feed before any view is loaded, so that no view misses a change.
 await followChanges()
 followStanding()
 const root = document.getElementById('app')

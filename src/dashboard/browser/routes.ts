@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 
-/** A view of the page, which is in the fragment of the URL, so that links and “back” work. */
+/** A view of the page. It is stored in the fragment of the URL, so that links and “back” work. */
 export type Place =
   | { readonly view: 'databases' }
   | { readonly view: 'items'; readonly db: string }
@@ -11,7 +11,6 @@ export type Place =
 
 const FIRST: Place = { view: 'databases' }
 
-/** The address of `place`. */
 export function hrefOf(place: Place): string {
   switch (place.view) {
     case 'databases':
@@ -29,7 +28,7 @@ export function hrefOf(place: Place): string {
   }
 }
 
-/** The place that `hash` is the address of; what is none leads to the databases. */
+/** Parses the fragment `hash`; an unknown fragment shows the databases. */
 function placeOf(hash: string): Place {
   const [, view = '', first = '', second] = hash.split('/').map(decoded)
   if (view === 'db' && first !== '') {
@@ -52,10 +51,10 @@ function decoded(part: string): string {
   }
 }
 
-/** Where the page is. */
+/** The current view. */
 export const place = signal<Place>(FIRST)
 
-/** Keeps `place` at what the address says, from now on. */
+/** Updates `place` whenever the address changes. */
 export function followAddress(): void {
   const follow = () => {
     place.value = placeOf(location.hash)
@@ -64,7 +63,6 @@ export function followAddress(): void {
   follow()
 }
 
-/** Goes to `to`. */
 export function goTo(to: Place): void {
   location.hash = hrefOf(to)
 }

@@ -1,7 +1,7 @@
 const count = (n: number, one: string, many: string) =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`
 
-/** The texts of the page. The other languages have the same members. */
+/** Texts of the page. The other languages have the same members. */
 export const english = {
   skip: 'Skip to the content',
   areas: 'Areas',
@@ -233,5 +233,5 @@ export const english = {
   copied: 'Copied',
 }
 
-/** What a language must have. */
+/** Members that every language must have. */
 export type Texts = typeof english

@@ -2,7 +2,6 @@ import type { Texts } from './english.ts'
 
 const n = (count: number) => count.toLocaleString('ja')
 
-/** The texts of the page in Japanese. */
 export const japanese: Texts = {
   skip: '本文へ移動',
   areas: 'メニュー',

@@ -4,7 +4,7 @@ import { japanese } from './japanese.ts'
 
 const LANGUAGES: Readonly<Record<string, Texts>> = { en: english, ja: japanese }
 
-/** The languages of the page: tags and names. */
+/** Languages of the page: tags and names. */
 export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
   ['en', 'English'],
   ['ja', '日本語'],
@@ -12,11 +12,10 @@ export const LANGUAGE_NAMES: readonly (readonly [string, string])[] = [
 
 const KEPT = 'daicho.language'
 
-/** The tag of the current language. */
 export const language = signal(firstLanguage())
 const texts = computed(() => LANGUAGES[language.value] ?? english)
 
-/** The texts in the current language; views that use them are updated when it changes. */
+/** Texts in the current language. Views that use them are updated when it changes. */
 export function t(): Texts {
   return texts.value
 }
@@ -28,13 +27,13 @@ export function keepLanguage(): void {
   })
 }
 
-/** Changes the language, also for the next visit. */
+/** Changes the language and stores the choice. */
 export function chooseLanguage(tag: string): void {
   language.value = tag
   try {
     localStorage.setItem(KEPT, tag)
   } catch {
-    // Without storage, the next visit starts with the language of the browser.
+    // Without storage, the next visit uses the language of the browser.
   }
 }
 

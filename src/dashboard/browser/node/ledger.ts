@@ -2,10 +2,9 @@ import { signal } from '@preact/signals'
 import { ClientError, LedgerClient } from '../../../client/index.ts'
 import { Session, type SessionState } from './session.ts'
 
-/** The state of the session. */
 export const sessionState = signal<SessionState>('open')
 
-/** The URL of the node: the folder of the page. */
+/** The URL of the node, which is the folder of the page. */
 export const base = new URL('.', location.href).href
 
 const session = new Session({
@@ -13,7 +12,7 @@ const session = new Session({
   base,
   now: () => performance.now(),
   onState: (state) => {
-    // It stays ended until the page is reloaded.
+    // An ended session stays ended until the page is reloaded.
     if (sessionState.peek() !== 'ended') sessionState.value = state
   },
 })
@@ -21,7 +20,7 @@ const session = new Session({
 /** The node of this page. */
 export const ledger = new LedgerClient(base, { fetch: session.fetch })
 
-/** A block as the node lists it. */
+/** A block as listed by the node. */
 export interface ListedBlock {
   readonly prev_id: string | null
   readonly body: readonly ListedEntry[]
@@ -30,14 +29,14 @@ export interface ListedBlock {
   readonly id: string
 }
 
-/** An entry as the node lists it. */
+/** An entry as listed by the node. */
 export interface ListedEntry {
   readonly method: string
   readonly db: string
   readonly [member: string]: unknown
 }
 
-/** Blocks by their heights from `from` on, at most `limit`. Errors: ClientError. */
+/** Returns at most `limit` blocks from height `from` on. Errors: ClientError. */
 export async function blocksFrom(
   from: number,
   limit: number,
@@ -46,11 +45,11 @@ export async function blocksFrom(
   const serverid = `${await ledger.serverId({ signal })}`
   const query = { serverid, offset: from, limit }
   const { ledgers } = await ledger.request('GET /api/ledgers', { query }, { signal })
-  // Its type is that of the node's schema, without a check.
+  // The type is declared by the schema of the node and not checked.
   return ledgers as readonly ListedBlock[]
 }
 
-/** The text at `path` below the chain of the node. Errors: ClientError. */
+/** Returns the text at `path` below the chain of the node. Errors: ClientError. */
 export async function textOfChain(path: string, signal?: AbortSignal): Promise<string> {
   const serverid = await ledger.serverId({ signal })
   const address = `${base}api/ledgers/${serverid}/${path}`
@@ -59,7 +58,7 @@ export async function textOfChain(path: string, signal?: AbortSignal): Promise<s
   return reply.text()
 }
 
-/** Why the node accepts no changes; null if it does, or does not answer. */
+/** Returns the reason why the node accepts no changes; null if it accepts them or does not answer. */
 export async function writesRefused(signal: AbortSignal): Promise<ClientError | null> {
   try {
     const reply = await session.fetch(`${base}readyz`, { cache: 'no-store', signal })
@@ -73,7 +72,7 @@ export async function writesRefused(signal: AbortSignal): Promise<ClientError | 
 const GREETING_MAX = 1_000
 
 /**
- * The number of blocks in the chain, from the position at the start of the stream of changes: a checkpoint may
+ * Returns the number of blocks in the chain, from the position at the start of the change stream: a checkpoint may
  * be older, and does not exist if the store is damaged. Errors: ClientError, those of `fetch`.
  */
 export async function chainSize(signal?: AbortSignal): Promise<number> {

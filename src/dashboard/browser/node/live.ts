@@ -3,20 +3,20 @@ import { useEffect, useRef } from 'preact/hooks'
 import { type Change, ClientError, type Operations } from '../../../client/index.ts'
 import { chainSize, ledger, sessionState, writesRefused } from './ledger.ts'
 
-/** The last entry that was recorded. */
+/** The last reported entry. */
 const latest = signal<Change | null>(null)
 /** Incremented when entries may have been missed. */
 const gaps = signal(0)
 /** Whether the stream of changes is open. */
 export const isLive = signal(false)
 
-/** Delay after a change, so that a burst of changes is handled once. */
+/** Delay after a change, so that a burst of changes causes one reload. */
 const PAUSE_MS = 250
 const RETRY_MS = 3_000
 
 /**
- * Calls `start` now and whenever the page becomes visible again; `signal` aborts when it is hidden. A hidden
- * page holds no connection, because browsers allow only six per node.
+ * Calls `start` now and whenever the page becomes visible again; `signal` aborts when it is hidden. A hidden page
+ * holds no connection, because browsers allow only six per node.
  */
 async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Promise<void>) {
   let stop = new AbortController()
@@ -29,7 +29,7 @@ async function whileVisible(start: (signal: AbortSignal, isFirst: boolean) => Pr
   await start(stop.signal, true)
 }
 
-/** Follows the changes of the node. Resolves when the first view may be loaded. */
+/** Subscribes to the changes of the node. Resolves when the first view may be loaded. */
 export function followChanges(): Promise<void> {
   return whileVisible(async (signal, isFirst) => {
     signal.addEventListener('abort', () => {
@@ -41,7 +41,7 @@ export function followChanges(): Promise<void> {
   })
 }
 
-/** Read before any view, so that no change is missed between a view and the stream. */
+/** Called before any view is loaded, so that no change is missed between a view and the stream. */
 async function startOf(signal: AbortSignal): Promise<string> {
   try {
     const size = await chainSize(signal)
@@ -70,7 +70,7 @@ async function follow(start: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Calls `reload` soon after a change that `concerns` the view, and when changes may have been missed. */
+/** Calls `reload` shortly after a change that `concerns` the view, and when changes may have been missed. */
 export function useChanges(concerns: (change: Change) => boolean, reload: () => void): void {
   const now = useRef({ concerns, reload })
   now.current = { concerns, reload }
@@ -106,20 +106,19 @@ export type Peer = PeersReply['peers'][number]
 /** The proof that a key has signed two histories. */
 export type Evidence = NonNullable<Peer['evidence']>
 
-/** The state of the node and of its peers. */
 export interface Standing {
-  /** `hidden` if the session may not read them; or why they could not be read. */
+  /** Is `hidden` if the session may not read the peers, or the error of the request. */
   readonly peers: readonly Peer[] | 'hidden' | ClientError
   /** The proof that the node's own key has signed two histories. */
   readonly evidence: Evidence | null
-  /** Why the node accepts no changes; null if it does. */
+  /** Reason why the node accepts no changes, or null. */
   readonly refusal: ClientError | null
 }
 
-/** The state of peers is polled, because it changes without an entry of this node. */
+/** Peers are polled, because their state changes without an entry on this node. */
 const POLL_MS = 3_000
 
-/** Null until it was loaded. */
+/** Is null until it is loaded. */
 export const standing = signal<Standing | null>(null)
 
 /** Keeps `standing` up to date while the page is visible. */
@@ -133,7 +132,7 @@ export function followStanding(): void {
   })
 }
 
-/** The session may not read the peers, or a proxy blocks them; the rest of the page works. */
+/** The session may not read the peers, or a proxy blocks the request; the rest of the page works. */
 const HIDDEN: ReadonlySet<number> = new Set([401, 403, 404])
 
 async function peerStanding(signal: AbortSignal): Promise<Omit<Standing, 'refusal'>> {

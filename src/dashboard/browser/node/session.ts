@@ -1,4 +1,3 @@
-/** The context of a session. */
 export interface SessionDeps {
   readonly fetch: typeof globalThis.fetch
   /** The URL of the node, ending in `/`. */
@@ -9,23 +8,22 @@ export interface SessionDeps {
   readonly onState: (state: SessionState) => void
 }
 
-/** `lost`: the node did not answer; `ended`: it refuses the name and the password. */
+/** `lost`: the node did not answer; `ended`: it rejects the name and the password. */
 export type SessionState = 'open' | 'lost' | 'ended'
 
 /** A token is renewed this long before it expires. */
 const EARLY_MS = 60_000
 
 interface Issued {
-  /** Null if the node requires none. */
+  /** Is null if the node requires none. */
   readonly token: string | null
   readonly renewAt: number
 }
 
 /**
- * Sends requests of this page to the node, with a token if the node requires one.
- *
- * The browser keeps the name and the password of the page and sends them to `POST /session`; the token is
- * kept only in this object, renewed before it expires, and requested again when the node refuses it.
+ * Sends requests of this page to the node, with a token if the node requires one. The browser keeps the name and
+ * the password of the page and sends them to `POST /session`. The token is stored only in this object; it is
+ * renewed before it expires, and requested again if the node rejects it.
  */
 export class Session {
   readonly #deps: SessionDeps
@@ -35,7 +33,7 @@ export class Session {
     this.#deps = deps
   }
 
-  /** As `fetch`, with the token. Errors: those of `fetch`. */
+  /** Like `fetch`, with the token. Errors: those of `fetch`. */
   readonly fetch = async (
     input: string | URL | Request,
     init: RequestInit = {},
@@ -69,7 +67,7 @@ export class Session {
     if (this.#issued === null) {
       const asked = this.#issue()
       this.#issued = asked
-      // After a failure, the next request asks again.
+      // After a failure, the next request tries again.
       asked.catch(() => {
         if (this.#issued === asked) this.#issued = null
       })
@@ -90,7 +88,7 @@ export class Session {
     if (typeof given.token !== 'string') {
       return { token: null, renewAt: Number.POSITIVE_INFINITY }
     }
-    // Both by the clock of the node, which may differ from that of the browser.
+    // Both times are from the clock of the node, which may differ from the browser's.
     const lifeMs = Number(given.expires_at) - Date.parse(reply.headers.get('date') ?? '')
     return { token: given.token, renewAt: now() + Math.max((lifeMs || 0) - EARLY_MS, EARLY_MS) }
   }

@@ -3,7 +3,6 @@ import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../language/language.ts'
 import { Failure } from './notices.tsx'
 
-/** The parts of a dialog. */
 export interface DialogProps {
   readonly title: string
   readonly close: () => void
@@ -13,7 +12,7 @@ export interface DialogProps {
   readonly busy: boolean
   readonly danger?: boolean
   readonly wide?: boolean
-  /** Undefined if there is none. */
+  /** Is undefined if there was no error. */
   readonly error: unknown
   readonly children: ComponentChildren
 }
@@ -25,7 +24,7 @@ export function Dialog(props: DialogProps): JSX.Element {
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
-    // Returns the focus to where it was.
+    // Restores the previous focus.
     return () => dialog?.close()
   }, [])
   return (

@@ -1,9 +1,9 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 
-/** An action that the user starts, one at a time. */
+/** An action started by the user; only one runs at a time. */
 export interface Action {
   readonly busy: boolean
-  /** The error of the last run; undefined if it succeeded. */
+  /** Error of the last run; undefined if it succeeded. */
   readonly error: unknown
   /** Runs `act`; resolves to whether it succeeded. */
   readonly run: (act: () => Promise<void>) => Promise<boolean>
@@ -31,15 +31,14 @@ export function useAction(): Action {
   }
 }
 
-/** The state of a load. */
 export type Loaded<Value> =
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly error: unknown }
   | { readonly state: 'loaded'; readonly value: Value }
 
 /**
- * Calls `load` when `key` changes and when the returned function is called. The value for the same key stays
- * until a newer one is loaded.
+ * Calls `load` when `key` changes and when the returned function is called. The value is kept until a newer one for
+ * the same key is loaded.
  */
 export function useLoaded<Value>(
   key: string,

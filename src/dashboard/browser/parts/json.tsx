@@ -4,7 +4,7 @@ import { type Checked, checkedItem } from '../json.ts'
 import { t } from '../language/language.ts'
 import { Sign } from './notices.tsx'
 
-/** Maximum characters in a list. */
+/** Maximum characters of JSON in a list. */
 const SHORT = 160
 
 /** `value` as JSON on one line, truncated. */
@@ -14,15 +14,14 @@ export function ShortJson(props: { value: unknown }): JSX.Element {
   return <code class="short">{isLong ? `${text.slice(0, SHORT)}…` : text}</code>
 }
 
-/** `value` as indented JSON. */
 export function WholeJson(props: { value: unknown }): JSX.Element {
   return <LongText text={JSON.stringify(props.value, null, 2)} />
 }
 
-/** A text of several lines; a long one can be scrolled, also by the keyboard. */
+/** A multi-line text. A long one can be scrolled, also with the keyboard. */
 export function LongText(props: { text: string }): JSX.Element {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable text must be reachable by keyboard
     <pre class="json" tabIndex={0}>
       <code>{props.text}</code>
     </pre>
@@ -57,7 +56,7 @@ export function Copied(props: { text: string; label: string }): JSX.Element {
 /** A field for the JSON of an item, which shows whether it can be saved. */
 export function ItemEditor(props: {
   text: string
-  /** Null for a new item. */
+  /** Is null for a new item. */
   id: string | null
   change: (text: string) => void
 }): JSX.Element {

@@ -44,7 +44,7 @@ export function Field(
   )
 }
 
-/** Buttons for the pages before and after this one; null disables a button. */
+/** Buttons for the previous and the next page; null disables a button. */
 export function Pages(props: {
   back: readonly [text: string, go: (() => void) | null]
   forward: readonly [text: string, go: (() => void) | null]
@@ -64,7 +64,7 @@ export function Pages(props: {
   )
 }
 
-/** A row of a list of facts: its name, an explanation, and its value. */
+/** A row in a list of facts: its name, an explanation and its value. */
 export function Fact(props: {
   name: string
   hint?: string
@@ -81,7 +81,7 @@ export function Fact(props: {
   )
 }
 
-/** A timestamp, milliseconds since the Unix epoch. */
+/** A timestamp in milliseconds since the Unix epoch. */
 export function Time({ at }: { at: number }): JSX.Element {
   return <time dateTime={new Date(at).toISOString()}>{timeText(at)}</time>
 }

@@ -7,7 +7,7 @@ import type { Loaded } from './hooks.ts'
 
 const PATHS = { tick: 'M3 8.5 6.5 12 13 4.5', cross: 'M4 4l8 8M12 4l-8 8' } as const
 
-/** A tick or a cross, drawn because not every font has them. Hidden from screen readers: the text says the same. */
+/** A tick or a cross, drawn because some fonts lack them. Hidden from screen readers, which read the text. */
 export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   return (
     <svg class="sign" viewBox="0 0 16 16" aria-hidden="true">
@@ -16,7 +16,7 @@ export function Sign({ of }: { of: keyof typeof PATHS }): JSX.Element {
   )
 }
 
-/** The message of an error: that of the node, if there is one. */
+/** The message of an error, from the node if it sent one. */
 export function failureText(error: unknown): string {
   if (sessionState.value === 'ended') return t().ended
   if (!(error instanceof ClientError)) return t().unreachable
@@ -40,7 +40,7 @@ export function Failure(props: { error: unknown; again?: () => void }): JSX.Elem
   )
 }
 
-/** Shows a loaded value with `children`, or the state of the load. */
+/** Shows a loaded value with `children`, or the loading state. */
 export function Waiting<Value>(props: {
   loaded: Loaded<Value>
   again: () => void
@@ -52,7 +52,6 @@ export function Waiting<Value>(props: {
   return <Loading />
 }
 
-/** Says that something is loading. */
 export function Loading(): JSX.Element {
   return (
     <p class="waiting" aria-busy="true" role="status">
@@ -68,7 +67,7 @@ export function showMessage(text: string): void {
   message.value = text
 }
 
-/** The message of `showMessage`; screen readers read it out. */
+/** Shows the text of `showMessage`. Screen readers read it aloud. */
 export function Message(): JSX.Element {
   return (
     <div class="told" role="status">

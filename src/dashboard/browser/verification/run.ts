@@ -2,14 +2,13 @@ import { signal } from '@preact/signals'
 import { base } from '../node/ledger.ts'
 import type { Order, Progress, Remembered, Report, Verdict } from './verify-chain.ts'
 
-/** The state of the last verification. */
 export type Run =
   | { readonly state: 'idle' | 'stopped' }
   | { readonly state: 'running'; readonly progress: Progress | null; readonly worker: Worker }
   | { readonly state: 'done'; readonly verdict: Verdict; readonly hadMemory: boolean }
   | { readonly state: 'failed'; readonly message: string }
 
-/** Not part of a view: a verification continues while another view is shown. */
+/** Not part of a view, because a verification continues while another view is shown. */
 export const run = signal<Run>({ state: 'idle' })
 
 /** Starts a verification in a worker. */
@@ -31,7 +30,6 @@ export function start(): void {
   worker.postMessage(order)
 }
 
-/** Stops the verification. */
 export function stop(): void {
   end({ state: 'stopped' })
 }
@@ -43,10 +41,10 @@ function end(result: Run): void {
 }
 
 const STORAGE_KEY = 'daicho.verified'
-/** Maximum nodes that are remembered; those without a folder have another id after each start. */
+/** Maximum number of remembered nodes. A node without a folder has a new id after each start. */
 const CHAINS_MAX = 20
 
-/** What this browser has verified at this address, by server id. */
+/** Chains that this browser has verified at this address, by server id. */
 function rememberedChains(): Readonly<Record<string, Remembered>> {
   try {
     const value: unknown = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? '{}')
@@ -65,7 +63,7 @@ function remember(serverId: number, chain: Remembered): void {
   try {
     localStorage.setItem(STORAGE_KEY, JSON.stringify(Object.fromEntries(kept)))
   } catch {
-    // Without storage, the next verification compares with nothing.
+    // Without storage, the next verification has no earlier result to compare with.
   }
 }
 

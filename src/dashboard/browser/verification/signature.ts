@@ -5,8 +5,8 @@ import { type VerifySignature, webVerifySignature } from '../../../chain/portabl
 ed25519.hashes.sha512 = sha512
 
 /**
- * Verifies an Ed25519 signature (RFC 8032) with Web Crypto, or in JavaScript where that is not available: in
- * old browsers, and on pages without TLS.
+ * Verifies an Ed25519 signature (RFC 8032) with Web Crypto, or in JavaScript if Web Crypto lacks it: in old
+ * browsers, and on pages without TLS.
  */
 export const verifySignature: VerifySignature = async (publicKey, message, signature) => {
   try {

@@ -25,7 +25,7 @@ import {
 } from '../../../chain/portable.ts'
 import type { Texts } from '../language/english.ts'
 
-/** Everything that a verification can find; the page has a sentence for each. */
+/** All possible faults. The page has a sentence for each. */
 export type FaultCode =
   | BlockFault['code']
   | 'unreadable'
@@ -41,16 +41,16 @@ export type FaultCode =
   | 'rolledBack'
   | 'forked'
 
-/** The first thing that is wrong. */
+/** The first fault of a chain. */
 export interface Fault {
   readonly code: FaultCode
-  /** The height of the block; null if it is not about a block. */
+  /** Height of the block; null if the fault does not concern a block. */
   readonly height: number | null
-  /** The index of the entry; null if it is about the whole block. */
+  /** Index of the entry; null if the fault concerns the whole block. */
   readonly index: number | null
 }
 
-/** What a browser remembers of a chain that it verified. */
+/** The stored result of an earlier verification. */
 export interface Remembered {
   readonly verifierKey: string
   readonly size: number
@@ -58,38 +58,36 @@ export interface Remembered {
   readonly root: string
 }
 
-/** The input of a verification. */
 export interface ChainSource {
   readonly serverId: number
-  /** As the node returns it. */
+  /** The verifier key, as returned by the node. */
   readonly verifierKey: string
   /** The signed note; null if the node does not sign, for example because its store is damaged. */
   readonly checkpoint: string | null
   /** The result of the last verification; null the first time. */
   readonly remembered: Remembered | null
-  /** Blocks with their proofs from a height on, at most `limit`. Errors: UnreadableReply; any. */
+  /** Returns at most `limit` blocks with their proofs from a height on. Errors: UnreadableReply; any. */
   readonly blocks: (from: number, limit: number) => Promise<readonly Json[]>
 }
 
-/** Thrown by a source for a reply that is not JSON of blocks: one of them may be damaged. */
+/** Thrown by a source if a reply is not a JSON list of blocks, so that one of them may be damaged. */
 export class UnreadableReply extends Error {
   override readonly name = 'UnreadableReply'
 }
 
-/** How far a verification has come. */
+/** Progress of a verification. */
 export interface Progress {
   readonly blocks: number
-  /** The size of the signed log; null if the node does not sign. */
+  /** Size of the signed log; null if the node does not sign. */
   readonly size: number | null
   readonly entries: number
   readonly erased: number
 }
 
-/** The result of a verification. */
 export interface Verdict extends Progress {
-  /** Null if the chain is valid. */
+  /** Is null if the chain is valid. */
   readonly fault: Fault | null
-  /** What to remember of a valid chain. */
+  /** Result to remember for a valid chain. */
   readonly remember: Remembered | null
 }
 
@@ -105,14 +103,13 @@ export type Report =
   | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly serverId: number }
   | { readonly kind: 'failed'; readonly message: string }
 
-/** Entries that one request should return, and the maximum of its blocks. */
+/** Target number of entries per request, and maximum number of blocks. */
 const ENTRIES_PER_PAGE = 2_000
 const BLOCKS_MAX = 256
 
 /**
- * Verifies the chain of a node from its first block to its last: the key and the signature of the
- * checkpoint, every block, the signed root, and that the chain continues what was verified before. Blocks
- * after the checkpoint are verified by their links.
+ * Verifies the whole chain of a node: the key and the signature of the checkpoint, every block, the signed root,
+ * and that the chain continues the one verified before. Blocks after the checkpoint are verified by their links.
  * Errors: those of `source.blocks` other than UnreadableReply.
  */
 export async function verifyChain(
@@ -149,7 +146,7 @@ export async function verifyChain(
   }
 }
 
-/** The checkpoint, signed by the key of the node; null if there is none; or what is wrong. */
+/** Returns the checkpoint signed by the key of the node, null if the node does not sign, or the fault. */
 async function signedHead(
   verifySignature: VerifySignature,
   { serverId, verifierKey, checkpoint, remembered }: ChainSource,
@@ -171,7 +168,6 @@ async function signedHead(
   }
 }
 
-/** Fetches and verifies block after block. */
 class Walk {
   progress: Progress
   /** Root of the log at the signed size. */
@@ -187,7 +183,7 @@ class Walk {
     this.rootAtSize = rootOf(this.#log)
   }
 
-  /** Verifies the next blocks, also those that are not signed yet; resolves to what is wrong, or null. */
+  /** Verifies the next blocks, also unsigned ones; resolves to the fault, or null. */
   async nextPage(): Promise<Fault | 'end' | null> {
     const { blocks: from, entries: before } = this.progress
     const limit = this.#limit
@@ -195,7 +191,7 @@ class Walk {
     try {
       blocks = await this.#source.blocks(from, limit)
     } catch (error) {
-      // Smaller and smaller pages find the block that cannot be read.
+      // Requests fewer blocks until it finds the one that cannot be read.
       if (!(error instanceof UnreadableReply)) throw error
       if (limit === 1) return fault('unreadable', from)
       this.#limit = Math.max(1, Math.floor(limit / 4))
@@ -240,8 +236,9 @@ export interface VerifiedBlock {
 }
 
 /**
- * Verifies a block of node `serverId` after `head`, as `GET /api/ledgers?proof=1` returns it. The text of each
- * entry is printed from its value, which is what a reader sees. Source: docs/reference/ledger/chain-format.md.
+ * Verifies a block of node `serverId` after `head`, as returned by `GET /api/ledgers?proof=1`. The text of each
+ * entry is printed from its value, so that the verified value is the displayed one. Source:
+ * docs/reference/ledger/chain-format.md.
  */
 export function verifyListedBlock(
   value: Json,
@@ -265,7 +262,7 @@ export function verifyListedBlock(
   }
 }
 
-/** The indexes of the entries without a blind. */
+/** Indexes of the entries without a blind. */
 function erasedIn(value: Json): ReadonlySet<number> {
   const proof = isJsonObject(value) && isJsonObject(value.proof) ? value.proof : {}
   const blinds = Array.isArray(proof.blinds) ? proof.blinds : []
@@ -276,12 +273,12 @@ function fault(code: FaultCode, height: number | null = null): Fault {
   return { code, height, index: null }
 }
 
-/** A check, named after its sentence. */
+/** A check, named after its text. */
 export type CheckName = keyof Texts['checks']
 /** The result of a check; `none` if there was nothing to compare with. */
 export type CheckState = 'holds' | 'fails' | 'open' | 'none'
 
-/** In the order of a verification, each with the faults that it finds. */
+/** The checks in the order of a verification, each with the faults that it reports. */
 const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
   ['key', ['key', 'keyChanged']],
   ['signature', ['signature', 'checkpoint', 'unsigned']],
@@ -297,8 +294,8 @@ const CHECKS: readonly (readonly [CheckName, readonly FaultCode[]])[] = [
 const OF_BLOCKS = new Set<CheckName>(['links', 'times', 'commitments', 'roots', 'ids'])
 
 /**
- * The result of each check. A verification ends at the first fault: the checks after it, and those that were
- * done only for the blocks before it, are open.
+ * The state of each check. A verification ends at the first fault: later checks, and checks that were done only for
+ * the blocks before it, are open.
  */
 export function checkStates(
   fault: Fault | null,

@@ -3,9 +3,9 @@ import { Session } from '../node/session.ts'
 import { verifySignature } from './signature.ts'
 import { type Order, type Report, UnreadableReply, verifyChain } from './verify-chain.ts'
 
-// The program of the worker that verifies the chain of a node.
+// The worker that verifies the chain of a node.
 
-/** The node refuses a request. */
+/** The node rejected a request. */
 class RefusedError extends Error {
   override readonly name = 'RefusedError'
   readonly status: number
@@ -35,7 +35,7 @@ async function verify({ base, remembered }: Order): Promise<Report> {
   })
   const textAt = async (path: string): Promise<string> => {
     const reply = await session.fetch(`${base}api/${path}`, { cache: 'no-store' })
-    // A node that fails in the middle of a reply ends it early.
+    // A node that fails while it sends a reply ends it early.
     const text = await reply.text().catch(() => '')
     if (reply.ok) return text
     throw reply.status === 500 ? new UnreadableReply() : new RefusedError(reply.status, text)

@@ -9,10 +9,10 @@ import { Field, ViewHead } from '../parts/layout.tsx'
 import { showMessage, Waiting } from '../parts/notices.tsx'
 import { goTo, hrefOf } from '../routes.ts'
 
-/** Maximum names that are shown; a search finds the others. */
+/** Maximum number of names shown; the others can be searched for. */
 const SHOWN_MAX = 200
 
-/** All databases: to open, create and delete. */
+/** Lists the databases, and lets the user open, create and delete them. */
 export function Databases(): JSX.Element {
   const [loaded, reload] = useLoaded('databases', (signal) => ledger.databases({ signal }))
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)

@@ -14,7 +14,7 @@ import { hrefOf } from '../routes.ts'
 
 type ReadItem = Read<Record<string, unknown>>
 
-/** An item: its content, to change and delete, and its history. */
+/** Shows an item and its history, and lets the user change and delete it. */
 export function Item({ db, id }: { db: string; id: string }): JSX.Element {
   const [loaded, reload] = useLoaded(JSON.stringify([db, id]), (signal) =>
     ledger.database(db).read(id, { signal }),
@@ -74,7 +74,7 @@ function idOf(entry: { readonly [member: string]: unknown }): unknown {
   return entry.id ?? Object(entry.item).id
 }
 
-/** The editor. If the item changes meanwhile, it keeps the text, and does not overwrite the item. */
+/** The editor. If the item changes in the meantime, it keeps the edited text and does not overwrite the item. */
 function EditedItem(props: {
   db: string
   id: string
@@ -143,7 +143,7 @@ function textOf(read: ReadItem | null): string {
   return JSON.stringify(read?.item ?? {}, null, 2)
 }
 
-/** Asks before an item is deleted. */
+/** Asks for confirmation before an item is deleted. */
 export function DeleteItem(props: {
   db: string
   id: string
@@ -184,7 +184,7 @@ interface ShownRevision {
   readonly erased?: true
 }
 
-/** Newest first, and one more than is shown, to compare the last one with. */
+/** Returns the newest revisions, and one more than is shown, to compare the last one with. */
 async function revisionsOf(
   db: string,
   id: string,
@@ -206,7 +206,7 @@ async function revisionsOf(
   }
 }
 
-/** The revisions of an item, newest first, with their differences; reloaded when `version` changes. */
+/** Lists the revisions of an item, newest first, with their differences; reloads when `version` changes. */
 function History(props: { db: string; id: string; version: number }): JSX.Element {
   const { db, id, version } = props
   const [count, setCount] = useState(STEP)

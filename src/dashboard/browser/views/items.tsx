@@ -40,7 +40,7 @@ async function pageOf(
 /** The items of a database, page by page. */
 export function Items({ db }: { db: string }): JSX.Element {
   const [filter, setFilter] = useState<string | null>(null)
-  /** The last id of each page before this one. */
+  /** The last id of each previous page. */
   const [trail, setTrail] = useState<readonly string[]>([])
   const [asking, setAsking] = useState<'new' | { readonly delete: string } | null>(null)
   const after = trail.at(-1)
@@ -172,7 +172,7 @@ const OPERATORS: readonly Operator[] = [
   ...(['like', 'regexp', 'exists'] as const),
 ]
 
-/** Builds a filter of items; `apply` gets its JSON text, or null for none. */
+/** Builds a filter of items; calls `apply` with its JSON text, or with null for no filter. */
 function ItemFilter(props: { apply: (filter: string | null) => void }): JSX.Element {
   const [member, setMember] = useState('')
   const [operator, setOperator] = useState<Operator>('eq')

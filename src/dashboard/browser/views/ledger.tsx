@@ -19,7 +19,7 @@ import { goTo, hrefOf } from '../routes.ts'
 const PAGE = 20
 const ENTRIES_PER_PAGE = 1_000
 
-/** The blocks of the chain, newest first; from `height` downwards when it is not null. */
+/** Lists the blocks of the chain, newest first; starts at `height` if it is not null. */
 export function Ledger({ height }: { height: number | null }): JSX.Element {
   const [wanted, setWanted] = useState<Wanted>({ db: '', method: '' })
   const isSearch = wanted.db !== '' || wanted.method !== ''
@@ -57,7 +57,8 @@ async function pageFrom(height: number | null, signal: AbortSignal): Promise<Loa
   const top = Math.min(height ?? size - 1, size - 1)
   const blocks: PlacedBlock[] = []
   let [from, entries] = [top + 1, 0]
-  // A block may be as large as the largest request: more are fetched at once while they are small.
+  // A block may be as large as the largest request, so the number of blocks per request grows only while they are
+  // small.
   for (let count = 1; from > 0 && blocks.length < PAGE && entries < ENTRIES_PER_PAGE; count *= 4) {
     const next = Math.max(0, from - Math.min(count, PAGE - blocks.length))
     const page = await blocksFrom(next, from - next, signal)
@@ -170,16 +171,15 @@ function WantedForm(props: { wanted: Wanted; change: (wanted: Wanted) => void })
   )
 }
 
-/** A block and its height. */
 interface PlacedBlock {
   readonly height: number
   readonly block: ListedBlock
 }
 
-/** Entries of a block that are shown at first. */
+/** Number of entries of a block shown at first, and added per click. */
 const STEP = 20
 
-/** A block and its wanted entries. */
+/** A block and its matching entries. */
 function BlockCard(props: {
   placed: PlacedBlock
   isWanted: (entry: ListedEntry) => boolean
@@ -257,7 +257,7 @@ const BLOCKS_PER_REQUEST = 200
 const BLOCKS_PER_SEARCH = 2_000
 const FOUND_PER_SEARCH = 20
 
-/** The entries to search for; empty for all. */
+/** The entries to search for; empty matches all. */
 interface Wanted {
   readonly db: string
   readonly method: string
@@ -265,12 +265,12 @@ interface Wanted {
 
 interface Found {
   readonly blocks: readonly PlacedBlock[]
-  /** The lowest height that was searched. */
+  /** Lowest searched height. */
   readonly down: number
   readonly searched: number
 }
 
-/** The blocks with entries of a database or of a method, newest first, searched in the browser. */
+/** Searches the blocks for entries of a database or a method, newest first, in the browser. */
 function EntrySearch(props: { wanted: Wanted; from: number | null }): JSX.Element {
   const { wanted, from } = props
   const [found, setFound] = useState<Found | null>(null)
@@ -342,7 +342,7 @@ async function top(from: number | null, signal: AbortSignal): Promise<Found> {
   return { blocks: [], down: Math.min((from ?? size - 1) + 1, size), searched: 0 }
 }
 
-/** Continues downwards until enough was found or searched. */
+/** Continues downwards until it found enough or reached its limit. */
 async function searched(
   start: Found,
   isWanted: (entry: ListedEntry) => boolean,

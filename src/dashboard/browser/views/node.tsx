@@ -11,9 +11,9 @@ import { hrefOf, place } from '../routes.ts'
 interface NodeFacts {
   readonly serverId: number
   readonly verifierKey: string
-  /** The note, or why there is none. */
+  /** The note, or the reason why it is missing. */
   readonly checkpoint: string
-  /** Null if the chain is empty. */
+  /** Is null if the chain is empty. */
   readonly head: { readonly height: number; readonly id: string; readonly timestamp: number } | null
 }
 
@@ -139,7 +139,7 @@ function PeerCard({ peer }: { peer: Peer }): JSX.Element {
   )
 }
 
-/** Two notes of one key that contradict each other. */
+/** Shows two contradicting notes of one key. */
 function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Element {
   const { title, evidence } = props
   return (
@@ -160,10 +160,10 @@ function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Eleme
   )
 }
 
-/** Shown above every view. */
+/** Alerts above every view. */
 export function Alerts(): JSX.Element {
   const { peers, evidence = null, refusal = null } = standing.value ?? {}
-  // The view of the node shows them too.
+  // The view of the node shows them itself.
   const isElsewhere = place.value.view !== 'node'
   const frozen = new Set(
     Array.isArray(peers) && isElsewhere

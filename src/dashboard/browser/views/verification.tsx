@@ -11,7 +11,7 @@ import {
   type Progress,
 } from '../verification/verify-chain.ts'
 
-/** Verifies the chain in this browser, and shows what was checked. */
+/** Verifies the chain in this browser, and shows the results. */
 export function VerificationView(): JSX.Element {
   const now = run.value
   const isRunning = now.state === 'running'
