@@ -24,7 +24,7 @@ it('reads the pairs of the file, on any address', async () => {
   }
 })
 
-it('without a file, there is a preset pair on loopback and none on other addresses', async () => {
+it('uses a preset pair only on loopback if there is no file', async () => {
   const preset = await openPairs({ file: null, isLoopback: true })
   expect([...preset.keys()]).toEqual(['demo'])
   await expect(openPairs({ file: null, isLoopback: false })).rejects.toMatchObject({
@@ -33,7 +33,7 @@ it('without a file, there is a preset pair on loopback and none on other address
   })
 })
 
-it('reports mistakes with the id, without passwords', async () => {
+it('reports errors with the id and without passwords', async () => {
   const long = 'x'.repeat(PART_LENGTH_MAX + 1)
   const bad: [unknown, string][] = [
     ['', 'is not JSON'],

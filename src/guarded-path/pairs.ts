@@ -6,9 +6,9 @@ import { type Credentials, equalCredentials, parseBasic } from '../http/index.ts
 
 type PairsErrorCode =
   | 'HELLO_FILE_UNUSABLE' // the operator's file is missing or is not a table of pairs
-  | 'HELLO_NOT_CONFIGURED' // no pair, and the preset one must not be reachable from elsewhere
+  | 'HELLO_NOT_CONFIGURED' // no pair, and the preset one is only allowed on loopback addresses
 
-/** Messages never hold a password. */
+/** Messages never contain a password. */
 class PairsError extends CodedError<PairsErrorCode> {
   override readonly name = 'PairsError'
 }
@@ -21,14 +21,13 @@ const PAIRS_MAX = 10_000
 /** Maximum length of an id, a name or a password, UTF-16 units. */
 export const PART_LENGTH_MAX = 256
 
-/** The pair that exists while no file is configured, and only on a loopback address. */
+/** The pair that is used if no file is configured, only on a loopback address. */
 export const PRESET_PAIR = { id: 'demo', name: 'demo', password: 'demo' } as const
 
 /**
- * Reads the pairs of this node from `file`, JSON: `{"<id>": {"name": …, "password": …}}`. Without a file
- * there is the preset pair, provided that only this machine can reach the listener.
- *
- * Errors: HELLO_FILE_UNUSABLE, which names the file and the id; HELLO_NOT_CONFIGURED.
+ * Reads the pairs of this node from `file`, which contains JSON: `{"<id>": {"name": …, "password": …}}`. Without a
+ * file, there is only the preset pair, and only if the listener has a loopback address. Errors:
+ * HELLO_FILE_UNUSABLE, which names the file and the id; HELLO_NOT_CONFIGURED.
  */
 export async function openPairs(sources: {
   readonly file: string | null
@@ -52,7 +51,7 @@ async function readPairsFile(path: string): Promise<Pairs> {
   try {
     table = parseStrictJson(bytes)
   } catch {
-    // Without the cause: a parser's message quotes the text, and the text holds passwords.
+    // Omits the cause: a parser's message quotes the text, which contains passwords.
     fail('is not JSON')
   }
   if (!isJsonObject(table)) return fail('is not a JSON object of pairs by id')
@@ -74,18 +73,18 @@ async function readPairsFile(path: string): Promise<Pairs> {
   )
 }
 
-/** Whether `text` can be sent as a part of Basic credentials and stay equal to itself. */
+/** Whether `text` survives a round trip as a part of Basic credentials. */
 function isPart(text: Json | undefined): text is string {
   if (typeof text !== 'string' || /[\u0000-\u001f\u007f]/.test(text)) return false
   return text.length >= 1 && text.length <= PART_LENGTH_MAX
 }
 
-/** Compared with when an id is unknown, so that the reply takes as long as for a known one. */
+/** Compared with if the id is unknown, so that the reply takes as long as for a known one. */
 const NOBODY: Credentials = { name: '', password: '' }
 
 /**
- * Whether the `Authorization` header holds exactly the pair stored for `id`. An id that is missing or
- * given twice (then it is not a string) has no pair. Source: specification, “Authentication”, B.
+ * Whether the `Authorization` header contains exactly the pair stored for `id`. An id that is missing, or given
+ * twice and therefore not a string, has no pair. Source: specification, “Authentication”, B.
  */
 export function grants(pairs: Pairs, id: unknown, authorization: string | undefined): boolean {
   const pair = typeof id === 'string' ? pairs.get(id) : undefined

@@ -5,18 +5,16 @@ import { type HttpApp, takeAllMethods } from '../http/index.ts'
 import { grants, type Pairs } from './pairs.ts'
 
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
-/** The presence filter passes longer `Authorization` headers. Source: specification, B 3. */
+/** The presence filter accepts any `Authorization` header of at least this length. Source: specification, B 3. */
 const HEADER_LENGTH_MIN = 7
 
 const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })
 const HelloReply = Type.Object({ status: Type.Literal(true) })
 
 /**
- * Mounts the guard on every path that starts with `/hello`, for every method.
- *
- * The guard is a hook of its routes, so it checks the path as the router understood it. Comparing
- * `request.url` could be bypassed by `/%68ello` and by `GET http://host/hello`.
- * Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
+ * Mounts the access check on every path that starts with `/hello`, for every method. The check is a hook of its
+ * routes, so it uses the path as the router parsed it. Comparing `request.url` could be bypassed with `/%68ello`
+ * and with `GET http://host/hello`. Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
   const methods = takeAllMethods(app)
@@ -26,7 +24,7 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
       const id = isJsonObject(request.query) ? request.query.id : undefined
       if (!grants(pairs, id, request.headers.authorization)) return demandCredentials(reply)
     })
-    // The guard has checked `id` already; the schemas only describe.
+    // The hook has checked `id` already; the schemas are only for documentation.
     guarded.setValidatorCompiler(() => () => true)
     guarded.get(
       '/hello',
@@ -56,9 +54,9 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
 }
 
 /**
- * Mounts the related filter on every URL of `app`: 401 unless the `Authorization` header is longer
- * than six characters. It checks nothing else, so it keeps nobody out who knows of it.
- * Source: specification, “Authentication”, B 3.
+ * Mounts the presence filter on every URL of `app`: 401 unless the `Authorization` header is longer than six
+ * characters. It checks nothing else, so it does not protect anything. Source: specification, “Authentication”, B
+ * 3.
  */
 export function mountPresenceFilter(app: HttpApp): void {
   app.addHook('onRequest', async (request, reply) => {

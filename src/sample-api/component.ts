@@ -6,14 +6,13 @@ export interface SampleApiDeps extends SampleServiceDeps {
   readonly logger: SampleLogger
   /** Shown in the documentation. */
   readonly version: string
-  /** Mounts what else is served on this listener, before the sample itself. */
+  /** Mounts the other routes of this listener, before the sample's own. */
   readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 
 /**
- * The listener of the token-gated sample and of what `mountFirst` adds.
- *
- * Source: specification, “T: token-gated sample”, whose address is also that of B.
+ * The listener of the token-gated sample and of the routes of `mountFirst`. Source: specification, “T: token-gated
+ * sample”, which shares its address with B.
  */
 export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
   const { version, mountFirst, logger } = deps
@@ -22,7 +21,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     defaultPort: 4129,
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // All other codes are reported to the operator at the start.
+    // All other codes are reported to the operator at startup.
     statusOf: { HASHING_BUSY: 429 },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',

@@ -45,7 +45,7 @@ it.each([
   },
 )
 
-it('refuses malformed logins, then throttles them for the time it gives', async () => {
+it('rejects malformed logins, then throttles them for the reported time', async () => {
   const { clock, service, fail } = await started()
   const odd: [unknown, unknown][] = [
     [5, 'demo'],

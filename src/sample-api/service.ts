@@ -10,17 +10,17 @@ import {
 } from '../tokens/index.ts'
 import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
 
-/** Seconds for which a session token is valid: 24 hours. Source: specification, “Limits”. */
+/** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
-/** The `aud` of session tokens: no other component accepts them, and this one accepts no others. */
+/** The `aud` claim of session tokens. No other component accepts them, and this one accepts no others. */
 const SESSION_AUDIENCE = 'daicho:samples'
-/** Shown instead of every password: the field is kept, no secret leaves. */
+/** Replaces every password in replies: the field is kept, but no secret is sent. */
 const PASSWORD_SHOWN = '********'
 
 const WINDOW_MS = 5 * 60 * 1000
-/** Wrong passwords for one name from one address, before that pair has to wait. */
+/** Limit of wrong passwords for one name from one address. */
 const NAME_LIMITS = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
-/** Wrong passwords from one address, whatever the names. */
+/** Limit of wrong passwords from one address for all names. */
 const ADDRESS_LIMITS = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
 
 export type Login =
@@ -29,16 +29,13 @@ export type Login =
   | { readonly outcome: 'throttled'; readonly waitSeconds: number }
 
 export interface SampleServiceDeps {
-  /** Measures how long wrong passwords count, also when the system's clock is set back. */
+  /** Clock for throttling, which is not affected if the system clock is set back. */
   readonly monotonic: Clock
   readonly tokens: TokenService
   readonly users: UserDirectory
 }
 
-/**
- * Decides who gets a token and which tokens are accepted.
- * Source: specification, “Authentication”, T; docs/decisions/0015-passwords.md.
- */
+/** Issues and verifies tokens. Source: specification, “Authentication”, T; docs/decisions/0015-passwords.md. */
 export class SampleService {
   readonly #tokens: TokenService
   readonly #users: UserDirectory
@@ -54,10 +51,8 @@ export class SampleService {
   }
 
   /**
-   * Exchanges a name and a password, as any JSON brought them, for a token.
-   *
-   * An unknown name costs what a wrong password costs. `address` is the client's, for counting
-   * failures. Errors: HASHING_BUSY, SharedFileError.
+   * Exchanges a name and a password, which may be any JSON, for a token. An unknown name takes as long as a wrong
+   * password. Failures are counted by the client's `address`. Errors: HASHING_BUSY, SharedFileError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
     const addressKey = clientOf(address)
@@ -70,7 +65,7 @@ export class SampleService {
     return (
       this.#throttled(addressKey, nameKey) ??
       this.#passwords.run(async () => {
-        // Again: concurrent logins must not all pass before one of them has failed.
+        // Checked again: concurrent logins must not all pass before the first of them fails.
         const throttled = this.#throttled(addressKey, nameKey)
         if (throttled !== null) return throttled
         const user = await this.#userWith(name, password)
@@ -85,7 +80,7 @@ export class SampleService {
     )
   }
 
-  /** Whether `token`, as any JSON brought it, is valid here. Errors: SharedFileError. */
+  /** Whether `token`, which may be any JSON, is valid here. Errors: SharedFileError. */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {
@@ -98,7 +93,7 @@ export class SampleService {
     }
   }
 
-  /** Everyone who may log in, without passwords. */
+  /** All users, without passwords. */
   users() {
     return [...this.#users.all().values()].map(({ name, admin }) => ({
       name,

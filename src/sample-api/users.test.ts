@@ -30,7 +30,7 @@ const fileOf = async (content: unknown) => {
 }
 
 describe('a list of users', () => {
-  it('holds each name once, and rejects changes of unknown users', () => {
+  it('contains each name once, and rejects changes of unknown users', () => {
     const one = addUser([], user('ada'))
     expect(() => addUser(one, user('ada'))).toThrow('there is a user ada already')
     expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
@@ -41,7 +41,7 @@ describe('a list of users', () => {
     expect(() => changePassword(one, 'bob', { passwordHash: 'x', since: 2 })).toThrow('bob')
   })
 
-  it('refuses names that are empty, long or unprintable, and more than 1000', () => {
+  it('rejects names that are empty, long or unprintable, and more than 1000 users', () => {
     for (const name of ['', 'x'.repeat(NAME_LENGTH_MAX + 1), 'a\nb', '\ud800']) {
       expect(() => addUser([], user(name))).toThrow(
         expect.objectContaining({ code: 'USER_NAME_UNUSABLE' }),
@@ -82,7 +82,7 @@ describe('a list of users', () => {
 })
 
 describe("an operator's file of users", () => {
-  it('hashes passwords when read, and accepts hashes made elsewhere', async () => {
+  it('hashes passwords when it is read, and accepts imported hashes', async () => {
     const made = await hashPassword('b')
     const path = await fileOf([
       { name: 'ada', password: 'a', admin: true },
@@ -94,7 +94,7 @@ describe("an operator's file of users", () => {
     expect(bob).toEqual({ name: 'bob', passwordHash: made, admin: false, since: 0 })
   })
 
-  it('reports mistakes with their position, without passwords', async () => {
+  it('reports errors with their position and without passwords', async () => {
     const bad: [unknown, string][] = [
       ['', 'is not JSON'],
       ['[{"name":"ada","password":"hunter2"', 'is not JSON'],
@@ -130,7 +130,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are the preset user on loopback, and nobody on other addresses', async () => {
+  it('are the preset user on loopback, and empty on other addresses', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
@@ -144,7 +144,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it('are those of the file, then those of the folder, without the preset', async () => {
+  it('are those of the file, then those of the folder, without the preset user', async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {

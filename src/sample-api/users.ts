@@ -13,37 +13,37 @@ import {
 
 type UserErrorCode =
   | 'USERS_FILE_UNUSABLE' // the operator's file is missing or is not a list of users
-  | 'USERS_NOT_CONFIGURED' // no user, and the preset one must not be reachable from elsewhere
+  | 'USERS_NOT_CONFIGURED' // no user, and the preset one is only allowed on loopback addresses
   | 'USER_NAME_UNUSABLE' // empty, too long, or with control characters
   | 'USER_EXISTS'
   | 'USER_UNKNOWN'
   | 'USERS_FULL'
 
-/** Messages never hold a password or a hash. */
+/** Messages never contain a password or a hash. */
 class UserError extends CodedError<UserErrorCode> {
   override readonly name = 'UserError'
 }
 
 /** Maximum number of users in one file. */
 export const USERS_MAX = 1_000
-/** Maximum length of a user name, characters. */
+/** Maximum length of a user name in characters. */
 export const NAME_LENGTH_MAX = 128
-/** Characters of a reason that are shown: it names members, which may be of any length. */
+/** Maximum length of a reason in a message. It contains member names, which may be of any length. */
 const REASON_LENGTH_MAX = 300
 
 export interface User {
   readonly name: string
-  /** An argon2id PHC text. */
+  /** An argon2id PHC string. */
   readonly passwordHash: string
   readonly admin: boolean
   /**
-   * Milliseconds since the Unix epoch, or 0 if unknown. Tokens issued before are void, so that a new
-   * password, or a name that was removed and added again, ends old sessions.
+   * Milliseconds since the Unix epoch, or 0 if unknown. Tokens issued earlier are invalid, so that changing a
+   * password, or removing and adding a name again, ends old sessions.
    */
   readonly since: number
 }
 
-/** Users in the order they were added; names are unique. */
+/** Users in the order in which they were added; names are unique. */
 export type Users = readonly User[]
 
 /** Errors: USER_NAME_UNUSABLE, USER_EXISTS, USERS_FULL. */
@@ -86,8 +86,7 @@ function assertKnown(users: Users, name: string): void {
 }
 
 /**
- * The users that `daicho user` manages in `<folder>/users.json`.
- * Errors, when they are read or changed: SharedFileError.
+ * The users in `<folder>/users.json`, which `daicho user` manages. Errors on reading and changing: SharedFileError.
  */
 export function usersInFolder(folder: string): SharedValue<Users> {
   return sharedFile({
@@ -113,10 +112,9 @@ function parseUsers(text: string): Users {
 }
 
 /**
- * Reads the operator's own file of users once and hashes its passwords. It is JSON:
- * `[{"name": …, "password" or "passwordHash": …, "admin": true or false (default)}]`.
- *
- * Errors: USERS_FILE_UNUSABLE, which names the file and the user's position and quotes only names.
+ * Reads the operator's file of users once and hashes its passwords. It contains JSON: `[{"name": …, "password" or
+ * "passwordHash": …, "admin": true or false (default)}]`. Errors: USERS_FILE_UNUSABLE, which names the file and the
+ * user's position and quotes only names.
  */
 export async function readUsersFile(path: string): Promise<Users> {
   const fail = (why: string, cause?: unknown): never => {
@@ -127,7 +125,7 @@ export async function readUsersFile(path: string): Promise<Users> {
   try {
     list = parseStrictJson(bytes)
   } catch {
-    // Without the cause: a parser's message quotes the text, and the text holds passwords.
+    // Omits the cause: a parser's message quotes the text, which contains passwords.
     fail('is not JSON')
   }
   if (!Array.isArray(list)) return fail('is not a JSON array of users')
@@ -160,14 +158,14 @@ async function declaredUser(entry: Json): Promise<User> {
   return { name, passwordHash: await hashPassword(password), admin, since: 0 }
 }
 
-/** The user that exists while nobody has configured one, and only on a loopback address. */
+/** The user that exists if none is configured, only on a loopback address. */
 export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 
 const NO_USERS: Users = []
 
 /**
- * Everyone who may log in now: the users of the operator's file, which win on equal names, then those
- * of `daicho user`, also when added while this runs. While there are none at all, the preset.
+ * All current users: those of the operator's file, which win on equal names, and those of `daicho user`, including
+ * later changes. If there are none, the preset user.
  */
 export class UserDirectory {
   readonly #declared: Users
@@ -175,14 +173,14 @@ export class UserDirectory {
   readonly #preset: Users
   #merged: { readonly stored: Users; readonly users: ReadonlyMap<string, User> } | null = null
 
-  /** Use `openUserDirectory`. */
+  /** Private; use `openUserDirectory`. */
   constructor(declared: Users, stored: SharedValue<Users> | null, preset: Users) {
     this.#declared = declared
     this.#stored = stored
     this.#preset = preset
   }
 
-  /** Everyone, by name, in a stable order. */
+  /** All users by name, in a stable order. */
   all(): ReadonlyMap<string, User> {
     const stored = this.#stored?.current() ?? NO_USERS
     // `current` returns the same list until the file changes.
@@ -200,7 +198,7 @@ export class UserDirectory {
     return first !== undefined && first === this.#preset[0]
   }
 
-  /** A hash that no password has and that costs as much as the first user's. */
+  /** A hash that matches no password and costs as much to check as the first user's. */
   decoy(): string {
     const [first] = this.all().values()
     return decoyHash(first?.passwordHash)
@@ -208,17 +206,14 @@ export class UserDirectory {
 }
 
 /**
- * Opens the users of this node.
- *
- * Errors: USERS_FILE_UNUSABLE; SharedFileError; USERS_NOT_CONFIGURED when there is nobody and others
- * can reach the listener.
+ * Opens the users of this node. Errors: USERS_FILE_UNUSABLE; SharedFileError; USERS_NOT_CONFIGURED if there are no
+ * users and the listener has no loopback address.
  */
 export async function openUserDirectory(sources: {
-  /** The operator's file, or null. */
+  /** Path of the operator's file, or null. */
   readonly file: string | null
-  /** The folder of `daicho user`, or null. */
+  /** Folder of the users of `daicho user`, or null. */
   readonly folder: string | null
-  /** Whether only this machine can reach the listener. */
   readonly isLoopback: boolean
 }): Promise<UserDirectory> {
   const { file, folder, isLoopback } = sources

@@ -18,8 +18,8 @@ import {
 import type { TokenService } from './service.ts'
 
 /**
- * The access that a route requires where tokens are required: none, any valid token, or a scope; `{db}`
- * stands for the path parameter `db`.
+ * The access that a route requires if tokens are required: none, any valid token, or a scope. `{db}` is the path
+ * parameter `db`.
  */
 export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
 
@@ -27,25 +27,25 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Required for every route behind a gate; see `registerGate`. */
     scope?: RouteScope
-    /** An endless reply: it is aborted when the token ends. */
+    /** Marks an endless reply, which is aborted when the token expires or is revoked. */
     lasting?: boolean
-    /** Also open to signed requests without a token; see `Gate.signed`. */
+    /** Also allows signed requests without a token; see `Gate.signed`. */
     signed?: boolean
   }
   interface FastifyRequest {
-    /** The bearer of the token; null where no tokens are required. */
+    /** The caller with the token; null if no tokens are required. */
     caller: Caller | null
   }
 }
 
 export interface Gate {
-  /** Null: no tokens are required. */
+  /** Is null if no tokens are required. */
   readonly tokens: TokenService | null
   /** Routes at and below this path are public and declare no scope. */
   readonly publicPath: string
   /**
-   * Verifies a request that is signed (RFC 9421) and has no token, for routes with `signed`. Rejects
-   * requests that are not allowed. Without it, no signed request is allowed.
+   * Verifies a request that is signed (RFC 9421) and has no token, for routes with `signed`. Throws if the request
+   * is not allowed. If undefined, signed requests are never allowed.
    */
   readonly signed?: (request: IncomingMessage) => Promise<void>
 }
@@ -56,20 +56,22 @@ export const API_TOKEN_SCHEMES = {
   apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
 } as const
 
-/** Interval of the checks while a lasting reply is open. A check costs a few microseconds. */
+/** Interval of the token checks while an endless reply is open. A check costs a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
-/** The caller of a request without a token, where tokens are required. */
+/** The caller of a request without a token, if tokens are required. */
 const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
 
 /**
- * Sets up the access check of `app`: each route mounted later must declare `config.scope`, or the start
- * fails, also where no tokens are required; the OpenAPI document shows it as `x-scope`. With tokens, a
- * request passes when its token is valid (else 401) and has that scope (else 403), before its body is
- * read; `request.caller` is its bearer. Rules that depend on the body are checked with `demand`.
+ * Sets up the access check of `app`. Each route mounted later must declare `config.scope`, even if no tokens are
+ * required; otherwise the start fails. The OpenAPI document shows the scope as `x-scope`.
  *
- * Call it before anything is mounted: earlier routes are open to all.
- * Source: specification, “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
+ * If tokens are required, a request must have a valid token (otherwise 401) with that scope (otherwise 403), which
+ * is checked before its body is read. `request.caller` is then the caller. Rules that depend on the body are
+ * checked with `demand`.
+ *
+ * Call it before mounting routes: earlier routes are open to all. Source: specification, “Authentication”, L 2 and
+ * 3; docs/decisions/0014-tokens-and-scopes.md.
  */
 export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
   const callers = tokens === null ? null : new Callers(tokens)
@@ -85,7 +87,7 @@ export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate)
     const schema = { ...route.schema, ...security, 'x-scope': scope }
     route.schema = schema
     if (callers === null) return
-    // A hook per route knows its requirement; looking up the route of each request costs more.
+    // One hook per route with a fixed requirement; looking up the route of each request costs more.
     const hook = required === 'public' ? publicHook : tokenHook(required, callers, lasting)
     const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
     route.onRequest = [first, ...[route.onRequest ?? []].flat()]
@@ -93,8 +95,8 @@ export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate)
 }
 
 /**
- * Throws unless `caller` may do what `need` says. Where no tokens are required everybody may.
- * Errors: HttpRefusal (403).
+ * Throws unless `caller` has the access `need`. Everybody has it if no tokens are required. Errors: HttpRefusal
+ * (403).
  */
 export function demand(caller: Caller | null, need: Need): void {
   if (!may(caller, need)) throw lacking(need)
@@ -106,7 +108,7 @@ function lacking(need: Need): HttpRefusal {
 
 type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
-/** Errors: any, for a route without a scope or with an unknown one; the start fails with it. */
+/** Errors: any, if a route has no scope or an unknown one; the start then fails. */
 function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
@@ -123,7 +125,7 @@ const publicHook: onRequestHookHandler = (request, _reply, done) => {
   done()
 }
 
-/** A token decides also where a signature would do. */
+/** If a request has both a token and a signature, the token decides. */
 function signedHook(
   verify: NonNullable<Gate['signed']>,
   hook: onRequestHookHandler,
@@ -176,12 +178,12 @@ async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): 
     : new HttpRefusal(401, 'TOKEN_INVALID', 'the token is not valid here, or no longer')
 }
 
-/** Aborts a lasting reply when its token is no longer valid. */
+/** Aborts an endless reply when its token is no longer valid. */
 function abortWithToken(callers: Callers, request: FastifyRequest, reply: FastifyReply): void {
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {
-    // After any failure: access that cannot be confirmed ends.
+    // After any error: without confirmation, access ends.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   recheck.unref()
@@ -189,18 +191,18 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * The first token in the request, whatever its type; undefined if there is none. Skipping an invalid one
- * would let two readers of one request disagree about its caller.
+ * Returns the first token in the request, of any type, or undefined. Skipping an invalid token could make two
+ * parsers of the same request disagree about its caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
-  // The router makes an object of strings, and of arrays of strings where a name is repeated.
+  // The router returns strings, or an array of strings for a repeated name.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const given = [inQuery, headers['x-access-token'], bearer]
   return given.find((token) => token !== undefined && token !== '')
 }
 
-/** Finds the callers of API tokens. */
+/** Verifies API tokens and returns their callers. */
 class Callers {
   readonly #tokens: TokenService
   readonly #thisTurn = new Map<string, Caller>()
@@ -210,8 +212,8 @@ class Callers {
   }
 
   /**
-   * The caller with `token`, if it was verified in this turn of the event loop: concurrent requests
-   * share one verification, which is a third of the cost of a small read.
+   * Returns the caller with `token` if it was verified in this turn of the event loop. Concurrent requests share
+   * one verification, which is a third of the cost of a small read.
    */
   known(token: string): Caller | undefined {
     return this.#thisTurn.get(token)

@@ -2,37 +2,36 @@ import { createHash, createSecretKey, type KeyObject, randomBytes } from 'node:c
 import { isJsonObject, type Json } from '../base/json.ts'
 import { TokenError } from './errors.ts'
 
-/** Maximum life of a token, milliseconds; a retired key is needed for as long. */
+/** Maximum lifetime of a token. A retired key is kept for the same time. */
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
-/** Bytes of a key: as many as an HS256 signature has (RFC 7518 section 3.2). */
+/** Length of a key: that of an HS256 signature (RFC 7518 section 3.2). */
 const KEY_BYTES = 32
-/** Maximum number of keys, including the one in use. */
+/** Maximum number of keys, including the active one. */
 export const KEYS_MAX = 16
-/** Maximum number of tokens that are revoked one by one. */
+/** Maximum number of individually revoked tokens. */
 const REVOCATIONS_MAX = 10_000
 const TOKEN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** A key that signs, or signed, tokens. */
+/** A key that signs tokens, or did so before. */
 export interface TokenKey {
-  /** The `kid` in the header of the tokens that it signed. */
+  /** The `kid` in the header of its tokens. */
   readonly kid: string
   readonly secret: KeyObject
-  /** Milliseconds since the Unix epoch; null for the key in use. */
+  /** Milliseconds since the Unix epoch; null for the active key. */
   readonly retiredAt: number | null
 }
 
-/** All keys that may have signed a valid token. The first is in use. Empty only before the first start. */
+/** All keys that may have signed a valid token. The first is active. Empty only before the first start. */
 export type KeyRing = readonly TokenKey[]
 
-/** The `jti` of each revoked token, and until when it must be remembered (ms since the epoch). */
+/** Maps the `jti` of each revoked token to the time until which it must be remembered (ms since the epoch). */
 export type Revocations = ReadonlyMap<string, number>
 
-/** Creates a random key. */
 export function createKey(): TokenKey {
   return keyOf(randomBytes(KEY_BYTES), null)
 }
 
-/** The ring of an operator's own secret, which several processes can share. Errors: SECRET_TOO_SHORT. */
+/** The ring with the operator's own secret, which several processes can share. Errors: SECRET_TOO_SHORT. */
 export function ringOfSecret(secret: string): KeyRing {
   const bytes = Buffer.from(secret, 'utf8')
   if (bytes.length >= KEY_BYTES) return [keyOf(bytes, null)]
@@ -43,10 +42,8 @@ export function ringOfSecret(secret: string): KeyRing {
 }
 
 /**
- * Puts `key` into use. The others keep verifying what they signed until that has expired; with
- * `dropOld` they are dropped at once, which voids every token there is.
- *
- * Errors: KEY_RING_FULL.
+ * Makes `key` the active key. The other keys still verify their tokens until these have expired; with `dropOld`
+ * they are dropped at once, which revokes every existing token. Errors: KEY_RING_FULL.
  */
 export function rotateRing(
   ring: KeyRing,
@@ -63,7 +60,7 @@ export function rotateRing(
   )
 }
 
-/** The text of the file of `ring`. */
+/** Serializes `ring` for its file. */
 export function printRing(ring: KeyRing): string {
   const keys = ring.map(({ kid, secret, retiredAt }) => ({
     kid,
@@ -73,7 +70,7 @@ export function printRing(ring: KeyRing): string {
   return `${JSON.stringify({ keys }, null, 2)}\n`
 }
 
-/** Reads what `printRing` wrote. Errors: any, for any other text. */
+/** Parses the output of `printRing`. Errors: any, for any other text. */
 export function parseRing(text: string): KeyRing {
   const file: Json = JSON.parse(text)
   const keys = isJsonObject(file) ? file.keys : undefined
@@ -90,15 +87,12 @@ export function parseRing(text: string): KeyRing {
 }
 
 function keyOf(bytes: Buffer, retiredAt: number | null): TokenKey {
-  // The id reveals nothing of the key: it is a hash of 32 unguessable bytes.
+  // The id reveals nothing about the key: it is a hash of 32 unguessable bytes.
   const kid = createHash('sha256').update('daicho key id\n').update(bytes).digest('hex')
   return { kid: kid.slice(0, 16), secret: createSecretKey(bytes), retiredAt }
 }
 
-/**
- * Adds the token `jti`, and drops those that have expired by now.
- * Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL.
- */
+/** Adds the token `jti` and removes expired ones. Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL. */
 export function revoke(revocations: Revocations, jti: string, now: number): Revocations {
   if (!TOKEN_ID.test(jti)) {
     throw new TokenError(
@@ -107,7 +101,7 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
     )
   }
   const living = new Map([...revocations].filter(([, until]) => until > now))
-  // Only the id is known here, so the token may have the longest life.
+  // Only the id is known here, so the token may have the maximum lifetime.
   living.set(jti, now + TOKEN_LIFE_MAX_MS)
   if (living.size <= REVOCATIONS_MAX) return living
   throw new TokenError(
@@ -116,12 +110,12 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
   )
 }
 
-/** The text of the file of `revocations`. */
+/** Serializes `revocations` for their file. */
 export function printRevocations(revocations: Revocations): string {
   return `${JSON.stringify({ revoked: Object.fromEntries(revocations) }, null, 2)}\n`
 }
 
-/** Reads what `printRevocations` wrote. Errors: any, for any other text. */
+/** Parses the output of `printRevocations`. Errors: any, for any other text. */
 export function parseRevocations(text: string): Revocations {
   const file: Json = JSON.parse(text)
   const revoked = isJsonObject(file) ? file.revoked : undefined

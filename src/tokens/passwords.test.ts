@@ -10,7 +10,7 @@ import {
 } from './passwords.ts'
 
 describe('a password hash', () => {
-  it('is argon2id with 19 MiB and two passes, and matches its password only', async () => {
+  it('uses argon2id with 19 MiB and two passes, and matches only its password', async () => {
     const made = await hashPassword('pässword')
     expect(made).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
     assertPasswordHash(made)
@@ -21,14 +21,14 @@ describe('a password hash', () => {
     expect(await hashPassword('pässword')).not.toBe(made)
   })
 
-  it('is made of 1 to 1024 characters without controls', async () => {
+  it('requires 1 to 1024 characters without control characters', async () => {
     for (const bad of ['', 'x'.repeat(PASSWORD_LENGTH_MAX + 1), 'a\nb', 'a\u007fb', '\ud800']) {
       await expect(hashPassword(bad)).rejects.toMatchObject({ code: 'PASSWORD_UNUSABLE' })
     }
     expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
   })
 
-  it('from elsewhere must be decodable argon2id within bounds', () => {
+  it('must be decodable argon2id within bounds if it is imported', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
     assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [
@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('as a decoy is new each time, costs as much as its model, and matches nothing', async () => {
+  it('differs for each decoy, costs as much as its model, and matches nothing', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')
@@ -62,7 +62,7 @@ describe('a password hash', () => {
 })
 
 describe('the password limiter', () => {
-  it('runs two checks at a time, in order, also when one fails', async () => {
+  it('runs two checks at a time, in order, even if one fails', async () => {
     const limiter = new PasswordLimiter()
     const order: string[] = []
     const ends: (() => void)[] = []
@@ -89,7 +89,7 @@ describe('the password limiter', () => {
     ])
   })
 
-  it('refuses checks while 256 are waiting', async () => {
+  it('rejects checks while 256 are waiting', async () => {
     const limiter = new PasswordLimiter()
     let open = () => {}
     const gate = new Promise<void>((resolve) => {

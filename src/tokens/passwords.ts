@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { hash, parseOptions, verify } from '@node-rs/argon2'
 import { TokenError } from './errors.ts'
 
-/** Maximum length of a password, characters. */
+/** Maximum length of a password in characters. */
 export const PASSWORD_LENGTH_MAX = 1024
-/** Passwords checked at the same time; each occupies a thread and its memory. */
+/** Maximum concurrent checks; each occupies a thread and its memory. */
 const CONCURRENCY_MAX = 2
-/** Maximum number of waiting passwords. */
+/** Maximum number of pending checks. */
 export const WAITING_MAX = 256
 
 /**
@@ -14,14 +14,13 @@ export const WAITING_MAX = 256
  * 2 is `Algorithm.Argon2id`, a const enum that erased types cannot read.
  */
 const COST = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-/** Maximum cost of a hash made elsewhere: a login must not take seconds or gigabytes. */
+/** Maximum cost of an imported hash: a login must not take seconds or gigabytes. */
 const COST_MAX = { memoryCost: 262_144, timeCost: 16, parallelism: 8 } as const
 
 /**
- * The argon2id hash of `password` as a PHC text, e.g. `$argon2id$v=19$m=19456,t=2,p=1$…$…`.
- *
- * Errors: PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or has
- * control characters, which no login form or terminal sends the same way.
+ * Returns the argon2id hash of `password` as a PHC string, e.g. `$argon2id$v=19$m=19456,t=2,p=1$…$…`. Errors:
+ * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters,
+ * which login forms and terminals do not send the same way.
  */
 export async function hashPassword(password: string): Promise<string> {
   if (password.length < 1 || password.length > PASSWORD_LENGTH_MAX) {
@@ -37,15 +36,14 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether `passwordHash` was made of `password`. Takes about as long either way.
- *
- * `passwordHash` must have passed `assertPasswordHash`, or come from `hashPassword` or `decoyHash`.
+ * Whether `passwordHash` is the hash of `password`. Takes about the same time for either result. `passwordHash`
+ * must have passed `assertPasswordHash`, or be a result of `hashPassword` or `decoyHash`.
  */
 export async function matchesPassword(passwordHash: string, password: string): Promise<boolean> {
   return password.length <= PASSWORD_LENGTH_MAX && verify(passwordHash, password)
 }
 
-/** Accepts a hash made elsewhere only within our bounds. Errors: PASSWORD_HASH_UNUSABLE. */
+/** Accepts an imported hash only within the bounds of this module. Errors: PASSWORD_HASH_UNUSABLE. */
 export function assertPasswordHash(passwordHash: string): void {
   const unusable = (why: string, cause?: unknown) =>
     new TokenError('PASSWORD_HASH_UNUSABLE', `a password hash ${why}`, { cause })
@@ -66,8 +64,8 @@ export function assertPasswordHash(passwordHash: string): void {
 }
 
 /**
- * A hash that no password has and that costs as much as `like`: an unknown name is checked against it,
- * so that the reply takes as long as for a known one.
+ * Returns a hash that matches no password and costs as much to check as `like`. An unknown name is checked against
+ * it, so that the reply takes as long as for a known one.
  */
 export function decoyHash(like: string | undefined): string {
   const cost = like === undefined ? COST : parseOptions(like)
@@ -76,12 +74,12 @@ export function decoyHash(like: string | undefined): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${text(16)}$${text(32)}`
 }
 
-/** Runs password checks two at a time, in order: fifty logins at once must leave processors to others. */
+/** Runs two password checks at a time, in order, so that many concurrent logins leave CPU time for other requests. */
 export class PasswordLimiter {
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Errors: HASHING_BUSY when WAITING_MAX are waiting already. */
+  /** Errors: HASHING_BUSY if WAITING_MAX checks are pending. */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#running < CONCURRENCY_MAX) this.#running += 1
     else if (this.#waiting.length < WAITING_MAX) {
@@ -92,7 +90,7 @@ export class PasswordLimiter {
     try {
       return await work()
     } finally {
-      // Hands its slot on without freeing it, so that nobody overtakes.
+      // Passes its slot to the next check without releasing it, so that the order is kept.
       const next = this.#waiting.shift()
       if (next === undefined) this.#running -= 1
       else next()

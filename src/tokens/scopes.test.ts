@@ -17,7 +17,7 @@ const name = fc.oneof(
 )
 
 describe('a scope of one database', () => {
-  it('covers this database and no other, for any characters in the names', () => {
+  it('covers only this database, for any characters in the names', () => {
     fc.assert(
       fc.property(name, name, fc.constantFrom(...LEVELS), (db, other, level) => {
         const grant = grantOf(scopeClaim([scopeOf({ db, level })]))

@@ -1,19 +1,19 @@
 import { TokenError } from './errors.ts'
 import type { IssuedToken, TokenService } from './service.ts'
 
-/** Each level includes the ones before it. */
+/** Each level includes the previous ones. */
 export const LEVELS = ['read', 'write', 'admin'] as const
 export type DatabaseLevel = (typeof LEVELS)[number]
 
 const NODE_SCOPES = ['ledger:read', 'node:metrics', 'node:sync', 'node:admin'] as const
-/** Access beyond single databases: to chains, metrics, synchronisation, configuration. */
+/** Access beyond single databases: to chains, metrics, synchronization, configuration. */
 export type NodeScope = (typeof NODE_SCOPES)[number]
 
 export function isNodeScope(text: string): text is NodeScope {
   return NODE_SCOPES.some((known) => known === text)
 }
 
-/** The access that a request needs. */
+/** The access that a request requires. */
 export type Need = NodeScope | { readonly db: string; readonly level: DatabaseLevel }
 
 /** The access of a caller. Levels are indexes of `LEVELS`; -1 is none. */
@@ -23,9 +23,9 @@ export interface Grant {
   readonly node: ReadonlySet<string>
 }
 
-/** The bearer of an API token. */
+/** The owner of an API token. */
 export interface Caller {
-  /** On whose behalf; several tokens may have the same. */
+  /** Subject of the token; several tokens may have the same one. */
   readonly subject: string
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
@@ -36,14 +36,13 @@ export interface Caller {
 export const API_AUDIENCE = 'daicho:api'
 /** Maximum length of a subject, UTF-16 units. */
 const SUBJECT_LENGTH_MAX = 128
-/** Maximum length of all scopes of a token together, so that it fits in a header and a query. */
+/** Maximum total length of a token's scopes, so that it fits into a header and a query. */
 const SCOPES_LENGTH_MAX = 2_000
 /** `db:`, a name or `*`, and a level. Names may contain colons. */
 const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s
 
-/** Every scope there is, for the bearer of the node's own credentials. */
+/** All scopes, for a caller with the node's own credentials. */
 export const EVERY_SCOPE: readonly string[] = ['db:*:admin', ...NODE_SCOPES]
-/** Allows nothing. */
 export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: new Set() }
 
 /** Whether `text` can be a subject: 1..128 UTF-16 units without control characters. */
@@ -53,8 +52,8 @@ export function isSubject(text: string): boolean {
 }
 
 /**
- * Issues a token for the API of this node; `lifeSeconds` is an integer, up to 366 days.
- * Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG, SharedFileError.
+ * Issues a token for the API of this node. `lifeSeconds` is an integer of at most 366 days. Errors: SCOPE_UNKNOWN,
+ * SCOPES_TOO_LONG, SharedFileError.
  */
 export function issueApiToken(
   tokens: TokenService,
@@ -69,18 +68,16 @@ export function issueApiToken(
   return tokens.issue({ audience: API_AUDIENCE, subject, lifeSeconds, claims })
 }
 
-/** Whether `caller` may do what `need` says. Null means that no tokens are required. */
+/** Whether `caller` has the access `need`. Null means that no tokens are required. */
 export function may(caller: Caller | null, need: Need): boolean {
   return caller === null || allows(caller.grant, need)
 }
 
 /**
- * The `scope` claim of a token for `texts`: in canonical spelling, separated by spaces.
- *
- * The name in `db:<name>:<level>` is percent-encoded as in a path; `*` alone is every database, and
- * the database of that name is `%2A`. Unencoded characters, such as a colon, are encoded in the claim.
- * Errors: SCOPE_UNKNOWN, SCOPES_TOO_LONG. Source: RFC 8693 section 4.2 (the claim);
- * docs/decisions/0014-tokens-and-scopes.md.
+ * Returns the `scope` claim for `texts`, in canonical spelling and separated by spaces. The name in
+ * `db:<name>:<level>` is percent-encoded as in a path; `*` alone means every database, and the database of that
+ * name is `%2A`. Unencoded characters, such as a colon, are encoded in the claim. Errors: SCOPE_UNKNOWN,
+ * SCOPES_TOO_LONG. Source: RFC 8693 section 4.2 (the claim); docs/decisions/0014-tokens-and-scopes.md.
  */
 export function scopeClaim(texts: readonly string[]): string {
   const claim = [...new Set(texts.map(canonicalScope))].join(' ')
@@ -92,7 +89,7 @@ export function scopeClaim(texts: readonly string[]): string {
   )
 }
 
-/** The access that a `scope` claim grants. An unknown scope grants none. */
+/** Parses a `scope` claim. Unknown scopes grant nothing. */
 export function grantOf(claim: unknown): Grant {
   const databases = new Map<string, number>()
   const node = new Set<string>()
@@ -110,14 +107,13 @@ export function grantOf(claim: unknown): Grant {
   return { everyDatabase, databases, node }
 }
 
-/** Whether `grant` covers `need`. */
 export function allows(grant: Grant, need: Need): boolean {
   if (typeof need === 'string') return grant.node.has(need)
   const rank = LEVELS.indexOf(need.level)
   return grant.everyDatabase >= rank || (grant.databases.get(need.db) ?? -1) >= rank
 }
 
-/** The scope that would cover `need`. */
+/** The scope that covers `need`. */
 export function scopeOf(need: Need): string {
   return typeof need === 'string' ? need : `db:${encodedName(need.db)}:${need.level}`
 }

@@ -31,7 +31,7 @@ const codeOf = async (tokens: TokenService, token: string, audience = AUDIENCE) 
   )
 
 describe('a token', () => {
-  it('holds the granted content, which claims cannot override', async () => {
+  it('contains the granted content, which claims cannot override', async () => {
     const tokens = await withSecret()
     const claims = { scope: 'ledger:read', sub: 'eve', exp: 1, iss: 'eve', aud: 'eve', jti: 'x' }
     const { token, jti, expiresAt } = await tokens.issue({
@@ -58,7 +58,7 @@ describe('a token', () => {
     expect(await codeOf(theirs, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is valid to the last second of its life and not beyond', async () => {
+  it('is valid through the last second of its lifetime', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens, 86_400)
     clock.ms += 86_399_000
@@ -67,7 +67,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is checked for time, audience, keys and revocation also when it was valid before', async () => {
+  it('is checked for time, audience, keys and revocation even if it was valid before', async () => {
     const tokens = await inFolder()
     const other = await inFolder()
     const issued = [await issue(tokens), await issue(tokens), await issue(tokens)]
@@ -86,7 +86,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, first ?? '')).toBe('TOKEN_INVALID')
   })
 
-  it('stays valid when there are more tokens than the cache holds', async () => {
+  it('stays valid if the cache is full', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     for (let count = 0; count < 1_100; count += 1) {
@@ -95,7 +95,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('valid')
   })
 
-  it('does not carry its claims into the error that refuses it', async () => {
+  it('does not leak its claims into the error', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     clock.ms += 60_000
@@ -115,7 +115,7 @@ describe('a foreign or altered token', () => {
     return `${text}.${createHmac('sha256', SECRET).update(text).digest('base64url')}`
   }
 
-  it('is refused, with the right key under it or not', async () => {
+  it('is rejected, even if the key is right', async () => {
     const tokens = await withSecret()
     const kid = kidOf((await issue(tokens)).token)
     const head = { alg: 'HS256', typ: 'JWT', kid }
@@ -183,13 +183,13 @@ describe('a foreign or altered token', () => {
     }
   })
 
-  /** The same signature bytes, the unused bits of the last character set. */
+  /** Changes the unused bits of the last character; the signature bytes stay the same. */
   function respelled(token: string): string {
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
     return token.slice(0, -1) + letters[letters.indexOf(token.at(-1) ?? '') + 1]
   }
 
-  it('is refused with TOKEN_INVALID and nothing else, for any text and any damage', async () => {
+  it('is rejected only with TOKEN_INVALID, for any text and any damage', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     const damaged = fc
@@ -212,7 +212,7 @@ describe('a foreign or altered token', () => {
 })
 
 describe('revoking', () => {
-  it('voids one token, here and for another process, and survives a restart', async () => {
+  it('revokes one token, also for another process and after a restart', async () => {
     const [ours, theirs] = [await inFolder(), await inFolder()]
     const [first, second] = [await issue(ours), await issue(ours)]
     expect(await codeOf(theirs, first.token)).toBe('valid')
@@ -223,7 +223,7 @@ describe('revoking', () => {
     }
   })
 
-  it('works with a secret of the operator, and in memory', async () => {
+  it("works with an operator's secret, and in memory", async () => {
     for (const tokens of [
       await withSecret(),
       await openTokens({ clock, folder, secret: SECRET }),
@@ -242,7 +242,7 @@ describe('revoking', () => {
     }
   })
 
-  it('forgets ids that no living token can have', async () => {
+  it('forgets ids that no valid token can have', async () => {
     const tokens = await inFolder()
     const ids = [await issue(tokens), await issue(tokens)].map(({ jti }) => jti)
     await tokens.revoke(ids[0] ?? '')
@@ -254,7 +254,7 @@ describe('revoking', () => {
 })
 
 describe('rotating', () => {
-  it('signs by a new key, here and for another process; old tokens stay valid', async () => {
+  it('signs with a new key, also in another process; old tokens stay valid', async () => {
     const [ours, theirs] = [await inFolder(), await inFolder()]
     const old = await issue(ours)
     const kid = await theirs.rotate({ dropOld: false })
@@ -266,7 +266,7 @@ describe('rotating', () => {
     }
   })
 
-  it('voids every token at once when the old keys are dropped', async () => {
+  it('revokes every token at once when the old keys are dropped', async () => {
     const [ours, theirs] = [await inFolder(), await inFolder()]
     const old = await issue(ours)
     await theirs.rotate({ dropOld: true })
@@ -274,7 +274,7 @@ describe('rotating', () => {
     expect(await codeOf(ours, (await issue(ours)).token)).toBe('valid')
   })
 
-  it('drops a key when its last token has expired, and refuses to hold more than 16', async () => {
+  it('drops a key when its last token has expired, and rejects more than 16 keys', async () => {
     const tokens = await inFolder()
     for (let count = 1; count < KEYS_MAX; count += 1) await tokens.rotate({ dropOld: false })
     await expect(tokens.rotate({ dropOld: false })).rejects.toMatchObject({ code: 'KEY_RING_FULL' })
@@ -284,14 +284,14 @@ describe('rotating', () => {
     expect(file.keys).toHaveLength(2)
   })
 
-  it('is refused for a secret of the operator', async () => {
+  it("is rejected for an operator's secret", async () => {
     const rotation = (await withSecret()).rotate({ dropOld: true })
     await expect(rotation).rejects.toMatchObject({ code: 'KEYS_FIXED' })
   })
 })
 
 describe('opening', () => {
-  it('refuses a secret of less than 32 bytes, without quoting it', async () => {
+  it('rejects a secret of less than 32 bytes without quoting it', async () => {
     const open = openTokens({ clock, folder: null, secret: '123456' })
     await expect(open).rejects.toMatchObject({
       code: 'SECRET_TOO_SHORT',
@@ -300,18 +300,18 @@ describe('opening', () => {
     await openTokens({ clock, folder: null, secret: 'é'.repeat(16) })
   })
 
-  it('keeps keys in a file that only the owner reads, and across restarts', async () => {
+  it('stores keys in a file that only the owner can read, and keeps them across restarts', async () => {
     const { token } = await issue(await inFolder())
     expect(await codeOf(await inFolder(), token)).toBe('valid')
     expect((await stat(join(folder, 'token-keys.json'))).mode & 0o777).toBe(0o600)
   })
 
-  it('makes one key when two processes start at once', async () => {
+  it('creates one key when two processes start at once', async () => {
     const [one, two] = await Promise.all([inFolder(), inFolder()])
     expect(await codeOf(one, (await issue(two)).token)).toBe('valid')
   })
 
-  it('refuses damaged files', async () => {
+  it('rejects damaged files', async () => {
     await inFolder()
     const path = join(folder, 'token-keys.json')
     const text = await readFile(path, 'utf8')

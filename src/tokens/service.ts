@@ -25,30 +25,29 @@ import {
   valueInMemory,
 } from './shared-value.ts'
 
-/** Maximum number of verified tokens that are cached. */
+/** Maximum number of cached verified tokens. */
 const VERIFIED_MAX = 1_000
-/** Maximum length of a token, characters. */
+/** Maximum length of a token in characters. */
 const TOKEN_LENGTH_MAX = 4096
-/** The `iss` of every token. */
+/** The `iss` claim of every token. */
 const ISSUER = 'daicho'
 /** Three base64url parts without padding; 32 bytes of signature are 43 characters. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
-/** The content of a new token. */
 export interface TokenGrant {
-  /** Who accepts it, e.g. `samples`. It is invalid for any other audience. */
+  /** Component that accepts the token, e.g. `samples`. It is invalid for any other audience. */
   readonly audience: string
-  /** On whose behalf it acts: the `sub`. */
+  /** The `sub` claim. */
   readonly subject: string
-  /** Whole seconds until it expires, 1 to 366 days. */
+  /** Lifetime in whole seconds, at most 366 days. */
   readonly lifeSeconds: number
-  /** Further claims; those that the service sets itself win. Never a secret: anyone can read them. */
+  /** Additional claims; the service's own claims take precedence. Must not contain secrets: anyone can read them. */
   readonly claims?: JsonObject
 }
 
 export interface IssuedToken {
   readonly token: string
-  /** Its id, by which it can be revoked; safe to log. */
+  /** Id of the token, with which it can be revoked. Safe to log. */
   readonly jti: string
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
@@ -61,13 +60,13 @@ export interface VerifiedToken {
   readonly issuedAt: number
   /** Seconds since the Unix epoch. */
   readonly expiresAt: number
-  /** All claims, as they were granted. */
+  /** All claims, as granted. */
   readonly claims: Readonly<Record<string, unknown>>
 }
 
 interface TokenStores {
   readonly keys: SharedValue<KeyRing>
-  /** Whether the only key is the operator's own secret. */
+  /** Whether the operator's secret is the only key. */
   readonly isKeyFixed: boolean
   readonly revocations: SharedValue<Revocations>
 }
@@ -75,10 +74,10 @@ interface TokenStores {
 /**
  * Issues, verifies and revokes the tokens of every component that requires one.
  *
- * A token is a JWT signed with HS256. Algorithm, issuer, audience, type and required claims are pinned
- * on verification, so its header can only name one of our keys. A change of keys or revocations by
- * another process is in force from the next call on.
- * Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725; docs/decisions/0014-tokens-and-scopes.md.
+ * A token is a JWT signed with HS256. Algorithm, issuer, audience, type and required claims are pinned on
+ * verification, so its header can only select one of our keys. Changes of keys or revocations by another process
+ * apply from the next call on. Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
+ * docs/decisions/0014-tokens-and-scopes.md.
  */
 export class TokenService {
   readonly #clock: Clock
@@ -94,7 +93,7 @@ export class TokenService {
     this.#stores = stores
   }
 
-  /** Issues a token signed with the key in use. Errors: AssertionError on a grant out of bounds. */
+  /** Issues a token signed with the active key. Errors: AssertionError for an invalid grant. */
   async issue({ audience, subject, lifeSeconds, claims }: TokenGrant): Promise<IssuedToken> {
     assert(Number.isInteger(lifeSeconds) && lifeSeconds >= 1)
     assert(lifeSeconds * 1000 <= TOKEN_LIFE_MAX_MS)
@@ -120,10 +119,9 @@ export class TokenService {
   }
 
   /**
-   * The content of `token`, if it is one of ours for `audience`, unexpired and not revoked.
-   *
-   * It expires exactly `lifeSeconds` after it was issued, without tolerance.
-   * Errors: TOKEN_INVALID, whose cause gives the reason; SharedFileError.
+   * Returns the content of `token` if this node issued it for `audience` and it is neither expired nor revoked. It
+   * expires exactly `lifeSeconds` after it was issued, without tolerance. Errors: TOKEN_INVALID, whose cause gives
+   * the reason; SharedFileError.
    */
   async verify(token: string, audience: string): Promise<VerifiedToken> {
     const ring = this.#stores.keys.current()
@@ -135,7 +133,7 @@ export class TokenService {
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = verifiedOf(await this.#payloadOf(token, audience, ring))
-      // The ring may have changed since.
+      // The ring may have changed in the meantime.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
@@ -172,16 +170,16 @@ export class TokenService {
   }
 
   /**
-   * Makes the token `jti` invalid from now on, also for processes that share the folder.
-   * Errors: TOKEN_ID_MALFORMED, REVOCATIONS_FULL, SharedFileError.
+   * Revokes the token `jti` at once, also for processes that share the folder. Errors: TOKEN_ID_MALFORMED,
+   * REVOCATIONS_FULL, SharedFileError.
    */
   async revoke(jti: string): Promise<void> {
     await this.#stores.revocations.change((revoked) => revoke(revoked, jti, this.#clock.now()))
   }
 
   /**
-   * Puts a new key into use and resolves to its `kid`. Tokens signed before stay valid until they
-   * expire, unless `dropOld` voids them all. Errors: KEYS_FIXED, KEY_RING_FULL, SharedFileError.
+   * Activates a new key and resolves to its `kid`. Existing tokens stay valid until they expire, unless `dropOld`
+   * revokes them all. Errors: KEYS_FIXED, KEY_RING_FULL, SharedFileError.
    */
   async rotate({ dropOld }: { dropOld: boolean }): Promise<string> {
     if (this.#stores.isKeyFixed) {
@@ -198,12 +196,10 @@ export class TokenService {
 }
 
 /**
- * Opens the token service of this node, with a key to sign with.
- *
- * With a folder (created if missing), keys are in `token-keys.json` and revocations in
- * `token-revocations.json`; without, both are in memory. `secret`, the operator's own key of at least
- * 32 bytes, replaces the keys but not the revocations.
- * Errors: SECRET_TOO_SHORT, SharedFileError.
+ * Opens the token service of this node, and creates a key if there is none. With a folder (created if missing),
+ * keys are stored in `token-keys.json` and revocations in `token-revocations.json`; otherwise both are in memory.
+ * `secret`, the operator's own key of at least 32 bytes, replaces the keys but not the revocations. Errors:
+ * SECRET_TOO_SHORT, SharedFileError.
  */
 export async function openTokens(options: {
   readonly clock: Clock
@@ -221,7 +217,7 @@ export async function openTokens(options: {
     print: printRevocations,
     parse: parseRevocations,
   })
-  // Reads it now: a damaged file stops the start, not the first request.
+  // Reads the file now, so that a damaged one fails the start instead of the first request.
   revocations.current()
   if (secret !== null) {
     const keys = valueInMemory(ringOfSecret(secret))
@@ -239,19 +235,19 @@ export async function openTokens(options: {
   return new TokenService(clock, { keys, isKeyFixed: false, revocations })
 }
 
-/** Loaded with the first token: many nodes never see one. */
+/** Loaded for the first token: many nodes never use one. */
 const loadJose = () => import('jose')
 
-/** Errors: TOKEN_INVALID for claims of other types. */
+/** Errors: TOKEN_INVALID for claims of the wrong type. */
 function verifiedOf(payload: JWTPayload): VerifiedToken {
   const { jti, sub, iat, exp } = payload
-  // An operator's secret may sign elsewhere too, and jose checks the types of times only.
+  // An operator's secret may also sign other tokens, and jose only checks the types of times.
   if (typeof jti !== 'string' || typeof sub !== 'string') throw invalid('its ids are no texts')
   if (iat === undefined || exp === undefined) throw invalid('its times are missing')
   return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload }
 }
 
-/** The cause is a reason of ours: jose's own error would carry the claims. */
+/** The cause contains only a reason; jose's own error would contain the claims. */
 function invalid(reason: string): TokenError {
   const cause = new Error(reason)
   return new TokenError('TOKEN_INVALID', 'the token is not valid here', { cause })

@@ -27,7 +27,7 @@ const list = (lockWaitMs = 5_000) =>
 
 function describeValue(name: string, open: () => SharedValue<readonly number[]>): void {
   describe(`a value in ${name}`, () => {
-    it('starts as its initial value and is replaced by each change', async () => {
+    it('starts with its initial value and is replaced by each change', async () => {
       const value = open()
       expect(value.current()).toEqual([])
       expect(await value.change((values) => [...values, 1])).toEqual([1])
@@ -43,7 +43,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
       expect(value.current().toSorted((a, b) => a - b)).toEqual(numbers)
     })
 
-    it('is unchanged when a change throws, and can be changed afterwards', async () => {
+    it('is unchanged if a change throws, and can be changed afterwards', async () => {
       const value = open()
       await value.change(() => [1])
       const fail = value.change(() => {
@@ -59,7 +59,7 @@ function describeValue(name: string, open: () => SharedValue<readonly number[]>)
 describeValue('memory', () => valueInMemory<readonly number[]>([]))
 describeValue('a file', () => list())
 
-it('is visible to another holder of the file at once', async () => {
+it('is visible at once to another instance with the same file', async () => {
   const [ours, theirs] = [list(), list()]
   expect(ours.current()).toEqual([])
   await theirs.change(() => [1])
@@ -68,7 +68,7 @@ it('is visible to another holder of the file at once', async () => {
   expect(ours.current()).toEqual([2])
 })
 
-it('serialises changes with another process', async () => {
+it('serializes changes with another process', async () => {
   const script = `
     const { sharedFile } = await import(${JSON.stringify(new URL('./shared-value.ts', import.meta.url))})
     const value = sharedFile({ path: process.argv[1], initial: [], print: JSON.stringify, parse: JSON.parse })
@@ -84,20 +84,20 @@ it('serialises changes with another process', async () => {
   expect(list().current()).toHaveLength(20)
 })
 
-it('leaves one file of mode 0600, and neither a lock nor a temporary file', async () => {
+it('leaves one file of mode 0600, and no lock or temporary file', async () => {
   await list().change(() => [1])
   expect(await readdir(folder)).toEqual(['list.json'])
   expect((await stat(join(folder, 'list.json'))).mode & 0o777).toBe(0o600)
 })
 
-it('leaves the value in force when the file vanishes', async () => {
+it('keeps the last value if the file disappears', async () => {
   const value = list()
   await value.change(() => [1])
   await unlink(join(folder, 'list.json'))
   expect(value.current()).toEqual([1])
 })
 
-it('refuses a damaged file, says which, and does not quote it', async () => {
+it('rejects a damaged file, names it, and does not quote it', async () => {
   await writeFile(join(folder, 'list.json'), '{"secret":1}')
   const error = await Promise.resolve()
     .then(() => list().current())
@@ -111,7 +111,7 @@ it('refuses a damaged file, says which, and does not quote it', async () => {
   expect(await readFile(join(folder, 'list.json'), 'utf8')).toBe('{"secret":1}')
 })
 
-it('makes the folder where it is missing, for the owner only', async () => {
+it('creates a missing folder that only the owner can access', async () => {
   const missing = sharedFile({
     path: join(folder, 'none', 'list.json'),
     initial: 0,
@@ -123,7 +123,7 @@ it('makes the folder where it is missing, for the owner only', async () => {
   expect((await stat(join(folder, 'none'))).mode & 0o777).toBe(0o700)
 })
 
-it('refuses a path below a file', async () => {
+it('rejects a path below a file', async () => {
   await writeFile(join(folder, 'file'), '')
   const path = join(folder, 'file', 'list.json')
   const value = sharedFile({ path, initial: 0, print: String, parse: Number })
@@ -140,7 +140,7 @@ it.skipIf(process.getuid?.() === 0)(
   },
 )
 
-it('gives up on a lock that nobody releases, and names it', async () => {
+it('gives up waiting for a lock that is never released, and names it', async () => {
   await writeFile(join(folder, 'list.json.lock'), '')
   await expect(list(40).change(() => [1])).rejects.toMatchObject({
     code: 'FILE_LOCKED',

@@ -6,46 +6,44 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from '../base/coded-error.ts'
 
 export type SharedFileErrorCode =
-  | 'FILE_DAMAGED' // it does not hold what `print` wrote
-  | 'FILE_LOCKED' // another process has been changing it for longer than we wait
-  | 'FILE_UNREADABLE' // the system refuses, e.g. permissions
+  | 'FILE_DAMAGED' // it does not contain the output of `print`
+  | 'FILE_LOCKED' // another process held the lock for longer than the timeout
+  | 'FILE_UNREADABLE' // the system denies access, e.g. because of permissions
 
-/** The message names the file. */
+/** The message contains the path of the file. */
 export class SharedFileError extends CodedError<SharedFileErrorCode> {
   override readonly name = 'SharedFileError'
 }
 
-/** A small value: in a file that several processes share, or in memory. */
+/** A small value, either in a file that several processes share, or in memory. */
 export interface SharedValue<Value> {
-  /** The value now. With a file: as the last process left it. */
+  /** The current value. With a file, includes changes by other processes. */
   current(): Value
   /**
-   * Replaces the value by `change(current)` and resolves to it. Changes are serial.
-   *
-   * With a file, the change survives a power cut once the promise resolves. If `change` throws, nothing
-   * is changed.
+   * Replaces the value with `change(current)` and resolves to it. Changes are serialized. With a file, the change
+   * survives a power cut once the promise resolves. If `change` throws, nothing is changed.
    */
   change(change: (value: Value) => Value): Promise<Value>
 }
 
 export interface SharedFileOptions<Value> {
   readonly path: string
-  /** The value while there is no file. */
+  /** The value if the file does not exist. */
   readonly initial: Value
   readonly print: (value: Value) => string
-  /** Reads what `print` wrote. Errors: any, when the text is something else. */
+  /** Parses the output of `print`. Errors: any, for any other text. */
   readonly parse: (text: string) => Value
-  /** How long a change waits for another process, milliseconds; 5 s by default. */
+  /** Maximum time that a change waits for the lock, in milliseconds; 5 s by default. */
   readonly lockWaitMs?: number
 }
 
-/** Only the owner reads and writes these files: they hold keys and password hashes. */
+/** Only the owner may access these files: they contain keys and password hashes. */
 const FILE_MODE = 0o600
 const FOLDER_MODE = 0o700
 const LOCK_WAIT_MS = 5_000
 const LOCK_RETRY_MS = 20
 
-/** A value that ends with the process. */
+/** A value that is lost when the process ends. */
 export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
   let value = initial
   return {
@@ -58,14 +56,15 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
 }
 
 /**
- * A value in a file of its own (mode 0600), read again whenever the file changes.
+ * A value in its own file (mode 0600), which is read again whenever it changes.
  *
- * `current` costs one `stat` while nothing changes, so it may be called for every request. If the file
- * vanishes, the value last read stays in force: deleting a list of revocations by accident revives
- * nothing. The first change creates the folder. Changes hold `<path>.lock` and replace the file as a
- * whole. A lock left by a crash is never stolen; the error says what to remove.
+ * `current` costs one `stat` if nothing has changed, so it may be called for every request. If the file disappears,
+ * the last value is kept: deleting a list of revocations by accident must not make revoked tokens valid.
  *
- * Errors: SharedFileError. A damaged file is refused, at start and later, rather than taken for empty.
+ * The first change creates the folder. A change holds `<path>.lock` and replaces the whole file. A lock left by a
+ * crash is never removed automatically; the error says which file to delete.
+ *
+ * Errors: SharedFileError. A damaged file is rejected, at startup and later, instead of being treated as empty.
  * Source: docs/decisions/0014-tokens-and-scopes.md.
  */
 export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<Value> {
@@ -95,7 +94,7 @@ export function sharedFile<Value>(file: SharedFileOptions<Value>): SharedValue<V
   }
 }
 
-/** Differs whenever the file was replaced or written; null when there is none. */
+/** Changes whenever the file is replaced or written; null if it does not exist. */
 function versionOf(path: string): string | null {
   try {
     const stat = statSync(path, { bigint: true, throwIfNoEntry: false })
@@ -115,7 +114,7 @@ function readValue<Value>({ path, parse }: SharedFileOptions<Value>): Value {
   try {
     return parse(text)
   } catch (error) {
-    // Without the parser's message: it may quote the file, and the file may hold keys.
+    // Omits the parser's message, which may quote the file, and the file may contain keys.
     const cause = error instanceof CodedError ? error : undefined
     throw new SharedFileError('FILE_DAMAGED', `${path} does not hold what belongs there`, { cause })
   }
@@ -143,8 +142,8 @@ async function lock(path: string, waitMs: number): Promise<() => Promise<void>> 
 }
 
 /**
- * Replaces the file at `path` as a whole: after a crash it holds the old text or the new one, and once
- * the promise resolves the new one survives a power cut.
+ * Replaces the file at `path` atomically: after a crash it contains the old text or the new one, and once the
+ * promise resolves the new text survives a power cut.
  */
 async function replaceFile(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
@@ -161,7 +160,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
     await unlink(temporary)
     throw error
   }
-  // The new name is durable only when its folder is.
+  // The rename is durable only after its folder is synced.
   const folder = await open(dirname(path), 'r')
   try {
     await folder.sync()

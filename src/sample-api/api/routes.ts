@@ -12,14 +12,14 @@ import {
 } from '../../http/index.ts'
 import type { SampleService } from '../service.ts'
 
-/** Logs logins: by the id of the token, never by the token. */
+/** Logs logins with the id of the token, never the token itself. */
 export type SampleLogger = Pick<FastifyBaseLogger, 'info'>
 
 const LoginBody = Type.Object({
   name: Type.String({ examples: ['demo'] }),
   password: Type.String({ examples: ['demo'], format: 'password' }),
 })
-/** Every refusal of this listener but those under `/hello`. */
+/** The body of all errors of this listener except those under `/hello`. */
 const Failure = Type.Object({ success: Type.Literal(false), message: Type.String() })
 const LoginReply = Type.Union([
   Type.Object({
@@ -36,17 +36,17 @@ const UsersReply = Type.Array(
 )
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** How often a path is decoded before it is compared. */
+/** Maximum number of times that a path is decoded before it is compared. */
 const DECODINGS_MAX = 4
 const failure = (message: string) => JSON.stringify({ success: false, message })
-// Specification, “Errors”, rows T: these bytes.
+// Specification, “Errors”, rows T: exactly these bytes.
 const NO_TOKEN = failure('No token provided.')
 const INVALID_TOKEN = failure('Invalid token.')
 
 /**
- * Sets how this listener reads bodies: JSON, URL-encoded, and anything else as no fields, so that a
- * request without a token gets that reply whatever else it carries. Bodies of GET requests are read
- * too (a token may be there), which Fastify does not do by default.
+ * Configures how this listener reads bodies: JSON, URL-encoded, and anything else as no fields, so that a request
+ * without a token always gets the same reply. Bodies of GET requests are also read, because they may contain a
+ * token; Fastify ignores them by default.
  */
 export function readBodies(app: HttpApp): void {
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
@@ -66,7 +66,7 @@ function parseBody(bytes: Buffer): Json {
     return parseStrictJson(bytes)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    // Not its message: that may quote the body, and this body may hold a password.
+    // Not its message, which may quote the body, which may contain a password.
     const status = statusOfStrictJson[error.code]
     throw new HttpRefusal(status, error.code, 'the body is not JSON that is taken here')
   }
@@ -95,8 +95,8 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     reply.header('cache-control', 'no-store')
     return requireToken(service, request, reply)
   })
-  // The schemas below only describe. A password that is a number is no match, and a token that is a
-  // list is an invalid token: both have a reply of their own, not a 400.
+  // The schemas below are only for documentation. A numeric password does not match, and a token that is a list is
+  // invalid: both have their own reply instead of a 400.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
     mountLogin(open, service, logger)
@@ -110,7 +110,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
   )
 }
 
-/** Replies to a request without a token, or with an invalid one. */
+/** Sends an error unless the request has a valid token. */
 async function requireToken(
   service: SampleService,
   request: FastifyRequest,
@@ -123,9 +123,8 @@ async function requireToken(
 }
 
 /**
- * Whether some reader of URLs would take `url`, which matches no route, for a path under `/api`:
- * decoded up to DECODINGS_MAX times, with empty and dot segments resolved, backslashes as slashes, in
- * any case.
+ * Whether any URL parser could treat `url`, which matches no route, as a path under `/api`: decoded up to
+ * DECODINGS_MAX times, with empty and dot segments resolved, backslashes as slashes, and in any case.
  */
 function couldMeanApi(url: string): boolean {
   let path = url.replace(/[?#].*$/s, '').replace(/^[a-z]+:\/\/[^/]*/i, '')
@@ -186,7 +185,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
   })
-  // Runs for unknown paths and methods too, before their 404 or 405.
+  // Also runs for unknown paths and methods, before their 404 or 405.
   app.addHook('preHandler', (request, reply) => requireToken(service, request, reply))
   const gated = {
     tags: ['sample'],
@@ -206,7 +205,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     welcome,
   )
-  // Some clients add a slash; the page need not list that.
+  // Some clients add a slash; the documentation does not list these routes.
   const hidden = { hide: true, response: { 200: WelcomeReply } }
   app.get('/', { prefixTrailingSlash: 'slash', schema: hidden }, welcome)
   app.get(
@@ -223,13 +222,13 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     async () => service.users(),
   )
-  // In this scope, so that a token is required first.
+  // In this scope, so that the token is checked first.
   app.setNotFoundHandler((request) => {
     throw unroutedRefusal(request)
   })
 }
 
-/** The first token in the request, whatever its type; undefined if there is none. */
+/** Returns the first token in the request, of any type, or undefined. */
 function tokenOf({ body, query, headers }: FastifyRequest): unknown {
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
   const given = [field(body, 'token'), field(query, 'token'), headers['x-access-token'], bearer]
