@@ -1,7 +1,7 @@
-// Random histories of one node against a model that is a few maps (`model/state.ts`): a real folder, real
-// HTTP, restarts and days in between. Items, lists, filters, histories, items as of any block,
-// attachments, their files and the ledger are what the model says; each request that was sent with an
-// idempotency key was done once; and the store verifies at the end.
+// Random histories of one node compared with a model made of maps (`model/state.ts`): a real folder, real
+// HTTP, restarts and a moving clock. Items, lists, filters, histories, items at any height,
+// attachments, their files and the ledger match the model; each request with an idempotency key
+// is applied once; and the store verifies at the end.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { expectAll, expectDatabase, expectFound } from './model/agreement.ts'
@@ -34,7 +34,7 @@ interface Model {
   state: State
 }
 
-/** The node that a history is played on. */
+/** The node under test. */
 class Real {
   node: LedgerNode
   readonly folder: string
@@ -52,7 +52,7 @@ class Real {
   }
 }
 
-/** One step of a history: what it does to the model, and to the node. */
+/** One step of a history: its effect on the model and on the node. */
 class Step implements fc.AsyncCommand<Model, Real> {
   readonly #text: string
   readonly #run: (model: Model, real: Real) => Promise<void>
@@ -81,7 +81,7 @@ const text = (value: unknown) =>
     typeof each === 'string' && each.length > 40 ? `${each.slice(0, 5)}… ${each.length}` : each,
   )
 
-/** The places that the next entry can have: in a block of its own, or behind the last one. */
+/** The possible positions of the next entry: in a new block, or after the last entry. */
 function nextIn({ entries }: State): { readonly own: Position; readonly same: Position | null } {
   const last = entries.at(-1)?.at
   if (last === undefined) return { own: { height: 0, index: 0 }, same: null }
@@ -97,8 +97,8 @@ function positionOf({ position }: Answer): Position {
 }
 
 /**
- * Sends requests together and holds their answers against the model: in the order of their places in
- * the chain, each was done on what those before it left, and each refusal is right somewhere in between.
+ * Sends requests concurrently and compares their replies with the model: in order of their ledger positions,
+ * each was applied to the result of those before it, and each refusal is correct at some position.
  */
 async function ask(model: Model, real: Real, together: readonly Meant[]): Promise<void> {
   const asked = together.map((meant) => askedIn(model.state, meant))
@@ -106,7 +106,7 @@ async function ask(model: Model, real: Real, together: readonly Meant[]): Promis
   const replies = (await Promise.all(sent)).map((answer, at) => ({ answer, asked: asked[at] }))
   const nowMs = real.clock.time
   const outcome = (state: State, one: Asked | undefined, at: Position, { json }: Answer) => {
-    if (one === undefined) throw new Error('nothing was asked')
+    if (one === undefined) throw new Error('empty batch')
     return requested(state, one, at, nowMs, json.block?.id)
   }
   const done = replies
@@ -126,7 +126,7 @@ async function ask(model: Model, real: Real, together: readonly Meant[]): Promis
       continue
     }
     expect(answer).toEqual(said.answer)
-    // Nothing of an earlier turn shares a block with it, and no place is left out.
+    // Entries of an earlier batch never share a block with it, and positions are consecutive.
     const { own, same } = nextIn(state)
     expect([own, same?.height === undefined || same.height < height ? own : same]).toContainEqual(
       at,
@@ -155,7 +155,7 @@ const commands = fc.oneof(
     ),
   },
   {
-    // One request many times at once: without a key each is a request of its own.
+    // One request repeated concurrently: without a key, each is a separate request.
     weight: 4,
     arbitrary: fc.tuple(requests, fc.integer({ min: 2, max: 4 })).map(
       ([one, times]) =>
@@ -187,7 +187,7 @@ const commands = fc.oneof(
         ([method, db, path]) =>
           new Step(`${method} index ${db} ${path}`, async ({ state }, { node }) => {
             const { status } = await node.send(method, '/api/config/indexes', { db, path })
-            // Whether it was there is not the model's: with it and without, the same is found.
+            // The model does not know whether the index exists: results must be equal with and without it.
             expect(state.dbs.has(db) ? [200, 404, 409] : [404]).toContain(status)
           }),
       ),
@@ -198,7 +198,7 @@ const commands = fc.oneof(
       (db) => new Step(`look at ${db}`, ({ state }, { node }) => expectDatabase(state, node, db)),
     ),
   },
-  // Starting a node takes longer than all the rest.
+  // Restarts are rare because they take longer than all other steps.
   {
     weight: 1,
     arbitrary: fc.constant(new Step('restart', (_model, real) => real.restart())),
@@ -213,7 +213,7 @@ const commands = fc.oneof(
   },
 )
 
-/** Most histories would be over before the first databases and items came by chance. */
+/** Initial requests; without them most histories would end before they have databases and items. */
 const BEGINNING: Meant[] = DATABASES.slice(0, 2).map((db) => ({
   changes: [
     { method: 'create_db', db },
@@ -226,7 +226,7 @@ const BEGINNING: Meant[] = DATABASES.slice(0, 2).map((db) => ({
   key: '',
 }))
 
-it('any history leaves what the model says, in items, lists, filters, histories, attachments and the ledger', async () => {
+it('any history matches the model in items, lists, filters, histories, attachments and the ledger', async () => {
   const goesOn = timeFor(15_000)
   let histories = 0
   let entries = 0

@@ -1,9 +1,9 @@
-// Names reach the writer's thread as lines of text. A name with a newline in it was once read there
+// Names are sent to the writer thread as lines of text. A newline in a name used to be read there
 // as further changes: `DELETE /api/a%0Ad` deleted the database `a`.
 import { expect, it } from 'vitest'
 import { startLedgerNode } from './support/ledger-node.ts'
 
-it('no name with a newline becomes another change, whichever path or body carries it', async () => {
+it('a name with a newline never becomes another change, on any path and in any body', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/a')
   await node.send('POST', '/api/a', { id: 'x', n: 1 })

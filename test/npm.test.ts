@@ -1,4 +1,4 @@
-// `npm start` with the real npm: other tests start the program itself, which takes less time.
+// `npm start` with the real npm: other tests start the program directly, which takes less time.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { temporaryFolder } from './support/ledger-node.ts'
 
 const INSTALLED = 'node_modules/.installed-lock.json'
-/** Otherwise `npm start` installs anew, under the tests. */
+/** Otherwise `npm start` would reinstall dependencies during the tests. */
 const isInstalled =
   existsSync(INSTALLED) &&
   readFileSync(INSTALLED, 'utf8') === readFileSync('package-lock.json', 'utf8')
@@ -19,7 +19,7 @@ it.skipIf(!isInstalled)(
     const npm = spawn('npm', args, {
       env: { ...process.env, SYSTEM_FOLDER: temporaryFolder(), LOG_LEVEL: 'info' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own, so that all of it can be ended.
+      // A process group, so that all its processes can be ended.
       detached: true,
     })
     const { pid } = npm
@@ -28,7 +28,7 @@ it.skipIf(!isInstalled)(
       try {
         process.kill(-pid, 'SIGKILL')
       } catch {
-        // All of it has ended.
+        // All processes have ended.
       }
     })
     const logged = text(npm.stderr)

@@ -5,12 +5,12 @@ import { expect, it } from 'vitest'
 import { NODE_FLAGS } from '../scripts/node-flags.mjs'
 import { MAIN } from './support/program.ts'
 
-it('the installed command runs with the same flags of V8 as a clone', () => {
+it('the installed command runs with the same V8 flags as a clone', () => {
   const main = readFileSync(MAIN, 'utf8')
   expect(main.split('\n')[0]).toBe(`#!/usr/bin/env -S node ${NODE_FLAGS.join(' ')}`)
 })
 
-/** A Node of the machine that is too old for daicho. */
+/** A Node in PATH that is too old for daicho. */
 const old = (process.env.PATH ?? '')
   .split(delimiter)
   .map((folder) => join(folder, 'node'))

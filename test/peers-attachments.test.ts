@@ -1,4 +1,4 @@
-// Attachments of mirrored chains, over real HTTP: pulled, pushed, passed on, restored.
+// Attachments of mirrored chains, over real HTTP: pulled, pushed, forwarded, restored.
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
@@ -70,14 +70,14 @@ const isAt = async (node: LedgerNode, serverId: number, sha256: string) =>
 const absentAt = async (node: LedgerNode, serverId: number, query = '') =>
   (await node.send('GET', `/api/ledgers/${serverId}/attachments${query}`)).json
 
-it('contents come with the chain, whatever their length, and are answered byte for byte', async () => {
+it('mirrors blobs of any length with the chain, and serves them byte for byte', async () => {
   const node = await origin()
   const { serverId } = node.service
   const mirror = await start()
   const lengths = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES + 7]
   const all = lengths.map((length) => randomBytes(length))
   for (const [n, bytes] of all.entries()) await attach(node, `n${n}`, bytes)
-  // Named twice, kept once; replaced, and still named by the chain.
+  // Named twice, stored once; replaced, and still named by the chain.
   const replaced = randomBytes(9)
   await attach(node, 'again', replaced)
   await attach(node, 'again', all[2] ?? replaced)
@@ -96,12 +96,12 @@ it('contents come with the chain, whatever their length, and are answered byte f
     true,
   ])
   expect(await absentAt(mirror, serverId)).toMatchObject({ status: true, absent: [], more: false })
-  // What comes later, too.
+  // Later attachments, too.
   const late = await attach(node, 'late', Buffer.from('late'))
   await until('the late one is there', () => isAt(mirror, serverId, late))
 })
 
-it('what no entry names, or is not here, is told apart, and nothing else than digests is taken', async () => {
+it('distinguishes unnamed from missing blobs, and accepts only digests', async () => {
   const folder = temporaryFolder()
   const node = await origin({ folder })
   const { serverId } = node.service
@@ -132,7 +132,7 @@ it('what no entry names, or is not here, is told apart, and nothing else than di
   expect(await absentAt(node, serverId, '?limit=1')).toMatchObject({ after: '2.0', more: true })
   expect(await absentAt(node, serverId, '?after=2.0')).toMatchObject({ absent: [], after: '3.0' })
 
-  // A mirror says the same, shows it as what its source does not have, and gets it when it is back.
+  // A mirror says the same, lists it as missing at its source, and fetches it when it is back.
   const mirror = await start()
   await peer(mirror, node)
   await until('it is shown', async () => {
@@ -151,7 +151,7 @@ it('what no entry names, or is not here, is told apart, and nothing else than di
   })
 })
 
-it('verify counts what a mirror has not, and finds what it has otherwise; a node may lack nothing', async () => {
+it("verify counts blobs missing from a mirror and finds damaged ones; a node's own must be complete", async () => {
   const folder = temporaryFolder()
   const node = await origin()
   const { serverId } = node.service
@@ -180,7 +180,7 @@ it('verify counts what a mirror has not, and finds what it has otherwise; a node
     { status: true, blocks: 4, contents: 1, contentBytes: 4, absent: 1, finding: null },
   ])
   expect((await runDaicho(['verify', mirror])).stdout).toMatch(/^absent {5}1 content, not here/m)
-  // In the folder of a node it is a difference, whatever else lies there.
+  // In the node's own folder it is a finding, despite other files there.
   writeFileSync(join(mirror, 'node.key'), '')
   const own = await runDaicho(['verify', mirror])
   expect([own.code, own.stdout]).toEqual([
@@ -196,7 +196,7 @@ it('verify counts what a mirror has not, and finds what it has otherwise; a node
   ])
 })
 
-it('along a line of nodes contents are passed on, and a source that changes them passes nothing on', async () => {
+it('forwards blobs along a chain of nodes; a source that changes them is rejected', async () => {
   const node = await origin()
   const { serverId } = node.service
   const folder = temporaryFolder()
@@ -227,7 +227,7 @@ it('along a line of nodes contents are passed on, and a source that changes them
   expect((await bytesAt(last, serverId, sha256)).status).toBe(404)
 })
 
-it('a node that cannot be reached pushes its contents; both may ask for tokens', async () => {
+it('an unreachable node pushes its blobs; both may require tokens', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const scopes = ['db:*:admin', 'ledger:read', 'node:admin', 'node:sync']
   const { token } = await issueApiToken(tokens, { subject: 'test', scopes, lifeSeconds: 3_600 })
@@ -238,7 +238,7 @@ it('a node that cannot be reached pushes its contents; both may ask for tokens',
   })
   const folder = temporaryFolder()
   const [open, hidden] = [await start({ tokens }), await start({ tokens, folder })].map(withToken)
-  if (open === undefined || hidden === undefined) throw new Error('there are two')
+  if (open === undefined || hidden === undefined) throw new Error('setup failed')
   const { serverId } = hidden.service
   await hidden.send('POST', '/api/files')
   await hidden.send('POST', '/api/files', { id: 'a' })
@@ -260,7 +260,7 @@ it('a node that cannot be reached pushes its contents; both may ask for tokens',
   await until('the late one', async () => (await open.send('GET', path(late))).status === 200)
 })
 
-/** Passes everything on to `node`; tells which parts of contents were asked for. */
+/** A proxy for `node` that records the requested ranges of blobs. */
 async function passingOn(node: LedgerNode): Promise<{ url: string; asked: string[] }> {
   const asked: string[] = []
   const proxy = createServer((incoming, reply) => {
@@ -278,7 +278,7 @@ async function passingOn(node: LedgerNode): Promise<{ url: string; asked: string
   return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`, asked }
 }
 
-it('a content goes on where it broke off, also after the node was started anew', async () => {
+it('resumes an interrupted blob, also after a restart', async () => {
   const bytes = randomBytes(3 * PART_BYTES + 11)
   const sha256 = shaOf(bytes)
   const folder = temporaryFolder()
@@ -290,7 +290,7 @@ it('a content goes on where it broke off, also after the node was started anew',
   await until('it is there', () => isAt(first, serverId, sha256))
   await first.send('DELETE', `/api/config/peers/${serverId}`)
   await first.close()
-  // As a node leaves it that was killed when so much had come.
+  // The state after a kill at this point.
   const have = 2 * PART_BYTES + 12
   const contents = join(folder, 'mirrors', `${serverId}`, 'attachments')
   expect(existsSync(join(contents, 'incoming'))).toBe(false)

@@ -21,12 +21,12 @@ async function chainAt(node: LedgerNode, serverId: number): Promise<string> {
   return (await node.send('GET', `/api/ledgers?serverid=${serverId}&proof=1`)).text
 }
 
-/** What `node` says of the peers that it has. */
+/** The peers that `node` lists. */
 async function peersOf(node: LedgerNode): Promise<object[]> {
   return (await node.send('GET', '/api/config/peers')).json.peers
 }
 
-it('three nodes that write at once end with the same three chains; databases are not shared', async () => {
+it('three nodes that write concurrently end with the same three chains; databases are not shared', async () => {
   const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
   for (const at of nodes) for (const of of nodes) if (at !== of) await mirror(at, of)
   await Promise.all(
@@ -56,7 +56,7 @@ it('three nodes that write at once end with the same three chains; databases are
   await Promise.all(nodes.map((node) => node.close()))
 })
 
-it('a chain is mirrored along a line of nodes; the last one never meets the first', async () => {
+it('a chain is mirrored along a line of nodes; the last one never contacts the first', async () => {
   const [first, middle, last] = [
     await startLedgerNode({ peers: PEERS }),
     await startLedgerNode({ peers: PEERS }),
@@ -72,7 +72,7 @@ it('a chain is mirrored along a line of nodes; the last one never meets the firs
   await Promise.all([first, middle, last].map((node) => node.close()))
 })
 
-it('mirrors and added peers are there after a restart, also while the peer is away', async () => {
+it('mirrors and added peers survive a restart, also while the peer is unreachable', async () => {
   const folder = temporaryFolder()
   const origin = await startLedgerNode({ folder: temporaryFolder(), peers: PEERS })
   const { serverId } = origin.service
@@ -94,7 +94,7 @@ it('mirrors and added peers are there after a restart, also while the peer is aw
     const { json } = await again.send('GET', '/api/config/peers')
     return json.peers[0].state === 'failing' && json.peers[0].error.code === 'UNREACHABLE'
   })
-  // Taken out, it is not asked any more; what was mirrored stays.
+  // A removed peer is not contacted again; its mirrored blocks stay.
   expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(200)
   expect((await again.send('DELETE', `/api/config/peers/${serverId}`)).status).toBe(404)
   expect((await again.send('GET', '/api/config/peers')).json.peers).toEqual([])
@@ -102,7 +102,7 @@ it('mirrors and added peers are there after a restart, also while the peer is aw
   await again.close()
 })
 
-it('peers that cannot be ones are refused', async () => {
+it('rejects invalid peers', async () => {
   const node = await startLedgerNode({ peers: PEERS })
   const other = await startLedgerNode()
   const own = await vkeyOf(node)
@@ -126,7 +126,7 @@ it('peers that cannot be ones are refused', async () => {
   await Promise.all([node.close(), other.close()])
 })
 
-it('a node that was put back to an old state refuses to write, and restore heals it', async () => {
+it('a node that was rolled back refuses writes until it is restored', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -156,7 +156,7 @@ it('a node that was put back to an old state refuses to write, and restore heals
   expect((await returned.send('GET', '/api/fruit')).json.items).toEqual([])
   await returned.close()
 
-  // The key is what is kept of the folder.
+  // Only the key of the folder survives.
   rmSync(join(old, 'ledger.db'))
   const restore = () =>
     restoreChain({
@@ -165,7 +165,7 @@ it('a node that was put back to an old state refuses to write, and restore heals
       progress: () => {},
     })
   expect(await restore()).toMatchObject({ own: { blocks: 3, items: 2, finding: null }, absent: 0 })
-  // Again, it finds that nothing is left to be done.
+  // A second run finds nothing left to do.
   expect(await restore()).toMatchObject({ own: { blocks: 3, finding: null }, absent: 0 })
   const healed = await startLedgerNode(options)
   expect(await chainAt(healed, serverId)).toBe(chain)
@@ -181,7 +181,7 @@ it('a node that was put back to an old state refuses to write, and restore heals
   await keeper.close()
 })
 
-it('a node whose pushes are refused still reads the chain of the other, and shows the refusal', async () => {
+it("a node whose pushes are rejected still reads the peer's chain, and shows the error", async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
   const { serverId } = open.service
@@ -199,7 +199,7 @@ it('a node whose pushes are refused still reads the chain of the other, and show
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('how far a chain was pushed is shown also after a restart, when nothing more is pushed', async () => {
+it('shows the pushed height also after a restart without further pushes', async () => {
   const folder = temporaryFolder()
   const options = { peers: PEERS, clock: systemClock }
   const open = await startLedgerNode({ ...options, folder })
@@ -220,7 +220,7 @@ it('how far a chain was pushed is shown also after a restart, when nothing more 
   await again.close()
 })
 
-it('a node that cannot be reached pushes its chain, and reads that of the other', async () => {
+it('an unreachable node pushes its chain, and reads that of the other', async () => {
   const options = { peers: PEERS, clock: systemClock }
   const [open, hidden] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
   const { serverId } = hidden.service
@@ -249,7 +249,7 @@ it('a node that cannot be reached pushes its chain, and reads that of the other'
   await Promise.all([open.close(), hidden.close()])
 })
 
-it('nodes that ask for tokens mirror each other by pull: they sign what they ask', async () => {
+it('nodes that require tokens mirror each other by pull with signed requests', async () => {
   const tokens = await openTokens({ clock: systemClock, folder: null, secret: null })
   const options = { peers: PEERS, clock: systemClock, tokens }
   const [one, other] = await Promise.all([startLedgerNode(options), startLedgerNode(options)])
@@ -277,7 +277,7 @@ it('nodes that ask for tokens mirror each other by pull: they sign what they ask
   await Promise.all([one.close(), other.close()])
 })
 
-it('two nodes with one key: who mirrors them and they themselves keep both heads, show them, and stop', async () => {
+it('two nodes with one key: they and their mirrors keep both heads, show them, and stop', async () => {
   const folder = temporaryFolder()
   const before = await startLedgerNode({ folder })
   await before.send('POST', '/api/fruit')
@@ -308,7 +308,7 @@ it('two nodes with one key: who mirrors them and they themselves keep both heads
   await noteOf(keeper, 4)
   await noteOf(other, 3)
 
-  // Whoever hears of both histories keeps both heads, and goes on with neither.
+  // Nodes that receive both histories keep both heads, and accept no further blocks of either.
   await mirror(keeper, node, twin)
   const evidenceAt = async (at: LedgerNode) => (await at.send('GET', '/api/config/peers')).json
   await until('it is found', async () => (await evidenceAt(keeper)).peers[0].evidence !== null)
@@ -319,7 +319,7 @@ it('two nodes with one key: who mirrors them and they themselves keep both heads
   await noteOf(node, 5)
   expect((await keeper.send('GET', path)).text).toBe(noteOfNode)
 
-  // The node itself learns of the other one from a peer that mirrors that.
+  // The node itself learns of the other one from a peer that mirrors it.
   const noteNow = (await node.send('GET', path)).text
   await mirror(node, other)
   await until('it is found', async () => (await evidenceAt(node)).evidence !== null)
@@ -335,7 +335,7 @@ it('two nodes with one key: who mirrors them and they themselves keep both heads
   await until('it stops', async () => (await node.send('GET', '/readyz')).status === 503)
   await isRefused(node)
   await node.close()
-  // Also after a restart, and without any peer: what was signed cannot be taken back.
+  // Also after a restart and without peers: signatures cannot be revoked.
   await Promise.all([twin, keeper, other].map((each) => each.close()))
   const again = await startLedgerNode({ folder, peers: PEERS })
   expect((await evidenceAt(again)).evidence.notes).toEqual([noteNow, noteOfTwin])
@@ -343,7 +343,7 @@ it('two nodes with one key: who mirrors them and they themselves keep both heads
   await again.close()
 })
 
-it('nodes that are introduced to each other, as packaging/compose.yaml does it, mirror each other', async () => {
+it('nodes introduced as in packaging/compose.yaml mirror each other', async () => {
   const nodes = await Promise.all([1, 2, 3].map(() => startLedgerNode({ peers: PEERS })))
   const program = fileURLToPath(new URL('../packaging/introduce.mjs', import.meta.url))
   const introduce = () =>

@@ -1,4 +1,4 @@
-// Whether a node says what the model says, asked over its socket, and keeps on its disk.
+// Checks over HTTP and on disk that a node agrees with the model.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
@@ -24,7 +24,7 @@ export async function expectAll(state: State, node: LedgerNode, folder: string):
   )
 }
 
-/** One database: its lists whole and in pages, and each item. */
+/** One database: its whole and paged lists, and each item. */
 export async function expectDatabase(state: State, node: LedgerNode, db: string): Promise<void> {
   const list = `/api/${encodeURIComponent(db)}`
   const items = state.dbs.get(db)
@@ -99,7 +99,7 @@ async function expectHistory(
     cursor = page.cursor
   }
   expect(paged).toEqual(expected)
-  // As of each block in which something became of it, and of those before and after.
+  // At each height that changed it, and at those before and after.
   const top = state.entries.at(-1)?.at.height ?? -1
   const near = revisions.flatMap(({ at: { height } }) => [height - 1, height, height + 1])
   for (const height of new Set([0, ...near, top])) {
@@ -140,7 +140,7 @@ async function expectAttachments(
   expect([none.status, none.json.code]).toEqual([404, 'ATTACHMENT_NOT_FOUND'])
 }
 
-/** The chain: each entry at its place and time, blocks linked, and the ids that were answered. */
+/** The chain: each entry at its position and time, linked blocks, and the returned ids. */
 async function expectLedger(state: State, node: LedgerNode): Promise<void> {
   const { serverId } = node.service
   const { ledgers } = (await node.send('GET', `/api/ledgers?serverid=${serverId}`)).json
@@ -161,7 +161,7 @@ async function expectLedger(state: State, node: LedgerNode): Promise<void> {
   }
 }
 
-/** What a filter finds, by an index or without. */
+/** Compares the results of a filter, with or without an index. */
 export async function expectFound(
   state: State,
   node: LedgerNode,

@@ -1,4 +1,4 @@
-// Filters on one member of items, and what they find, said once more and simply.
+// Filters on one member of items, and a second, simple implementation of their results.
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 
@@ -36,7 +36,7 @@ const where: fc.Arbitrary<JsonObject> = fc.oneof(
     .map(([name, list]) => ({ [name]: list })),
 )
 
-/** Any filter. */
+/** Generates any filter. */
 export const filters: fc.Arbitrary<Asking> = fc.record(
   {
     where,
@@ -47,7 +47,7 @@ export const filters: fc.Arbitrary<Asking> = fc.record(
   { requiredKeys: ['where'] },
 )
 
-/** The ids of `items`, in the order of creation, that `asking` finds. */
+/** The ids of the items that match `asking`, in order of creation. */
 export function found(items: readonly JsonObject[], asking: Asking): string[] {
   const matching = items.filter((item) => holds(asking.where, item))
   const criteria = (asking.order ?? '').split(', ').filter((each) => each !== '')
@@ -60,7 +60,7 @@ export function found(items: readonly JsonObject[], asking: Asking): string[] {
       const difference = compareKeys(a.item[name], b.item[name])
       if (difference !== 0) return sign * difference
     }
-    // Backwards when the last criterion is.
+    // Descending if the last criterion is.
     return sign * (a.place - b.place)
   })
   const { limit = places.length, offset = 0 } = asking
@@ -83,7 +83,7 @@ function holds(condition: JsonObject, item: JsonObject): boolean {
 function test(operator: string, value: Json, item: JsonObject, name: string): boolean {
   const has = Object.hasOwn(item, name)
   const is = has ? item[name] : null
-  // Of an array each element is looked at.
+  // Array elements are compared one by one.
   const values: Json[] = Array.isArray(is) ? is : [is ?? null]
   const some = (holdsFor: (one: Json) => boolean) => values.some(holdsFor)
   const than = (accepts: (difference: number) => boolean) =>
@@ -114,7 +114,7 @@ function test(operator: string, value: Json, item: JsonObject, name: string): bo
   }
 }
 
-/** Absent and null, false, true, numbers, texts, then everything else, which is not told apart. */
+/** Absent and null, false, true, numbers, texts, then all other values as equal. */
 function compareKeys(a: Json | undefined, b: Json | undefined): number {
   const ranks = [rank(a), rank(b)] as const
   if (ranks[0] !== ranks[1]) return ranks[0] - ranks[1]

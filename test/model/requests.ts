@@ -1,4 +1,4 @@
-// Requests at random: what they ask for, and how they go over the wire.
+// Random requests: their content, and how they are sent.
 import fc from 'fast-check'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 import type { LedgerNode } from '../support/ledger-node.ts'
@@ -12,7 +12,7 @@ import {
   tagOf,
 } from './state.ts'
 
-/** Few names, so that requests meet. */
+/** A few names, so that requests hit the same items. */
 export const DATABASES = ['fruit', '台帳', 'constructor'] as const
 const [fruit, ledger, odd] = DATABASES
 const db = fc.constantFrom(fruit, fruit, fruit, fruit, ledger, ledger, odd)
@@ -36,7 +36,7 @@ const content: fc.Arbitrary<JsonObject> = fc
 const item = fc.tuple(id, content).map(([own, members]) => ({ ...members, id: own }))
 
 const ofDatabase: fc.Arbitrary<Change> = fc.oneof(
-  // A database that is gone takes much with it: it is soon there again.
+  // Deleting a database removes much data: it is soon recreated.
   { weight: 5, arbitrary: fc.record({ method: fc.constant('create_db' as const), db }) },
   fc.record({ method: fc.constant('delete_db' as const), db }),
 )
@@ -72,7 +72,7 @@ const ofAttachment: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ method: fc.constant('delete_attachment' as const), db, id, name }),
 )
 
-/** Which tags a condition names, before it is known what is there. */
+/** The kind of tag in a precondition, before the present tags are known. */
 type Condition = 'none' | 'any' | 'current' | 'stale' | 'both'
 const condition = fc.constantFrom<Condition>(
   ...Array.from({ length: 8 }, () => 'none' as const),
@@ -80,7 +80,7 @@ const condition = fc.constantFrom<Condition>(
 )
 const key = fc.constantFrom(...Array.from({ length: 9 }, () => ''), 'k1', 'k2', 'k3')
 
-/** A request, but for the tags, which depend on what is there when it is sent. */
+/** A request without tags, which depend on the state when it is sent. */
 export interface Meant extends Pick<Asked, 'changes' | 'form' | 'key'> {
   readonly match: Condition
   readonly noneMatch: Condition
@@ -103,7 +103,7 @@ const several = (form: 'array' | 'ledgers', changes: fc.Arbitrary<Change[]>): fc
     key,
   })
 
-/** Any request that changes something. */
+/** Generates any request that changes data. */
 export const requests: fc.Arbitrary<Meant> = fc.oneof(
   { weight: 3, arbitrary: own(ofDatabase) },
   { weight: 12, arbitrary: own(ofItem) },
@@ -132,7 +132,7 @@ export const requests: fc.Arbitrary<Meant> = fc.oneof(
   },
 )
 
-/** Requests that are sent together: any, or some about one item and few of its attachments. */
+/** Concurrent requests: arbitrary ones, or several about one item and a few of its attachments. */
 export const crowds: fc.Arbitrary<Meant[]> = fc.oneof(
   fc.array(requests, { minLength: 2, maxLength: 8 }),
   fc
@@ -157,7 +157,7 @@ export const crowds: fc.Arbitrary<Meant[]> = fc.oneof(
     ),
 )
 
-/** The request with the tags that it names when it is sent in `state`. */
+/** The request with its tags resolved in `state`. */
 export function askedIn(state: State, meant: Meant): Asked {
   const [change] = meant.changes
   // Only items and attachments have tags, and a creation by `POST /api/{db}` has no path for them.
@@ -184,7 +184,7 @@ export function pathOf(database: string, of: string, attachment?: string): strin
     .join('/')
 }
 
-/** Sends the request and gives its answer. */
+/** Sends the request and returns its reply. */
 export async function send(node: LedgerNode, asked: Asked): Promise<Answer> {
   const [method, path, body, type] = wired(asked)
   const { match, noneMatch } = asked

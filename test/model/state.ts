@@ -1,14 +1,14 @@
-// A node as simply as it can be said: what a request makes of a few maps, and what it is answered.
+// The simplest model of a node: a request changes a few maps and gets a reply.
 import { hash } from 'node:crypto'
 import type { Json, JsonObject } from '../../src/base/json.ts'
 
-/** Where an entry stands. */
+/** Position of an entry. */
 export interface Position {
   readonly height: number
   readonly index: number
 }
 
-/** An item as one entry left it; null when it deleted it. */
+/** An item after an entry; null if the entry deleted it. */
 export interface Revision {
   readonly at: Position
   readonly timestamp: number
@@ -16,7 +16,7 @@ export interface Revision {
   readonly item: JsonObject | null
 }
 
-/** What an entry says of an attachment. */
+/** Attachment data of an entry. */
 export interface Attached {
   readonly content_type: string
   readonly length: number
@@ -24,7 +24,7 @@ export interface Attached {
   readonly sha256: string
 }
 
-/** All that became of an id in a database. */
+/** History of an id in a database. */
 export interface Item {
   readonly revisions: readonly Revision[]
   readonly attached: ReadonlyMap<
@@ -33,16 +33,16 @@ export interface Item {
   >
 }
 
-/** What was answered. */
+/** A reply. */
 export interface Answer {
   readonly status: number
-  // biome-ignore lint/suspicious/noExplicitAny: replies as they came
+  // biome-ignore lint/suspicious/noExplicitAny: replies as received
   readonly json: any
   readonly etag: string | null
   readonly position: string | null
 }
 
-/** A node. Never changed: each request gives another one. */
+/** An immutable node state: each request returns a new one. */
 export interface State {
   readonly dbs: ReadonlyMap<string, ReadonlyMap<string, Item>>
   readonly entries: readonly {
@@ -55,7 +55,7 @@ export interface State {
   readonly contents: ReadonlySet<string>
 }
 
-/** A node that was never written to. */
+/** A new node. */
 export const EMPTY: State = {
   dbs: new Map(),
   entries: [],
@@ -63,7 +63,7 @@ export const EMPTY: State = {
   contents: new Set(),
 }
 
-/** One change, as an entry would say it but for patches. */
+/** One change in the form of an entry, except for patches. */
 export type Change =
   | { readonly method: 'create_db'; readonly db: string }
   | { readonly method: 'delete_db'; readonly db: string }
@@ -94,40 +94,40 @@ export type Change =
       readonly name: string
     }
 
-/** A header of entity tags, without their quotes; null when it is not sent. */
+/** A header of entity tags without quotes; null if it is not sent. */
 export type Tags = '*' | readonly string[] | null
 
-/** What a request asks for. */
+/** Content of a request. */
 export interface Asked {
   readonly changes: readonly Change[]
   /** By the path of the one change, as an array of new items, or by `POST /api/ledgers`. */
   readonly form: 'own' | 'array' | 'ledgers'
   readonly match: Tags
   readonly noneMatch: Tags
-  /** Empty: none is sent. */
+  /** Empty: no key is sent. */
   readonly key: string
 }
 
-/** A request that was answered as it was before: nothing was done. */
+/** A repeated request that returned its original reply: nothing was applied. */
 export interface Repeated {
   readonly again: Answer
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** The text of a position, `<height>.<index>`. */
+/** A position as text, `<height>.<index>`. */
 export const positionText = ({ height, index }: Position) => `${height}.${index}`
 
 /** The SHA-256 of a text, hex. */
 export const shaOf = (text: string) => hash('sha256', text, 'hex')
 
-/** The present revision of an item, or null when it is not there. */
+/** The present revision of an item, or null if it does not exist. */
 export function current(item: Item | undefined): (Revision & { item: JsonObject }) | null {
   const last = item?.revisions.at(-1)
   return last === undefined || last.item === null ? null : { ...last, item: last.item }
 }
 
-/** The items of a database that are there, in the order of creation. */
+/** The existing items of a database, in order of creation. */
 export function live(items: ReadonlyMap<string, Item>): (readonly [string, JsonObject, Item])[] {
   const created = (item: Item) =>
     item.revisions.findLast(({ method }) => method === 'create_item')?.at ?? { height: 0, index: 0 }
@@ -137,18 +137,18 @@ export function live(items: ReadonlyMap<string, Item>): (readonly [string, JsonO
     .map(([id, item]) => [id, current(item)?.item ?? {}, item] as const)
 }
 
-/** Less than 0 when `a` is before `b`. */
+/** Negative if `a` is before `b`. */
 export function compare(a: Position, b: Position): number {
   return a.height - b.height || a.index - b.index
 }
 
-/** The id of the item that a change is about, or empty. */
+/** The item id of a change, or empty. */
 export function idIn(change: Change): string {
   if ('item' in change) return change.item.id
   return 'id' in change ? change.id : ''
 }
 
-/** RFC 7396 as its own pseudo code has it. */
+/** RFC 7396, following its pseudocode. */
 function merged(target: Json | undefined, patch: Json): Json {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch
   const isObject = typeof target === 'object' && target !== null && !Array.isArray(target)
@@ -160,7 +160,7 @@ function merged(target: Json | undefined, patch: Json): Json {
   return Object.fromEntries(members)
 }
 
-/** What the first entry of `asked` would be tagged with now; null when that is not there. */
+/** The present tag of the target of the first entry of `asked`; null if it does not exist. */
 export function tagOf(state: State, [change]: readonly Change[]): string | null {
   const item = state.dbs.get(change?.db ?? '')?.get(change === undefined ? '' : idIn(change))
   const is = current(item)
@@ -168,12 +168,12 @@ export function tagOf(state: State, [change]: readonly Change[]): string | null 
   return 'name' in change ? (item?.attached.get(change.name)?.sha256 ?? null) : positionText(is.at)
 }
 
-/** The texts of requests that ask for the same are equal. */
+/** Equal for requests with the same content. */
 function same({ changes, form }: Asked): string {
   return JSON.stringify([changes, form])
 }
 
-/** Errors: the code of the refusal. */
+/** Checks preconditions. Errors: the error code. */
 function expectTag(state: State, { changes, match, noneMatch }: Asked): void {
   const [change] = changes
   if (change === undefined) return
@@ -181,7 +181,7 @@ function expectTag(state: State, { changes, match, noneMatch }: Asked): void {
   const item = current(state.dbs.get(change.db)?.get(idIn(change)))
   const tag = tagOf(state, changes)
   const isMade = method === 'create_item' || method === 'create_attachment'
-  // What would be refused anyway is refused for its own reason.
+  // Other errors take precedence over preconditions.
   if (!state.dbs.has(change.db) || (item === null && method !== 'create_item')) return
   if (tag === null && !isMade) return
   const names = (tags: Tags) =>
@@ -189,7 +189,7 @@ function expectTag(state: State, { changes, match, noneMatch }: Asked): void {
   if ((match !== null && !names(match)) || names(noneMatch)) throw 'PRECONDITION_FAILED'
 }
 
-/** Errors: the code of the refusal. */
+/** Applies a change. Errors: the error code. */
 function apply(state: State, change: Change, at: Position, timestamp: number): State {
   const { method, db } = change
   const items = state.dbs.get(db)
@@ -245,12 +245,12 @@ function apply(state: State, change: Change, at: Position, timestamp: number): S
   return recorded({ method: kind, db, item })
 }
 
-/** What an entry says of an attachment, without what the model keeps beside it. */
+/** The attachment's data in the entry, without the model's additions. */
 export function attachmentIn({ content_type, length, name, sha256 }: Attached) {
   return { content_type, length, name, sha256 }
 }
 
-/** What the node answers to a request that is recorded from `at` on; of a block all but its id. */
+/** The reply to a request recorded from `at` on; of a block everything except its id. */
 function answerTo({ changes, form }: Asked, at: Position, after: State, blockId: unknown): Answer {
   const position = positionText(at)
   const ids = changes.map((change) => idIn(change))
@@ -277,8 +277,8 @@ function answerTo({ changes, form }: Asked, at: Position, after: State, blockId:
 }
 
 /**
- * What the node has become when a request was recorded from `at` on, or its earlier answer, or the code
- * of its refusal. `blockId` is that in the node's answer.
+ * The state after a request was recorded from `at` on, or its earlier reply, or an error
+ * code. `blockId` is the one in the node's reply.
  */
 export function requested(
   state: State,
@@ -291,7 +291,7 @@ export function requested(
   if (kept !== undefined && nowMs - kept.timestamp < DAY_MS) {
     return kept.asked === same(asked) ? { again: kept.answer } : 'IDEMPOTENCY_KEY_REUSED'
   }
-  // On the term that there is none, a replacement creates.
+  // With `If-None-Match: *`, a replacement creates the item.
   const [one] = asked.changes
   const creates = asked.noneMatch === '*' && one?.method === 'update_item'
   const changes = creates ? [{ ...one, method: 'create_item' as const }] : asked.changes

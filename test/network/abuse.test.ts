@@ -1,5 +1,5 @@
-// What scripts of a network may try, over HTTP: each ends in its documented error, harms nobody, and is
-// forgotten by the next transaction.
+// Hostile scripts of a network, over HTTP: each ends with its documented error, harms no one else, and does not
+// affect the next transaction.
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -29,7 +29,7 @@ const run = (code: string) => node.send('POST', '/api/Run', { code })
 const ask = async (code: string) => (await node.send('POST', '/api/Ask', { code })).json
 
 const DEADLINE = [504, 'PROCESSOR_DEADLINE']
-// A bomb may meet the deadline first where the machine is slow.
+// On a slow machine a bomb may reach the deadline first.
 const MEMORY = [500, 'PROCESSOR_MEMORY']
 const FAILED = [422, 'TRANSACTION_FAILED']
 
@@ -91,7 +91,7 @@ it.each([
   expect((await node.send('GET', '/api/Thing')).json).toHaveLength(1)
 })
 
-it('what one transaction spoils, the next does not see', async () => {
+it('effects of one transaction are invisible to the next', async () => {
   const spoil = `left = 9; Object.prototype.own = 1; Array.prototype.map = null; JSON.parse = () => 7
     Promise.prototype.then = null; globalThis.run = globalThis.ask = null; Map.prototype.get = null
     Math.random = () => 4; getAssetRegistry = null; Object.defineProperty(globalThis, "x", { value: 1 })`
@@ -100,7 +100,7 @@ it('what one transaction spoils, the next does not see', async () => {
   expect(await ask(look)).toBe('0,,function,undefined,function')
 })
 
-it('sees nothing of the machine', async () => {
+it('has no access to the host', async () => {
   const names = 'process require fetch setTimeout WebAssembly XMLHttpRequest host MODEL ask_ STATE'
   const look = `return "${names}".split(" ").map((name) => typeof globalThis[name]).join()`
   expect(await ask(look)).toBe(
@@ -111,7 +111,7 @@ it('sees nothing of the machine', async () => {
   )
 })
 
-it('asks the network for nothing but what is documented, whatever it says it is', async () => {
+it('accepts only documented requests from a sandbox', async () => {
   const code = `const f = getFactory(), r = await getAssetRegistry("org.test.Thing"), said = []
     for (const id of ["", "x".repeat(300), "a/../b", "#", "\\u0000"]) {
       try { await r.add(f.newResource("org.test", "Thing", id)); said.push("ok") } catch (e) { said.push("no") }

@@ -1,4 +1,4 @@
-// What access rules decide, with the conditions that the sandbox evaluates, over HTTP.
+// Decisions of access rules, with conditions evaluated in the sandbox, over HTTP.
 import { expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf } from '../support/gateway.ts'
 
@@ -114,7 +114,7 @@ async function bearer(node: GatewayNode, name: string) {
 }
 const ids = (list: { id: string }[]) => list.map(({ id }) => id)
 
-it('filters lists, counts and queries row by row; a denied read looks like nothing', async () => {
+it('filters lists, counts and queries row by row; a denied read looks like a missing item', async () => {
   const { ann, node } = await started(ofOwner('READ'))
   expect(ids((await ann('GET', 'Account'))[1])).toEqual(['a', 'c'])
   expect(ids((await ann('GET', 'queries/all'))[1])).toEqual(['a', 'c'])
@@ -128,7 +128,7 @@ it('filters lists, counts and queries row by row; a denied read looks like nothi
   expect((await ann('POST', 'Peek', { id: 'a' }))[0]).toBe(200)
 })
 
-it('refuses what no rule allows, before anything is done', async () => {
+it('rejects changes without a matching rule before any effect', async () => {
   const { ann, node } = await started(ofOwner('READ'))
   const denied = [403, 'ACCESS_DENIED']
   expect(await ann('POST', 'Account', { id: 'z', owner: 'ann' })).toEqual(denied)
@@ -139,14 +139,14 @@ it('refuses what no rule allows, before anything is done', async () => {
   expect((await node.send('GET', '/api/Account/a')).json.balance).toBe(10)
 })
 
-it('asks an UPDATE about the version that is there, not the one that is to be', async () => {
+it('evaluates UPDATE rules with the stored version, not the new one', async () => {
   const { ann, node } = await started(ofOwner('READ, UPDATE'))
   expect((await ann('PUT', 'Account/a', { owner: 'bob' }))[0]).toBe(200)
   expect(await ann('PUT', 'Account/a', { owner: 'ann' })).toEqual([404, 'RESOURCE_NOT_FOUND'])
   expect((await node.send('GET', '/api/Account/a')).json.owner).toContain('#bob')
 })
 
-it('lets a rule hold within one transaction only, which its condition may look at', async () => {
+it('limits a rule to one transaction, which its condition can read', async () => {
   const within = {
     participant: '"ANY"',
     operation: 'READ, UPDATE',
@@ -167,7 +167,7 @@ it('lets a rule hold within one transaction only, which its condition may look a
   )
 })
 
-it('takes the first rule that matches: a DENY in front of an ALLOW', async () => {
+it('applies the first rule that matches: a DENY before an ALLOW', async () => {
   const closed = {
     participant: '"org.test.Person"',
     operation: 'ALL',
@@ -201,7 +201,7 @@ it.each(['(a.nothing.there)', '((() => { for (;;); })())', '(process.exit())', '
   },
 )
 
-it('a namespace covers the types that it declares, not those that extend them elsewhere', async () => {
+it('a namespace covers the types that it declares, not their subtypes in other namespaces', async () => {
   const base = {
     participant: '"org.test.Person"',
     operation: 'READ',
@@ -216,7 +216,7 @@ it('a namespace covers the types that it declares, not those that extend them el
   expect(ids((await own.ann('GET', 'Account'))[1])).toEqual(['a', 'b', 'c'])
 })
 
-it('nothing that one condition leaves behind is there for the next', async () => {
+it('state left by one condition is invisible to the next', async () => {
   const condition =
     '((globalThis.seen = (globalThis.seen || 0) + 1) === 1 || a.getIdentifier() > "a")'
   const about = {

@@ -1,4 +1,4 @@
-// Reading networks from disk and from archives: what is refused, and that packing loses nothing.
+// Reading networks from disk and from archives: rejected files, and lossless packing.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,7 +24,7 @@ const unreadable = (message: RegExp) =>
   expect.objectContaining({ code: 'NETWORK_UNREADABLE', message: expect.stringMatching(message) })
 
 describe('archives', () => {
-  it('packed and read again a network is the same, byte for byte', () => {
+  it('packing and reading a network preserves it byte for byte', () => {
     const { files } = readNetwork(sample('trade'))
     const archive = writeArchive(files)
     expect(readArchive(archive)).toEqual(files)
@@ -45,7 +45,7 @@ describe('archives', () => {
     },
   )
 
-  it('links, encrypted parts, damage, bombs and cut archives are refused', () => {
+  it('rejects links, encrypted parts, damage, bombs and truncated archives', () => {
     const files = new Map([
       ['package.json', Buffer.from(PACKAGE)],
       ['models/m.cto', Buffer.from('namespace a')],
@@ -84,7 +84,7 @@ describe('archives', () => {
     }
   })
 
-  it('more than 500 files, or 10 MB, are refused', () => {
+  it('rejects more than 500 files or 10 MB', () => {
     const many = new Map([['package.json', Buffer.from(PACKAGE)]])
     for (let n = 0; n < 500; n += 1) many.set(`models/${n}.cto`, Buffer.from(`namespace n${n}`))
     expect(() => readArchive(writeArchive(many))).toThrow(unreadable(/500 files/))
@@ -95,7 +95,7 @@ describe('archives', () => {
 })
 
 describe('directories', () => {
-  it('only the files of a network are read, and only packages that it depends on', () => {
+  it('reads only the files of a network, and only packages that it depends on', () => {
     const folder = directory({
       'package.json': '{"name":"n","version":"1.0.0","dependencies":{"@org/shared":"1"}}',
       'models/deep/a.cto': 'namespace a',
@@ -114,7 +114,7 @@ describe('directories', () => {
     ])
   })
 
-  it('links are refused, and so is what is no network', () => {
+  it('rejects links and folders without a network', () => {
     const folder = directory({ 'models/a.cto': 'namespace a' })
     symlinkSync('/etc/passwd', join(folder, 'models/b.cto'))
     expect(() => readNetwork(folder)).toThrow(unreadable(/models\/b\.cto is a symbolic link/))
@@ -149,7 +149,7 @@ describe('daicho network', () => {
     ])
   })
 
-  it('says what is wrong, with exit code 1, and what cannot be read, with 2', async () => {
+  it('exits with 1 for an invalid network, and with 2 for an unreadable one', async () => {
     const folder = directory({ 'models/a.cto': 'namespace a\nasset A {}' })
     const wrong = await runDaicho(['network', 'check', folder])
     expect(wrong.code).toBe(1)
@@ -161,7 +161,7 @@ describe('daicho network', () => {
     expect((await runDaicho(['network', 'deploy', sample('trade')])).code).toBe(78)
   })
 
-  it('serve deploys NETWORKS, serves NETWORK at /api, and refuses to be open to others', async () => {
+  it('serve deploys NETWORKS, serves NETWORK at /api, and rejects an unprotected public address', async () => {
     const open = await runDaicho([
       'serve',
       '--only',

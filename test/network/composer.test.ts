@@ -68,7 +68,7 @@ describe('a transaction', () => {
 })
 
 describe('a missing required array', () => {
-  it('is empty, also if null was sent; an optional one stays absent', async () => {
+  it('is empty, also for null; an optional one stays absent', async () => {
     const kept = { $class: 'org.test.Thing', id: 'a', tags: [], numbers: [], links: [], parts: [] }
     const created = await send('POST', '/api/Thing', { id: 'a', tags: null, notes: null })
     expect([created.status, created.json]).toEqual([200, kept])
@@ -83,7 +83,7 @@ describe('a missing required array', () => {
 })
 
 describe('a refused value', () => {
-  it('names the array that was expected', async () => {
+  it('names the expected array', async () => {
     const wrong = { id: 'c', tags: 'text', numbers: 5, links: { name: 'a' }, parts: 'a' }
     const { status, details } = await errorOf(send('POST', '/api/Thing', wrong))
     expect(status).toBe(422)
@@ -116,7 +116,7 @@ describe('a refused value', () => {
   )
 })
 
-describe('resources that a processor makes', () => {
+describe('resources that a processor creates', () => {
   const linked = (count: number) =>
     `let link; for (let n = 0; n < ${count}; n += 1) {
       const next = link
@@ -157,7 +157,7 @@ describe('resources that a processor makes', () => {
     expect((await send('HEAD', '/api/Thing/deep')).status).toBe(404)
   })
 
-  it('are refused for an unknown property, also if that is cyclic', async () => {
+  it('are rejected for an unknown property, also if that is cyclic', async () => {
     const add = uses[0]?.[2] ?? ''
     const refused = await errorOf(
       send('POST', '/api/Run', { code: `${linked(1)}; link.unknown = link; ${add}` }),
@@ -167,7 +167,7 @@ describe('resources that a processor makes', () => {
     ])
   })
 
-  it('are refused beyond 64 levels and taken up to there', async () => {
+  it('are rejected beyond 64 levels and accepted up to there', async () => {
     const returned = async (count: number) =>
       (await send('POST', '/api/Ask', { code: `${linked(count)}; return link` })).status
     expect([await returned(63), await returned(64)]).toEqual([200, 422])
@@ -193,7 +193,7 @@ describe('fields of a filter', () => {
 })
 
 describe('a user ID', () => {
-  it('is issued once in a network, also after it was revoked', async () => {
+  it('is issued once in a network, also after its revocation', async () => {
     const own = await gateway({ deploy: [networkOf(MODEL)] })
     await own.send('POST', '/api/Person', [{ name: 'ann' }, { name: 'bob' }])
     const issue = (name: string, userID: string) =>

@@ -1,4 +1,4 @@
-// Transactions that are submitted at once: each sees all that those before it did, and none of what they left
+// Concurrent transactions: each sees the writes of those before it, and nothing that they left
 // in the sandbox.
 import fc from 'fast-check'
 import { expect, it, onTestFinished } from 'vitest'
@@ -38,7 +38,7 @@ async function started() {
   const files = new Map(Object.entries(texts).map(([path, text]) => [path, Buffer.from(text)]))
   const network = await networks.deploy(definitionOf({ packed: null, files }))
   await network.change({ kind: 'create', type: 'org.ahead.Account', body: { id: 'a' } }, ADMIN)
-  /** How each of `codes` ended, all submitted at once. */
+  /** Outcome of each of `codes`, submitted concurrently. */
   const submitAll = async (codes: readonly string[]) => {
     const all = codes.map((code) =>
       network.submit(type(network, 'Run'), { account: 'a', code }, ADMIN),
@@ -47,7 +47,7 @@ async function started() {
     return ends.map((end) => (end.status === 'fulfilled' ? 'done' : String(end.reason.code)))
   }
   const account = () => network.lookUp({ type: 'org.ahead.Account', id: 'a' })
-  /** What running all of it again finds. */
+  /** Findings of a replay of the whole ledger. */
   const finding = async () => (await networks.verify(NAME, nothing)).finding
   return { network, networks, submitAll, account, finding }
 }
@@ -59,7 +59,7 @@ function type(network: BusinessNetwork, name: string): TypeDeclaration {
 }
 
 const registry = `const registry = await getAssetRegistry('org.ahead.Account');`
-/** Adds one to what was named. */
+/** Adds one to the given thing. */
 const ADD = `${registry} tx.account.balance += 1; await registry.update(tx.account)`
 const DONE = 'done'
 
@@ -86,7 +86,7 @@ it.each([
   expect([(await account())?.balance, await finding()]).toEqual([50, null])
 })
 
-it('what a transaction leaves in the sandbox, or wrote before it failed, is not seen by those behind it', async () => {
+it('leftovers in the sandbox and writes of a failed transaction are invisible to later ones', async () => {
   const { submitAll, account, finding } = await started()
   const leave = `globalThis.left = 1; Array.prototype.map = null; JSON.stringify = () => '{"$class":1}'`
   const fail = `${ADD}; throw new Error('no')`
@@ -98,9 +98,9 @@ it('what a transaction leaves in the sandbox, or wrote before it failed, is not 
   expect([(await account())?.balance, await finding()]).toEqual([7, null])
 })
 
-it('what a transaction wrote and was refused is not seen by those that began behind it', async () => {
+it('rejected writes are invisible to transactions that started after them', async () => {
   const { submitAll, account, finding } = await started()
-  // Goes on as if its write had been made, until that is refused: by then those behind it have run.
+  // Continues as if its write had succeeded until that is rejected: by then later ones have run.
   const refused = `${registry} tx.account.balance += 100
     try { await registry.add(tx.account) }
     catch { tx.account.balance -= 99; await registry.update(tx.account) }`
@@ -110,7 +110,7 @@ it('what a transaction wrote and was refused is not seen by those that began beh
   expect([(await account())?.balance, await finding()]).toEqual([codes.length, null])
 })
 
-it('whatever many do that are submitted at once, each does it once, in its turn', async () => {
+it('concurrent transactions of any kind are each applied once, in order', async () => {
   const { submitAll, account, finding } = await started()
   const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const made = `${registry} const { balance } = tx.account; await registry.remove('a')
@@ -137,25 +137,25 @@ it('whatever many do that are submitted at once, each does it once, in its turn'
   expect(await finding()).toBe(null)
 })
 
-it('one that never ends is ended, and takes nobody with it', async () => {
+it('an endless transaction is stopped without affecting others', async () => {
   const { submitAll, account, finding } = await started()
   const ends = await submitAll([ADD, 'for (;;);', ADD, ADD])
   expect(ends).toEqual([DONE, 'PROCESSOR_DEADLINE', DONE, DONE])
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('one that takes all memory holds up nobody, whatever those behind it wait for', async () => {
+it('a transaction that exhausts memory delays no other transaction', async () => {
   const { submitAll, account, finding } = await started()
   const asked = `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`
   const bomb = 'const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))'
-  // Those behind it that began with it did not run; those behind these have begun, and ask.
+  // The later ones that started with it did not run; those after these have started, and send requests.
   const codes = [...Array(14).fill(ADD), bomb, ADD, ...Array(8).fill(asked)]
   const ends = codes.map((code) => (code === bomb ? 'PROCESSOR_MEMORY' : DONE))
   expect(await submitAll(codes)).toEqual(ends)
   expect([(await account())?.balance, await finding()]).toEqual([codes.length - 1, null])
 })
 
-it('a resource that is replaced between two transactions is what the second one sees', async () => {
+it('a resource replaced between two transactions has its new value in the second one', async () => {
   const { network, submitAll, account, finding } = await started()
   const before = submitAll([ADD, ADD])
   const replaced = network.change(
@@ -174,11 +174,11 @@ it('a resource that is replaced between two transactions is what the second one 
   expect([(await account())?.balance, await finding()]).toEqual([102, null])
 })
 
-it('a resource that one before it adds is there when a transaction begins that names it', async () => {
+it('a resource added by one transaction exists when a later one that references it starts', async () => {
   const { network, account, finding } = await started()
   const add = `${registry} const made = getFactory().newResource('org.ahead', 'Account', 'b')
     made.balance = 5; await registry.add(made)`
-  // What was named was there before the write, so it is as it was then.
+  // The referenced resource existed before the write, so its value is still the same.
   const look = `${registry} const other = getFactory().newResource('org.ahead', 'Account', 'b')
     other.balance = 7; await registry.update(other)
     const one = await registry.get('a'); one.balance = tx.account.balance; await registry.update(one)`
@@ -190,7 +190,7 @@ it('a resource that one before it adds is there when a transaction begins that n
   expect([(await account())?.balance, await finding()]).toEqual([5, null])
 })
 
-it('one that not even the engine can stop is ended with its thread, and those behind it are decided', async () => {
+it('a transaction that the engine cannot interrupt ends with its thread, and later ones are decided', async () => {
   const { submitAll, account, finding } = await started()
   const endless = '[].indexOf.call({ length: 1e15 }, 1)'
   const ends = await submitAll([ADD, endless, ADD, endless, ADD])
@@ -198,7 +198,7 @@ it('one that not even the engine can stop is ended with its thread, and those be
   expect([(await account())?.balance, await finding()]).toEqual([3, null])
 })
 
-it('those that wait behind the removal of their network are refused, those before it are recorded', async () => {
+it('transactions queued after the removal of their network are rejected, earlier ones are recorded', async () => {
   const { networks, submitAll, finding } = await started()
   const before = submitAll([ADD, ADD])
   const removed = networks.remove(NAME)
@@ -208,9 +208,9 @@ it('those that wait behind the removal of their network are refused, those befor
   ])
 })
 
-it('one that writes what an earlier refusal left out is not misled by it', async () => {
+it('writes of a transaction rejected at its end do not affect the next one', async () => {
   const { submitAll, account, finding } = await started()
-  // Refused when all is done, since that is no event: what it wrote never was.
+  // Rejected at the end, because it is not an event: its writes never happened.
   const refused = `${registry} tx.account.balance = 100; await registry.update(tx.account)
     emit(tx.account)`
   expect(await submitAll([refused, ADD])).toEqual(['TRANSACTION_FAILED', DONE])

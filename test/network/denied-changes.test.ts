@@ -106,12 +106,12 @@ it.each([
   expect(await ask('DELETE', '/api/Thing/none')).toEqual(missing('none'))
 })
 
-it('says that nothing is there where neither READ nor the change is allowed', async () => {
+it('reports a missing resource if neither READ nor the change is allowed', async () => {
   const { ask, submit } = await under('')
   for (const [method, body] of [
     ['GET', undefined],
     ['PUT', {}],
-    // The body is checked only if the resource is known to the caller.
+    // The body is validated only if the caller may know that the resource exists.
     ['PUT', { size: 'large' }],
     ['PATCH', {}],
     ['DELETE', undefined],
@@ -126,7 +126,7 @@ it('says that nothing is there where neither READ nor the change is allowed', as
   expect(await ask('POST', '/api/Thing', { id: '1' })).toEqual(refused('CREATE', '1'))
 })
 
-it('replaces with UPDATE and no READ; merging and REST removal read first', async () => {
+it('replaces with UPDATE and without READ; merging and REST removal read first', async () => {
   const { node, ask, submit } = await under(allow('U', PERSON, 'UPDATE, DELETE', THING))
   const size = async (id: string) => (await node.send('GET', `/api/Thing/${id}`)).json.size
   expect(await ask('PUT', '/api/Thing/1', { size: 3 })).toEqual([200])
@@ -146,7 +146,7 @@ it('replaces with UPDATE and no READ; merging and REST removal read first', asyn
   expect(await submit('removeRead', '5')).toEqual(failed(notThere('5')))
 })
 
-it('adds with CREATE and no READ, and says so if the identifier is taken', async () => {
+it('adds with CREATE and without READ, and reports a taken identifier', async () => {
   const { ask, submit } = await under(allow('C', PERSON, 'CREATE', THING))
   expect(await ask('POST', '/api/Thing', { id: '8' })).toEqual([200])
   expect(await ask('GET', '/api/Thing/8')).toEqual(missing('8'))

@@ -34,7 +34,7 @@ rule Admin { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: A
 ${rule('End', 'READ', ': "org.test.End"')}`
 const SUBMIT = rule('Submit', 'CREATE', ': "org.test.Say"')
 
-/** What ann receives under `rules` after the administrator said something to ann and to bob. */
+/** Events that ann receives under `rules` after the administrator emitted one for ann and one for bob. */
 async function received(rules: string, about: object = {}): Promise<string[]> {
   const files = { 'lib/say.js': LIB, 'permissions.acl': rules + BASE }
   const node = await gateway({ deploy: [networkOf(MODEL, files, about)] })
@@ -50,7 +50,7 @@ async function received(rules: string, about: object = {}): Promise<string[]> {
     const ended = new Promise<string[]>((resolve) => {
       socket.on('message', (data) => {
         const { $class, text } = JSON.parse(String(data))
-        // Rules let everybody read this one, so nothing else is on its way.
+        // Rules let everybody read this one, so no other event is pending.
         if ($class === 'org.test.End') resolve(texts)
         else texts.push(text)
       })
@@ -112,7 +112,7 @@ it('compares an event that a READ rule names with the rules', async () => {
 it('does not take wildcards and rules without READ as naming an event', async () => {
   const wild = rule('D', 'READ', ': "org.test.*"', 'action: DENY')
   const other = rule('C', 'CREATE', ': "org.test.Said"', 'action: DENY')
-  // The last event is named, by a rule behind the wildcard: put it in front.
+  // The rule that names the last event follows the wildcard: move it to the front.
   const end = rule('First', 'READ', ': "org.test.End"')
   expect(await received(end + wild + other + SUBMIT)).toEqual(EVERYTHING)
 })

@@ -7,7 +7,7 @@ import { gateway } from '../support/gateway.ts'
 const example = (name: string) =>
   definitionOf(readNetwork(fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))))
 
-it('letters of credit: from the application to the payment, seen by those who take part', async () => {
+it('letters of credit: from the application to the payment, readable by the parties', async () => {
   const node = await gateway({ deploy: [example('letters-of-credit')] })
   const bank = (partyId: string) => ({ partyId, name: partyId })
   await node.send('POST', '/api/Bank', ['east', 'west', 'north'].map(bank))
@@ -82,7 +82,7 @@ it('letters of credit: from the application to the payment, seen by those who ta
   expect([verified.finding, verified.transactions]).toEqual([null, 14])
 })
 
-it('fund transfers: by hand, by standing order, and what the queries say of them', async () => {
+it('fund transfers: manual and by standing order, and their queries', async () => {
   const node = await gateway({ deploy: [example('fund-transfers')] })
   const post = async (path: string, body: unknown) => {
     const { status, json } = await node.send('POST', `/api/${path}`, body)

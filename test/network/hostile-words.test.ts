@@ -1,5 +1,5 @@
-// What comes out of a sandbox is nobody's word: whatever processors say instead of what is documented, the
-// transaction fails with a refusal of its own, soon, and nothing else does.
+// Messages from a sandbox are untrusted: if a processor sends undocumented messages, only its transaction
+// fails, soon and with a reason.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ transaction Run { o String code }
 transaction Pick { o String code }
 transaction Judged { o String spoil }`
 const LIB = `const REAL = JSON.stringify
-/** Says \`text\` in the place of the next thing that is asked for. */
+/** Sends \`text\` in place of the next request. */
 function say(text) { JSON.stringify = (value, ...more) => value && value.ask ? text : REAL(value, ...more) }
 async function evaluate(code) { return (0, eval)('(async () => {' + code + '})')() }
 /** @param {org.test.Run} tx the transaction
@@ -57,7 +57,7 @@ const THINGS = 'const r = await getAssetRegistry("org.test.Thing"), f = getFacto
 const NEW = 'const x = f.newResource("org.test", "Thing", "x");'
 const LOOK = `${THINGS} await r.exists("a")`
 const WRITE = `${THINGS} ${NEW} await r.add(x)`
-/** JSON of parts in parts. */
+/** Deeply nested JSON. */
 const parts = (levels: number) =>
   `'{"$class":"org.test.Part","name":"x","inner":'.repeat(${levels}) + '{"name":"x"}' + '}'.repeat(${levels})`
 const thing = (part: string) =>
@@ -150,7 +150,7 @@ it.each([
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
-it('messages of errors are cut, however long', async () => {
+it('truncates long error messages', async () => {
   for (const code of [
     'throw new Error("x".repeat(5e6))',
     `say('{"ask":"query","name":"' + 'x'.repeat(5e6) + '"}'); await query("x")`,
@@ -161,11 +161,11 @@ it('messages of errors are cut, however long', async () => {
   }
 })
 
-it('writes that are too much together are refused, also of one resource again and again', async () => {
+it('rejects writes whose total is too large, also repeated writes of one resource', async () => {
   const code = `${THINGS} ${NEW} x.text = "x".repeat(8e6); await r.add(x)
     for (;;) await r.update(x)`
   const { json } = await node.send('POST', '/api/Run', { code })
-  // Where the machine is slow, time is up before.
+  // On a slow machine the deadline may come first.
   expect([
     'a transaction writes 67108864 characters at most',
     'the transaction took too long: out of time',
@@ -173,13 +173,13 @@ it('writes that are too much together are refused, also of one resource again an
   expect((await node.send('GET', '/api/Thing')).text).toBe('[]')
 })
 
-it('what is stopped behind the answer fails the transaction: how far it came is chance', async () => {
+it('a stop after the reply fails the transaction: its progress is random', async () => {
   const code = '(async () => { for (;;) await null })(); return'
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([504, 'PROCESSOR_DEADLINE'])
 })
 
-it('what is not of the enum that a transaction returns is refused', async () => {
+it('rejects a return value that is not in the declared enum', async () => {
   for (const returned of ['{ toString: 1 }', '["RED"]', '"BLUE"', 'null']) {
     const { json } = await node.send('POST', '/api/Pick', { code: `return ${returned}` })
     expect(json.error.message).toBe('Pick must return Colour, and returned none')
@@ -187,7 +187,7 @@ it('what is not of the enum that a transaction returns is refused', async () => 
   expect((await node.send('POST', '/api/Pick', { code: 'return "RED"' })).json).toBe('RED')
 })
 
-it('a condition that spoils its own answer denies', async () => {
+it('a condition that forges its own result denies', async () => {
   expect((await node.send('POST', '/api/Judged', { spoil: '' })).status).toBe(200)
   for (const spoil of [
     'Array.prototype.toJSON = () => undefined',
@@ -199,7 +199,7 @@ it('a condition that spoils its own answer denies', async () => {
   }
 })
 
-it('a text that a pattern of the model cannot be compared with in time is refused', async () => {
+it('rejects a text if matching a pattern of the model takes too long', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     id: 'x',
     word: `${'a'.repeat(99)}!`,
@@ -209,7 +209,7 @@ it('a text that a pattern of the model cannot be compared with in time is refuse
   ])
 })
 
-it('an object for the class of a resource is refused over HTTP, too', async () => {
+it('rejects an object as the class of a resource over HTTP, too', async () => {
   const { status, json } = await node.send('POST', '/api/Thing', {
     $class: { toString: 1 },
     id: 'x',

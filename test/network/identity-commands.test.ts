@@ -7,7 +7,7 @@ const ADMIN = 'org.hyperledger.composer.system.NetworkAdmin#admin'
 const NETWORK = 'trade-network'
 const CERTIFICATE = 'ab'.repeat(32)
 
-it('identities of a resting node are issued, bound, listed and revoked; refusals are one line', async () => {
+it('issues, binds, lists and revokes identities of a stopped node; errors are one line', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   const deployed = await runDaicho(['network', 'deploy', 'test/networks/trade'], node)
@@ -45,7 +45,7 @@ it('identities of a resting node are issued, bound, listed and revoked; refusals
   ])
 })
 
-it('issue --issuer gives the right to issue, which list shows', async () => {
+it('issue --issuer grants the issuer right, which list shows', async () => {
   const node = { SYSTEM_FOLDER: temporaryFolder() }
   const identity = (...args: string[]) => runDaicho(['network', 'identity', ...args], node)
   await runDaicho(['network', 'deploy', 'test/networks/trade'], node)

@@ -1,4 +1,4 @@
-// What the modelling language has, in networks of our own, and that everything wrong is reported.
+// Features of the modelling language in test networks, and complete error reports.
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '../../src/base/json.ts'
 import { checkNetwork, findingText, type NetworkDefinition } from '../../src/network/index.ts'
@@ -6,14 +6,14 @@ import { relationshipText, targetOf, targetOfCanonical } from '../../src/network
 import { checkInstance } from '../../src/network/model/validation.ts'
 import { networkOf } from '../support/gateway.ts'
 
-/** The findings in a network of these files, as text. */
+/** The findings for a network with these files, as text. */
 function findingsIn(files: Readonly<Record<string, string>>): string[] {
   const all = { 'package.json': '{"name":"n","version":"1.0.0"}', 'permissions.acl': '', ...files }
   const buffers = Object.entries(all).map(([path, text]) => [path, Buffer.from(text)] as const)
   return checkNetwork({ packed: null, files: new Map(buffers) }).findings.map(findingText)
 }
 
-/** Problems of `value` as an instance of `type`: pointers with codes; empty when it is taken. */
+/** Problems of `value` as an instance of `type`: pointers with codes; empty if it is valid. */
 function problemsOf({ model, ...strictness }: NetworkDefinition, type: string, value: JsonObject) {
   const declared = model.type(type)
   if (declared === null) throw new Error(`no type ${type}`)
@@ -49,7 +49,7 @@ describe('types', () => {
     participant Person identified by name { o String name }`)
   const crate = { id: '1', size: { width: 1 }, shapes: [] }
 
-  it('abstract types have no instances; what extends them has their properties', () => {
+  it('abstract types have no instances; their subtypes have their properties', () => {
     expect(problemsOf(network, 'org.test.Crate', crate)).toEqual([])
     expect(problemsOf(network, 'org.test.Crate', { ...crate, $class: 'org.test.Thing' })).toEqual([
       '/$class WRONG_CLASS',
@@ -61,7 +61,7 @@ describe('types', () => {
     ])
   })
 
-  it('a concept in the place of one that it extends is told by $class', () => {
+  it('$class selects a concept that extends the declared one', () => {
     const size = { $class: 'org.test.Box', width: 1, depth: 2 }
     expect(kept(network, 'org.test.Crate', { ...crate, size })).toMatchObject({ size })
     expect(
@@ -75,7 +75,7 @@ describe('types', () => {
     ])
   })
 
-  it('defaults stand where nothing is given, optional members may be left out or null', () => {
+  it('defaults apply to absent members; optional members may be absent or null', () => {
     expect(kept(network, 'org.test.Crate', { ...crate, labels: null, keeper: null })).toEqual({
       $class: 'org.test.Crate',
       id: '1',
@@ -87,7 +87,7 @@ describe('types', () => {
     })
   })
 
-  it('arrays, enums, dates and relationships are judged element by element, all at once', () => {
+  it('arrays, enums, dates and relationships are validated element by element, with all errors', () => {
     const wrong = {
       ...crate,
       labels: ['a', 1, null],
@@ -112,7 +112,7 @@ describe('types', () => {
     ])
   })
 
-  it('relationships and dates are kept in one form', () => {
+  it('relationships and dates are normalized', () => {
     const given = {
       ...crate,
       made: '2026-11-20T21:00:00+09:00',
@@ -143,7 +143,7 @@ describe('values', () => {
     }`)
   const problems = (value: JsonObject) => problemsOf(network, 'org.test.Values', value)
 
-  it('regular expressions with flags', () => {
+  it('supports regular expressions with flags', () => {
     expect(problems({ code: 'Ab', unicode: '台帳' })).toEqual([])
     expect(problems({ code: 'abc', unicode: '1' })).toEqual([
       '/code PATTERN_MISMATCH',
@@ -151,7 +151,7 @@ describe('values', () => {
     ])
   })
 
-  it('ranges, open at one side or closed, bounds included', () => {
+  it('supports ranges, half-open or closed, bounds included', () => {
     expect(problems({ low: 0, high: 10, between: -1.5 })).toEqual([])
     expect(problems({ low: -1, high: 11, between: 1.6 })).toEqual([
       '/low OUT_OF_RANGE',
@@ -160,7 +160,7 @@ describe('values', () => {
     ])
   })
 
-  it('whole numbers up to 2^53-1, and no fractions unless the network was made for Composer', () => {
+  it('accepts integers up to 2^53-1, and fractions only in networks made for Composer', () => {
     expect(problems({ long: 2 ** 53 - 1 })).toEqual([])
     expect(problems({ long: 2 ** 53 })).toEqual(['/long NUMBER_TOO_LARGE'])
     expect(problems({ low: 1.5, long: 1e300 })).toEqual([
@@ -179,7 +179,7 @@ describe('values', () => {
 })
 
 describe('files', () => {
-  it('types are imported by name and with a star, across several namespaces; own types come first', () => {
+  it('imports types by name and with a star, across several namespaces; own types take precedence', () => {
     const found = findingsIn({
       'models/a.cto': 'namespace org.a\nconcept One {}\nconcept Two {}\nconcept Mine {}',
       'models/deep/b.cto': `namespace org.b
@@ -190,7 +190,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('model files of packages that the network depends on belong to it', () => {
+  it('includes the model files of packages that the network depends on', () => {
     const found = findingsIn({
       'models/b.cto': 'namespace org.b import org.a.One concept Two { o One one }',
       'node_modules/shared/models/a.cto': 'namespace org.a concept One {}',
@@ -198,7 +198,7 @@ describe('files', () => {
     expect(found).toEqual([])
   })
 
-  it('decorators are read with their arguments', () => {
+  it('reads decorators with their arguments', () => {
     const { model } = networkOf(`namespace org.test
       @deprecated @form("wide", 3, true, Hint) concept Hint { @label("Name") o String name }
       @returns(Hint[]) @commit(false) transaction Ask {}
@@ -211,14 +211,14 @@ describe('files', () => {
     expect(model.type('org.test.Ask')?.decorators[0]?.arguments).toEqual(['Hint[]'])
   })
 
-  it('a property may be called like what every object has, and is missing when it is', () => {
+  it('a property may have the name of an Object member, and is reported if missing', () => {
     const odd = networkOf(`namespace org.test
       concept Odd { o String toString optional o String constructor }`)
     expect(problemsOf(odd, 'org.test.Odd', { constructor: 'x' })).toEqual([])
     expect(problemsOf(odd, 'org.test.Odd', {})).toEqual(['/constructor MISSING'])
   })
 
-  it('every network has the types of the system', () => {
+  it('every network has the system types', () => {
     const { model } = networkOf('namespace org.test asset A identified by a { o String a }')
     const names = ['Asset', 'Participant', 'Transaction', 'Event', 'NetworkAdmin', 'Identity']
     for (const name of [...names, 'Network', 'HistorianRecord', 'AddAsset']) {
@@ -260,7 +260,7 @@ describe('relationships', () => {
     },
   )
 
-  it('what is no text of a relationship leads nowhere', () => {
+  it('rejects texts that are not relationships', () => {
     expect(['org.test.Thing#a', 'resource:a', ''].map(targetOfCanonical)).toEqual([
       null,
       null,
@@ -269,7 +269,7 @@ describe('relationships', () => {
   })
 })
 
-// Each line with a number in a comment has one error of its own.
+// Each line with a number in a comment has exactly one error.
 const PLANTED = `namespace org.test
 import org.missing.Type // 1
 enum Colour { o RED
@@ -308,7 +308,7 @@ event L identified by l { // 22
 `
 
 describe('errors', () => {
-  it('a model with 22 planted errors has 22 findings, each with its place', () => {
+  it('a model with 22 planted errors has 22 findings, each with its location', () => {
     const found = findingsIn({ 'models/m.cto': PLANTED })
     const lines = PLANTED.split('\n')
     const planted = [...lines.entries()].flatMap(([at, line]) => {
@@ -321,7 +321,7 @@ describe('errors', () => {
     expect(places).toEqual(planted.sort((a, b) => a - b))
   })
 
-  it('a function marked for a transaction says for which, which there is', () => {
+  it('a processor function declares one existing transaction type', () => {
     const script = `/** @transaction */ const a = 1
 /** @transaction */ function b(tx) {}
 /**
@@ -347,7 +347,7 @@ function f() {}`
     ])
   })
 
-  it('errors of syntax do not hide each other, nor those of other files', () => {
+  it('syntax errors do not hide each other, nor errors of other files', () => {
     const found = findingsIn({
       'package.json': '{"name":"Bad Name","version":"one"}',
       'models/m.cto':
@@ -376,7 +376,7 @@ function f() {}`
     ])
   })
 
-  it('without permissions.acl everyone may do everything, which is worth a warning', () => {
+  it('without permissions.acl everyone may do everything, with a warning', () => {
     const { findings, definition } = checkNetwork({
       packed: null,
       files: new Map([

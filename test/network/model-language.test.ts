@@ -1,5 +1,5 @@
-// Each form of the modelling language, with the verdict of Hyperledger Composer and with ours. The verdicts of
-// Composer are those of composer-common 0.20.9 (ModelManager.addModelFiles), which was run on every row.
+// Each form of the modelling language, with the verdict of Hyperledger Composer and with ours. Composer's verdicts
+// come from composer-common 0.20.9 (ModelManager.addModelFiles), which was run on every row.
 import { describe, expect, it } from 'vitest'
 import { checkNetwork, findingText } from '../../src/network/index.ts'
 
@@ -26,7 +26,7 @@ function errorIn(models: readonly string[]): string | null {
   return first === undefined ? null : findingText(first)
 }
 
-/** The declarations of a row, behind those that it builds on. */
+/** The declarations of a row, after those that it builds on. */
 function errorBehindBase(declarations: string): string | null {
   return errorIn([BASE + declarations])
 }
@@ -211,7 +211,7 @@ const ONLY_OURS: readonly [string, string][] = [
   ['either order', ofField('o Double a range=[0.0,1.0] default=0.5')],
 ]
 
-/** With what we say. docs/reference/gateway/networks.md has the reasons. */
+/** With our error. docs/reference/gateway/networks.md has the reasons. */
 const ONLY_COMPOSERS: readonly [string, string][] = [
   ['asset X identified by v { o String[] v }', 'v identifies X, so it is a String'],
   ['concept Asset { o String a }', 'the name Asset is taken by the language'],

@@ -1,7 +1,7 @@
-// A second, independent reading of model files and of what an instance is, for tests to compare with.
-// It knows no more than the sample networks and the tests need, line by line, by regular expressions.
+// A second, independent parser of model files and validator of instances, for comparison in tests.
+// Limited to the syntax of the sample networks and the tests; works line by line with regular expressions.
 
-/** A property as a line of a model file says it. */
+/** A property, parsed from a line of a model file. */
 export interface OracleProperty {
   readonly name: string
   readonly type: string
@@ -10,7 +10,7 @@ export interface OracleProperty {
   readonly isOptional: boolean
 }
 
-/** A type as its lines say it. */
+/** A type, parsed from its lines. */
 export interface OracleType {
   readonly kind: string
   readonly name: string
@@ -63,7 +63,7 @@ export function oracleTypes(text: string): Map<string, OracleType> {
   return types
 }
 
-/** All properties of a type, with what transactions and events have by themselves. */
+/** All properties of a type, including the built-in ones of transactions and events. */
 export function oracleProperties(
   types: ReadonlyMap<string, OracleType>,
   type: OracleType,
@@ -90,7 +90,7 @@ function oracleId(types: ReadonlyMap<string, OracleType>, type: OracleType): str
   return type.id ?? (parent === undefined ? null : oracleId(types, parent))
 }
 
-/** Whether `type` is, or extends, `wanted`. */
+/** Whether `type` is `wanted` or a subtype. */
 export function oracleIsA(
   types: ReadonlyMap<string, OracleType>,
   type: string,
@@ -101,7 +101,7 @@ export function oracleIsA(
   return parent !== null && oracleIsA(types, parent, wanted)
 }
 
-/** Whether `value` is an instance of `wanted`. Dates are those that the generators make. */
+/** Whether `value` is an instance of `wanted`. Supports only the dates of the generators. */
 export function oracleAccepts(
   types: ReadonlyMap<string, OracleType>,
   namespace: string,

@@ -1,4 +1,4 @@
-// What happens while a block is on its way to the disk, with a disk that answers when it is told to.
+// Transactions while a block is being written, with a disk that replies when the test says so.
 import type { Worker } from 'node:worker_threads'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { openLedger } from '../../src/ledger/core.ts'
@@ -14,16 +14,16 @@ import {
 import { HandClock } from '../support/ledger-node.ts'
 import { watchSandboxThreads } from '../support/sandbox-threads.ts'
 
-/** A block that waits for the disk. */
+/** A block waiting for the disk. */
 interface Held {
   readonly entries: number
-  /** Lets it be stored. */
+  /** Completes the write. */
   store(): void
-  /** Has the disk refuse it. */
+  /** Fails the write. */
   refuse(): void
 }
 
-/** The default network on a ledger whose blocks the test lets through, one by one. */
+/** The default network on a ledger whose blocks the test releases one by one. */
 async function started() {
   const { service, close } = await openLedger({
     folder: null,
@@ -59,7 +59,7 @@ async function started() {
     await networks.close()
     await close()
   })
-  /** The next block that waits for the disk. */
+  /** The next block waiting for the disk. */
   const next = async (): Promise<Held> => {
     const first = held.shift()
     if (first !== undefined) return first
@@ -77,7 +77,7 @@ async function started() {
   }
   process.on('worker', watch)
   onTestFinished(() => void process.off('worker', watch))
-  /** Waits until the threads of networks have decided so many requests. */
+  /** Waits until the network threads have decided this many requests. */
   const decided = (count: number) =>
     vi.waitFor(() => expect(answers.count).toBeGreaterThanOrEqual(count), { timeout: 10_000 })
   const network = await networks.ship(defaultNetwork())
@@ -106,12 +106,12 @@ const owner = async (network: BusinessNetwork) => {
   const rice = { type: 'org.acme.mynetwork.Commodity', id: 'RICE' }
   return String((await network.lookUp(rice))?.owner).replace(/.*#/, '')
 }
-/** Of an upgrade: a trader has one more field. */
+/** The upgrade adds a field to traders. */
 const MODEL_2 = `namespace org.acme.mynetwork
 participant Trader identified by tradeId {
   o String tradeId o String firstName o String lastName o String grade
 }`
-/** What came of `work` so far. */
+/** State of `work` so far. */
 function watched(work: Promise<unknown>) {
   const seen = { state: 'open', work: work.catch(() => {}) }
   work.then(
@@ -125,14 +125,14 @@ function watched(work: Promise<unknown>) {
   return seen
 }
 
-it('a transaction is decided on what those before it left, while that is on its way to the disk', async () => {
+it('a transaction is decided on the result of earlier ones while these are being written', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
   const made = watched(create(network))
   const trades = ['bob', 'eve'].map((name) => watched(trade(network, name)))
   const first = await next()
-  // All three know the commodity, which is not on the disk.
+  // All three see the commodity, which is not on disk yet.
   const refused = watched(create(network))
   await decided(4)
   const all = () => [made, ...trades, refused].map(({ state }) => state)
@@ -154,7 +154,7 @@ it('a transaction is decided on what those before it left, while that is on its 
   expect([await owner(network), published, held]).toEqual(['eve', [2], []])
 })
 
-it('when a block cannot be stored, nothing that stands on it is, nobody is told otherwise, and the next starts afresh', async () => {
+it('a failed write also fails all work based on it, and the next block starts from the stored state', async () => {
   const { network, next, held, decided } = await started()
   const published: number[] = []
   network.events.listen(({ events }) => published.push(events.length))
@@ -162,14 +162,14 @@ it('when a block cannot be stored, nothing that stands on it is, nobody is told 
   const first = await next()
   const later = [
     watched(trade(network, 'bob')),
-    // That it exists is no longer true when the answer goes out.
+    // The participant no longer exists when the reply is sent.
     watched(create(network)),
     watched(
       network.change({ kind: 'remove', type: COMMODITY, ids: ['NONE'], expects: null }, ADMIN),
     ),
   ]
   await decided(4)
-  // Sent before the disk refuses, and decided about that time.
+  // Sent before the write fails, and decided around that time.
   const inBetween = watched(network.change({ kind: 'start' }, ADMIN))
   first.refuse()
   await inBetween.work
@@ -182,14 +182,14 @@ it('when a block cannot be stored, nothing that stands on it is, nobody is told 
 
   const again = watched(create(network))
   const block = await next()
-  // The network itself comes along once more.
+  // The network itself is recorded again.
   expect(block.entries).toBe(3 + 3)
   block.store()
   await again.work
   expect([again.state, await owner(network), published]).toEqual(['done', 'ann', []])
 })
 
-it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
+it('concurrent transactions share blocks; a single one is written immediately', async () => {
   const { network, next } = await started()
   const made = create(network)
   ;(await next()).store()
@@ -207,7 +207,7 @@ it('a crowd shares blocks; whoever is alone waits for nobody', async () => {
   expect(await owner(network)).toBe('t19')
 })
 
-/** A package of files, with a processor. */
+/** A network package with a processor. */
 function definitionWith(name: string, model: string) {
   const texts = {
     'package.json': JSON.stringify({ name, version: '2.0.0' }),
@@ -218,7 +218,7 @@ function definitionWith(name: string, model: string) {
   return definitionOf({ packed: null, files })
 }
 
-it('a deployment or an upgrade that is refused leaves no thread behind, and the name to others', async () => {
+it('a rejected deployment or upgrade leaves no thread, and releases its name', async () => {
   const { service, network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const added = network.change({ kind: 'create', type: TRADER, body: trader }, ADMIN)
@@ -237,12 +237,12 @@ it('a deployment or an upgrade that is refused leaves no thread behind, and the 
   expect(await service.databases()).toContain('another')
 })
 
-it('of two deployments of one name at once one is made and the other refused, and the network is served', async () => {
+it('of two concurrent deployments of one name, one succeeds, the other is rejected, and the network is served', async () => {
   const { networks, next } = await started()
   const both = [1, 2].map(() => watched(networks.deploy(definitionWith('another', MODEL_2))))
   const first = await next()
   first.store()
-  // Were both recorded, the block of the other one would wait for the disk as well.
+  // If both were recorded, the block of the other one would wait for the disk as well.
   void next().then((block) => block.store())
   await Promise.all(both.map(({ work }) => work))
   const states = both.map(({ state }) => state).toSorted()
@@ -250,7 +250,7 @@ it('of two deployments of one name at once one is made and the other refused, an
   expect(networks.get('another')).not.toBeNull()
 })
 
-it('what is added while an upgrade is recorded is judged by what is deployed then', async () => {
+it('resources added while an upgrade is recorded are validated by the deployed version', async () => {
   const { network, networks, next } = await started()
   const trader = { tradeId: 'ann', firstName: 'Ann', lastName: 'Ueda' }
   const add = (tradeId: string) =>
@@ -265,7 +265,7 @@ it('what is added while an upgrade is recorded is judged by what is deployed the
   const second = watched(add('bob'))
   upgrade.store()
   await upgraded
-  // Were it taken, its block would wait for the disk now.
+  // If it were accepted, its block would be waiting for the disk now.
   await Promise.race([second.work, next()])
   expect(second.state).toBe('/grade: Trader needs grade')
 })

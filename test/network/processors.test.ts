@@ -1,4 +1,4 @@
-// What networks depend on when their processors run, over HTTP.
+// Guarantees for processors that networks depend on, over HTTP.
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 
@@ -72,7 +72,7 @@ async function started() {
       ],
     },
   ])
-  /** Runs code as a transaction; gives what it returned. */
+  /** Runs code as a transaction; returns its result. */
   const ask = async (code: string) => {
     const reply = await node.send('POST', '/api/Ask', {
       code: `return String(await (async () => {${code}})())`,
@@ -85,7 +85,7 @@ async function started() {
   return { node, ask, run, ann }
 }
 
-it('(a) one id is one object within a transaction, however it was reached', async () => {
+it('(a) one id is one object within a transaction, on every path to it', async () => {
   const { node, ask } = await started()
   const code = `const registry = await things(), owners = await people()
     const a = await registry.get('a'), ann = await owners.get('ann')
@@ -104,7 +104,7 @@ it('(a) one id is one object within a transaction, however it was reached', asyn
   expect(same.status).toBe(200)
 })
 
-it('(a) what a script gives another id is known by that one, read or only named before', async () => {
+it('(a) an object that gets another id is found by that id, whether read or only referenced before', async () => {
   const { ask } = await started()
   const code = `const a = await (await things()).get('a'), owner = a.owner
     a.id = 'z'
@@ -116,7 +116,7 @@ it('(a) what a script gives another id is known by that one, read or only named 
   expect(await ask(code)).toBe(`${thing},${person}`)
 })
 
-it('(b) a relationship to nothing answers with its id, and throws for the rest', async () => {
+it('(b) a dangling relationship has its id, and throws for other members', async () => {
   const { ask } = await started()
   const code = `const c = await (await things()).get('c')
     const said = [c.owner.getIdentifier(), c.owner.$identifier, c.owner.name, c.owner.getType()]
@@ -128,7 +128,7 @@ it('(b) a relationship to nothing answers with its id, and throws for the rest',
   expect(await ask(code)).toBe(`gone|gone|gone|Person|${missing}`)
 })
 
-it('(c) relationships resolve at once, and reads and queries see what was written', async () => {
+it('(c) relationships resolve immediately, and reads and queries see earlier writes', async () => {
   const { ask, node } = await started()
   const code = `const registry = await things(), said = []
     const a = await registry.get('a'); said.push(a.owner.age, typeof a.made)
@@ -156,7 +156,7 @@ it('(c) relationships resolve at once, and reads and queries see what was writte
   expect((await node.send('GET', '/api/queries/taggedBoth')).json).toEqual([])
 })
 
-it('(d) time stands still at the transaction, in UTC, and chance follows from its id', async () => {
+it('(d) the clock is fixed to the transaction, in UTC, and random numbers follow from its id', async () => {
   const { node } = await started()
   const code = `return [Date.now(), new Date().getTime(), +new Date(Date.now()), new Date(0).getHours(),
     new Date(2020, 0, 1).toISOString(), new Date() instanceof Date, Date() === String(new Date()),
@@ -168,13 +168,13 @@ it('(d) time stands still at the transaction, in UTC, and chance follows from it
   )
 })
 
-it('runs all processors that match, those of supertypes included, in their order', async () => {
+it('runs all matching processors, including those of supertypes, in order', async () => {
   const { run } = await started()
   const reply = await run('if (order.join() !== "first,run") throw new Error(order.join())')
   expect(reply.status).toBe(200)
 })
 
-it('returns what @returns says, and records nothing with @commit(false)', async () => {
+it('returns the declared @returns type, and records nothing with @commit(false)', async () => {
   const { node, ask } = await started()
   expect(await ask('return 5')).toBe('5')
   const wrong = await node.send('POST', '/api/Ask', { code: 'return 5' })
@@ -192,7 +192,7 @@ it('returns what @returns says, and records nothing with @commit(false)', async 
   expect((await node.send('GET', '/api/system/historian')).json).toHaveLength(before)
 })
 
-it('writes nothing of a transaction that fails, and keeps what its processor said', async () => {
+it('writes nothing for a failed transaction, and logs its console output', async () => {
   const { node, run } = await started()
   const before = (await node.send('GET', '/api/system/historian')).text
   const wrote = `const r = await things(); const a = await r.get('a'); a.note = 'changed'; await r.update(a);`
@@ -225,14 +225,14 @@ it('writes nothing of a transaction that fails, and keeps what its processor sai
   expect((await node.send('GET', '/api/Thing/a')).json.note).toBe('none')
 })
 
-it('lets a processor go on after a refusal that it catches', async () => {
+it('lets a processor continue after a caught error', async () => {
   const { ask } = await started()
   const code = `try { await (await things()).add(factory.newResource(NS, 'Thing', 'a')) } catch {}
     await (await things()).add(factory.newResource(NS, 'Thing', 'e')); return 'on'`
   expect(await ask(code)).toBe('on')
 })
 
-it('a refusal of a write is thrown where it is made, whatever comes after it', async () => {
+it('throws a rejected write at its call', async () => {
   const said: string[] = []
   const log = (_network: string, _level: string, text: string) => said.push(text)
   const node = await gateway({ deploy: [definition], log, deadlineMs: 1_000 })
@@ -254,11 +254,11 @@ it('a refusal of a write is thrown where it is made, whatever comes after it', a
   expect(
     (await run(`await (await things()).remove('none'); throw new Error('later')`)).error.message,
   ).toBe("Object with ID 'none' in collection with ID 'Asset:org.test.Thing' does not exist")
-  // What a run said that had to be repeated is not said twice.
+  // Output of a repeated run is logged once.
   expect(said).toEqual(['begin', 'taken', 'begin', 'taken', 'begin', 'taken'])
 })
 
-it('records transaction, historian and writes in one block, in this order', async () => {
+it('records the transaction, its historian record and its writes in one block, in this order', async () => {
   const { node, run } = await started()
   const code = `const r = await things(); const a = await r.get('a'); a.note = 'n'; await r.update(a)
     await r.remove('b'); emit(Object.assign(factory.newEvent(NS, 'Noticed'), { text: 't', thing: a }))`
@@ -285,7 +285,7 @@ it('records transaction, historian and writes in one block, in this order', asyn
   ])
 })
 
-it('says what the console is told, without more ado', async () => {
+it('logs console output without extra formatting', async () => {
   const said: string[] = []
   const log = (network: string, level: string, text: string) => {
     said.push(`${network} ${level} ${text}`)
@@ -297,7 +297,7 @@ it('says what the console is told, without more ado', async () => {
   expect(said).toEqual(['test-network log a 1 {"b":[2]}', 'test-network error Error: e'])
 })
 
-it('runs twenty at once one after the other', async () => {
+it('runs twenty concurrent transactions one after the other', async () => {
   const { node, run } = await started()
   const code = `const r = await things(); const a = await r.get('a'); a.amount += 1; await r.update(a)`
   const replies = await Promise.all(Array.from({ length: 20 }, () => run(code)))

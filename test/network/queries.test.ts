@@ -236,7 +236,7 @@ describe('a query', () => {
     }
   })
 
-  it('takes a list for CONTAINS from a processor, of which an array has all', async () => {
+  it('accepts a list for CONTAINS from a processor; arrays match if they contain all of it', async () => {
     const node = await started()
     const find = async (code: string) => {
       const { status, json } = await node.send('POST', '/api/Find', { code })

@@ -1,5 +1,4 @@
-// The public sample networks: all of them load, and what their models take is what a second reading of
-// the models says.
+// The public sample networks load, and their models accept the same instances as an independent parser.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,12 +28,12 @@ describe.each(networks)('%s', (name) => {
   const types = oracleTypes(text)
   const namespace = /namespace\s+(\S+)/.exec(text)?.[1] ?? ''
 
-  it('loads without a finding', () => {
+  it('loads without findings', () => {
     expect(findings).toEqual([])
     expect(definition?.rules?.length).toBeGreaterThan(0)
   })
 
-  it('has the types and properties that a second reading finds', () => {
+  it('has the types and properties that the oracle finds', () => {
     expect(types.size).toBeGreaterThan(3)
     for (const type of types.values()) {
       const declared = definition?.model.type(`${namespace}.${type.name}`)
@@ -62,13 +61,13 @@ describe.each(networks)('%s', (name) => {
         }),
         { numRuns: RUNS },
       )
-      // Both kinds must come up, or nothing was compared.
+      // Both outcomes must occur, or nothing was compared.
       expect(taken).toBeGreaterThan(RUNS / 10)
       expect(taken).toBeLessThan(RUNS * 0.95)
     },
   )
 
-  it('keeps what it takes in one form: taken again, it is the same', () => {
+  it('normalizes accepted values idempotently', () => {
     fc.assert(
       fc.property(anyInstance(types, namespace), ({ type, value }) => {
         const declared = definition?.model.type(`${namespace}.${type}`)
@@ -91,7 +90,7 @@ interface Generated {
   readonly value: JsonObject
 }
 
-/** An instance of a concrete type, mostly right, sometimes with one thing wrong anywhere in it. */
+/** An instance of a concrete type, mostly valid, sometimes with one error. */
 function anyInstance(types: ReadonlyMap<string, OracleType>, namespace: string) {
   const concrete = [...types.values()].filter(
     ({ kind, isAbstract }) => kind !== 'enum' && !isAbstract,

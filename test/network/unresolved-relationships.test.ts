@@ -83,7 +83,7 @@ async function chained(rules: string) {
 const ALL =
   'rule All { description: "d" participant: "ANY" operation: ALL resource: "**" action: ALLOW }'
 
-it('follows relationships of relationships, 64 at most, and counts only the run that finds all', async () => {
+it('follows relationships of relationships up to 64 levels, and counts only the final run', async () => {
   const ask = await chained(ALL)
   const follow = (start: string, count: number) =>
     `let at = ${start}; for (let n = 0; n < ${count}; n += 1) at = at.next; return at.colour`
@@ -95,7 +95,7 @@ it('follows relationships of relationships, 64 at most, and counts only the run 
     const { status, json } = await ask(follow(start, 70))
     expect([status, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
   }
-  // What it wrote before it found that more was needed is not written twice.
+  // Writes of the repeated run are not duplicated.
   const add = `const things = ${things}
     await things.add(Object.assign(getFactory().newResource('org.test', 'Thing', 'new'), { colour: 'green' }))
     try { thing.next.next.next.next.colour } catch {}
@@ -103,7 +103,7 @@ it('follows relationships of relationships, 64 at most, and counts only the run 
   expect((await ask(add)).json).toBe('82')
 })
 
-it('sees through a relationship what was written before, also of what was not read', async () => {
+it('sees earlier writes through relationships, also of unread resources', async () => {
   const ask = await chained(ALL)
   const code = `const things = await getAssetRegistry('org.test.Thing'), factory = getFactory()
     const made = (id, colour) => Object.assign(factory.newResource('org.test', 'Thing', id), { colour })

@@ -1,4 +1,4 @@
-// `daicho network verify` and what a killed node leaves, with real files and processes.
+// `daicho network verify`, and the state after a killed node, with real files and processes.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ async function folderOf(): Promise<string> {
   return folder
 }
 
-it('SIGKILL during a thousand transactions leaves whole ones only, and verify passes', async () => {
+it('SIGKILL during a thousand transactions leaves only complete ones, and verify passes', async () => {
   const folder = await folderOf()
   const variables = { SYSTEM_FOLDER: folder, LOG_LEVEL: 'fatal' }
   const flags = ['serve', '--only', 'gateway', '--gateway-port', '0', '--json']
@@ -50,7 +50,7 @@ it('SIGKILL during a thousand transactions leaves whole ones only, and verify pa
   const verified = await runDaicho(['network', 'verify', '--json'], variables)
   const [network] = JSON.parse(verified.stdout).networks
   expect([verified.code, network.finding]).toEqual([0, null])
-  // Whatever was answered is there: two registry transactions, and the trades.
+  // Every acknowledged transaction is there: two registry transactions, and the trades.
   expect(network.transactions).toBeGreaterThanOrEqual(answered + 2)
   expect(network.transactions).toBeLessThan(1_002)
   expect((await runDaicho(['verify', folder])).code).toBe(0)
@@ -67,7 +67,7 @@ async function bump(tx) {
   await (await getAssetRegistry('org.test.Thing')).update(tx.thing)
 }`
 
-it('verifies a network through its upgrades, and finds a write that no processor made', async () => {
+it('verifies a network across upgrades, and finds a write that no processor made', async () => {
   const folder = await folderOf()
   const node = await startGateway({
     folder,

@@ -1,12 +1,12 @@
-// The commands of the documentation, run as they stand there: they print what stands under them.
-// `npm run -s pages -- <page>` writes anew what they print.
+// Runs the commands of the documentation, and compares their output with the page.
+// `npm run -s pages -- <page>` rewrites the output.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { kindsIn, PageShell, stepsIn } from '../../scripts/console-page.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-/** Programs that pages use, beside those of every system, with what shows that they are there. */
+/** Programs that pages use beyond those of every system, with a check for each. */
 const TOOLS: Record<string, readonly string[]> = {
   bash: ['-c', 'true'],
   curl: ['--version'],
@@ -18,10 +18,10 @@ const TOOLS: Record<string, readonly string[]> = {
 const absent = Object.keys(TOOLS).filter((name) => spawnSync(name, TOOLS[name] ?? []).status !== 0)
 
 /**
- * A test of each page: its commands print what stands under them.
+ * Declares a test per page: its commands print the documented output.
  *
- * Shapes: the path of a page from the root, and how many commands it has at least. Pages of one file
- * run one after another, files side by side.
+ * Shapes: the path of a page from the root, and its minimum number of commands. Pages of one file
+ * run one after another, files in parallel.
  */
 export function itPrintsWhatPagesSay(
   pages: readonly (readonly [path: string, atLeast: number])[],
@@ -30,7 +30,7 @@ export function itPrintsWhatPagesSay(
     const page = readFileSync(path, 'utf8')
     const needed = absent.filter((name) => name === 'bash' || page.includes(`${name} `))
     const skipped = needed.length === 0 ? '' : ` (skipped: no ${needed.join(', ')})`
-    it.skipIf(needed.length > 0)(`prints what it says${skipped}`, async () => {
+    it.skipIf(needed.length > 0)(`prints the documented output${skipped}`, async () => {
       const steps = stepsIn(page)
       expect(steps.length).toBeGreaterThanOrEqual(atLeast)
       const shell = new PageShell(temporaryFolder())
