@@ -1,5 +1,5 @@
-// Any history of a node goes through an export and an import unchanged: what the new node answers is
-// byte for byte what the old one did, and its chain goes on.
+// Any history of a node survives an export and an import: the new node returns the same bytes as the old one,
+// and its chain continues.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'

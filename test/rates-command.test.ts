@@ -15,7 +15,7 @@ const perEur = {
   ...{ AUD: 1.614, CAD: 1.606, CNY: 7.5554, HKD: 8.8438, MXN: 20.2217, NZD: 2.0061, ZAR: 18.58 },
 }
 
-/** The variables of a feed whose only source is a file of an operator, with rates of `asOf`. */
+/** The variables of a feed whose only source is a local file with rates of `asOf`. */
 function fromFile(asOf: string): Record<string, string> {
   const folder = temporaryFolder()
   const vector = join(folder, 'vector.json')
@@ -25,7 +25,7 @@ function fromFile(asOf: string): Record<string, string> {
 
 const today = () => new Date().toISOString().slice(0, 10)
 
-/** A program that answers every request with `status` and `body`, and what it was asked. */
+/** A server that answers every request with `status` and `body`, and records the requests. */
 async function answering(status: number, body: string) {
   const asked: (string | undefined)[] = []
   const server = createServer((request, response) => {
@@ -42,7 +42,7 @@ beforeAll(async () => {
   asJson = (await runDaicho(['rates', '--json'], { RATES_SOURCES: 'snapshot' })).stdout
 })
 
-it('prints one line per pair, the decimal points below each other, and what stands in', async () => {
+it('prints one line per pair with aligned decimal points, and names substitutes', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], fromFile(today()))
   expect([code, stderr]).toEqual([0, ''])
   const [head = '', empty, ...lines] = stdout.trimEnd().split('\n')
@@ -60,7 +60,7 @@ it('prints one line per pair, the decimal points below each other, and what stan
   expect(lines.slice(PAIRS.length)).toEqual(['', 'Stand-in: CNHJPY is computed as CNYJPY'])
 })
 
-it('prints stale rates all the same, and warns', async () => {
+it('prints stale rates with a warning', async () => {
   const { code, stdout, stderr } = await runDaicho(['rates'], { RATES_SOURCES: 'snapshot' })
   expect(code).toBe(0)
   expect(stdout).toMatch(/^Rates of 2026-10-06 from snapshot( \(\w+\))?, stale; asked /)
@@ -75,7 +75,7 @@ it('with --json prints the body of GET /?detail=1 as one line', async () => {
   expect(body.meta).toMatchObject({ source: 'snapshot', asOf: '2026-10-06', stale: true })
 })
 
-it('with --url prints what the feed there answers, with a warning when that is stale', async () => {
+it('with --url prints the reply of that feed, with a warning if it is stale', async () => {
   const { url, asked } = await answering(200, asJson)
   const whole = await runDaicho(['rates', '--url', url])
   expect(whole).toMatchObject({
@@ -107,13 +107,13 @@ it.each([
   },
 )
 
-it('with --url ends with 1 when nobody answers there', async () => {
+it('with --url exits with 1 if the address does not answer', async () => {
   const ended = await runDaicho(['rates', '--url', 'http://127.0.0.1:1/'])
   expect([ended.code, ended.stdout]).toEqual([1, ''])
   expect(ended.stderr).toContain('127.0.0.1')
 })
 
-it('ends with 1 where there are no rates that may be shown, in JSON too', async () => {
+it('exits with 1 if no rates may be shown, in JSON too', async () => {
   const strict = { RATES_SOURCES: 'snapshot', RATES_STRICT: '1' }
   const told = await runDaicho(['rates'], strict)
   expect([told.code, told.stdout]).toEqual([1, ''])

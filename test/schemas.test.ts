@@ -1,4 +1,4 @@
-// Schemas are compiled on first use: this finds those that cannot be compiled.
+// Schemas are compiled on first use: this test detects invalid ones.
 import assert from 'node:assert/strict'
 import fastJsonStringify from 'fast-json-stringify'
 import { pino } from 'pino'
@@ -14,7 +14,7 @@ const PARTS = ['body', 'querystring', 'params', 'headers'] as const
 const validators = validatorCompiler()
 const route = { method: '', url: '' }
 
-/** Compiles the schemas of a reply, some of which are by content type; returns their number. */
+/** Compiles the schemas of a reply, some of them by content type; returns their number. */
 function compileReply(reply: unknown): number {
   const { content } = reply as { content?: Record<string, { schema: object }> }
   const schemas = content === undefined ? [reply] : Object.values(content).map((one) => one.schema)
@@ -22,13 +22,13 @@ function compileReply(reply: unknown): number {
   return schemas.length
 }
 
-/** Compiles the schema of a part of a request, by validating something. */
+/** Compiles the schema of a part of a request by validating a value. */
 function compilePart(schema: unknown, httpPart: string): number {
   void validators({ schema: schema as object, httpPart, ...route })({})
   return 1
 }
 
-it('rejects a schema that cannot be compiled', () => {
+it('rejects an invalid schema', () => {
   const broken = { type: 'object', properties: { a: { $ref: '#/nowhere' } } }
   expect(() => compilePart(broken, 'body')).toThrow('nowhere')
   expect(() => compileReply(broken)).toThrow('nowhere')

@@ -1,4 +1,4 @@
-// Uploads over a real socket: broken off, stalled, too long, sent again, many at once, and downloads that are.
+// Uploads over a real socket: interrupted, stalled, too long, repeated, concurrent; and the same for downloads.
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { request } from 'node:http'
@@ -10,7 +10,7 @@ import type { Reply } from './support/ledger-node.ts'
 import { until } from './support/until.ts'
 
 const TEXT = 'the quick brown fox'
-/** How long a connection may be idle; twelve pauses are longer, and one is much less. */
+/** Idle timeout of a connection; twelve pauses are longer, and one is much shorter. */
 const IDLE_MS = 2_000
 const PAUSE_MS = 200
 
@@ -28,7 +28,7 @@ describe('an upload with an Idempotency-Key', () => {
     headers.get('ledger-position'),
   ]
 
-  it('is one entry however often and however many times at once it is sent, with one answer', async () => {
+  it('creates one entry and one reply for any number of repeated or concurrent requests', async () => {
     const send = () => at.put('n', TEXT, KEY)
     const together = await Promise.all(Array.from({ length: 8 }, send))
     const answers = new Set([...together, await send()].map((reply) => JSON.stringify(said(reply))))
@@ -38,7 +38,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('is another request with other bytes, another type, name or item: 422, and nothing is left of it', async () => {
+  it('returns 422 for other bytes, another type, name or item, and leaves no file', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     await at.put('n', TEXT, KEY)
     const others = [
@@ -55,7 +55,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(at.files()).toEqual([fileOf(TEXT)])
   })
 
-  it('is answered as the first time when its precondition or its item has gone since', async () => {
+  it('returns the original reply if its precondition or item has changed since', async () => {
     const send = () => at.put('n', TEXT, { ...KEY, 'if-none-match': '*' })
     const first = said(await send())
     expect(first[0]).toBe(200)
@@ -71,7 +71,7 @@ describe('an upload with an Idempotency-Key', () => {
     expect(bare.json.code).toBe('DATABASE_NOT_FOUND')
   })
 
-  it('is refused before its body when the key cannot be read, and a refusal is not kept', async () => {
+  it('is rejected before its body for an invalid key, and rejections are not recorded', async () => {
     const odd = await at.put('n', TEXT, { 'idempotency-key': 'a b' })
     expect([odd.status, odd.json.code]).toEqual([400, 'IDEMPOTENCY_KEY_INVALID'])
     const send = () => at.put('n', TEXT, { ...KEY, 'if-match': `"${shaOf('old')}"` })
@@ -83,7 +83,7 @@ describe('an upload with an Idempotency-Key', () => {
   })
 })
 
-/** Sends the head of an upload and some of its body, and leaves the connection open. */
+/** Sends the head of an upload and part of its body, and leaves the connection open. */
 async function beginUpload(head: string, body: Uint8Array | string) {
   const { hostname, port } = new URL(at.node.url)
   const socket = connect(Number(port), hostname)
@@ -99,7 +99,7 @@ async function beginUpload(head: string, body: Uint8Array | string) {
 }
 
 describe('an upload', () => {
-  it('that is broken off leaves nothing', async () => {
+  it('that is interrupted leaves no file', async () => {
     const { socket } = await beginUpload('Content-Length: 1000000', Buffer.alloc(600_000))
     await until('a file is there', () => at.files().length === 1)
     expect(at.files()[0]).toMatch(/^incoming\//)
@@ -112,7 +112,7 @@ describe('an upload', () => {
     expect([await at.names(), (await at.entries()).length]).toEqual([[], 0])
   })
 
-  it('that stalls is ended with 408; one that goes on may take longer than other requests', async () => {
+  it('that stalls ends with 408; an active one may take longer than other requests', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     const stalled = await beginUpload('Content-Length: 100', 'only this')
@@ -129,12 +129,12 @@ describe('an upload', () => {
     }
     await until('the head of the reply is there', () => living.received().includes('\r\n\r\n'))
     expect(living.received()).toMatch(/^HTTP\/1\.1 200 /)
-    // Afterwards the usual limit holds on the same connection.
+    // Afterwards the usual timeout applies to the same connection.
     living.socket.write('POST /api/fruit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n')
     await until('408 is there', () => living.received().includes('408'))
   })
 
-  it('longer than the limit is refused before it arrives, or when it passes it, with 413', async () => {
+  it('above the size limit is rejected with 413, before it arrives or when it exceeds the limit', async () => {
     await at.node.close()
     at = await AttachedNode.start({ attachmentBytesMax: 100_000 })
     expect((await at.put('n', Buffer.alloc(100_000))).status).toBe(200)
@@ -149,7 +149,7 @@ describe('an upload', () => {
     await until('ATTACHMENT_TOO_LARGE is there', () =>
       streamed.received().includes('ATTACHMENT_TOO_LARGE'),
     )
-    // It may go on sending: that is read and thrown away, and the connection ends.
+    // Further data is read and discarded, and the connection ends.
     streamed.socket.write('5\r\nhello\r\n0\r\n\r\n')
     await until('the connection is closed', () => streamed.socket.readableEnded)
     expect(at.files()).toEqual([
@@ -157,7 +157,7 @@ describe('an upload', () => {
     ])
   })
 
-  it('beside 64 others that are arriving is told to come again', async () => {
+  it('beyond 64 concurrent ones gets 503', async () => {
     const head = 'Content-Length: 100'
     const arriving = []
     for (let at = 0; at < 64; at += 1) arriving.push(await beginUpload(head, 'some'))
@@ -169,7 +169,7 @@ describe('an upload', () => {
     expect((await at.put('n', TEXT)).status).toBe(200)
   })
 
-  it('is compared with the digest that comes with it', async () => {
+  it('is compared with its Content-Digest or Repr-Digest header', async () => {
     const right = `sha-256=:${hash('sha256', TEXT, 'base64')}:`
     const wrong = `sha-256=:${hash('sha256', 'x', 'base64')}:`
     for (const header of ['content-digest', 'repr-digest']) {
@@ -218,7 +218,7 @@ describe('an upload', () => {
     expect(at.files()).toEqual([])
   })
 
-  it('whose item is deleted while it arrives leaves nothing, and another of the same bytes stays', async () => {
+  it('whose item is deleted in the meantime leaves no file, and another upload of the same bytes stays', async () => {
     await at.node.send('POST', '/api/fruit', { id: 'b' })
     const { socket, received } = await beginUpload(`Content-Length: ${TEXT.length}`, 'the quick')
     await until('a file is there', () => at.files().length === 1)
@@ -230,7 +230,7 @@ describe('an upload', () => {
     expect((await at.node.send('GET', '/api/fruit/b/attachments/n')).text).toBe(TEXT)
   })
 
-  it('of the same content, many at once, keeps it once and gives it to all', async () => {
+  it('of the same bytes by concurrent clients stores one blob for all', async () => {
     const all = Array.from({ length: 20 }, (_, at) => `n${at}`)
     const replies = await Promise.all(all.map((name) => at.put(name, TEXT)))
     expect(replies.map(({ status }) => status)).toEqual(all.map(() => 200))
@@ -239,7 +239,7 @@ describe('an upload', () => {
   })
 })
 
-it('64 MiB go in and out with bounded memory, and are resumed by Range', async () => {
+it('64 MiB are uploaded and downloaded with bounded memory, and resumed by Range', async () => {
   const mib = 64
   const block = Buffer.alloc(1024 * 1024, 'daicho ')
   const expected = shaOf(Buffer.concat(Array.from({ length: mib }, () => block)))
@@ -266,7 +266,7 @@ it('64 MiB go in and out with bounded memory, and are resumed by Range', async (
   const stored = (await at.node.send('HEAD', path)).headers.get('etag')
   expect(stored).toBe(`"${expected}"`)
   clearInterval(watch)
-  // The client is in this process too, and takes its part.
+  // The client is in this process too, and uses memory.
   expect((most - before) / 1024 / 1024).toBeLessThan(60)
 
   const resumed = await at.node.send('GET', path, undefined, {
@@ -277,7 +277,7 @@ it('64 MiB go in and out with bounded memory, and are resumed by Range', async (
   expect(resumed.text).toBe(block.toString())
 })
 
-/** How many open files of this process are contents of this test. */
+/** Number of open blob files of this process. */
 const openContents = () =>
   readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -289,7 +289,7 @@ const openContents = () =>
 
 describe.skipIf(!existsSync('/proc/self/fd'))('a download (seen in /proc)', () => {
   const large = Buffer.alloc(48 * 1024 * 1024, 'x')
-  /** Asks for the content and takes nothing of it. */
+  /** Requests the blob and reads nothing. */
   async function ask() {
     const { hostname, port } = new URL(at.node.url)
     const socket = connect(Number(port), hostname)
@@ -301,7 +301,7 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a download (seen in /proc)', () =
     return socket
   }
 
-  it('lets go of its file when it is through, when the client goes, and when it takes nothing', async () => {
+  it('closes its file when it is complete, when the client disconnects, and when it stalls', async () => {
     await at.node.close()
     at = await AttachedNode.start({ limits: { requestTimeoutMs: IDLE_MS } })
     await at.put('n', large)

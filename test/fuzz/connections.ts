@@ -9,7 +9,7 @@
 // idle:      3,000 idle connections from one address, then 60 requests from another.
 //
 // Prints a line for each attack and exits with 1 when the process tree takes 600 MB, when the 99th percentile
-// of other requests reaches 100 ms, or when the node does not do what it must. Takes two minutes and removes
+// of other requests reaches 100 ms, or when the node violates another bound. Takes two minutes and removes
 // its files.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
@@ -28,7 +28,7 @@ const UNREAD_MS = 10_000
 const WAIT_MS = 60_000
 const IDLE_MEMORY_MIB_MAX = 570
 
-/** Attacks the node at `url`; returns what went wrong, or null. */
+/** Attacks the node at `url`; returns the violation, or null. */
 type Attack = (served: Served) => Promise<string | null>
 
 async function pipelined({ url }: Served): Promise<string | null> {
@@ -137,7 +137,7 @@ async function fill(url: string, items: number): Promise<void> {
   }
 }
 
-/** Runs `attack` on a node of its own while the node is watched. */
+/** Runs `attack` on a separate node while measuring it. */
 async function run(name: string, attack: Attack): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-connections-'))
   const served = await serve('ledger', folder)

@@ -106,7 +106,7 @@ it(
     const methods = fc.constantFrom('GET', 'HEAD', 'PUT', 'OPTIONS', 'TRACE', 'PROPFIND', 'DELETE')
     const anyRequest = fc.oneof(
       { weight: 20, arbitrary: requests },
-      // The same paths with an unsupported method.
+      // Unsupported methods on the same paths.
       fc.tuple(requests, methods).map(([request, method]) => ({ ...request, method })),
     )
     await ledger.service.createDatabase('a')

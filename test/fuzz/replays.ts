@@ -32,7 +32,7 @@ interface Attack {
   readonly behaviour: (typeof BEHAVIOURS)[number]
 }
 
-/** Opens the clients of `attack`, in a thread of its own so that it does not delay the measurements. */
+/** Opens the clients of `attack`, in a separate thread so that it does not delay the measurements. */
 function runClients({ url, path, isWebSocket, clients, behaviour }: Attack): void {
   const { hostname, port, host } = new URL(url)
   const upgrade =

@@ -1,4 +1,4 @@
-// Nodes that run as programs, each in a network of its own, whose wires are cut.
+// Node processes in separate network namespaces with interruptible links.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
@@ -8,19 +8,19 @@ import { Namespaces, whyNoNamespaces } from '../support/namespaces.ts'
 import { until } from '../support/until.ts'
 
 const PORT = 4126
-/** How long wires stay cut; longer ones by hand, NAMESPACES_CUT_MS=30000. */
+/** Duration of a partition; longer in manual runs, NAMESPACES_CUT_MS=30000. */
 const CUT_MS = Number(process.env.NAMESPACES_CUT_MS ?? 3_000)
-/** A request that got lost is given up after half a minute, and a peer that fails has a rest as long. */
+/** A lost request times out after 30 seconds, and a failing peer is retried after the same time. */
 const WAIT_MS = 200_000
 const TEST_MS = 2 * WAIT_MS + 4 * CUT_MS
 const INTERVAL_MS = '100'
-/** So slow that six megabytes take twelve seconds. */
+/** Slow enough that six megabytes take twelve seconds. */
 const SLOW = '4mbit'
 
 const why = whyNoNamespaces()
 const skipped = why === null ? '' : ` (skipped: ${why})`
 
-/** A node at a host, reached over the wire that is never cut. */
+/** A node at a host, with its address on the link that is never cut. */
 class PlacedNode {
   readonly host: string
   readonly folder: string
@@ -31,7 +31,7 @@ class PlacedNode {
   readonly #url: string
   #daicho: Daicho | null = null
 
-  /** A hidden one listens where the other hosts cannot reach it. */
+  /** A hidden node listens only on an address that the other hosts cannot reach. */
   constructor(networks: Namespaces, host: string, isHidden: boolean) {
     this.#networks = networks
     this.host = host
@@ -67,18 +67,18 @@ class PlacedNode {
     return (await fetch(this.#url + path)).text()
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
   async send(method: string, path: string, body?: unknown): Promise<any> {
     const headers = { 'content-type': 'application/json' }
     const sent = body === undefined ? {} : { headers, body: JSON.stringify(body) }
     const reply = await fetch(this.#url + path, { method, ...sent })
-    // biome-ignore lint/suspicious/noExplicitAny: as above
+    // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
     const json: any = await reply.json()
     if (json.status !== true) throw new Error(`${method} ${path}: ${JSON.stringify(json)}`)
     return json
   }
 
-  /** Mirrors the chain of `other`, from its node or, where that is hidden, as it is pushed. */
+  /** Mirrors the chain of `other`, by pull, or if it is hidden, by its pushes. */
   async mirror(other: PlacedNode, { isHidden = false, push = false } = {}): Promise<void> {
     const url = `http://${this.#networks.addressFor(this.host, other.host)}:${PORT}`
     const peer = isHidden ? { vkey: other.vkey } : { vkey: other.vkey, url, push }
@@ -89,7 +89,7 @@ class PlacedNode {
     return this.text(`/api/ledgers?serverid=${serverId}&proof=1`)
   }
 
-  /** How many blocks of the chain of `other` are mirrored here. */
+  /** Number of blocks of the chain of `other` that are mirrored here. */
   async mirrored({ serverId }: PlacedNode): Promise<number> {
     const { peers } = await this.send('GET', '/api/config/peers')
     return peers.find((peer: { serverid: number }) => peer.serverid === serverId).blocks
@@ -113,10 +113,10 @@ interface Placed {
   readonly nodes: [PlacedNode, PlacedNode, PlacedNode]
 }
 
-/** Asks until it is so, as long as a peer may rest. */
+/** Polls until the condition holds, for longer than the retry delay of a peer. */
 const within = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, WAIT_MS)
 
-/** Waits until all nodes serve all chains byte by byte as their nodes do; then looks at every mirror. */
+/** Waits until all nodes serve identical copies of all chains; then verifies every mirror. */
 async function expectAgreement(nodes: readonly PlacedNode[]): Promise<void> {
   for (const of of nodes) {
     const own = await of.chain(of.serverId)
@@ -155,13 +155,13 @@ it.skipIf(why !== null)(
     }
     await Promise.all(nodes.map((node) => write(node, 30)))
     await expectAgreement(nodes)
-    // What a peer that would call it meets.
+    // A peer that connects to it gets no reply.
     await expect(fetchFrom(a, hidden)).resolves.toBe('unreachable')
   },
   TEST_MS,
 )
 
-/** Asks the host of `from` to mirror `to` by its address, and says how that goes. */
+/** Asks the host of `from` to mirror `to` by its address; returns the result. */
 async function fetchFrom(from: PlacedNode, to: PlacedNode): Promise<string> {
   await from.mirror(to)
   let code = ''
@@ -185,7 +185,7 @@ it.skipIf(why !== null)(
     const writeAll = () => Promise.all(nodes.map((node) => write(node, 20)))
     await writeAll()
 
-    // One node alone, the others together.
+    // One node is isolated from the others.
     networks.cut('a', 'b')
     networks.cut('a', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
@@ -194,13 +194,13 @@ it.skipIf(why !== null)(
     networks.mend('a', 'b')
     networks.mend('a', 'c')
 
-    // What b says to c is lost, what c says to b is not.
+    // Messages from b to c are lost, those from c to b are not.
     networks.cutOneWay('b', 'c')
     await Promise.all([writeAll(), delay(CUT_MS)])
     networks.mendOneWay('b', 'c')
     await expectAgreement(nodes)
 
-    // A node whose chain is being fetched goes, with all its connections, and comes back.
+    // A node whose chain is being fetched is killed with open connections, and restarts.
     const blocks = 61
     const more = 100
     networks.slow('a', 'b', SLOW)
@@ -214,7 +214,7 @@ it.skipIf(why !== null)(
     networks.quicken('a', 'b')
     await expectAgreement(nodes)
 
-    // One is away for long; it finds much when it comes back.
+    // A node is stopped for long, and has much to fetch afterwards.
     await c.kill()
     await Promise.all([write(a, 150), write(b, 150)])
     await c.start()

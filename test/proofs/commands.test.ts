@@ -1,4 +1,4 @@
-// `daicho verify` on proof files and on the log of a running node, and the same by an outsider's script.
+// `daicho verify` with proof files and with the log of a running node, and an independent script.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ async function proven() {
   return { node, item, file, text, vkey: await vkeyOf(node) }
 }
 
-it('a proof file is verified with the key alone; a changed one is a finding', async () => {
+it('verifies a proof file with only the key; a changed one is a finding', async () => {
   const { node, item, file, text, vkey } = await proven()
   await node.close()
   const json = await runVerify([file, '--key', vkey, '--json'])
@@ -63,7 +63,7 @@ it('a proof file is verified with the key alone; a changed one is a finding', as
   expect([keyless.code, keyless.stderr]).toEqual([2, expect.stringContaining('--key')])
 })
 
-it('the log of a node that requires tokens is audited with one', async () => {
+it('audits the log of a node that requires tokens', async () => {
   const tokens = await openTokens({ clock: new HandClock(), folder: null, secret: null })
   const tokenFor = async (scopes: readonly string[]) =>
     (await issueApiToken(tokens, { subject: 'auditor', scopes, lifeSeconds: 3_600 })).token
@@ -91,11 +91,11 @@ it('the log of a node that requires tokens is audited with one', async () => {
   await node.close()
 })
 
-it('a log is audited by its tiles; what was seen is remembered, and a fork and a roll-back are found', async () => {
+it('audits a log by its tiles, remembers its head, and detects a fork and a rollback', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   const state = join(temporaryFolder(), 'deep', 'state.json')
-  // Where it is kept when nobody says: in the home folder, by server id.
+  // The default location of the remembered head: in the home folder, by server id.
   const home = { HOME: temporaryFolder() }
   const atHome = async () => (await runHere(verifyCommand(), [node.url], home)).stdout
   const vkey = await vkeyOf(node)
@@ -114,7 +114,7 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
     return [code, JSON.parse(stdout)]
   }
   expect(await audit()).toEqual([0, expect.objectContaining({ status: true, blocks: 0, added: 0 })])
-  /** Waits until the node has signed a log of `blocks`: it may give a checkpoint that is a moment older. */
+  /** Waits until the node has signed a log of `blocks`: it may serve a slightly older checkpoint. */
   const signed = async (blocks: number) => {
     const path = `/api/ledgers/${node.service.serverId}/checkpoint`
     const text = async () => (await node.send('GET', path)).text
@@ -131,7 +131,7 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   const { serverId } = node.service
   await node.close()
 
-  // The same key with another history: shorter, then as long.
+  // The same key with another history: first shorter, then of equal length.
   const other = join(temporaryFolder(), 'data')
   mkdirSync(other)
   copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))
@@ -145,7 +145,7 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   expect(await audit()).toEqual([1, expect.objectContaining({ status: false, code: 'LOG_FORKED' })])
   await node.close()
 
-  // The history that was seen still holds.
+  // The remembered history still verifies.
   node = await startLedgerNode({ folder })
   expect(await audit()).toEqual([0, expect.objectContaining({ blocks: 261, added: 0 })])
   const mistaken = await runVerify([`${node.url}/api`, '--state', state])
@@ -156,12 +156,11 @@ it('a log is audited by its tiles; what was seen is remembered, and a fork and a
   expect((await runVerify([node.url, '--state', state])).code).toBe(2)
 })
 
-it('the script of an outsider is short', () => {
+it('the independent script is short', () => {
   expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(60)
 })
 
-if (!hasPython)
-  console.warn('SKIPPED: python3 with the package cryptography is not on this machine')
+if (!hasPython) console.warn('SKIPPED: no python3 with the package cryptography')
 it.skipIf(!hasPython)(
   'an independent Python script verifies a proof, and detects every changed byte',
   async () => {

@@ -1,4 +1,4 @@
-// A client that verifies, before a server that lies: every lie is caught, and the truth passes.
+// A verifying client and a lying server: every lie is detected, and honest replies are accepted.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -23,7 +23,7 @@ async function keyOf(node: LedgerNode) {
   return verifierKeyOf(text.trim())
 }
 
-/** Nodes that share one key, as whoever has taken it over could run: each with its own folder. */
+/** Nodes with the same key, as an attacker who has copied it could run: each with its own folder. */
 async function sameKeyNodes(count: number): Promise<LedgerNode[]> {
   const first = temporaryFolder()
   const nodes = [await startLedgerNode({ folder: first })]
@@ -45,7 +45,7 @@ const plum = (price: number) => ({ id: 'plum', price })
 const filler = (n: number) => ({ id: `filler-${n}` })
 const fillers = (count: number) => Array.from({ length: count }, (_, n) => filler(n))
 
-/** A reader that has seen `node`, and now gets its answers from elsewhere. */
+/** A client that has seen `node`, and now gets its replies from another server. */
 async function readerOf(node: LedgerNode, checkpoint: Checkpoint | null = null) {
   const asked = { fetch: asking(node) }
   const key = await keyOf(node)
@@ -64,7 +64,7 @@ const codeOf = async (work: Promise<unknown>): Promise<ProofErrorCode | 'believe
     (error: { code: ProofErrorCode }) => error.code,
   )
 
-it('believes a server that tells the truth, over changes, and keeps its newest head', async () => {
+it('accepts an honest server while the log grows, and keeps its newest head', async () => {
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1), ...fillers(5)])
@@ -91,7 +91,7 @@ const withExtra = (file: string, change: (extra: string) => string) =>
     return `extra ${Buffer.from(extra).toString('base64')}`
   })
 
-it('catches a changed item, a changed header, another item and a proof cut short', async () => {
+it('detects a changed item, a changed header, another item and a truncated proof', async () => {
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1), { id: 'fig', price: 1 }])
@@ -121,7 +121,7 @@ it('catches a changed item, a changed header, another item and a proof cut short
   await node.close()
 })
 
-it('catches a changed old block, a dropped one, a fork, a roll-back and another key', async () => {
+it('detects a changed or dropped old block, a fork, a rollback and another key', async () => {
   const [truth, changed, dropped, forked] = await sameKeyNodes(4)
   const other = await startLedgerNode({ folder: temporaryFolder() })
   if (!truth || !changed || !dropped || !forked) throw new Error('too few nodes')
@@ -137,7 +137,7 @@ it('catches a changed old block, a dropped one, a fork, a roll-back and another 
     asked.fetch = asking(node)
     return codeOf(reader.readItem('fruit', 'plum'))
   }
-  // Each signs with the true key, but for the last; each is whole in itself.
+  // All but the last use the true key; each one is consistent in itself.
   expect(await saidBy(changed)).toBe('LOG_FORKED')
   expect(await saidBy(dropped)).toBe('LOG_FORKED')
   expect(await saidBy(forked)).toBe('LOG_FORKED')
@@ -149,14 +149,14 @@ it('catches a changed old block, a dropped one, a fork, a roll-back and another 
     `/api/ledgers/${truth.service.serverId}/checkpoint`,
   )
   await record(truth, [filler(77)])
-  // A proof of it needs a head that covers it; the head alone may be a little older.
+  // Its proof needs a head that covers it; the head itself may be slightly older.
   expect((await reader.readItem('fruit', 'filler-77'))?.item).toEqual(filler(77))
   asked.fetch = async () => rolledBack
   expect(await codeOf(reader.refresh())).toBe('LOG_ROLLED_BACK')
   for (const node of [truth, changed, dropped, forked, other]) await node.close()
 })
 
-it('catches a stale proof: one from before, and an older revision under the newest head', async () => {
+it('detects a stale proof: an earlier one, and an older revision under the newest head', async () => {
   const [node] = await sameKeyNodes(1)
   if (node === undefined) throw new Error('no node')
   await record(node, [plum(1)])
@@ -169,7 +169,7 @@ it('catches a stale proof: one from before, and an older revision under the newe
   await record(node, [filler(1)])
   asked.fetch = (path) => asking(node)(path.endsWith('/proof') ? `${path}?position=1.0` : path)
   expect(await codeOf(reader.readItem('fruit', 'plum'))).toBe('ITEM_STALE')
-  // A server that cannot show that its new head continues the old one is not believed either.
+  // A server that cannot prove that its new head continues the old one is rejected.
   await record(node, [filler(2)])
   asked.fetch = async (path) =>
     path.includes('consistency') ? { status: 200, text: '{"proof":[1]}' } : asking(node)(path)

@@ -1,11 +1,11 @@
-// What `daicho verify <folder>` finds by the head that the node signed last.
+// Findings of `daicho verify <folder>` based on the node's last signed head.
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { runDaicho } from '../support/daicho.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
 
-/** A node in `folder` records `items`, one by one, in the database `fruit`, and is closed. */
+/** A node in `folder` records `items` one by one in the database `fruit`, and is closed. */
 async function recorded(folder: string, items: readonly string[]): Promise<void> {
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/fruit')
@@ -19,7 +19,7 @@ async function found(folder: string) {
 }
 const nowhere = (what: string) => ({ height: null, index: null, what })
 
-it('a store that was put back to an older state contradicts the head that was signed last', async () => {
+it('an older state of the store contradicts the last signed head', async () => {
   const folder = temporaryFolder()
   await recorded(folder, ['fig'])
   copyFileSync(join(folder, 'ledger.db'), join(folder, 'kept.db'))
@@ -34,7 +34,7 @@ it('a store that was put back to an older state contradicts the head that was si
   expect(stdout).toBe(`DIFFERENCE ${older}\n(2 blocks, 2 entries hold before it)\n`)
 })
 
-it('a whole other chain holds by itself, and is found where the signed head is still there', async () => {
+it('a different chain is consistent in itself, and contradicts the last signed head', async () => {
   const [folder, other] = [temporaryFolder(), temporaryFolder()]
   await recorded(folder, ['fig'])
   copyFileSync(join(folder, 'node.key'), join(other, 'node.key'))

@@ -11,7 +11,7 @@ import { type Get, parseSourceList } from '../../src/rate-feed/sources.ts'
 /** Two days after the date of the bundled vector. */
 const START_MS: number = Date.parse('2026-10-08T09:10:11.500Z')
 
-/** A clock and a schedule that only `advance` moves. Delays of up to a second end by themselves. */
+/** A clock and timers that only `advance` moves. Delays of up to a second run in real time. */
 export class ManualClock implements Schedule {
   #now: number
   #waiting: { at: number; run: () => void }[] = []
@@ -110,7 +110,7 @@ export class MemoryLog {
   }
 }
 
-/** A feed whose public sources are all played by `server`. */
+/** A feed whose public sources are all simulated by `server`. */
 export function feedWith(
   server: SourceServer,
   clock: ManualClock,
@@ -121,7 +121,7 @@ export function feedWith(
   return new RateFeed(depsWith(server, clock, sources, settings, deps))
 }
 
-/** A server with its clock, and the feeds that were opened on it. */
+/** A server with its clock, and its open feeds. */
 export class FeedFixture {
   readonly server = new SourceServer()
   readonly clock = new ManualClock()
@@ -145,13 +145,13 @@ export class FeedFixture {
   }
 }
 
-/** A source that always answers so. */
+/** A source that always returns this. */
 export const send =
   (body: string | Buffer, status = 200, headers: Record<string, string> = {}): RequestListener =>
   (_request, response) =>
     response.writeHead(status, headers).end(body)
 
-/** What `feedWith` makes its feed of. */
+/** Options of `feedWith`. */
 export function depsWith(
   server: SourceServer,
   clock: ManualClock,
@@ -186,7 +186,7 @@ export function answerOf(feed: RateFeed): CurrentReply | Promise<CurrentReply> {
   return detail instanceof Promise ? detail.then(currentReply) : currentReply(detail)
 }
 
-/** Units per euro, near the bundled ones. */
+/** Units per euro, close to the bundled ones. */
 export const PER_EUR: Readonly<Record<string, number>> = {
   USD: 1.13,
   JPY: 178.9,

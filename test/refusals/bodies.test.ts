@@ -1,5 +1,5 @@
-// What a body can be that is not taken: each gets a refusal in the ledger's shape with its status,
-// the chain does not move, and the next request is answered.
+// Invalid request bodies: each gets an error in the ledger's shape with its status, the chain does not
+// change, and the next request is answered.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
@@ -71,14 +71,14 @@ const BODIES: [what: string, body: string | Uint8Array, status: number, code: st
   ['NaN', '{"n":NaN}', 400, 'JSON_MALFORMED'],
 ]
 
-it.each(BODIES)('a body of %s', async (_what, body, status, code) => {
+it.each(BODIES)('rejects a body of %s', async (_what, body, status, code) => {
   for (const [method, path] of TAKERS) {
     expectRefusal(await sendBytes(method, path, Buffer.from(body)), status, code)
   }
   expect(Object.prototype).not.toHaveProperty('polluted')
 })
 
-it('JSON that is no item, and no list of items, wherever one is taken', async () => {
+it('rejects JSON that is not an item or a list of items on every path', async () => {
   for (const body of [
     'null',
     '0',
@@ -103,7 +103,7 @@ it('JSON that is no item, and no list of items, wherever one is taken', async ()
   expect((await node.send('GET', '/api/dbs')).json.dbs).toEqual(['a'])
 })
 
-it('an empty list, an empty unit of work, and one entry too many', async () => {
+it('rejects an empty list, an empty unit of work, and one entry above the limit', async () => {
   const many = Array.from({ length: 10_001 }, () => ({}))
   for (const [path, body, status, code] of [
     ['/api/a', [], 400, 'UNIT_EMPTY'],
@@ -120,14 +120,14 @@ it('an empty list, an empty unit of work, and one entry too many', async () => {
   }
 })
 
-it('numbers that grow beyond an item when they are written out are refused, not kept', async () => {
+it('rejects numbers whose canonical form exceeds the size of an item', async () => {
   const grown = `{"n":[${'1E20,'.repeat(600_000)}1]}` // 21 characters each in canonical form
   for (const path of ['/api/a', '/api/a/x']) {
     expectRefusal(await sendBytes('POST', path, Buffer.from(grown)), 413, 'ITEM_TOO_LARGE')
   }
 })
 
-it('a body of 10 MiB and one byte: 413, however it is sent, and the client can read it', async () => {
+it('returns 413 for a body of 10 MiB and one byte in any encoding, and the client can read it', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX + 1, 0x20)
   body.write('{}')
   for (const [method, path] of TAKERS) {
@@ -140,13 +140,13 @@ it('a body of 10 MiB and one byte: 413, however it is sent, and the client can r
   const pieces = [chunked, `${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n']
   const { replies } = await exchange(node.url, pieces, { replies: 1 })
   expectRefusal(replies[0], 413, 'BODY_TOO_LARGE')
-  // An ordinary client, which writes the whole body before it looks for a reply. Closing with bytes
-  // unread cost it the reply now and then.
+  // An ordinary client writes the whole body before it reads a reply. Closing with unread bytes
+  // sometimes lost the reply.
   for (let time = 0; time < 10; time += 1) {
     const sent = await node.send('POST', '/api/a', body)
     expect([sent.status, sent.json.code]).toEqual([413, 'BODY_TOO_LARGE'])
   }
-  // Announced, not sent.
+  // Declared by Content-Length, not sent.
   const announced = head('POST', '/api/a', [
     'Content-Type: application/json',
     'Content-Length: 99999999999',
@@ -155,13 +155,13 @@ it('a body of 10 MiB and one byte: 413, however it is sent, and the client can r
   expectRefusal(early.replies[0], 413, 'BODY_TOO_LARGE')
 })
 
-it('a body of exactly 10 MiB is taken and refused for its content only', async () => {
+it('accepts a body of exactly 10 MiB, and rejects only its content', async () => {
   const body = Buffer.alloc(BODY_BYTES_MAX, 0x20)
   body.write('{')
   expectRefusal(await sendBytes('POST', '/api/a', body), 400, 'JSON_MALFORMED')
 })
 
-it('bodies that are not declared as JSON: what a form of another site can send', async () => {
+it('rejects bodies not declared as JSON, which a form of another site can send', async () => {
   for (const type of [
     'text/plain',
     'text/plain; charset=utf-8',
@@ -183,7 +183,7 @@ it('bodies that are not declared as JSON: what a form of another site can send',
   expectRefusal(replies[0], 415, 'CONTENT_TYPE_UNKNOWN')
 })
 
-it('an unknown Content-Encoding', async () => {
+it('rejects an unknown Content-Encoding', async () => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'x', 'identity, gzip', '']) {
     for (const [method, path] of TAKERS) {
       const lines = [
@@ -198,7 +198,7 @@ it('an unknown Content-Encoding', async () => {
   }
 })
 
-it('a slow body is refused when its time is over, and what is quicker is not', async () => {
+it('a slow body is rejected after its timeout, a faster one is not', async () => {
   const impatient = await startLedgerNode({ limits: { requestTimeoutMs: 1_500 } })
   await impatient.send('POST', '/api/a')
   const lines = ['Content-Type: application/json', 'Content-Length: 100']
@@ -218,7 +218,7 @@ it('a slow body is refused when its time is over, and what is quicker is not', a
   await impatient.close()
 })
 
-it('long bodies are held up to a limit of all together, and more are asked to come again', async () => {
+it('bodies share a memory budget; further requests get 503', async () => {
   const bounded = await startLedgerNode({ limits: { bodiesBytesMax: BODY_BYTES_MAX } })
   await bounded.send('POST', '/api/a')
   const long = Buffer.from(JSON.stringify({ text: 'x'.repeat(6 * 1024 * 1024) }))
@@ -229,7 +229,7 @@ it('long bodies are held up to a limit of all together, and more are asked to co
   const first = connect(Number(port), '127.0.0.1')
   first.write(head('POST', '/api/a', lines))
   first.write(half)
-  // Its room is taken when its head has been read; until then another one is let in.
+  // Its budget is reserved when its head is parsed; until then another request may be admitted.
   for (;;) {
     const { replies } = await exchange(bounded.url, [head('POST', '/api/a', lines), long], {
       replies: 1,
@@ -248,14 +248,14 @@ it('long bodies are held up to a limit of all together, and more are asked to co
   first.write(long.subarray(half.length))
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
   first.destroy()
-  // What is over, in whichever way, holds nothing: as many as before find room again.
+  // Finished requests release their budget however they ended: as many as before fit again.
   expect((await bounded.send('POST', '/api/a', { text: 'x'.repeat(6 * 1024 * 1024) })).status).toBe(
     200,
   )
   await bounded.close()
 })
 
-it('a body that breaks off, that is longer than it says, or whose chunks are none', async () => {
+it('rejects an incomplete body, one longer than declared, and one with invalid chunks', async () => {
   const json = 'Content-Type: application/json'
   const chunked = [json, 'Transfer-Encoding: chunked']
   const short = [head('POST', '/api/a', [json, 'Content-Length: 10']), '{}']

@@ -1,5 +1,5 @@
-// What a request can be, apart from its body, that is not taken: hosts, origins, targets, names,
-// broken syntax. Each gets a refusal in the ledger's shape, and nothing is changed by it.
+// Invalid requests apart from their bodies: hosts, origins, targets, names, syntax. Each gets an
+// error in the ledger's shape and changes nothing.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { CREDENTIALS, startLedgerNode } from '../support/ledger-node.ts'
 import { exchange, type RawReply } from '../support/raw-socket.ts'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterEach(() => node.expectUnmoved())
 afterAll(() => node.close())
 
-/** Sends a request as these lines, and gives the one reply. */
+/** Sends a request with these lines, and returns the only reply. */
 async function ask(line: string, headers: readonly string[], body = ''): Promise<RawReply> {
   const text = `${[line, ...headers, 'Connection: close'].join('\r\n')}\r\n\r\n${body}`
   const method = line.split(' ')[0] ?? ''
@@ -45,7 +45,7 @@ const REQUESTS = [
 const methodOf = (request: string) => request.split(' ')[0] ?? ''
 
 describe('Host', () => {
-  it('two of them, none, also on the open page: 400 for every method', async () => {
+  it('missing or repeated, also on the open page: 400 for every method', async () => {
     for (const request of [...REQUESTS, 'GET /doc', 'GET /doc/json']) {
       for (const headers of [
         [`Host: ${host}`, `Host: ${host}`],
@@ -59,7 +59,7 @@ describe('Host', () => {
     }
   })
 
-  it('a foreign one (DNS rebinding): 421 for every method', async () => {
+  it('foreign (DNS rebinding): 421 for every method', async () => {
     for (const name of [
       'elsewhere.example',
       `elsewhere.example:${new URL(node.url).port}`,
@@ -80,7 +80,7 @@ describe('Host', () => {
     }
   })
 
-  it('its own, loopback, single labels and the listed ones are served', async () => {
+  it('serves its own, loopback, single labels and the listed ones', async () => {
     for (const name of [
       'localhost',
       'x.localhost',
@@ -117,7 +117,7 @@ describe('other sites', () => {
     }
   })
 
-  it('one good header does not hide a bad one, and a repeated one is not the first of them', async () => {
+  it('a good header does not hide a bad one, and not only the first of repeated headers counts', async () => {
     for (const headers of [
       [`Origin: http://${host}`, 'Sec-Fetch-Site: cross-site'],
       ['Origin: https://elsewhere.example', 'Sec-Fetch-Site: same-origin'],
@@ -129,7 +129,7 @@ describe('other sites', () => {
     }
   })
 
-  it('a path that only begins like the open page is not open', async () => {
+  it('a path that only starts like the open page is not open', async () => {
     for (const target of ['/docs', '/doc%2f', '/document', '//doc', '/api/doc', '/DOC']) {
       const reply = await ask(`GET ${target} HTTP/1.1`, ['Host: elsewhere.example'])
       expectRefusal(reply, 421, 'HOST_UNKNOWN')
@@ -147,7 +147,7 @@ describe('other sites', () => {
 })
 
 describe('targets', () => {
-  it('absolute-form, as for a proxy: 400, whichever host it names', async () => {
+  it('absolute-form, as for a proxy: 400 for any host', async () => {
     for (const target of [
       'http://elsewhere.example/api/dbs',
       `http://${host}/api/dbs`,
@@ -166,7 +166,7 @@ describe('targets', () => {
     expectRefusal(await ask('OPTIONS * HTTP/1.1', [`Host: ${host}`]), 404, 'PATH_UNKNOWN')
   })
 
-  it('a method that a path does not have: 405 with Allow, whatever the body holds', async () => {
+  it('unsupported method: 405 with Allow for any body', async () => {
     for (const [request, allow] of [
       ['PUT /api/dbs', 'GET, HEAD'],
       ['PUT /api/a', 'DELETE, GET, HEAD, POST'],
@@ -184,12 +184,12 @@ describe('targets', () => {
     }
   })
 
-  it('an Expect other than 100-continue: 417, with a body that says so', async () => {
+  it('an Expect other than 100-continue: 417 with an error body', async () => {
     const reply = await ask('POST /api/new HTTP/1.1', [`Host: ${host}`, 'Expect: a-miracle'])
     expectRefusal(reply, 417, 'EXPECTATION_UNKNOWN')
   })
 
-  it('names that no database and no item can have: %2f, %2e%2e, control characters, too long', async () => {
+  it('invalid names of databases and items: %2f, %2e%2e, control characters, too long', async () => {
     const invalid = [
       'a%2fb',
       'a%2Fb',
@@ -227,7 +227,7 @@ describe('targets', () => {
     }
   })
 
-  it('percent-encoding that is none, or not of UTF-8, or longer than any name', async () => {
+  it('percent-encoding that is invalid, not UTF-8, or too long', async () => {
     for (const path of [
       '/api/%',
       '/api/%zz',
@@ -254,7 +254,7 @@ describe('targets', () => {
 })
 
 describe('syntax', () => {
-  it('bytes that are no request: 400 and the connection goes', async () => {
+  it('bytes that are not HTTP: 400, and the connection closes', async () => {
     for (const bytes of [
       'garbage\r\n\r\n',
       'GET\r\n\r\n',
@@ -280,7 +280,7 @@ describe('syntax', () => {
     ])
   })
 
-  it('a good request is answered before the garbage behind it, never by its refusal', async () => {
+  it('answers a good request before rejecting the garbage after it', async () => {
     const good = `GET /api/a/x HTTP/1.1\r\nHost: ${host}\r\n\r\n`
     for (const pieces of [[`${good}${good}garbage\r\n\r\n`], [good, good, 'garb', 'age\r\n\r\n']]) {
       const { replies, rest } = await exchange(node.url, pieces)
@@ -289,7 +289,7 @@ describe('syntax', () => {
     }
   })
 
-  it('a change that was made is said to be made, whatever came behind it', async () => {
+  it('acknowledges a committed change, despite garbage after it', async () => {
     const own = await startLedgerNode()
     const create = `POST /api/made HTTP/1.1\r\nHost: localhost\r\n\r\ngarbage\r\n\r\n`
     const { replies } = await exchange(own.url, [create])
@@ -300,7 +300,7 @@ describe('syntax', () => {
 })
 
 describe('secrets', () => {
-  it('a token in the query, however it is spelled, is in no log line and no error body', async () => {
+  it('a token in the query, in any spelling, is in no log line and no error body', async () => {
     const secret = 'TOKEN-THAT-NOBODY-SHALL-SEE'
     const before = lines.length
     const bodies: string[] = []

@@ -33,7 +33,7 @@ async function daicho(
   child.stderr.on('data', (part) => {
     err += part
   })
-  child.stdin.on('error', () => {}) // it may end without reading
+  child.stdin.on('it may exit without reading stdin', () => {}) // it may end without reading
   child.stdin.end(input)
   const [code]: unknown[] = await once(child, 'close')
   return { code: Number(code), out, err }
@@ -43,7 +43,7 @@ describe('daicho serve --only samples', () => {
   const serve = (env: Record<string, string>, host = '0.0.0.0') =>
     daicho(`serve --only samples --sample-port 0 --host ${host}`, { env })
 
-  it('refuses presets where others can reach it, with exit code 78, and names what to set', async () => {
+  it('refuses preset credentials on a public address with exit code 78, and names the variables to set', async () => {
     const nobody = await serve({})
     expect([nobody.code, nobody.out]).toEqual([78, ''])
     expect(nobody.err).toMatch(/^daicho: .*USERS_FILE.*\n$/)
@@ -112,7 +112,7 @@ describe('daicho serve --only samples', () => {
 })
 
 describe('daicho user and daicho token', () => {
-  it('say what was wrong, with their exit codes', async () => {
+  it('report errors with their exit codes', async () => {
     const env = { SYSTEM_FOLDER: join(folder, 'other') }
     const cases: [string, Record<string, string>, number, string][] = [
       ['user list', {}, 78, 'set SYSTEM_FOLDER'],

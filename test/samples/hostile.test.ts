@@ -23,7 +23,7 @@ const statusOf = (reply: string) => Number(reply.slice(9, 12))
 const bodyOf = (reply: string) => reply.slice(reply.indexOf('\r\n\r\n') + 4)
 
 describe('a token that is not a text, or not one of ours', () => {
-  it('is an invalid token, wherever it comes: arrays, objects, numbers, 5 KB', async () => {
+  it('is an invalid token, wherever it is sent: arrays, objects, numbers, 5 KB', async () => {
     const values = [[token], { 0: token }, 1, true, 0, false, [], {}, 'x'.repeat(5_000)]
     for (const value of values) {
       const answer = await samples.call('GET', '/api/users', json({ token: value }))
@@ -37,7 +37,7 @@ describe('a token that is not a text, or not one of ours', () => {
     expect((await samples.call('GET', '/api', { headers: twice })).text).toBe(INVALID)
   })
 
-  it('is an invalid token when its user is gone, or has a new password since', async () => {
+  it('is an invalid token if its user is gone, or has a new password since', async () => {
     const { usersInFolder, addUser, removeUser, changePassword } = await import(
       '../../src/sample-api/index.ts'
     )
@@ -49,7 +49,7 @@ describe('a token that is not a text, or not one of ours', () => {
       const since = own.clock.nowMs
       const eve = { name: 'eve', passwordHash, admin: false, since }
       await users.change((list) => addUser(list, eve))
-      // The preset user is gone the moment somebody is configured.
+      // Configuring any user removes the preset user.
       await expect(own.login()).rejects.toThrow('Authentication failed.')
       const headers = { 'x-access-token': await own.login('eve', 'first') }
       expect((await own.call('GET', '/api', { headers })).text).toContain('Welcome')
@@ -77,7 +77,7 @@ describe('a token that is not a text, or not one of ours', () => {
     expect((await samples.call('GET', '/api', { headers })).text).toBe(INVALID)
   })
 
-  it('is an invalid token when it was issued for another component', async () => {
+  it('is an invalid token if it was issued for another component', async () => {
     const { token: other } = await samples.tokens.issue({
       audience: 'daicho:api',
       subject: 'demo',
@@ -87,11 +87,11 @@ describe('a token that is not a text, or not one of ours', () => {
   })
 })
 
-describe('a path in disguise', () => {
-  it('is gated all the same', async () => {
+describe('a disguised path', () => {
+  it('needs a token too', async () => {
     for (const target of ['/%61pi', '/api/%75sers', 'http://x/api/users', 'HTTP://x/api']) {
       const reply = await get(target)
-      if (statusOf(reply) === 404) continue // not understood as that path, so nothing is shown
+      if (statusOf(reply) === 404) continue // a different path: it returns nothing
       expect([target, statusOf(reply), bodyOf(reply)]).toEqual([target, 403, NO_TOKEN])
     }
     expect(statusOf(await get('http://x/api/users'))).toBe(403)
@@ -120,7 +120,7 @@ describe('a path in disguise', () => {
     }
     const wrong = await get(target, 'x-access-token: wrong')
     if (!target.includes('?')) expect([statusOf(wrong), bodyOf(wrong)]).toEqual([200, INVALID])
-    // Nothing is served there that is not served under its own name.
+    // It serves nothing that its normal name does not serve.
     const right = await get(target, `x-access-token: ${token}`)
     expect([200, 404]).toContain(statusOf(right))
   })
@@ -146,7 +146,7 @@ describe('a path in disguise', () => {
     }
   })
 
-  it('is guarded all the same', async () => {
+  it('is guarded too', async () => {
     const targets = ['/%68ello', '/hello;x', '/hello;id=demo', 'http://x/hello', 'http://x/%68ello']
     for (const target of [...targets, 'https://y/hello/z', '/hello?/../', '/hello/../doc']) {
       const reply = await get(target)
@@ -161,7 +161,7 @@ describe('a path in disguise', () => {
   })
 })
 
-describe('credentials that are not well-formed', () => {
+describe('malformed credentials', () => {
   const encoded = (bytes: string | Buffer) => Buffer.from(bytes).toString('base64')
 
   it('are refused with 401', async () => {
@@ -194,7 +194,7 @@ describe('credentials that are not well-formed', () => {
     }
   })
 
-  it('are refused for ids that objects have by themselves', async () => {
+  it('are rejected for ids that are Object members', async () => {
     const headers = basic('demo', 'demo')
     for (const id of [
       '__proto__',
@@ -212,7 +212,7 @@ describe('credentials that are not well-formed', () => {
     }
   })
 
-  it('are read as Latin-1 where they are not UTF-8', async () => {
+  it('are read as Latin-1 if they are not UTF-8', async () => {
     const own = await startSamples({ pairs: { x: { name: 'bøb', password: 'é' } } })
     try {
       const authorization = `Basic ${encoded(Buffer.from('bøb:é', 'latin1'))}`
@@ -224,8 +224,8 @@ describe('credentials that are not well-formed', () => {
   })
 })
 
-describe('a request that no route is meant for', () => {
-  it('gets an answer in the shape of a failure, never a 5xx', async () => {
+describe('a request without a route', () => {
+  it('gets an error in the usual shape, never a 5xx', async () => {
     const ended = { 'content-type': 'application/json' }
     const answers = {
       400: [
@@ -318,7 +318,7 @@ describe('a request that no route is meant for', () => {
         calls += 1
         const answer = await samples.call(method, path, {
           headers,
-          // From many addresses, so that failures to log in do not hold the others off.
+          // From many addresses, so that login failures do not block the others.
           localAddress: `127.1.${calls >> 8}.${(calls % 254) + 1}`,
           ...(body === undefined ? {} : { body }),
         })

@@ -34,7 +34,7 @@ it('lists the documented operations and no others', async () => {
   ])
 })
 
-it('says of every operation how to authenticate, and that holds', async () => {
+it('documents the authentication of every operation correctly', async () => {
   const token = await samples.login()
   const granted: Record<string, Record<string, string>> = {
     sessionToken: { 'x-access-token': token },
@@ -56,13 +56,13 @@ it('says of every operation how to authenticate, and that holds', async () => {
   }
 })
 
-it('is served whole from this address', async () => {
+it('is served entirely from this address', async () => {
   const page = await samples.call('GET', '/doc')
   const html = (await samples.call('GET', page.headers.location ?? '/doc/')).text
   expect(html).toContain('<title>daicho samples</title>')
   expect(html).not.toMatch(/(?:src|href)="https?:/)
   const policy = String(page.headers['content-security-policy'])
   expect(policy).toContain("default-src 'none'")
-  // Neither another site, nor https where there is none: that leaves the page blank.
+  // Without other hosts and without upgrades to https, which would leave the page blank.
   expect(policy).not.toMatch(/https?:|swagger\.io|upgrade-insecure-requests|unsafe/)
 })

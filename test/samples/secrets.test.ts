@@ -18,7 +18,7 @@ it('no password, hash, key or token is in a log line, an error body, a list of u
       await samples.call('POST', '/api/authenticate', json({ name: 'ada', password: wrong })),
       await samples.call('POST', '/api/authenticate', json({ name: wrong, password })),
       await samples.call('POST', '/api/authenticate', form({ name: 'ada', password: wrong })),
-      // Broken in ways that parsers like to quote.
+      // Malformed so that parsers tend to quote it.
       await samples.call('POST', '/api/authenticate', { headers: jsonType, body: wrong }),
       await samples.call('POST', '/api/authenticate', {
         headers: jsonType,
@@ -67,7 +67,7 @@ it('no password, hash, key or token is in a log line, an error body, a list of u
       basic('bob', wrong).authorization ?? '',
       basic('bob', pairPassword).authorization ?? '',
     ]
-    // The logs hold every request: without them this test would look at nothing.
+    // The logs must contain every request, or this test would check nothing.
     expect(samples.logs.filter((line) => line.includes('"answered"')).length).toBeGreaterThan(15)
     for (const secret of secrets) {
       expect(shown.filter((text) => text.includes(secret))).toEqual([])
@@ -77,7 +77,7 @@ it('no password, hash, key or token is in a log line, an error body, a list of u
   }
 })
 
-it('a login logs the id of the token, by which it can be revoked', async () => {
+it('a login logs the id of the token, which is needed to revoke it', async () => {
   const samples = await startSamples()
   try {
     const token = await samples.login()

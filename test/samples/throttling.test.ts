@@ -37,14 +37,14 @@ it('130 wrong passwords bring a 429, and another name from another address can s
 
     const other = await login(samples, 'bob', 'battery staple', '127.0.0.2')
     expect(JSON.parse(other.text).success).toBe(true)
-    // Another name from the same address may, too: only ten of its hundred failures are used.
+    // Another name from the same address can, too: only ten of its hundred failures are used.
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
-    // And the same name from another address.
+    // And so can the same name from another address.
     const elsewhere = await login(samples, 'ada', 'correct horse', '127.0.0.2')
     expect(JSON.parse(elsewhere.text).success).toBe(true)
   }))
 
-it('a hundred failures from one address hold off every name from there, for five minutes', () =>
+it('a hundred failures from one address block every name from there, for five minutes', () =>
   withSamples(async (samples) => {
     const statuses = []
     for (let count = 0; count < 101; count += 1) {
@@ -58,12 +58,12 @@ it('a hundred failures from one address hold off every name from there, for five
     expect(JSON.parse((await login(samples, 'bob', 'battery staple')).text).success).toBe(true)
   }))
 
-it('guesses sent all at once get no further than guesses one by one', () =>
+it('concurrent guesses get no further than sequential ones', () =>
   withSamples(async (samples) => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, count) => login(samples, 'ada', `wrong ${count}`)),
     )
-    // Two passwords are looked at in one moment, so one may slip in beside the tenth.
+    // Two passwords are checked concurrently, so an eleventh may pass the limit.
     const looked = answers.filter(({ status }) => status === 200).length
     expect(looked).toBeGreaterThanOrEqual(10)
     expect(looked).toBeLessThanOrEqual(11)
@@ -77,7 +77,7 @@ it('fifty logins at once all succeed', () =>
     expect(answers.filter(({ text }) => JSON.parse(text).success)).toHaveLength(50)
   }))
 
-it('a right password forgives the wrong ones for that name', () =>
+it('a right password resets the failures of that name', () =>
   withSamples(async (samples) => {
     for (let round = 0; round < 3; round += 1) {
       for (let count = 0; count < 9; count += 1) await login(samples, 'ada', 'wrong')

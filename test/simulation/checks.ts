@@ -9,17 +9,17 @@ import { isFound } from './heal.ts'
 import { all, type Scene } from './scene.ts'
 import { DATABASE, type SimulatedNode } from './simulated-node.ts'
 
-/** What there was to be checked. */
+/** Counts of the checked conditions. */
 export interface Counts {
   readonly acknowledged: number
   readonly signed: number
-  /** Chains of which there were two histories at the end. */
+  /** Number of chains with two histories at the end. */
   readonly forks: number
   /** Nodes that were restored. */
   readonly restored: number
 }
 
-/** Looks for what must never be. */
+/** Checks the invariants. */
 export async function check(scene: Scene): Promise<Counts> {
   let forks = 0
   for (const node of scene.nodes) if (await checkChain(scene, node)) forks += 1
@@ -33,12 +33,12 @@ export async function check(scene: Scene): Promise<Counts> {
   }
 }
 
-/** Whether the key of `node` is one that was made to sign two histories, or may have been. */
+/** Whether the key of `node` has, or may have, signed two histories. */
 function isForkable({ kind, victim }: Scene, node: SimulatedNode): boolean {
   return node === victim && (kind === 'old disk' || kind === 'copied key')
 }
 
-/** All copies of the chain of `node`. Says whether there are two histories of it. */
+/** Checks all copies of the chain of `node`. Returns whether it has two histories. */
 async function checkChain(scene: Scene, node: SimulatedNode): Promise<boolean> {
   const { world, signed } = scene
   const { serverId } = node.identity
@@ -73,7 +73,7 @@ async function checkCopy(
   if (copy.finding !== null) world.fault(`${what} does not verify: ${copy.finding}`)
 }
 
-/** What accuses a key of two histories shows two that it has signed. */
+/** Evidence of two histories contains two that the key has signed. */
 async function checkEvidence(
   { world, signed }: Scene,
   node: SimulatedNode,
@@ -92,7 +92,7 @@ async function checkEvidence(
     world.fault(`${at.host} has evidence that shows nothing: ${evidence?.what}, ${notes.join(' ')}`)
 }
 
-/** Every acknowledged write is there, but those that went with a disk and that nobody else had. */
+/** Every acknowledged write exists, except those lost with a disk that no other node had. */
 async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<void> {
   const { world, putBack, victim, restored } = scene
   const { service, acknowledged, host } = node
@@ -114,7 +114,7 @@ async function checkAcknowledged(scene: Scene, node: SimulatedNode): Promise<voi
   if (lost.length > 0) world.fault(`${host} has lost what it acknowledged: ${lost.join(' ')}`)
 }
 
-/** A key that nobody copied, of a disk that was not put back as a whole, has signed one history. */
+/** A key has signed only one history unless it was copied or its disk was rolled back as a whole. */
 function checkSigned(scene: Scene, node: SimulatedNode): void {
   const { world, signed } = scene
   if (isForkable(scene, node)) return

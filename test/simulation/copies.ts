@@ -6,21 +6,21 @@ import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
 import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** A chain as a node keeps it. */
+/** A node's copy of a chain. */
 export interface Copy {
   readonly at: SimulatedNode
   readonly isOwn: boolean
-  /** The blocks with all that proves them, by height. */
+  /** The blocks with their proofs, by height. */
   readonly texts: readonly string[]
   readonly ids: readonly string[]
-  /** The newest signed head that it has believed; empty for none. */
+  /** The newest signed head that it has accepted; empty for none. */
   readonly seen: string
   readonly evidence: Evidence | null
-  /** What does not hold in it, or null. */
+  /** The fault in it, or null. */
   readonly finding: string | null
 }
 
-/** The chain of `serverId` as `node` keeps it. */
+/** Reads the copy of the chain of `serverId` on `node`. */
 export async function copyAt(node: SimulatedNode, serverId: number): Promise<Copy> {
   const isOwn = node.identity.serverId === serverId
   const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
@@ -50,7 +50,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
   }
 }
 
-/** Whether one of two lists begins with the other. */
+/** Whether one of two lists is a prefix of the other. */
 export function fits(one: readonly string[], other: readonly string[]): boolean {
   const length = Math.min(one.length, other.length)
   return one.slice(0, length).every((text, at) => text === other[at])

@@ -2,11 +2,11 @@ import { copyAt } from './copies.ts'
 import { all, type Scene } from './scene.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** Within so many steps nodes agree when nothing is in their way any more. */
+/** Maximum number of steps until nodes agree without faults. */
 const STEPS = 60
 const STEP_MS = 4_000
 
-/** Everything is well again. Operators restore the nodes that say that they must be restored. */
+/** Removes all faults. Operators restore the nodes that report that they need it. */
 export async function heal(scene: Scene): Promise<void> {
   const { world, network } = scene
   world.note('all is well again')
@@ -35,8 +35,8 @@ export async function heal(scene: Scene): Promise<void> {
 }
 
 /**
- * Whether others have seen heads of its chain that it has not any more, and nobody has the blocks: only
- * what it writes from here on can show that.
+ * Whether others have seen heads of its chain that it has lost, while nobody has the blocks: only
+ * its next writes can reveal that.
  */
 function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode): boolean {
   if (kind !== 'old disk') return false
@@ -48,7 +48,7 @@ function isBehindItself({ kind, nodes }: Scene, { identity, ids }: SimulatedNode
   })
 }
 
-/** Whether the node says so; one whose key has signed two histories cannot be helped. */
+/** Whether the node reports it; a node whose key has signed two histories cannot be restored. */
 function mustRestore({ refusal, service }: SimulatedNode): boolean {
   if (refusal === 'STORE_ROLLED_BACK') return true
   const isDoubted = service?.writesRefused?.code === 'CHAIN_DOUBTED'
@@ -71,7 +71,7 @@ async function restore({ world, nodes }: Scene, node: SimulatedNode): Promise<vo
   else world.note(`${node.host} stays as it is`)
 }
 
-/** Whether somebody knows that something is wrong with the chain of `node`. */
+/** Whether any node reports a fault of the chain of `node`. */
 export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   const { serverId } = identity
   return all(scene).some((node) => {
@@ -83,7 +83,7 @@ export function isFound(scene: Scene, { identity }: SimulatedNode): boolean {
   })
 }
 
-/** What others say of the chain of `node`, for whoever looks for the reason. */
+/** Reports of other nodes on the chain of `node`, for diagnosis. */
 function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
   for (const { host, service } of all(scene)) {
     for (const { serverId, url, blocks, ofBlocks, error } of service?.mirrors.peers() ?? []) {
@@ -94,12 +94,12 @@ function noteStates(scene: Scene, { identity, ids }: SimulatedNode): void {
   }
 }
 
-/** Whether all others have the chain of `node`, whole. */
+/** Whether all other nodes have the whole chain of `node`. */
 function isAgreedOn(scene: Scene, node: SimulatedNode): boolean {
   const { serverId } = node.identity
   const size = node.ids.length
   return all(scene).every((other) => {
-    // One that cannot be restored: what it has signed is lost.
+    // A node that cannot be restored: its signed blocks are lost.
     if (other.refusal !== null) return true
     if (other.service === null) return false
     if (other.identity.serverId === serverId) return other.ids.length === size

@@ -12,16 +12,16 @@ import type { Answer, Sent } from './network.ts'
 import type { SignedHistory } from './simulated-node.ts'
 import type { World } from './world.ts'
 
-/** How often an answer on the spoiled way is another one. */
+/** Probability that a tampered link changes a reply. */
 const SHARE = 0.5
 
 type Blocks = Json[]
 
-/** Spoils the answers that one node gets. */
+/** Tampers with the replies to one node. */
 export class Lies {
   readonly #world: World
   readonly #victim: string
-  /** What was signed until now, of all chains. */
+  /** Signed heads of all chains so far. */
   readonly #signed: readonly SignedHistory[]
 
   constructor(world: World, victim: string, signed: readonly SignedHistory[]) {
@@ -81,14 +81,14 @@ export class Lies {
   }
 }
 
-/** Another item, in a block that is otherwise as it was. */
+/** Replaces an item in an otherwise unchanged block. */
 function changed(value: Json | undefined): void {
   const body = isJsonObject(value ?? null) ? (value as { body: Json[] }).body : []
   const entry = body.find((one) => isJsonObject(one) && isJsonObject(one.item ?? null))
   Object.assign((entry as { item?: object } | undefined)?.item ?? {}, { forged: true })
 }
 
-/** A page that holds in itself, and was never signed: all blocks from `at` on are made anew. */
+/** A consistent but unsigned page: all blocks from `at` on are rebuilt. */
 function sealedAnew(values: Blocks, at: number): Buffer {
   changed(values[at])
   let head: Head | null = null

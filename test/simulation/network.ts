@@ -2,14 +2,14 @@ import { OutboundError, type OutboundReply } from '../../src/http/outbound.ts'
 import type { Lies } from './lies.ts'
 import type { World } from './world.ts'
 
-/** The usual way of a message from node to node. */
+/** Latency of a message between nodes. */
 const WAY_MS_MAX = 60
-/** The way of one that others overtake. */
+/** Latency of a message that others overtake. */
 const LONG_WAY_MS_MAX = 4_000
-/** How often a lost message is noticed at once, as a broken connection, and not by waiting. */
+/** Probability that a lost message is noticed at once, as a broken connection, and not by a timeout. */
 const BROKEN_SHARE = 0.7
 
-/** A request as it leaves a node. */
+/** A request as sent by a node. */
 export interface Sent {
   readonly method: 'GET' | 'POST'
   readonly url: URL
@@ -18,13 +18,13 @@ export interface Sent {
   readonly policy: { readonly timeoutMs: number; readonly bodyBytesMax: number }
 }
 
-/** What comes back. */
+/** A reply. */
 export interface Answer {
   readonly status: number
   readonly body: Buffer
 }
 
-/** Answers requests; a rejection is a connection that breaks. */
+/** Answers requests; a rejection is a broken connection. */
 export type Serve = (sent: Sent) => Promise<Answer>
 
 interface Caller {
@@ -34,19 +34,19 @@ interface Caller {
   readonly failed: (code: 'UNREACHABLE' | 'TIMEOUT') => void
 }
 
-/** What lies between the nodes: it drops, delays, reorders, duplicates, cuts and lies. */
+/** The simulated network: drops, delays, reorders, duplicates, cuts and tampers with messages. */
 export class Network {
-  /** How likely each message is lost, overtaken by later ones, or comes twice. */
+  /** Probabilities that a message is lost, overtaken by later ones, or duplicated. */
   loss = 0
   delay = 0
   duplication = 0
-  /** Tells others of the requests of `caller` something else. */
+  /** Replaces the replies to `caller`. */
   lies: Lies | null = null
-  /** Called when `caller` has an answer. */
+  /** Called when `caller` receives a reply. */
   onAnswer: (caller: string, sent: Sent, answer: Answer) => void = () => {}
   readonly #world: World
   readonly #serving = new Map<string, Serve>()
-  /** `<from> <to>`: what goes this way does not arrive. */
+  /** `<from> <to>`: messages in this direction are lost. */
   readonly #cuts = new Set<string>()
 
   constructor(world: World) {
@@ -61,12 +61,12 @@ export class Network {
     this.#serving.delete(host)
   }
 
-  /** One way only. */
+  /** Cuts one direction only. */
   cut(from: string, to: string): void {
     this.#cuts.add(`${from} ${to}`)
   }
 
-  /** Everything arrives from now on, at the usual time, once and as it was sent. */
+  /** From now on every message arrives once, unchanged and with normal latency. */
   heal(): void {
     this.#cuts.clear()
     this.loss = 0
@@ -79,7 +79,7 @@ export class Network {
     this.#cuts.delete(`${from} ${to}`)
   }
 
-  /** Calls from `host`; nothing is answered to a caller that has ended. Errors: OutboundError. */
+  /** Sends a request from `host`; a caller that has ended gets no reply. Errors: OutboundError. */
   call(host: string, sent: Sent, hasEnded: () => boolean): Promise<OutboundReply> {
     const world = this.#world
     return new Promise((resolve, reject) => {

@@ -7,18 +7,18 @@ import type { WriterStart } from '../../src/ledger/writer/messages.ts'
 import { serveWriter } from '../../src/ledger/writer/thread.ts'
 import type { World } from './world.ts'
 
-/** The id that a thread of Node has when it has ended. */
+/** The `threadId` of a Node thread that has ended. */
 const ENDED = -1
 
-/** The two ends of a thread that is none: its program runs in turns of this event loop. */
+/** The two ends of a simulated thread: its program runs in this event loop. */
 interface Ends {
   readonly outer: EventEmitter & { threadId: number }
   readonly inner: EventEmitter
 }
 
 /**
- * Runs the program of a thread of the node in place. Messages are copied as between threads, and come
- * in a turn of their own. `sees` is shown those that come out.
+ * Runs the program of a worker thread in this thread. Messages are copied as between threads, and delivered
+ * in a separate turn. `sees` receives its outgoing messages.
  */
 export function placedThread(
   world: World,
@@ -44,7 +44,7 @@ export function placedThread(
       return 0
     },
   })
-  // The members that nodes use of it are there.
+  // Only the members that nodes use.
   return thread as unknown as Thread
 }
 
@@ -54,7 +54,7 @@ interface Served {
   readonly end: () => void
 }
 
-/** Nothing waits for a disk in memory, and a log made long beforehand is of no use there. */
+/** In memory nothing waits for a disk, and preallocating the WAL has no use. */
 function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
     void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)

@@ -11,17 +11,17 @@ import { World } from './world.ts'
 
 const FOLDER = memoryFolder()
 
-/** A world at its end. */
+/** Result of a world. */
 export interface Outcome {
   readonly kind: Kind
-  /** What must never have been. */
+  /** Violated invariants. */
   readonly faults: readonly string[]
   readonly trace: readonly string[]
   readonly traceHash: string
   readonly counts: Counts
 }
 
-/** Runs the world of `seed` from its beginning to its end; `disks` as in `Surroundings`. */
+/** Runs the world of `seed` from start to end; `disks` as in `Surroundings`. */
 export async function runSeed(
   seed: number,
   disks: Surroundings['disks'] = 'honest',

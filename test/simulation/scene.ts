@@ -1,37 +1,37 @@
 import type { Peer } from '../../src/ledger/core.ts'
 import { identityOf, SimulatedNode, type Surroundings } from './simulated-node.ts'
 
-/** What is done to a world, beside what networks, disks and power do anyway. */
+/** The main fault of a world, in addition to network, disk and power faults. */
 export type Kind = 'network' | 'old store' | 'old disk' | 'copied key' | 'lies'
 
 const KINDS: readonly Kind[] = ['network', 'network', 'old store', 'old disk', 'copied key', 'lies']
 const HOSTS = ['a', 'b', 'c'] as const
-/** The host of the second node that has the key of the victim. */
+/** Host of the second node with the victim's key. */
 export const DOUBLE = 'double'
 
-/** When the victim got an older state of its disk. */
+/** State when the victim's disk was rolled back. */
 export interface PutBack {
-  /** How many blocks it had then. */
+  /** Its number of blocks at that time. */
   readonly blocks: number
-  /** How many blocks of its chain others had. */
+  /** Number of blocks of its chain on other nodes. */
   readonly mirrored: number
-  /** How many of its writes had been acknowledged. */
+  /** Number of its acknowledged writes. */
   readonly acknowledged: number
 }
 
-/** All of a world while it goes on. */
+/** State of a running world. */
 export interface Scene extends Surroundings {
   readonly kind: Kind
   readonly nodes: readonly SimulatedNode[]
-  /** To whom it is done: the node of the disk, of the key, or the one that is lied to. */
+  /** The victim: the node of the disk or key, or the one that is lied to. */
   readonly victim: SimulatedNode
   double: SimulatedNode | null
   putBack: PutBack | null
-  /** Nodes that were restored from others. */
+  /** Nodes restored from others. */
   readonly restored: Set<SimulatedNode>
 }
 
-/** The scene that the seed of the world gives. */
+/** Selects the scene by the seed. */
 export function sceneOf(around: Surroundings): Scene {
   const { world, network } = around
   const kind = world.one(KINDS)
@@ -55,12 +55,12 @@ export function sceneOf(around: Surroundings): Scene {
   return scene
 }
 
-/** Nodes and double. */
+/** All nodes including the double. */
 export function all({ nodes, double }: Scene): SimulatedNode[] {
   return double === null ? [...nodes] : [...nodes, double]
 }
 
-/** Each chain from its node, some also from a third one, or pushed where it cannot be fetched. */
+/** Each chain from its node, some also from a third one, or pushed if it cannot be fetched. */
 function peersOf({ world, nodes, kind, victim }: Scene, node: SimulatedNode): Peer[] {
   const peers: Peer[] = []
   for (const other of nodes) {

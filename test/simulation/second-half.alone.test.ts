@@ -1,4 +1,4 @@
-// The other seeds, beside the first ones: docs/decisions/0026-simulation-and-attacks.md.
+// The other seeds, in parallel with the first half: docs/decisions/0026-simulation-and-attacks.md.
 import { expect, it } from 'vitest'
 import { runSeeds } from './seeds.ts'
 

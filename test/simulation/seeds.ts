@@ -1,12 +1,12 @@
 import type { Counts } from './checks.ts'
 import { type Outcome, runSeed } from './run.ts'
 
-/** Lines of the trace that are shown of a seed that fails. */
+/** Trace lines shown for a failing seed. */
 const LINES_SHOWN = 40
 
 /**
- * Runs the seeds from `from` to `to`, both included; says what there was to be found in their worlds.
- * Errors: for the first world with a fault, all about it.
+ * Runs the seeds from `from` to `to`, inclusive; returns counts of their checks.
+ * Errors: a description of the first world with a fault.
  */
 export async function runSeeds(
   from: number,
@@ -22,7 +22,7 @@ export async function runSeeds(
   return { forks, restored }
 }
 
-/** What there is to say of a world in which something was that must never be. */
+/** Description of a world that violated an invariant. */
 export function failureText(seed: number, { kind, faults, trace }: Outcome): string {
   return [
     `seed ${seed} (${kind}): ${[...new Set(faults)].join('; ')}`,

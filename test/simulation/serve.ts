@@ -6,7 +6,7 @@ import type { LedgerService } from '../../src/ledger/index.ts'
 import { isDigestOf, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
 import type { Answer, Sent, Serve } from './network.ts'
 
-/** What stands for the routes that nodes call each other by: the same calls, without HTTP. */
+/** Replaces the routes between nodes: the same calls, without HTTP. */
 export function serving(service: LedgerService, clock: Clock): Serve {
   const keyOf = (id: string) => service.mirrors.peerOfKey(id)?.key.publicKey ?? null
   const signed = new SignedRequests(keyOf, clock)

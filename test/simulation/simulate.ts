@@ -1,4 +1,4 @@
-// Seeds by hand: `npm run -s simulate -- 51` shows one of them, `npm run -s simulate -- 1001 20000` runs many.
+// Manual runs: `npm run -s simulate -- 51` shows one seed, `npm run -s simulate -- 1001 20000` runs many.
 import { runSeed } from './run.ts'
 import { failureText } from './seeds.ts'
 

@@ -5,22 +5,22 @@ import type { Network, Sent } from './network.ts'
 import { placedThread } from './placed-thread.ts'
 import type { World } from './world.ts'
 
-/** Longest that the disk takes for its half of a commit. */
+/** Maximum duration of each disk operation of a commit. */
 const DISK_MS_MAX = 20
 
-/** Whose machine it is. */
+/** Events of the machine's owner. */
 export interface Owner {
-  /** The thread that signs gave out a head. */
+  /** The signing thread published a head. */
   signed(note: string): void
   /** A block of the node's own chain was stored. */
   stored(height: number, id: string): void
-  /** How likely a commit finds no room. */
+  /** Probability that a commit finds the disk full. */
   fullness(): number
-  /** Whether the disk says that it has stored before it has. */
+  /** Whether the disk reports writes as stored too early. */
   readonly isHasty: boolean
 }
 
-/** The machine of one run of a node: it is there until the run is cut off. */
+/** The machine of one run of a node, until the run is cut off. */
 export class SimulatedMachine implements Platform {
   readonly clock: Platform['clock']
   readonly schedule: Platform['schedule']
@@ -29,7 +29,7 @@ export class SimulatedMachine implements Platform {
   readonly #owner: Owner
   readonly #timers = new Map<() => void, () => void>()
   #hasEnded = false
-  /** Resolves when the node has begun with its peers, the last thing that it does at a start. */
+  /** Resolves when the node has started its peers, the last step of a start. */
   readonly begun: Promise<void>
   #begin: () => void = () => {}
 
@@ -53,8 +53,8 @@ export class SimulatedMachine implements Platform {
   }
 
   /**
-   * Cuts the run off: from now on nothing that it does is seen by others. What it waits for comes at
-   * once, so that it can be closed.
+   * Cuts the run off: its further actions have no visible effect. Everything it waits for completes
+   * immediately, so that it can be closed.
    */
   end(): void {
     this.#hasEnded = true
@@ -69,7 +69,7 @@ export class SimulatedMachine implements Platform {
     return this.#world.bytes(bytes)
   }
 
-  /** A store whose commits take their time, before and after the moment from which on they hold. */
+  /** A store with delayed commits, before and after the point at which they become durable. */
   openStore(options: StoreOptions): Store {
     const store = openStore({ ...options, durable: false })
     let isTransaction = false
@@ -87,7 +87,7 @@ export class SimulatedMachine implements Platform {
           this.#owner.stored(block.height, block.id),
         )
         if (this.#owner.isHasty) {
-          // Nobody is told any more when it goes wrong.
+          // After the cut nobody is notified of failures.
           stored.catch(() => {})
           return
         }

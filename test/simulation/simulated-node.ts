@@ -24,20 +24,20 @@ import { serving } from './serve.ts'
 import { SimulatedMachine } from './simulated-machine.ts'
 import type { World } from './world.ts'
 
-/** Between two rounds with a peer. */
+/** Delay between two rounds with a peer. */
 const INTERVAL_MS = 3_000
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
-/** Where clients write. */
+/** The database of the clients. */
 export const DATABASE = 'd'
 
-/** The key of a node, and who it is by it. */
+/** The key of a node and its identity. */
 export interface Identity {
   readonly pem: string
   readonly serverId: number
   readonly vkey: string
 }
 
-/** A key by the seed of the world. */
+/** A key derived from the seed. */
 export function identityOf(world: World): Identity {
   const key = Buffer.concat([PKCS8_PREFIX, world.bytes(32)])
   const privateKey = createPrivateKey({ key, format: 'der', type: 'pkcs8' })
@@ -53,13 +53,13 @@ export function identityOf(world: World): Identity {
   }
 }
 
-/** A write that was answered: it must be there for ever. */
+/** An acknowledged write: it must never be lost. */
 export interface Acknowledged {
   readonly id: string
   readonly height: number
 }
 
-/** What was signed: the ids of the blocks, which by their links say all of the history. */
+/** Signed heads: the ids of the blocks, which by their links determine the whole history. */
 export interface SignedHistory {
   readonly serverId: number
   readonly note: string
@@ -72,32 +72,32 @@ interface Run {
   ledger: OpenLedger | null
 }
 
-/** What nodes of one world share. */
+/** State shared by the nodes of a world. */
 export interface Surroundings {
   readonly world: World
   readonly network: Network
-  /** Where their folders are. */
+  /** Parent of their folders. */
   readonly base: string
   readonly signed: SignedHistory[]
-  /** Hasty ones say that they have stored before they have: what the checks must find. */
+  /** Hasty disks report writes as stored too early, which the checks must detect. */
   readonly disks: 'honest' | 'hasty'
-  /** Runs that have ended and close their files. */
+  /** Ended runs that are closing their files. */
   readonly closing: Promise<void>[]
 }
 
-/** A node that is started, cut off and started again, in a world. */
+/** A node of a world that can be started, cut off and restarted. */
 export class SimulatedNode {
   readonly host: string
   readonly identity: Identity
   peers: readonly Peer[] = []
   readonly acknowledged: Acknowledged[] = []
-  /** Why it did not start the last time. */
+  /** The error of the last start. */
   refusal: string | null = null
-  /** How likely its disk is full. */
+  /** Probability that its disk is full. */
   fullness = 0
-  /** Whether it may be called. */
+  /** Whether other nodes can connect to it. */
   isHidden = false
-  /** Whether a peer has shown it a longer chain of its own in this run. */
+  /** Whether a peer has a longer copy of its chain in this run. */
   #isWarned = false
   readonly #around: Surroundings
   readonly #skewMs: number
@@ -105,7 +105,7 @@ export class SimulatedNode {
   #folders = 0
   #writes = 0
   #run: Run | null = null
-  /** The blocks of its store, by height. */
+  /** Ids of the blocks of its store, by height. */
   #ids: string[] = []
 
   constructor(around: Surroundings, host: string, identity: Identity) {
@@ -126,12 +126,12 @@ export class SimulatedNode {
     return this.#run !== null
   }
 
-  /** Null while it does not answer. */
+  /** Its service, or null while it does not answer. */
   get service(): LedgerService | null {
     return this.#run?.ledger?.service ?? null
   }
 
-  /** Starts it; it answers when it has asked its peers. */
+  /** Starts it; it answers after it has asked its peers. */
   async start(): Promise<void> {
     const { world, network } = this.#around
     this.refusal = null
@@ -172,19 +172,19 @@ export class SimulatedNode {
     await Promise.race([platform.begun, opened])
   }
 
-  /** What a disk that is found elsewhere has: everything that was brought to it. */
+  /** The content of a stolen disk: everything that was synced to it. */
   snapshot(): string {
     const copy = this.#nextFolder()
     cpSync(this.#folder, copy, { recursive: true })
     return copy
   }
 
-  /** The power goes; what is on the disk stays. */
+  /** Power failure; synced data stays. */
   cutOff(): void {
     const run = this.#run
     if (run === null) return
     this.#around.world.note(`${this.host} is cut off`)
-    // What the run that was cut off does from now on, closing its files, it does to the other folder.
+    // The run that was cut off closes its files in a separate folder.
     this.#folder = this.snapshot()
     void this.end()
   }
@@ -201,7 +201,7 @@ export class SimulatedNode {
     return closing
   }
 
-  /** Puts an older state of the disk in, all of it or the files of the store; not while it runs. */
+  /** Rolls back the whole disk, or only the files of the store; not while it runs. */
   putBack(snapshot: string, what: 'all' | 'store'): void {
     if (what === 'all') {
       rmSync(this.#folder, { recursive: true })
@@ -220,7 +220,7 @@ export class SimulatedNode {
     }
   }
 
-  /** What an operator does: takes the chain from a node that has it. Says whether that went well. */
+  /** Restores the chain from a node that has it, as an operator would. Returns whether that succeeded. */
   async restore(from: string): Promise<boolean> {
     const { world, network } = this.#around
     const { serverId } = this.identity
@@ -254,7 +254,7 @@ export class SimulatedNode {
     }
   }
 
-  /** A client writes `count` items at once, and waits for the answer. */
+  /** Writes `count` items concurrently as a client, and waits for the replies. */
   write(count: number): void {
     const { service } = this
     const platform = this.#run?.platform
@@ -281,7 +281,7 @@ export class SimulatedNode {
     )
   }
 
-  /** A peer has shown it so many signed blocks of its own chain. */
+  /** A peer has shown it this many signed blocks of its own chain. */
   shownOwn(blocks: number): void {
     if (blocks > this.#ids.length) this.#isWarned = true
   }
@@ -304,7 +304,7 @@ export class SimulatedNode {
   }
 }
 
-/** The ids of the blocks of the store in `folder`, by height; none where there is no store. */
+/** Ids of the blocks of the store in `folder`, by height; none without a store. */
 async function idsIn(folder: string): Promise<string[]> {
   if (!readdirSync(folder).includes('ledger.db')) return []
   const store = openStoreReader(folder, { frozen: true })

@@ -3,13 +3,13 @@ import { Lies } from './lies.ts'
 import { all, DOUBLE, type Scene } from './scene.ts'
 import { SimulatedNode } from './simulated-node.ts'
 
-/** Steps of the time in which things go wrong, and how long one is. */
+/** Number of steps with faults, and the duration of one. */
 const STEPS = 10
 const STEP_MS = 2_000
-/** Within this a node that was started has asked all peers that answer. */
+/** Within this time a started node has asked all peers that answer. */
 const ASKED_MS = 5_000
 
-/** The time in which things go wrong. */
+/** Runs the steps with faults. */
 export async function trouble(scene: Scene): Promise<void> {
   const { world, network, nodes, kind, victim } = scene
   const share = () => (world.happens(0.5) ? 0 : world.chance())
@@ -65,7 +65,7 @@ async function special(scene: Scene, snapshot: string): Promise<void> {
   network.lies = new Lies(world, victim.host, signed)
 }
 
-/** The victim gets an older state of its disk, or of its store alone. */
+/** Rolls back the victim's disk, or its store alone. */
 async function putBack(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes, kind } = scene
   const { serverId } = victim.identity
@@ -92,7 +92,7 @@ async function putBack(scene: Scene, snapshot: string): Promise<void> {
   }
 }
 
-/** Whether `node` answers, and what it serves of the chain of `other` is longer than `blocks`. */
+/** Whether `node` answers, and serves more than `blocks` blocks of the chain of `other`. */
 function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: number): boolean {
   const { serverId } = other.identity
   if (service === null || service.serverId === serverId) return false
@@ -101,7 +101,7 @@ function showsMore({ service }: SimulatedNode, other: SimulatedNode, blocks: num
   })
 }
 
-/** A second node is started with a copy of the victim's folder. */
+/** Starts a second node with a copy of the victim's folder. */
 async function startDouble(scene: Scene, snapshot: string): Promise<void> {
   const { world, network, victim, nodes } = scene
   const double = new SimulatedNode(scene, DOUBLE, victim.identity)

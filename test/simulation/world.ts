@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto'
 import type { Schedule } from '../../src/base/clock.ts'
 
-/** When the world begins, milliseconds since the Unix epoch. */
+/** Start time of the world, milliseconds since the Unix epoch. */
 const START_MS = 1_800_000_000_000
-/** Lines of the trace that are kept to be shown; all of them are in its hash. */
+/** Trace lines kept for output; all lines are in its hash. */
 const TRACE_LINES = 4_000
 
 interface Due {
   readonly atMs: number
-  /** Events of one moment happen in the order in which they were put down. */
+  /** Events at the same time run in the order in which they were scheduled. */
   readonly number: number
   readonly run: () => void
 }
 
 /**
- * Time, chance and order, all of them by a seed. Whatever happens is an event at a moment; between two
- * events everything that the first one set off has run to its end, so a seed always gives the same run.
+ * Time, randomness and scheduling of a world, all derived from its seed. Everything is an event at a point in time;
+ * all work triggered by one event completes before the next, so a seed always produces the same run.
  */
 export class World implements Schedule {
   readonly seed: number
   nowMs = START_MS
-  /** Messages between threads that are under way. */
+  /** Messages in flight between threads. */
   underWay = 0
-  /** What must never be. */
+  /** Violated invariants. */
   readonly faults: string[] = []
   readonly trace: string[] = []
   readonly #hash = createHash('sha256')
@@ -35,7 +35,7 @@ export class World implements Schedule {
     this.#state = Math.imul(seed, 0x9e3779b1) >>> 0
   }
 
-  /** From 0 up to, but not with, 1. Source: mulberry32. */
+  /** At least 0 and less than 1. Source: mulberry32. */
   chance(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -44,22 +44,22 @@ export class World implements Schedule {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** Whether something of this probability happens. */
+  /** True with this probability. */
   happens(probability: number): boolean {
     return this.chance() < probability
   }
 
-  /** A whole number from `from` up to, but not with, `to`. */
+  /** An integer of at least `from` and less than `to`. */
   between(from: number, to: number): number {
     return from + Math.floor(this.chance() * (to - from))
   }
 
-  /** One of `list`, which has some. */
+  /** An element of `list`, which is not empty. */
   one<Value>(list: readonly Value[]): Value {
     return list[this.between(0, list.length)] as Value
   }
 
-  /** Bytes by the seed. */
+  /** Bytes derived from the seed. */
   bytes(count: number): Buffer {
     return Buffer.from(Array.from({ length: count }, () => this.between(0, 256)))
   }
@@ -76,25 +76,25 @@ export class World implements Schedule {
     }
   }
 
-  /** Notes what happened. */
+  /** Adds to the trace. */
   note(line: string): void {
     const dated = `${((this.nowMs - START_MS) / 1000).toFixed(3)} ${line}`
     this.#hash.update(`${dated}\n`)
     if (this.trace.length < TRACE_LINES) this.trace.push(dated)
   }
 
-  /** Notes what must not be. */
+  /** Records a violated invariant. */
   fault(what: string): void {
     this.note(`FAULT ${what}`)
     this.faults.push(what)
   }
 
-  /** The hash of all that was noted, hex. */
+  /** The hash of the whole trace, hex. */
   get traceHash(): string {
     return this.#hash.copy().digest('hex')
   }
 
-  /** Lets everything happen that is due within `ms`. */
+  /** Runs all events that are due within `ms`. */
   async pass(ms: number): Promise<void> {
     const endMs = this.nowMs + ms
     await this.settle()
@@ -109,7 +109,7 @@ export class World implements Schedule {
     this.nowMs = endMs
   }
 
-  /** Lets time pass until `work` is done. */
+  /** Lets time pass until `work` settles. */
   async until<Result>(work: Promise<Result>): Promise<Result> {
     let isDone = false
     const ended = work.finally(() => {
@@ -120,7 +120,7 @@ export class World implements Schedule {
     return ended
   }
 
-  /** Lets what the last event has set off run to its end. */
+  /** Completes all work triggered by the last event. */
   async settle(): Promise<void> {
     do await turn()
     while (this.underWay > 0 || isMoreToCome())
@@ -128,8 +128,8 @@ export class World implements Schedule {
 }
 
 /**
- * Whether this process has a turn of its event loop before it, or reads or writes a file for somebody who
- * waits: how long that takes is no chance of ours.
+ * Whether this process has a pending event-loop turn, or file operations in progress: their real
+ * durations must not influence the simulation.
  */
 function isMoreToCome(): boolean {
   return process.getActiveResourcesInfo().some((resource) => {
@@ -137,7 +137,7 @@ function isMoreToCome(): boolean {
   })
 }
 
-/** A turn of the event loop. */
+/** Waits for one turn of the event loop. */
 function turn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)

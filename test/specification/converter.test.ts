@@ -77,7 +77,7 @@ describe('C: converter parameters', () => {
 
   it('“px | integer | default 2 | Size in pixels of the side of one cell, applied to column width and row height”', async () => {
     const image = await png(2, 2)
-    // 7 pixels are one digit of the normal font, and a pixel is 0.75 points.
+    // 7 pixels are the width of a digit in the default font, and a pixel is 0.75 points.
     expect(await seen(image)).toMatchObject({ widths: [73 / 256], heights: [1.5] })
     expect(await seen(image, 'a.png', { px: 7 })).toMatchObject({ widths: [1], heights: [5.25] })
     for (const px of ['0', '547', '-1', '1.5', 'two', '0x10', '1e2']) {
@@ -227,7 +227,7 @@ describe('Output workbook', () => {
     const heights = [...(xml ?? '').matchAll(/<row r="\d+" ht="([^"]+)"/g)]
     expect(widths.length).toBe(30)
     expect(heights.length).toBe(40)
-    // What a spreadsheet shows of a width, in pixels: ECMA-376 part 1, 18.3.1.13.
+    // The displayed width in pixels: ECMA-376 part 1, 18.3.1.13.
     const shown = (width: number) => Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)
     expect(new Set(widths.map(([, width]) => shown(Number(width))))).toEqual(new Set([20]))
     expect(new Set(heights.map(([, height]) => (Number(height) * 96) / 72))).toEqual(new Set([20]))
@@ -280,7 +280,7 @@ describe('Endpoints', () => {
 })
 
 describe('Authentication, errors, limits, versioning', () => {
-  it('“C. Authentication: not shown.”: none is asked for', async () => {
+  it('“C. Authentication: not shown.”: none is required', async () => {
     expect((await postImage(converter.url, await png(2, 2), 'a.png')).status).toBe(200)
   })
 
@@ -299,7 +299,7 @@ describe('Authentication, errors, limits, versioning', () => {
 
   it('“Upload size | 10 MB maximum”: 10 MiB are read, one byte more is 413', async () => {
     const most = 10 * 1024 * 1024
-    // A PNG may be followed by anything.
+    // A PNG may have arbitrary trailing bytes.
     const image = Buffer.concat([await png(2, 2), Buffer.alloc(most)])
     const exact = await postImage(converter.url, image.subarray(0, most), 'a.png')
     expect(exact.status).toBe(200)
@@ -328,7 +328,7 @@ describe('Authentication, errors, limits, versioning', () => {
     expect(await seen(await png(10, 10))).toMatchObject({ used: 'A1:CV100', heights: [1.5] })
   })
 
-  it('“Maximum width, height and px values in C: not shown.”: what a sheet bears, and 10,000,000 cells', async () => {
+  it('“Maximum width, height and px values in C: not shown.”: the limits of a sheet, and 10,000,000 cells', async () => {
     const image = await png(2, 2)
     const post = (fields: Fields) => postImage(converter.url, image, 'a.png', fields)
     expect(await refusal(await post({ width: 16_384, height: 1_048_576 }))).toEqual({
@@ -339,7 +339,7 @@ describe('Authentication, errors, limits, versioning', () => {
       status: 413,
       code: 'GRID_TOO_LARGE',
     })
-    // The computed side can go over, too.
+    // The computed side can exceed the limit, too.
     expect(await refusal(await post({ height: 16_385 }))).toEqual({
       status: 413,
       code: 'GRID_TOO_LARGE',

@@ -141,7 +141,7 @@ describe('Authentication, B', () => {
     }
   })
 
-  it('the filter is off unless it is asked for', async () => {
+  it('the filter is off by default', async () => {
     expect((await samples.call('GET', '/')).status).toBe(200)
   })
 })

@@ -1,5 +1,5 @@
-// Every statement of the specification about L, the ledger database, as a test over a real socket: what it
-// does, keeps and records. A test's name quotes its statement.
+// Every statement of the specification about L, the ledger database, as a test over a real socket:
+// its operations, data and records. A test's name quotes its statement.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { basic } from '../support/basic.ts'
 import {
@@ -108,7 +108,7 @@ describe('What the service does', () => {
     expect((await node.send('GET', '/api/dbs', undefined, own)).status).toBe(200)
   })
 
-  it('The documentation page loads nothing from elsewhere and works over plain http', async () => {
+  it('The documentation page loads nothing from other hosts and works over plain http', async () => {
     const policy = (await node.send('GET', '/doc')).headers.get('content-security-policy') ?? ''
     expect(policy).toContain("default-src 'none'")
     expect(policy).not.toMatch(/https?:|upgrade-insecure-requests|swagger\.io/)
@@ -230,7 +230,7 @@ describe('States and transitions', () => {
   it('"database absent | `POST /api/{_db}` with no body | database present, empty | Ledger entry `create_db`"', async () => {
     const name = 'fresh'
     expect((await node.send('GET', `/api/${name}`)).json.status).toBe(false)
-    // Also with a Content-Type: no bytes are no body.
+    // Also with a Content-Type: an empty body is no body.
     await node.send('POST', `/api/${name}`, '', { 'content-type': 'application/json' })
     expect((await node.send('GET', `/api/${name}`)).json.items).toEqual([])
     expect(await lastEntry()).toMatchObject({ method: 'create_db', db: name })

@@ -49,7 +49,7 @@ interface Reply {
   [more: string]: unknown
 }
 
-/** The body as the contract shapes it; the tests below look at every part of it. */
+/** The body as the contract defines it; the tests below check every member. */
 async function get(url: string): Promise<{ http: Response; body: Reply }> {
   const http = await fetch(url)
   return { http, body: (await http.json()) as Reply }
@@ -114,7 +114,7 @@ describe('“One GET returns the current rates of 20 currency pairs as JSON.”'
 describe('“R | Failure | `status` false; the rest of the failure body: not shown.”', () => {
   const failure = (code: string) => ({ status: false, code, message: expect.any(String) })
 
-  it('no rates at all: 503, and when to come back', async () => {
+  it('without rates: 503 with Retry-After', async () => {
     server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb')}/`)
     expect(http.status).toBe(503)
@@ -149,15 +149,15 @@ describe('“R | Failure | `status` false; the rest of the failure body: not sho
     expect(await reply.json()).toEqual(failure(code))
   })
 
-  it('a query that means nothing here is no failure', async () => {
+  it('ignores unknown query parameters', async () => {
     const { http, body } = await get(`${await listen('snapshot')}/?x=1&detail=0`)
     expect(http.status).toBe(200)
     expect(Object.keys(body)).toEqual(['status', 'result'])
   })
 })
 
-describe('beyond the specification: where the rates come from is always said', () => {
-  it('with no network, a fresh start answers the bundled rates, marked stale', async () => {
+describe('beyond the specification: the origin of the rates is always stated', () => {
+  it('without a network, a fresh start returns the bundled rates, marked stale', async () => {
     server.answer = (request) => request.socket.destroy()
     const { http, body } = await get(`${await listen('ecb,frankfurter,lastgood,snapshot')}/`)
     expect(body.status).toBe(true)
@@ -180,13 +180,13 @@ describe('beyond the specification: where the rates come from is always said', (
     )
   })
 
-  it('500 cold requests at once make one request to the source', async () => {
+  it('500 concurrent cold requests make one request to the source', async () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     server.answer = (_request, response) =>
       void released.then(() => response.end(ecbFile('2026-10-08')))
     const url = await listen('ecb', {}, { get: server.get() })
     const replies = Array.from({ length: 500 }, () => get(`${url}/`))
-    // The last one has arrived when the listener answers a later one on another path.
+    // When the listener answers a later request on another path, the last of them has arrived.
     await get(`${url}/healthz`)
     release()
     const bodies = await Promise.all(replies)
@@ -214,7 +214,7 @@ describe('beyond the specification: where the rates come from is always said', (
     expect(headers).not.toHaveProperty('x-rates-proxy')
   })
 
-  it('?detail=1 adds a sibling `meta` and leaves `result` as it is', async () => {
+  it('?detail=1 adds a sibling `meta` and leaves `result` unchanged', async () => {
     const url = await listen('snapshot')
     const plain = (await get(`${url}/`)).body
     const { http, body } = await get(`${url}/?detail=1`)
@@ -232,7 +232,7 @@ describe('beyond the specification: where the rates come from is always said', (
     })
   })
 
-  it('/healthz tells each source’s last success, as-of and back-off', async () => {
+  it('/healthz reports each source’s last success, as-of and back-off', async () => {
     server.answer = (request, response) => {
       if (request.url === '/ecb') response.writeHead(429, { 'retry-after': '600' }).end()
       else response.end(JSON.stringify({ base: 'EUR', date: '2026-10-08', rates: PER_EUR }))
@@ -265,7 +265,7 @@ describe('beyond the specification: where the rates come from is always said', (
     })
   })
 
-  it('/healthz says degraded with stale rates, and 503 where GET / would', async () => {
+  it('/healthz reports degraded with stale rates, and 503 if GET / would', async () => {
     const degraded = await get(`${await listen('snapshot')}/healthz`)
     expect(degraded.http.status).toBe(200)
     expect(degraded.body).toMatchObject({ status: true, health: 'degraded' })

@@ -117,7 +117,7 @@ describe('Endpoints, T', () => {
     expect(answer.text).toBe(WELCOME)
   })
 
-  it('body comes before query, query before header; what is empty is passed over', async () => {
+  it('body comes before query, query before header; empty values are skipped', async () => {
     const header = { 'x-access-token': token }
     const get = async (path: string, body: object, headers: Record<string, string>) =>
       (
@@ -226,7 +226,7 @@ describe('Errors, T', () => {
     for (const [index, body] of bodies.entries()) {
       const answer = await samples.call('POST', '/api/authenticate', {
         ...body,
-        // One address for each, so that none is held off for the failures of the others.
+        // Different addresses keep the throttle from blocking any of them.
         localAddress: `127.0.1.${index + 1}`,
       })
       expect([index, answer.status, answer.text]).toEqual([index, 200, FAILED])

@@ -2,14 +2,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What answers everything with the same, until the test has finished. */
+/** A server that sends the same reply to every request, until the test has finished. */
 export interface Answering {
   readonly url: string
-  /** The requests so far: method, path, and what was shown to be let in. */
+  /** The requests so far: method, path and credentials. */
   readonly asked: readonly string[]
 }
 
-/** Answers everything with `status` and `body`. */
+/** Answers every request with `status` and `body`. */
 export async function answering(status: number, body: string): Promise<Answering> {
   const asked: string[] = []
   const server = createServer((request, response) => {

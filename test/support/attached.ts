@@ -11,17 +11,17 @@ import {
   verifyFolder,
 } from './ledger-node.ts'
 
-/** The item that things are attached to. */
+/** The item of the attachments. */
 export const ITEM = '/api/fruit/a'
-/** Headers of bytes that are of no kind. */
+/** Headers of bytes without a specific type. */
 export const BYTES = { 'content-type': 'application/octet-stream' }
 
-/** The name of a content. */
+/** The digest of a blob. */
 export const shaOf = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
-/** Where a content is kept, below `attachments`. */
+/** Path of a blob, below `attachments`. */
 export const fileOf = (text: string): string => `${shaOf(text).slice(0, 2)}/${shaOf(text).slice(2)}`
 
-/** A node with the item `ITEM`, its folder, and what is attached there. */
+/** A node with the item `ITEM`, its folder, and requests for its attachments. */
 export class AttachedNode {
   readonly folder: string
   readonly node: LedgerNode
@@ -31,7 +31,7 @@ export class AttachedNode {
     this.node = node
   }
 
-  /** Starts one; at the end of the test it is closed, and verifies. */
+  /** Starts a node; at the end of the test it is closed and verified. */
   static async start(options: LedgerNodeOptions = {}): Promise<AttachedNode> {
     const folder = temporaryFolder()
     const node = await startLedgerNode({ folder, ...options })
@@ -63,7 +63,7 @@ export class AttachedNode {
     return attachments.map(({ name }: { name: string }) => name)
   }
 
-  /** The files of contents, and of what is still arriving. */
+  /** The files of blobs, and of incomplete uploads. */
   files(): string[] {
     const path = join(this.folder, 'attachments')
     if (!existsSync(path)) return []
@@ -73,8 +73,8 @@ export class AttachedNode {
       .toSorted()
   }
 
-  /** The entries since the item was there. */
-  // biome-ignore lint/suspicious/noExplicitAny: entries as they came
+  /** The entries after the creation of the item. */
+  // biome-ignore lint/suspicious/noExplicitAny: entries as received
   async entries(): Promise<any[]> {
     const path = `/api/ledgers?serverid=${this.node.service.serverId}&offset=2`
     const { ledgers } = (await this.node.send('GET', path)).json

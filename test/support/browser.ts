@@ -22,16 +22,16 @@ async function browserPath(): Promise<string> {
 }
 
 /**
- * The browser that npm installed, unpacked once for all. It is unpacked aside and then moved, itself
- * last: several tests start at once, and none may start what another one is still writing.
+ * The browser installed by npm, unpacked once. It is unpacked into a temporary folder and then moved, the executable
+ * last: several tests start concurrently, and none may start an incomplete browser.
  */
 async function packagedBrowser(): Promise<string> {
-  // Makes the package bring its own copies of libraries that the system may lack.
+  // Makes the package unpack its copies of libraries that the system may lack.
   process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs22.x'
   const home = process.env.BROWSER_HOME ?? tmpdir()
   const { TMPDIR = tmpdir() } = process.env
   try {
-    // The package looks for its libraries, and unpacks itself, where temporary files are.
+    // The package searches its libraries, and unpacks itself, in the folder for temporary files.
     process.env.TMPDIR = home
     const { default: packaged } = await import('@sparticuz/chromium')
     const path = join(home, 'chromium')
@@ -46,7 +46,7 @@ async function packagedBrowser(): Promise<string> {
   }
 }
 
-/** Moves all that is in `aside` to `home`, the browser last. */
+/** Moves all files from `aside` to `home`, the browser last. */
 function takeFrom(aside: string, home: string): void {
   const names = readdirSync(aside).filter((name) => name !== 'chromium')
   for (const name of [...names, 'chromium']) {
@@ -59,14 +59,14 @@ function moved(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {
-    // Another test was first; what it has moved is whole.
+    // Another test was first; its files are complete.
     if (!existsSync(to)) throw error
   }
 }
 
-/** Starts a browser without a window; the caller closes it. */
+/** Starts a headless browser; the caller closes it. */
 export async function launchBrowser(): Promise<Browser> {
-  // The names of files that it saves are in the encoding of its locale.
+  // It encodes names of saved files by its locale.
   const env = { ...process.env, LANG: 'C.UTF-8' }
   return chromium.launch({ executablePath: await browserPath(), args: FLAGS, env })
 }

@@ -1,2 +1,2 @@
-// Runs before all tests: what is published is built, if it is not there already, since tests start it.
+// Runs before all tests: builds the published programs if they are outdated, since tests start them.
 export { buildPackage as setup } from '../../scripts/build.ts'

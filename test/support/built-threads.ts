@@ -1,5 +1,5 @@
-// Runs with every file of tests. Threads of what is tested run the programs that are published, as the
-// commands that are started do: they start in less than half the time that the sources take.
+// Runs with every test file. Worker threads run the built programs, like the published
+// commands: they start in less than half the time of the sources.
 import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -8,7 +8,7 @@ import threads from 'node:worker_threads'
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url))
 const DIST = fileURLToPath(new URL('../../dist/', import.meta.url))
 
-/** What was built of the program at `source`; itself when it is a test's own. One that the build lacks fails. */
+/** The built program of `source`; `source` itself if it belongs to a test. Fails if the build lacks it. */
 function built(source: string | URL): string | URL {
   if (!(source instanceof URL) || source.protocol !== 'file:') return source
   const path = fileURLToPath(source)
@@ -22,7 +22,7 @@ class BuiltThread extends threads.Worker {
   }
 }
 
-// Files follow each other in one process: it is done for the first of them.
+// Test files share a process: only the first one installs this.
 if (threads.Worker.name !== BuiltThread.name) {
   threads.Worker = BuiltThread
   syncBuiltinESMExports()

@@ -7,8 +7,8 @@ import type { Ended } from './program.ts'
 const NAMES = shownSettings(readSettings({})).flatMap(({ name }) => [name, `${name}_FILE`])
 
 /**
- * Runs `command` with `args` in this process, which costs a hundredth of a program's start: what it prints, and
- * how the program would end. Nothing of daicho is in its environment but `variables`.
+ * Runs `command` with `args` in this process, which takes a hundredth of a program's start: returns its output and
+ * exit code. Its environment has only the daicho variables in `variables`.
  */
 export async function runHere(
   command: Command,
@@ -34,7 +34,7 @@ export async function runHere(
   }
 }
 
-/** Keeps what is written to `stream` from now on, and lets nothing through. */
+/** Captures writes to `stream` from now on. */
 function kept(stream: NodeJS.WriteStream) {
   let text = ''
   const spy = vi.spyOn(stream, 'write').mockImplementation((part) => {
@@ -44,7 +44,7 @@ function kept(stream: NodeJS.WriteStream) {
   return { text: () => text, restore: () => spy.mockRestore() }
 }
 
-/** Sets the environment of this process; gives what sets it back. */
+/** Sets the environment of this process; returns a function that restores it. */
 function withVariables(variables: Readonly<Record<string, string>>): () => void {
   const names = [...NAMES, ...Object.keys(variables)]
   const before = names.map((name) => [name, process.env[name]] as const)

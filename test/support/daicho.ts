@@ -3,10 +3,10 @@ import { type Daicho, type Ended, startProgram } from './program.ts'
 
 export type { Daicho, Ended } from './program.ts'
 
-/** What runs now; `leftovers.ts` ends what is left of it with the file that started it. */
+/** Running programs; `leftovers.ts` ends them after the test file that started them. */
 export const running = new Set<ChildProcess>()
 
-/** `startProgram`, for tests: what still runs at the end of the file is killed. */
+/** `startProgram` for tests: a program still running at the end of the file is killed. */
 export function startDaicho(...given: Parameters<typeof startProgram>): Daicho {
   const daicho = startProgram(...given)
   running.add(daicho.child)
@@ -14,7 +14,7 @@ export function startDaicho(...given: Parameters<typeof startProgram>): Daicho {
   return daicho
 }
 
-/** Runs `daicho <args>` to its end. */
+/** Runs `daicho <args>` until it exits. */
 export function runDaicho(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
@@ -22,7 +22,7 @@ export function runDaicho(
   return startDaicho(args, variables).ended
 }
 
-/** A ledger served by a process of its own. */
+/** A ledger in a separate process. */
 export interface ServedLedger extends Daicho {
   readonly url: string
 }

@@ -10,24 +10,24 @@ import {
 } from './ledger-node.ts'
 import { WAIT_MS } from './until.ts'
 
-/** A page of the dashboard, and everything that it should not have done. */
+/** A page of the dashboard that records errors. */
 export interface DashboardPage {
   readonly page: Page
-  /** Errors of the page, breaches of its policy, requests to other addresses. */
+  /** Page errors, policy violations, requests to other hosts. */
   readonly complaints: string[]
   close(): Promise<void>
 }
 
-/** How a page differs from the usual one; `at` is its place, `#/node`. */
+/** Options of a page; `at` is its location, `#/node`. */
 type PageOptions = BrowserContextOptions & { readonly at?: string }
 
-/** Nodes with the dashboard and pages of them, for the tests of a file; what one has opened goes with it. */
+/** Opens nodes with the dashboard and pages of them for the tests of a file, and closes them after each test. */
 export interface Dashboards {
   startNode(options?: LedgerNodeOptions): Promise<LedgerNode>
   openPage(node: LedgerNode, options?: PageOptions): Promise<DashboardPage>
 }
 
-/** To be called once in a file: its tests share one browser. */
+/** Call this once per file: its tests share a browser. */
 export function dashboards(): Dashboards {
   let browser: Browser
   beforeAll(async () => {
@@ -49,7 +49,7 @@ export function dashboards(): Dashboards {
   }
 }
 
-/** Opens the dashboard of `node` in a context of its own, signed in, and waits until it is there. */
+/** Opens the dashboard of `node` in a new browser context, signed in, and waits until it is ready. */
 export async function openDashboard(
   browser: Browser,
   node: Pick<LedgerNode, 'url'>,

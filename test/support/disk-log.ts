@@ -2,10 +2,10 @@ import type fs from 'node:fs'
 import type promises from 'node:fs/promises'
 import { vi } from 'vitest'
 
-/** What was brought to the disk or got its name, oldest first; tests empty it. */
+/** Synced and renamed files, oldest first; tests clear it. */
 export const diskLog: string[] = []
 
-/** Loads modules anew, so that what they do to the disk is told. */
+/** Reloads modules, so that their disk operations are logged. */
 export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
   const [real, promised] = [await import('node:fs'), await import('node:fs/promises')]
   vi.resetModules()
@@ -20,7 +20,7 @@ export async function toldModules<Loaded>(load: () => Promise<Loaded>): Promise<
   }
 }
 
-/** `node:fs` that tells of writing with `flush`, of `fsyncSync` and of `renameSync`. */
+/** `node:fs` that logs writes with `flush`, `fsyncSync` and `renameSync`. */
 function toldFs(real: typeof fs): typeof fs {
   const paths = new Map<number, string>()
   return {
@@ -45,7 +45,7 @@ function toldFs(real: typeof fs): typeof fs {
   }
 }
 
-/** `node:fs/promises` that tells of `sync` of files, and of `rename`. */
+/** `node:fs/promises` that logs `sync` of files, and `rename`. */
 function toldPromises(real: typeof promises): typeof promises {
   return {
     ...real,

@@ -6,8 +6,8 @@ import { temporaryFolder, verifyFolder } from './ledger-node.ts'
 import { tamper } from './tampered.ts'
 
 /**
- * Reads all files below `folder`, once for many texts. What it gives says which of them, by their paths
- * from there, hold a text in any of their bytes, or in their path.
+ * Reads all files below `folder` once. The returned function lists the relative paths of files that contain a
+ * text in their bytes or path.
  */
 export function bytesBelow(folder: string): (text: string) => string[] {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -22,12 +22,12 @@ export function bytesBelow(folder: string): (text: string) => string[] {
   }
 }
 
-/** The files below `folder` that hold `text`, as `bytesBelow` says it. */
+/** The files below `folder` that contain `text`, as returned by `bytesBelow`. */
 export function filesWith(folder: string, text: string): string[] {
   return bytesBelow(folder)(text)
 }
 
-/** Waits until what was erased has been written over, while the node runs. */
+/** Waits until erased data has been overwritten, while the node runs. */
 export async function compacted(folder: string): Promise<void> {
   for (;;) {
     const store = openStoreReader(folder, { frozen: false })
@@ -38,7 +38,7 @@ export async function compacted(folder: string): Promise<void> {
   }
 }
 
-/** Verification says `what`, each time of a copy of the store in `folder` that was changed by `sql`. */
+/** Expects the finding `what` for each copy of the store in `folder` changed by one `sql`. */
 export async function expectFindings(
   folder: string,
   changes: readonly (readonly [sql: string, what: string])[],

@@ -10,7 +10,7 @@ export interface FeedEntry {
   readonly entry: Entry
 }
 
-/** Subscribes to the changes of `service` in this process. The subscription lasts until the loop is left. */
+/** Subscribes to the changes of `service` in this process until the loop is left. */
 export async function entriesOf(
   { feed }: LedgerService,
   range: { after?: ChangesStart; db?: readonly string[]; signal?: AbortSignal } = {},

@@ -1,23 +1,23 @@
 import { connect, type Socket } from 'node:net'
 
-/** An entry as the feed shows it. */
+/** An entry as sent by the feed. */
 export interface SeenEntry {
   readonly position: string
   readonly timestamp: number
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any entry
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary entries
   readonly entry: any
 }
 
 /**
- * A client of the change feed on a socket of its own, which reads events as the standard says: it
- * keeps the last id it was given, also without an event, and drops an event that broke off.
+ * A change feed client on its own socket that parses events as the standard requires: it
+ * keeps the last id, also without an event, and drops an incomplete event.
  */
 export class FeedClient {
   readonly entries: SeenEntry[] = []
   head = ''
-  /** As a browser would send it when it connects again; null when it knows none. */
+  /** Last-Event-ID for the next connection; null if it has none. */
   lastEventId: string | null
-  /** Comments and ids without an event. */
+  /** Comments, and ids without an event. */
   signs = 0
   closed = false
   readonly #socket: Socket
@@ -39,7 +39,7 @@ export class FeedClient {
     })
   }
 
-  /** Resolves when `holds` does. Errors: the connection has closed before that. */
+  /** Resolves when `holds` is true. Errors: the connection has closed before that. */
   async until(holds: (client: this) => boolean): Promise<void> {
     while (!holds(this)) {
       if (this.closed) throw new Error(`closed: ${this.head}${this.#text}`)
@@ -52,7 +52,7 @@ export class FeedClient {
     while (!this.closed) await new Promise<void>((resolve) => this.#wake.push(resolve))
   }
 
-  /** Reads no more, until it is told to. */
+  /** Stops reading until resumed. */
   stall(): void {
     this.#socket.pause()
   }
@@ -62,7 +62,7 @@ export class FeedClient {
   }
 
   leave(): void {
-    // What it had read before and was paused over would still be told.
+    // Data read before the pause would still be reported.
     this.#socket.removeAllListeners('data')
     this.#socket.destroy()
   }

@@ -13,13 +13,13 @@ import {
 } from '../../src/network/index.ts'
 import { HandClock } from './ledger-node.ts'
 
-/** A gateway on a real socket, on a ledger of its own. */
+/** A gateway on a real socket, with its own ledger. */
 export interface GatewayNode {
   readonly url: string
   readonly networks: Networks
   readonly ledger: LedgerService
   close(): Promise<void>
-  /** Sends a request; a body that is not text or bytes goes as JSON. */
+  /** Sends a request; a body other than text or bytes is sent as JSON. */
   send(
     method: string,
     path: string,
@@ -33,22 +33,22 @@ export interface GatewayReply {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
   readonly json: any
 }
 
-/** How a gateway of a test differs from the usual one: open, with the default network, in memory. */
+/** Options of a test gateway; defaults: open, with the default network, in memory. */
 export interface GatewayOptions {
   readonly folder?: string | null
   readonly clock?: Clock
-  /** Deployed one after the other; without them the default network is shipped. */
+  /** Deployed in order; the default network if absent. */
   readonly deploy?: readonly NetworkDefinition[]
   readonly apiKey?: string | null
   readonly namespaces?: NamespaceStyle
   readonly warn?: (message: string) => void
   readonly log?: (network: string, level: string, text: string) => void
   readonly deadlineMs?: number
-  /** Takes what asks those who listen for events whether they are there. */
+  /** Receives the function that pings event listeners. */
   readonly onPing?: (tick: () => void) => void
 }
 
@@ -107,7 +107,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   }
 }
 
-/** The same, closed when the test has finished. */
+/** Starts a gateway that is closed when the test has finished. */
 export async function gateway(options: GatewayOptions = {}): Promise<GatewayNode> {
   const node = await startGateway(options)
   onTestFinished(() => node.close())
@@ -135,7 +135,7 @@ async function sendTo(
   return { status: reply.status, headers: reply.headers, text, json }
 }
 
-/** A network of a test: its model, and whatever else it has. */
+/** A test network: its model and other files. */
 export function networkOf(
   model: string,
   files: Readonly<Record<string, string>> = {},

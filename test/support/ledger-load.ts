@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { expect } from 'vitest'
 
-/** Random numbers that a seed gives again: mulberry32. */
+/** Reproducible random numbers from a seed: mulberry32. */
 export class Dice {
   #state: number
 
@@ -23,10 +23,10 @@ export class Dice {
   }
 }
 
-/** Any JSON object, by id; null for an item that is not there. */
+/** JSON objects by id; null for an item that does not exist. */
 export type ItemState = Record<string, unknown> | null
 
-/** One request, and what becomes of the items it touches. */
+/** One request, and its effect on the items it touches. */
 interface Step {
   readonly method: string
   readonly path: string
@@ -34,21 +34,21 @@ interface Step {
   readonly after: ReadonlyMap<string, ItemState>
 }
 
-/** A request that got no answer: it happened wholly, or not at all. */
+/** A request without a reply: it was applied completely or not at all. */
 export class Unanswered extends Error {
   override readonly name = 'Unanswered'
 }
 
 /**
- * A client with a connection of its own that changes items of its own, one request at a time, and
- * remembers what was acknowledged and what was in flight when the connection broke.
+ * A client with its own connection that changes its own items, one request at a time, and
+ * remembers acknowledged changes and the one in flight when the connection broke.
  */
 export class LoadClient {
-  /** Every request that was answered. */
+  /** Number of answered requests. */
   acknowledged = 0
-  /** Acknowledged items; those that were deleted are null. */
+  /** Acknowledged items; null for deleted ones. */
   readonly items = new Map<string, ItemState>()
-  /** What the request in flight would leave; null when none is. */
+  /** Result of the request in flight; null if there is none. */
   pending: ReadonlyMap<string, ItemState> | null = null
   readonly #name: string
   readonly #db: string
@@ -62,7 +62,7 @@ export class LoadClient {
     this.#dice = dice
   }
 
-  /** Makes requests until the connection breaks. `onAnswer` is called for each answer. */
+  /** Sends requests until the connection breaks. `onAnswer` is called for each reply. */
   async run(url: string, onAnswer: () => void): Promise<void> {
     this.#agent = new Agent({ keepAlive: true, maxSockets: 1 })
     try {
@@ -72,7 +72,7 @@ export class LoadClient {
     }
   }
 
-  /** Makes one request; false when the connection broke, or the node is closing. */
+  /** Sends one request; false if the connection broke, or the node is closing. */
   async #answered(url: string): Promise<boolean> {
     const step = this.#step()
     this.pending = step.after
@@ -97,8 +97,8 @@ export class LoadClient {
   }
 
   /**
-   * Compares with the items of the database that are this client's: each acknowledged one as it was
-   * left, and the request in flight wholly there or wholly absent. Takes what is there as its own.
+   * Compares this client's items in the database: each acknowledged one is unchanged, and the request in
+   * flight was applied completely or not at all. Adopts the present state.
    */
   settle(stored: ReadonlyMap<string, Record<string, unknown>>): 'nothing' | 'done' | 'undone' {
     const own = [...stored].filter(([id]) => id.startsWith(`${this.#name}-`))
@@ -172,7 +172,7 @@ export class LoadClient {
     return this.#mixedUnit(id)
   }
 
-  /** One of everything, atomically. */
+  /** One operation of each kind, atomically. */
   #mixedUnit(id: string): Step {
     const item = this.#fresh()
     const changed = { id: item.id, changed: this.#dice.below(1_000_000) }
@@ -200,7 +200,7 @@ function liveOf(items: ReadonlyMap<string, ItemState>): Map<string, unknown> {
   return new Map([...items].filter(([, state]) => state !== null))
 }
 
-/** The text that the service gives back for these flat items: members sorted by name. */
+/** The service's JSON of these flat items: members sorted by name. */
 function canonical(state: ItemState): string {
   if (state === null) return 'null'
   return JSON.stringify(
@@ -208,7 +208,7 @@ function canonical(state: ItemState): string {
   )
 }
 
-/** Sends one request. Errors: Unanswered when the connection broke before the whole reply. */
+/** Sends one request. Errors: Unanswered if the connection broke before the complete reply. */
 export function send(
   url: string,
   agent: Agent,

@@ -21,7 +21,7 @@ export interface LedgerNode {
   readonly url: string
   readonly service: LedgerService
   close(): Promise<void>
-  /** Sends a request; a body that is not text or bytes goes as JSON. */
+  /** Sends a request; a body other than text or bytes is sent as JSON. */
   send(
     method: string,
     path: string,
@@ -35,14 +35,14 @@ export interface Reply {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: a test says what it expects of any JSON
+  // biome-ignore lint/suspicious/noExplicitAny: tests assert on arbitrary JSON
   readonly json: any
 }
 
-/** The name and password of the page at `/` in tests. */
+/** Credentials of the page at `/` in tests. */
 export const CREDENTIALS = { name: 'keeper', password: 'brass: key' }
 
-/** A clock that stands still until it is set. */
+/** A manual clock. */
 export class HandClock implements Clock {
   time: number
 
@@ -55,16 +55,16 @@ export class HandClock implements Clock {
   }
 }
 
-/** A folder that goes when the test has finished; concurrent tests hand in their own `finished`. */
+/** A folder that is removed when the test has finished; concurrent tests pass their own `finished`. */
 export function temporaryFolder(finished: (remove: () => void) => void = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   finished(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 
-/** How a node of a test differs from the usual one. */
+/** Options of a test node. */
 export interface LedgerNodeOptions {
-  /** With the dashboard, which must have been built. */
+  /** With the dashboard, which must be built. */
   readonly dashboard?: boolean
   /** Null or absent: in memory. */
   readonly folder?: string | null
@@ -77,7 +77,7 @@ export interface LedgerNodeOptions {
   readonly peers?: OpenLedgerOptions['peers']
   /** Absent: no tokens are required. */
   readonly tokens?: TokenService
-  /** Takes every line of the log, from `debug` on. */
+  /** Receives every log line, from `debug` on. */
   readonly log?: (line: string) => void
 }
 
@@ -156,7 +156,7 @@ export async function startLedgerNode(options: LedgerNodeOptions = {}): Promise<
   }
 }
 
-/** A folder in which a node lived: database `fruit` with three items, one of them changed. */
+/** A used folder of a node: database `fruit` with three items, one of them changed. */
 export async function livedIn(): Promise<string> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -169,7 +169,7 @@ export async function livedIn(): Promise<string> {
 
 let databases = 0
 
-/** Makes a database in the running file's node that no other test of the file uses; gives its name. */
+/** Creates a database with a unique name in the test file's node; returns its name. */
 export async function freshDatabase(node: LedgerNode): Promise<string> {
   databases += 1
   const name = `db${databases}`

@@ -1,8 +1,8 @@
-// Runs with every file of tests in this folder.
+// Runs with every test file in this folder.
 import { afterAll, vi } from 'vitest'
 import { running } from './daicho.ts'
 
-// Whatever a failed test leaves running goes with its file, and what stood in place of the system's own.
+// Ends programs that a failed test left running, and restores replaced globals.
 afterAll(() => {
   for (const child of running) child.kill('SIGKILL')
   vi.unstubAllGlobals()

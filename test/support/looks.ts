@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 
-/** Where the pictures of all pages are left, to be looked at. */
+/** Folder for screenshots of all pages, for manual review. */
 const SHOTS = join(tmpdir(), 'daicho-pages')
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const WIDTHS = [1280, 360]
 
 /**
- * `page` has no fault for axe and needs no sideways scrolling, at 1280 and 360 pixels, light and dark.
- * `rules` are those of axe that are looked at, for what is not of our making; else all.
+ * Expects no axe fault and no horizontal scrolling on `page`, at 1280 and 360 pixels, light and dark.
+ * `rules` limits the axe rules for third-party content; default: all.
  */
 export async function expectFineLooks(
   page: Page,
@@ -32,7 +32,7 @@ export async function expectFineLooks(
       )
       expect([name, width, overflow]).toEqual([name, width, 0])
       const missing = await page.evaluate<boolean>("typeof axe === 'undefined'")
-      // As a debugger would: the policies of the pages let no script of others in.
+      // By the debugger protocol: the pages' policies block injected scripts.
       if (missing) await page.evaluate(readFileSync(AXE, 'utf8'))
       const faults = await page.evaluate(
         `axe.run(${JSON.stringify(options)}).then(({ violations }) =>
@@ -43,7 +43,7 @@ export async function expectFineLooks(
   }
 }
 
-/** Names of what has the keyboard, by role and text, for each press of Tab until `until` or `max`. */
+/** Focused elements by role and text, for each press of Tab until `until` or `max`. */
 export async function tabStops(page: Page, max: number): Promise<string[]> {
   const stops: string[] = []
   for (let press = 0; press < max; press += 1) {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
-/** Where the programs of iproute2 are. */
+/** Folder of the iproute2 programs. */
 const [IP, TC] = ['ip', 'tc'].map((name) => {
   return ['/usr/sbin', '/sbin', '/usr/bin', '/bin']
     .map((folder) => `${folder}/${name}`)
@@ -15,7 +15,7 @@ function run(...args: string[]): string {
   throw new Error(`ip ${args.join(' ')}: ${stderr || error}`)
 }
 
-/** Why networks cannot be made here, or null. */
+/** Why network namespaces are unavailable, or null. */
 export function whyNoNamespaces(): string | null {
   if (IP === undefined || TC === undefined) return 'there is no iproute2'
   const name = `${PREFIX}-${process.pid}-try`
@@ -32,8 +32,8 @@ export function whyNoNamespaces(): string | null {
 }
 
 /**
- * Hosts of their own network each, all joined with each other by wires that can be cut. A wire that is
- * never cut leads from each to the machine. Needs root.
+ * Hosts in separate network namespaces, connected pairwise by links that can be cut. A permanent link
+ * connects each host to the machine. Needs root.
  */
 export class Namespaces {
   readonly #hosts: readonly string[]
@@ -54,23 +54,23 @@ export class Namespaces {
     }
   }
 
-  /** Of `host`, for this machine. */
+  /** Address of `host` for this machine. */
   address(host: string): string {
     return `10.231.${this.#hosts.indexOf(host)}.2`
   }
 
-  /** Of `host`, for `from`. */
+  /** Address of `host` for `from`. */
   addressFor(from: string, host: string): string {
     const [low, high] = this.#sorted(from, host)
     return `10.232.${low * 16 + high}.${this.#hosts.indexOf(host) === low ? 1 : 2}`
   }
 
-  /** What a program is started with so that it runs at `host`. */
+  /** Command prefix that runs a program at `host`. */
   at(host: string): string[] {
     return [IP ?? 'ip', 'netns', 'exec', nameOf(host)]
   }
 
-  /** Nothing goes between the two any more. */
+  /** Cuts both directions between two hosts. */
   cut(one: string, other: string): void {
     run('-n', nameOf(one), 'link', 'set', `to-${other}`, 'down')
   }
@@ -79,7 +79,7 @@ export class Namespaces {
     run('-n', nameOf(one), 'link', 'set', `to-${other}`, 'up')
   }
 
-  /** What `from` sends to `to` is lost without a word; what `to` sends arrives. */
+  /** Silently drops messages from `from` to `to`; the other direction works. */
   cutOneWay(from: string, to: string): void {
     run('-n', nameOf(from), 'route', 'add', 'blackhole', `${this.addressFor(from, to)}/32`)
   }
@@ -88,7 +88,7 @@ export class Namespaces {
     run('-n', nameOf(from), 'route', 'del', 'blackhole', `${this.addressFor(from, to)}/32`)
   }
 
-  /** What `from` sends to `to` goes at `rate`, as tc writes it. */
+  /** Limits messages from `from` to `to` to `rate`, in tc syntax. */
   slow(from: string, to: string, rate: string): void {
     shape(nameOf(from), 'add', `to-${to}`, rate)
   }
@@ -97,7 +97,7 @@ export class Namespaces {
     shape(nameOf(from), 'del', `to-${to}`)
   }
 
-  /** Takes all of it away; the programs must have ended. */
+  /** Removes everything; the programs must have ended. */
   remove(): void {
     for (const host of this.#hosts) run('netns', 'del', nameOf(host))
   }
@@ -133,7 +133,7 @@ function nameOf(host: string): string {
   return `${PREFIX}-${process.pid}-${host}`
 }
 
-/** Removes what a killed run has left: also its nodes, which would answer in place of the next ones. */
+/** Removes leftovers of a killed run, including its nodes, which would answer instead of new ones. */
 function sweep(): void {
   for (const line of run('netns', 'list').split('\n')) {
     const [name = '', pid = ''] = /^daicho-test-(\d+)-\S+/.exec(line) ?? []
@@ -147,7 +147,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {
-    // It has ended meanwhile.
+    // The process has ended.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type LedgerNode, temporaryFolder } from './ledger-node.ts'
 
-/** How nodes of tests mirror others: on this machine, and soon. */
+/** Peer settings of tests: local addresses and short delays. */
 export const PEERS = { allowPrivate: true, intervalMs: 20 }
 
 /** Makes `at` mirror the chain of `of`, fetched from `via`. */
@@ -12,7 +12,7 @@ export async function mirror(at: LedgerNode, of: LedgerNode, via = of): Promise<
   expect((await at.send('POST', '/api/config/peers', peer)).json).toEqual({ status: true })
 }
 
-/** The folder of a node that is stopped as a backup has it: its key, and what it had stored. */
+/** The folder of a stopped node as in a backup: its key and its store. */
 export function backupOf(folder: string): string {
   const copy = temporaryFolder()
   for (const name of ['node.key', 'ledger.db']) copyFileSync(join(folder, name), join(copy, name))

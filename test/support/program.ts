@@ -3,32 +3,32 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** What is published, built of the sources: it starts in less time than they do. */
+/** The built program: it starts in less time than the sources. */
 export const MAIN: string = join(root, 'dist/cli/main.js')
 
-/** How a run of the program ended. */
+/** Result of a run of the program. */
 export interface Ended {
-  /** Null when a signal ended it. */
+  /** Null if a signal ended it. */
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
 }
 
-/** `daicho` as a process of its own. */
+/** `daicho` in a separate process. */
 export interface Daicho {
   readonly child: ChildProcess
-  /** The first line on stdout; rejects when the program ends without one. */
+  /** The first line on stdout; rejects if the program exits without one. */
   readonly firstLine: Promise<string>
   readonly ended: Promise<Ended>
 }
 
 const { NODE_COMPILE_CACHE } = process.env
-/** A program takes half the time to start from sources that were compiled before. */
+/** A compile cache halves the start time. */
 const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
 /**
- * Starts `daicho <args>` with nothing of daicho in its environment but `variables`; `via` is a program with
- * arguments that becomes it, `cwd` the folder that it starts in. Whoever starts it ends it.
+ * Starts `daicho <args>` with only the daicho variables in `variables`; `via` is a command prefix,
+ * `cwd` the working folder. The caller ends it.
  */
 export function startProgram(
   args: readonly string[],

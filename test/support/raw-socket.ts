@@ -1,40 +1,40 @@
 import { connect, type Socket } from 'node:net'
 
-/** One reply as its bytes say it. */
+/** One parsed reply. */
 export interface RawReply {
   readonly status: number
-  /** By lower-case name; of a repeated header the last. */
+  /** By lower-case name; the last value of a repeated header. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
-/** What came back over one connection. */
+/** Data received over one connection. */
 export interface RawExchange {
   readonly replies: readonly RawReply[]
-  /** Bytes after the last whole reply; empty when the server broke off nowhere. */
+  /** Bytes after the last complete reply; empty unless the server broke off. */
   readonly rest: string
   /** Whether the server closed the connection. */
   readonly closed: boolean
 }
 
-/** How to talk. */
+/** Options of an exchange. */
 export interface RawOptions {
-  /** Stop listening after so many replies; else when the server closes. */
+  /** Stop after this many replies; otherwise when the server closes. */
   readonly replies?: number
-  /** Say that nothing more will come (FIN) after the last piece. */
+  /** Send FIN after the last piece. */
   readonly halfClose?: boolean
   /** Methods of the requests, to know which replies have no body. */
   readonly methods?: readonly string[]
-  /** How long the server may take to answer or close, milliseconds; else 20 s. */
+  /** Maximum time for the server to answer or close, milliseconds; default 20 s. */
   readonly hangMs?: number
 }
 
-/** No exchange may last longer; a hang is a defect and is told as one. */
+/** Maximum duration of an exchange; a hang is reported as a defect. */
 const HANG_MS = 100_000
 
 /**
- * Sends `pieces` over a connection of its own, each in a write of its own, and gives what comes
- * back. Errors: a server that neither answers nor closes.
+ * Sends `pieces` over a new connection, each in a separate write, and returns the received
+ * data. Errors: the server neither answers nor closes.
  */
 export function exchange(
   url: string,
@@ -75,13 +75,13 @@ async function sendPieces(
 ): Promise<void> {
   for (const piece of pieces) {
     if (!socket.writable) return
-    // The next piece goes when the kernel has taken this one, so that reads on the far side split.
+    // Waits until the kernel has accepted the previous piece, so that reads on the far side are split.
     await new Promise<void>((taken) => socket.write(piece, () => setImmediate(taken)))
   }
   if (halfClose) socket.end()
 }
 
-/** The whole replies at the start of `bytes`; those to HEAD have no body. */
+/** Parses the complete replies at the start of `bytes`; those to HEAD have no body. */
 function parseReplies(
   bytes: Buffer,
   methods: readonly string[],

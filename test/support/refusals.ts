@@ -2,13 +2,13 @@ import { expect } from 'vitest'
 import { type LedgerNode, type LedgerNodeOptions, startLedgerNode } from './ledger-node.ts'
 import type { RawReply } from './raw-socket.ts'
 
-/** A node with the item `x` in the database `a`, of which nothing may be changed. */
+/** A node with the item `x` in the database `a`, which must not change. */
 export interface RefusingNode extends LedgerNode {
-  /** The chain is as it was at the start, and the node takes requests. */
+  /** Expects an unchanged chain, and that the node answers. */
   expectUnmoved(): Promise<void>
 }
 
-/** Starts a node for requests that are all refused; the caller closes it. */
+/** Starts a node for invalid requests; the caller closes it. */
 export async function startRefusingNode(options: LedgerNodeOptions = {}): Promise<RefusingNode> {
   const node = await startLedgerNode(options)
   await node.send('POST', '/api/a')
@@ -27,7 +27,7 @@ export async function startRefusingNode(options: LedgerNodeOptions = {}): Promis
   }
 }
 
-/** A refusal in the shape of the ledger; a reply to `HEAD` has no body. */
+/** Expects an error in the ledger's shape; a reply to `HEAD` has no body. */
 export function expectRefusal(
   reply: RawReply | undefined,
   status: number,

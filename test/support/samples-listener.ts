@@ -11,21 +11,21 @@ import { startListener } from '../../src/http/index.ts'
 import { openUserDirectory, sampleApiComponent } from '../../src/sample-api/index.ts'
 import { openTokens, type TokenService } from '../../src/tokens/index.ts'
 
-/** A reply as its bytes say. */
+/** A parsed reply. */
 export interface Answer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
 }
 
-/** What a call carries besides its method and path. */
+/** Optional parts of a request. */
 export interface Call {
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer
   readonly localAddress?: string
 }
 
-/** How the listener is set up; what is not said is preset. */
+/** Options of the listener; the rest has defaults. */
 export interface Setup {
   readonly users?: readonly object[]
   readonly pairs?: object
@@ -33,23 +33,23 @@ export interface Setup {
   readonly secret?: string
 }
 
-/** The listener of T and B on a real socket, its clock set by hand, its logs caught. */
+/** The listener of T and B on a real socket, with a manual clock and captured logs. */
 export interface SamplesListener {
   readonly clock: { nowMs: number }
   readonly tokens: TokenService
   readonly folder: string
   readonly port: number
-  /** Every log line of every level so far. */
+  /** Every log line so far, of every level. */
   readonly logs: string[]
   call(method: string, path: string, call?: Call): Promise<Answer>
-  /** Sends `text` as it is and gives what comes back until the other side closes. */
+  /** Sends `text` verbatim and returns all data until the other side closes. */
   raw(text: string | Buffer): Promise<string>
-  /** A valid token, by a login. */
+  /** A valid token from a login. */
   login(name?: string, password?: string): Promise<string>
   close(): Promise<void>
 }
 
-/** Starts it on a free port with a folder of its own. */
+/** Starts it on a free port with a new folder. */
 export async function startSamples(setup: Setup = {}): Promise<SamplesListener> {
   const clock = { nowMs: Date.UTC(2026, 10, 20, 12), now: () => clock.nowMs }
   const folder = await mkdtemp(join(tmpdir(), 'daicho-samples-'))
@@ -123,7 +123,7 @@ export function form(fields: Record<string, string>): Call {
   }
 }
 
-/** Text that occurs nowhere by chance. */
+/** Random text that occurs nowhere else. */
 export function unmistakable(): string {
   return randomBytes(12).toString('hex')
 }

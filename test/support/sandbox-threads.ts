@@ -1,14 +1,14 @@
 import type { Worker } from 'node:worker_threads'
 import { onTestFinished } from 'vitest'
 
-/** Threads of sandboxes that this process has begun since they are watched. */
+/** Sandbox threads that this process has started since watching began. */
 export interface SandboxThreads {
   readonly begun: number
-  /** How many of them have not ended. */
+  /** Number of threads that are still running. */
   readonly left: number
 }
 
-/** Watches them until the test has finished; the ledger's own threads do not count. */
+/** Counts them until the test has finished, without the ledger's threads. */
 export function watchSandboxThreads(): SandboxThreads {
   const counts = { begun: 0, left: 0 }
   const watch = (thread: Worker) => {

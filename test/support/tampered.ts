@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Does `sql` to the store in `folder`, behind the back of its node, which is stopped. */
+/** Runs `sql` on the store in `folder`, without its node, which is stopped. */
 export function tamper(folder: string, sql: string): void {
   const store = new DatabaseSync(join(folder, 'ledger.db'))
   store.exec(sql)

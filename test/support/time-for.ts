@@ -1,7 +1,7 @@
 /**
- * Says before each run of a property whether it goes on: the first time always, then until `ms` have
- * passed. What is left is skipped; a limit of the runner would fail where a busy machine does not get
- * through the first run.
+ * Returns a function that says before each run of a property whether to continue: always for the first run, then
+ * until `ms` have passed. Remaining runs are skipped; a time limit of the test runner would fail if a busy
+ * machine does not complete the first run.
  */
 export function timeFor(ms: number): () => boolean {
   const endMs = performance.now() + ms

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Less than a test has, so that what was waited for is said; `vitest.config.ts` says the same. */
+/** Less than the test timeout in `vitest.config.ts`, so that the failure names the condition. */
 export const WAIT_MS = 250_000
 const PAUSE_MS = 10
 
-/** Asks until it is so. Errors: with `what`, after `waitMs`. */
+/** Polls until the condition holds. Errors: with `what`, after `waitMs`. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,

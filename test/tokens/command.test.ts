@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { runDaicho, serveLedger } from '../support/daicho.ts'
 import { temporaryFolder } from '../support/ledger-node.ts'
 
-it('mints a token that a running node takes until it is revoked', async () => {
+it('mints a token that a running node accepts until it is revoked', async () => {
   const folder = join(temporaryFolder(), 'node')
   const node = await serveLedger(folder, { TOKENS: 'required' })
   const env = { SYSTEM_FOLDER: folder }
@@ -41,7 +41,7 @@ it('mints a token that a running node takes until it is revoked', async () => {
   expect(stderr).not.toContain(token)
 })
 
-it('signs by SECRET where there is one, without a folder; else it needs the folder of a node', async () => {
+it('signs with SECRET if set, without a folder; otherwise it needs the folder of a node', async () => {
   const mint = ['token', 'mint', '--scope', 'ledger:read']
   const signed = await runDaicho(mint, { SECRET: 's'.repeat(32) })
   expect(signed.code).toBe(0)

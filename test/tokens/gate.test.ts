@@ -1,5 +1,5 @@
-// Who may call what, where tokens are required. The routes are those of the OpenAPI document of this
-// very node: a route that is added without a scope does not start, and one with a scope is tested here.
+// Authorization with required tokens. The routes come from the OpenAPI document of a real node:
+// a route without a scope does not start, and every route with a scope is tested here.
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp, type HttpApp, statusFalseReply } from '../../src/http/index.ts'
@@ -24,7 +24,7 @@ let routes: { method: string; path: string; scope: string }[]
 const tokenFor = async (scopes: readonly string[], subject = 'tester', lifeSeconds = 3_600) =>
   (await issueApiToken(tokens, { subject, scopes, lifeSeconds })).token
 
-/** Sends a request that is refused for nothing but its token, as far as a path alone can tell. */
+/** Sends a request whose only fault is its token, as far as the path alone determines that. */
 async function call(method: string, path: string, headers: Record<string, string>) {
   const controller = new AbortController()
   const body = ['POST', 'PUT', 'PATCH'].includes(method) ? { body: '{"entries":[]}' } : {}
@@ -34,7 +34,7 @@ async function call(method: string, path: string, headers: Record<string, string
     signal: controller.signal,
     ...body,
   })
-  // Streams have no end.
+  // Streams do not end.
   if (reply.status === 200) {
     controller.abort()
     return { status: 200, json: null, headers: reply.headers }
@@ -65,10 +65,10 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-/** `path` with values for its parameters. */
+/** Fills the parameters of `path`. */
 const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
 
-it('the document says how a token is sent, where one is required', async () => {
+it('the document describes how to send a token, if tokens are required', async () => {
   const { paths, components } = (await node.send('GET', '/doc/json')).json
   expect(Object.keys(components.securitySchemes)).toEqual(['apiToken', 'apiTokenAsBearer'])
   expect(paths['/api/dbs'].get.security).toEqual([{ apiToken: [] }, { apiTokenAsBearer: [] }])
@@ -79,16 +79,16 @@ it('the document says how a token is sent, where one is required', async () => {
   await open.close()
 })
 
-it('every route of the document says what it asks of its caller', () => {
+it('the document declares the required scope of every route', () => {
   expect(routes.length).toBeGreaterThan(12)
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
   expect(open).toEqual(expect.arrayContaining(['/healthz', '/readyz']))
-  // Nothing of the data is open to all.
+  // No data is public.
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
-it('no route lets a request through that has no token, a bad one or one without its scope', async () => {
+it('every route rejects requests without a token, with a bad one or without its scope', async () => {
   const expired = await tokenFor(EVERYTHING, 'tester', 1)
   const elsewhere = await tokens.issue({
     audience: 'daicho:samples',
@@ -133,7 +133,7 @@ it('no route lets a request through that has no token, a bad one or one without 
   }
 })
 
-/** Every scope that does not include `needed`, which is the next one up. */
+/** Every scope that does not include `needed`; it starts with the next higher one. */
 function allBut(needed: string): string[] {
   const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
     needed.split(':')[2] ?? ''
@@ -142,7 +142,7 @@ function allBut(needed: string): string[] {
   return [...EVERYTHING.slice(1), 'db:other:admin', ...below]
 }
 
-it('each route lets a request through whose token has its scope alone', async () => {
+it('each route accepts a token with only its scope', async () => {
   for (const { method, path, scope } of routes) {
     if (scope === 'public') continue
     const granted = scope === 'token' ? 'db:another:read' : scope.replace('{db}', 'fruit')
@@ -150,13 +150,13 @@ it('each route lets a request through whose token has its scope alone', async ()
       authorization: `Bearer ${await tokenFor([granted])}`,
     })
     expect([method, path, [401, 403].includes(reply.status)]).toEqual([method, path, false])
-    // What was deleted is there for the next route.
+    // Recreates deleted data for the next route.
     const all = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
     await node.send('POST', '/api/fruit', undefined, all)
   }
 })
 
-it('HEAD asks what GET asks', async () => {
+it('HEAD requires the same scope as GET', async () => {
   const reply = await fetch(`${node.url}/api/fruit`, { method: 'HEAD' })
   expect(reply.status).toBe(401)
 })
@@ -174,7 +174,7 @@ describe('a token', () => {
     expect(status).toBe(200)
   })
 
-  it('is the first that is given: a bad one is not made good by another, nor twice the same', async () => {
+  it('is rejected if a second token is sent, even the same one', async () => {
     const token = await tokenFor(['db:fruit:read'])
     const headers = { authorization: `Bearer ${token}` }
     for (const query of ['?token=x', `?token=${token}&token=${token}`, '?token=&token=']) {
@@ -183,7 +183,7 @@ describe('a token', () => {
     }
   })
 
-  it('ends with its time and with its revocation, from the next request on', async () => {
+  it('expires, and is rejected after its revocation, from the next request on', async () => {
     const { token, jti } = await issueApiToken(tokens, {
       subject: 'tester',
       scopes: ['db:fruit:read'],
@@ -200,7 +200,7 @@ describe('a token', () => {
   })
 })
 
-/** A listener of one route behind a gate. */
+/** A listener with one route behind the authorization. */
 const start = (mount: (app: HttpApp) => void, required: TokenService | null = null) =>
   buildApp(
     {
@@ -218,7 +218,7 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
     { logger: pino({ level: 'silent' }), publicHosts: new Set() },
   )
 
-it('a stream ends when its token does: both are looked at again while it lasts', async () => {
+it('a stream ends when its token expires or is revoked: both are checked while it lasts', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const app = await start((app) => {
@@ -274,7 +274,7 @@ describe('databases', () => {
       node.send(method, path, body, headers)
   }
 
-  it('are listed when the token can read them', async () => {
+  it('are listed if the token can read them', async () => {
     const dbs = async (scopes: string[]) => (await (await as(scopes))('GET', '/api/dbs')).json.dbs
     expect(await dbs(['db:*:read'])).toEqual(expect.arrayContaining(['a:b', 'fruit']))
     expect(await dbs(['db:fruit:write'])).toEqual(['fruit'])
@@ -283,7 +283,7 @@ describe('databases', () => {
     expect(await dbs(['ledger:read'])).toEqual([])
   })
 
-  it('are made by who may administer them, items by who may write', async () => {
+  it('are created with the admin scope, items with the write scope', async () => {
     const writer = await as(['db:nuts:write'])
     expect((await writer('POST', '/api/nuts')).status).toBe(403)
     expect((await (await as(['db:nuts:admin']))('POST', '/api/nuts')).text).toBe('{"status":true}')
@@ -291,7 +291,7 @@ describe('databases', () => {
     expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
   })
 
-  it('that are refused are refused alike, whether they are there or not', async () => {
+  it('get the same refusal whether they exist or not', async () => {
     const stranger = await as(['db:nuts:admin'])
     for (const method of ['GET', 'DELETE']) {
       const there = await stranger(method, '/api/fruit')
@@ -300,7 +300,7 @@ describe('databases', () => {
     }
   })
 
-  it('are changed together when the token may change each of them', async () => {
+  it('are changed together if the token may change each of them', async () => {
     const caller = await as(['db:fruit:write', 'db:a:b:admin'])
     const both = [
       { method: 'create_item', db: 'fruit', item: { id: 'together' } },
@@ -326,7 +326,7 @@ describe('databases', () => {
   })
 })
 
-it('no line of the log holds a token or what one is made of', async () => {
+it('no log line contains a token or its secrets', async () => {
   const token = await tokenFor(['db:fruit:read'])
   const [head = '', payload = '', signature = ''] = token.split('.')
   for (const path of [
@@ -342,8 +342,8 @@ it('no line of the log holds a token or what one is made of', async () => {
   for (const part of [payload, signature, `${head}.`]) expect(log).not.toContain(part)
 })
 
-describe('a listener with a gate', () => {
-  it('does not start with a route that declares no scope, or one that is none', async () => {
+describe('a listener with authorization', () => {
+  it('rejects a route with no scope, or an invalid one, at start', async () => {
     const handler = async () => ({})
     await expect(start((app) => app.get('/x', handler))).rejects.toThrow('GET /x declares no scope')
     const wrong = { config: { scope: 'db:{db}:read' } } as const

@@ -6,7 +6,7 @@ import { CREDENTIALS, HandClock, startLedgerNode } from '../support/ledger-node.
 const { name } = CREDENTIALS
 const RIGHT = basic(name, CREDENTIALS.password)
 
-it('the credentials of the dashboard are exchanged for a token of every scope and 15 minutes', async () => {
+it("exchanges the dashboard's credentials for a token with every scope and 15 minutes", async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const lines: string[] = []
@@ -31,7 +31,7 @@ it('the credentials of the dashboard are exchanged for a token of every scope an
   await node.close()
 })
 
-it('a page of another site gets none, whatever the browser adds', async () => {
+it('a page of another site gets no token with any headers of a browser', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })
@@ -47,7 +47,7 @@ it('a page of another site gets none, whatever the browser adds', async () => {
   await node.close()
 })
 
-it('wrong passwords here and at the page are counted together, and held off', async () => {
+it('wrong passwords here and on the page share a throttle', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })
@@ -63,7 +63,7 @@ it('wrong passwords here and at the page are counted together, and held off', as
   await node.close()
 })
 
-it('where no tokens are required, the exchange says that none is needed', async () => {
+it('reports that no token is needed if tokens are disabled', async () => {
   const node = await startLedgerNode()
   const { text } = await node.send('POST', '/session', undefined, RIGHT)
   expect(text).toBe('{"status":true,"token":null,"expires_at":null}')
