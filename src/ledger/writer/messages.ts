@@ -47,9 +47,7 @@ export function packUnit(unit: UnitOfWork, bytes: number): PackedUnit {
   return packed
 }
 
-/** The packed unit of work; bytes are released. */
-export function unpackUnit(packed: PackedUnit): UnitOfWork {
-  if (!(packed instanceof Uint8Array)) return packed
+function unpackBytes(packed: Uint8Array): UnitOfWork {
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
   let at = HEAD_OFFSET + bytes.readUInt32LE()
   const operations: WithoutText[] = deserialize(bytes.subarray(HEAD_OFFSET, at))
@@ -61,14 +59,75 @@ export function unpackUnit(packed: PackedUnit): UnitOfWork {
     // The operation that was packed.
     return { ...operation, text } as Operation
   })
-  packed.buffer.transfer(0)
   return unit
+}
+
+/** The members of each kind of operation beside `kind`, in the order in which a batch has their values. */
+const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
+  create_db: ['db'],
+  delete_db: ['db'],
+  create_item: ['db', 'id', 'text', 'assigned'],
+  update_item: ['db', 'id', 'text'],
+  patch_item: ['db', 'id', 'text'],
+  delete_item: ['db', 'id'],
+  create_attachment: ['db', 'id', 'text'],
+  delete_attachment: ['db', 'id', 'name'],
+  erase_item: ['db', 'of', 'positions'],
+}
+
+/**
+ * The units of a block as one list: for each its number of operations, then kind and values of each
+ * operation; or its bytes. Cloning it takes half the time of cloning objects.
+ */
+export type PackedBatch = readonly unknown[]
+
+export function packBatch(units: readonly PackedUnit[]): PackedBatch {
+  const batch: unknown[] = []
+  for (const unit of units) {
+    if (unit instanceof Uint8Array) {
+      batch.push(unit)
+      continue
+    }
+    batch.push(unit.length)
+    for (const operation of unit) {
+      const values: Readonly<Record<string, unknown>> = operation
+      batch.push(operation.kind)
+      for (const member of MEMBERS[operation.kind]) batch.push(values[member])
+    }
+  }
+  return batch
+}
+
+export function unpackBatch(batch: PackedBatch): UnitOfWork[] {
+  const units: UnitOfWork[] = []
+  for (let at = 0; at < batch.length; ) {
+    const first = batch[at]
+    at += 1
+    if (first instanceof Uint8Array) {
+      units.push(unpackBytes(first))
+      continue
+    }
+    const unit: Operation[] = []
+    for (let count = Number(first); count > 0; count -= 1) {
+      const kind = batch[at] as Operation['kind']
+      const operation: Record<string, unknown> = { kind }
+      for (const member of MEMBERS[kind]) {
+        at += 1
+        operation[member] = batch[at]
+      }
+      at += 1
+      // The operation that was packed.
+      unit.push(operation as Operation)
+    }
+    units.push(unit)
+  }
+  return units
 }
 
 /** Main thread to writer: the units of work of the next block, an index change, or the last message. */
 export type ToWriter =
   | {
-      readonly units: readonly PackedUnit[]
+      readonly units: PackedBatch
       readonly nowMs: number
       /** By the position of their unit; absent if no unit has any. */
       readonly conditions?: ReadonlyMap<number, RequestConditions>

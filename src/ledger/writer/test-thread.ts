@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import type { FromWriter, ToWriter } from './messages.ts'
+import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 
 /** A writer thread that the test controls: the messages it received, and the messages it sends. */
 export class PlayedThread extends EventEmitter {
@@ -24,7 +24,9 @@ export class PlayedThread extends EventEmitter {
 
   /** The number of units of each block that it received. */
   blocks(): number[] {
-    return this.sent.flatMap((message) => ('units' in message ? [message.units.length] : []))
+    return this.sent.flatMap((message) =>
+      'units' in message ? [unpackBatch(message.units).length] : [],
+    )
   }
 
   /** Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes of no unit. */

@@ -4,7 +4,7 @@ import { HASH_BYTES, type Head, headOf, packPosition, sealBlock } from '../../ch
 import { DamageError, type Store, StoreError } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
-import { type FromWriter, type ToWriter, unpackUnit, type WriterStart } from './messages.ts'
+import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
 import { type Plan, planBatch } from './plan.ts'
 
 // The program of the writer thread, the only place where blocks are sealed and stored: neither hashing
@@ -229,7 +229,7 @@ export async function serveWriter(
       done = done.then(() => {
         if ('close' in message) return writer.close()
         if ('index' in message) return writer.changeIndex(message)
-        return writer.write(message.units.map(unpackUnit), message)
+        return writer.write(unpackBatch(message.units), message)
       })
     })
     send({ ready: true })

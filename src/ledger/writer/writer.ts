@@ -10,6 +10,7 @@ import {
   type CommittedBlock,
   type FromWriter,
   type PackedUnit,
+  packBatch,
   packUnit,
   type StoreRefusal,
   type ToWriter,
@@ -274,7 +275,11 @@ export class LedgerWriter {
       if (pending.conditions !== undefined) conditions.set(at, pending.conditions)
     }
     this.#post(
-      { units, nowMs: this.#clock.now(), ...(conditions.size === 0 ? {} : { conditions }) },
+      {
+        units: packBatch(units),
+        nowMs: this.#clock.now(),
+        ...(conditions.size === 0 ? {} : { conditions }),
+      },
       units.flatMap((unit) => (unit instanceof Uint8Array ? [unit.buffer] : [])),
     )
     for (const pending of block) pending.unit = []
