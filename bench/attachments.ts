@@ -94,8 +94,8 @@ interface Side {
   readonly name: string
   readonly start: () => Promise<Server>
   readonly path: string
-  readonly in: Figures[]
-  readonly out: Figures[]
+  readonly in: Sample[]
+  readonly out: Sample[]
 }
 
 /** Warms the server up, so that its code is loaded and compiled. */
@@ -169,18 +169,15 @@ async function createItem(folder: string): Promise<void> {
   await stop()
 }
 
-interface Figures {
+interface Sample {
   readonly seconds: number
   readonly extraMb: number
 }
 
-function show(
-  mib: number,
-  sides: readonly { name: string; in: Figures[]; out: Figures[] }[],
-): void {
-  const seconds = (figures: readonly Figures[]) => median(figures.map((one) => one.seconds))
-  const extra = (figures: readonly Figures[]) => Math.max(...figures.map((one) => one.extraMb))
-  const rate = (figures: readonly Figures[]) => mib / seconds(figures)
+function show(mib: number, sides: readonly { name: string; in: Sample[]; out: Sample[] }[]): void {
+  const seconds = (samples: readonly Sample[]) => median(samples.map((one) => one.seconds))
+  const extra = (samples: readonly Sample[]) => Math.max(...samples.map((one) => one.extraMb))
+  const rate = (samples: readonly Sample[]) => mib / seconds(samples)
   const [own, other] = sides
   printTable([
     [`${mib} MiB`, 'in MiB/s', 'out MiB/s', 'most extra MB, in', 'most extra MB, out'],

@@ -7,24 +7,24 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { Seen } from './support/followers.ts'
 import { load, median, printTable } from './support/load.ts'
 import { sampleItem } from './support/sample-item.ts'
 import { cpuSecondsOf, type Server, startLedger } from './support/server.ts'
+import type { Seen } from './support/subscribers.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
 /** Every write is sent a thousand times: one second of writing takes ten seconds to deliver. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 /** Warm-up before the measurement: opening a thousand connections is not part of the cost of subscribing. */
 const SETTLING_SECONDS = 1
-const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
+const SUBSCRIBERS = Number(process.env.BENCH_SUBSCRIBERS ?? 1_000)
 const STALLED = 10
 /** Maximum wait for the last subscriber after a round. */
 const CATCH_UP_MS_MAX = 120_000
 const body = JSON.stringify(sampleItem())
 
 /** Subscribers in a separate process. */
-class Crowd {
+class SubscriberProcess {
   readonly #child: ChildProcess
   readonly #lines: AsyncIterator<string>
 
@@ -34,12 +34,14 @@ class Crowd {
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   }
 
-  static async start(url: string, path: string): Promise<Crowd> {
-    const file = fileURLToPath(new URL('./support/followers.ts', import.meta.url))
-    const args = [file, url, path, `${FOLLOWERS}`, `${STALLED}`]
-    const crowd = new Crowd(spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] }))
-    await crowd.#lines.next()
-    return crowd
+  static async start(url: string, path: string): Promise<SubscriberProcess> {
+    const file = fileURLToPath(new URL('./support/subscribers.ts', import.meta.url))
+    const args = [file, url, path, `${SUBSCRIBERS}`, `${STALLED}`]
+    const subscribers = new SubscriberProcess(
+      spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] }),
+    )
+    await subscribers.#lines.next()
+    return subscribers
   }
 
   async seen(): Promise<Seen> {
@@ -62,7 +64,7 @@ async function json(url: string, method = 'GET'): Promise<Record<string, unknown
 }
 
 /** A metric of `/metrics`. */
-async function figure(server: Server, name: string): Promise<number> {
+async function metric(server: Server, name: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`)).text()
   return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])
 }
@@ -79,7 +81,7 @@ interface Case {
 
 const CASES: readonly Case[] = [
   {
-    name: 'full speed, they follow another database',
+    name: 'full speed, they subscribe to another database',
     perSecond: null,
     query: '?db=other',
     sent: false,
@@ -95,7 +97,7 @@ interface Result {
   readonly aloneUs: number
   readonly followedUs: number
   /** Processor time of the subscriber process during the writes. */
-  readonly followers: number
+  readonly subscribers: number
   readonly residentMb: number
   /** Fraction of the entries that the slowest subscriber had received when the writers stopped. */
   readonly atOnce: number
@@ -122,37 +124,42 @@ async function write(server: Server, { perSecond }: Case): Promise<{ rate: numbe
 
 async function followed(server: Server, what: Case): Promise<Omit<Result, 'alone' | 'aloneUs'>> {
   const { serverid } = await json(`${server.url}/api/serverid`)
-  const crowd = await Crowd.start(server.url, `/api/ledgers/${serverid}/changes${what.query}`)
-  const before = await figure(server, 'daicho_chain_entries')
+  const subscribers = await SubscriberProcess.start(
+    server.url,
+    `/api/ledgers/${serverid}/changes${what.query}`,
+  )
+  const before = await metric(server, 'daicho_chain_entries')
   let residentMb = 0
   const watch = setInterval(() => {
     residentMb = Math.max(residentMb, server.residentMb())
   }, 100)
-  const crowdBefore = crowd.cpuSeconds()
+  const subscribersBefore = subscribers.cpuSeconds()
   const { rate, us } = await write(server, what)
-  const followersS = crowd.cpuSeconds() - crowdBefore
+  const subscribersS = subscribers.cpuSeconds() - subscribersBefore
   const stoppedAt = performance.now()
   // Requests in flight when the clock stopped are still written.
-  while ((await figure(server, 'daicho_queue_units')) > 0);
-  const written = (await figure(server, 'daicho_chain_entries')) - before
-  let seen = await crowd.seen()
+  while ((await metric(server, 'daicho_queue_units')) > 0);
+  const written = (await metric(server, 'daicho_chain_entries')) - before
+  let seen = await subscribers.seen()
   const atOnce = seen.least / written
   while (what.sent && seen.least < written && performance.now() - stoppedAt < CATCH_UP_MS_MAX) {
     await new Promise((resolve) => setTimeout(resolve, 20))
-    seen = await crowd.seen()
+    seen = await subscribers.seen()
   }
   const lagS = (performance.now() - stoppedAt) / 1_000
   clearInterval(watch)
   const expected = what.sent ? written : 0
   if (seen.least !== expected || seen.most !== expected || seen.wrong > 0) {
-    throw new Error(`${what.name}: of ${expected} entries they saw ${JSON.stringify(seen)}`)
+    throw new Error(
+      `${what.name}: of ${expected} entries the subscribers received ${JSON.stringify(seen)}`,
+    )
   }
-  crowd.end()
-  while ((await figure(server, 'daicho_feed_followers')) > 0) {
+  subscribers.end()
+  while ((await metric(server, 'daicho_feed_followers')) > 0) {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   return {
-    ...{ followed: rate, followedUs: us, followers: followersS / (SETTLING_SECONDS + SECONDS) },
+    ...{ followed: rate, followedUs: us, subscribers: subscribersS / (SETTLING_SECONDS + SECONDS) },
     ...{ residentMb, atOnce, lagS },
   }
 }
@@ -169,14 +176,14 @@ async function round(alone: Server, server: Server, what: Case, turn: number): P
 export async function run(parts: readonly string[]): Promise<void> {
   console.log(
     `${cpus().length} processors (${cpus()[0]?.model.trim()}), Node ${process.version}; shared by the writers, ` +
-      `${FOLLOWERS} followers that read, ${STALLED} that do not, and the node. 64 connections write items of ` +
+      `${SUBSCRIBERS} subscribers that read, ${STALLED} that do not, and the node. 64 connections write items of ` +
       `300 bytes. Medians of ${ROUNDS} rounds of ${SECONDS} s, each after a second that is not counted.\n`,
   )
   const folder = mkdtempSync(join(tmpdir(), 'daicho-bench-'))
   const rows = [
     [
       ...['writers', 'alone/s', 'followed/s', 'ratio', 'node µs/write alone', 'followed'],
-      ...['followers’ processors', 'memory MB', 'seen at once', 'all after s'],
+      ...['subscribers’ processors', 'memory MB', 'seen at once', 'all after s'],
     ],
   ]
   try {
@@ -200,7 +207,7 @@ export async function run(parts: readonly string[]): Promise<void> {
         middle(({ alone, followed }) => followed / alone).toFixed(2),
         middle(({ aloneUs }) => aloneUs).toFixed(0),
         middle(({ followedUs }) => followedUs).toFixed(0),
-        middle(({ followers }) => followers).toFixed(2),
+        middle(({ subscribers }) => subscribers).toFixed(2),
         Math.max(...results.map(({ residentMb }) => residentMb)).toFixed(0),
         what.sent ? `${(middle(({ atOnce }) => atOnce) * 100).toFixed(0)} %` : 'nothing to see',
         what.sent ? middle(({ lagS }) => lagS).toFixed(1) : '',

@@ -117,8 +117,8 @@ async function restores(entries: number): Promise<void> {
 }
 
 async function chainOf({ url }: Server, serverId: number): Promise<{ blocks: number }> {
-  const figures = await textAt(`${url}/metrics`)
-  const blocks = Number(/^daicho_chain_blocks (\d+)/m.exec(figures)?.[1])
+  const metrics = await textAt(`${url}/metrics`)
+  const blocks = Number(/^daicho_chain_blocks (\d+)/m.exec(metrics)?.[1])
   if (!(blocks > 0)) throw new Error(`no blocks found for the chain of ${serverId}`)
   return { blocks }
 }

@@ -21,7 +21,7 @@ const WARM_UP_S = 1
 
 /** Measures both interleaved, and prints the results. */
 export async function run(): Promise<void> {
-  const figures = { product: [] as number[], peer: [] as number[] }
+  const rates = { product: [] as number[], peer: [] as number[] }
   const ms: number[] = []
   let bytes = 0
   for (let start = 0; start < STARTS; start += 1) {
@@ -34,7 +34,7 @@ export async function run(): Promise<void> {
       for (let round = 0; round < ROUNDS; round += 1) {
         // They alternate in starting first, so that neither always runs on the warmer machine.
         for (const name of round % 2 === 0 ? ORDER : ORDER.toReversed()) {
-          figures[name].push(await load(urls[name], ROUND_S))
+          rates[name].push(await load(urls[name], ROUND_S))
         }
       }
       ms.push(...(await latencies(product.url, 200)))
@@ -43,14 +43,14 @@ export async function run(): Promise<void> {
       peer.process.kill()
     }
   }
-  const ratios = figures.product.map((rate, round) => rate / (figures.peer[round] ?? Number.NaN))
+  const ratios = rates.product.map((rate, round) => rate / (rates.peer[round] ?? Number.NaN))
   print(`GET / · ${CONNECTIONS} connections · ${bytes} bytes · one server process and the load`)
   print(
     `generator share the processors · medians of ${STARTS} starts × ${ROUNDS} interleaved rounds`,
   )
-  print(`  rate feed, all sources hanging   ${Math.round(median(figures.product))} requests/s`)
-  print(`  bare Fastify, constant           ${Math.round(median(figures.peer))} requests/s`)
-  print(`  ratio of the medians             ${ratio(figures.product, figures.peer)}`)
+  print(`  rate feed, all sources hanging   ${Math.round(median(rates.product))} requests/s`)
+  print(`  bare Fastify, constant           ${Math.round(median(rates.peer))} requests/s`)
+  print(`  ratio of the medians             ${ratio(rates.product, rates.peer)}`)
   print(`  median of the rounds' ratios     ${median(ratios).toFixed(3)}`)
   print(`  rounds                           ${ratios.map((r) => r.toFixed(2)).join(' ')}`)
   print(`one request at a time, all sources hanging, ${ms.length} requests: median`)

@@ -205,7 +205,7 @@ async function verifying(): Promise<void> {
     }
   }
   await rm(folder, { recursive: true })
-  console.log('\nVerifying a token; keys and revocations looked at each time')
+  console.log('\nVerifying a token, with a check of keys and revocations each time')
   console.table(rates)
 }
 

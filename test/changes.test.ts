@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Schedule, systemSchedule } from '../src/base/clock.ts'
+import { FeedClient } from './support/feed-client.ts'
 import { entriesOf } from './support/feed-entries.ts'
-import { FeedClient } from './support/follower.ts'
 import {
   type LedgerNode,
   type LedgerNodeOptions,

@@ -119,7 +119,7 @@ async function ask(model: Model, real: Real, together: readonly Meant[]): Promis
     const at = positionOf(answer)
     const said = outcome(state, asked, at, answer)
     if (typeof said === 'string') {
-      expect.fail(`${text(asked)} was done at ${answer.position}; the model says ${said}`)
+      expect.fail(`${text(asked)} was applied at ${answer.position}; expected ${said}`)
     }
     if ('again' in said) {
       expect(answer).toEqual(said.again)

@@ -2,9 +2,9 @@
 // accessibility and Content-Security-Policy of every view.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expectAccessible } from '../support/accessibility.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
-import { expectFineLooks } from '../support/looks.ts'
 import { tamper } from '../support/tampered.ts'
 
 const ITEMS = 150_000
@@ -162,18 +162,18 @@ it('axe finds no fault in any view, at 1280 and 360 pixels, light and dark', asy
   for (const [name, at, wait] of VIEWS) {
     await page.goto(`${node.url}/${at}`)
     await page.locator(wait).first().waitFor()
-    await expectFineLooks(page, name)
+    await expectAccessible(page, name)
   }
   await page.goto(`${node.url}/#/db/places`)
   await button(page, 'Add item').click()
-  await expectFineLooks(page, 'add-item')
+  await expectAccessible(page, 'add-item')
   await page.keyboard.press('Escape')
   await page.goto(`${node.url}/#/db/places/place-7`)
   await button(page, 'Edit').click()
   await page.getByLabel('JSON of the item').fill('{"a":')
-  await expectFineLooks(page, 'edit-item')
+  await expectAccessible(page, 'edit-item')
   await page.goto(`${node.url}/#/`)
   await button(page, 'Delete: places').click()
-  await expectFineLooks(page, 'delete-database')
+  await expectAccessible(page, 'delete-database')
   expect(complaints).toEqual([])
 })

@@ -1,9 +1,9 @@
 // The pages about the node and its peers: mirrored chains, their progress and their errors.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { expectAccessible } from '../support/accessibility.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
-import { expectFineLooks } from '../support/looks.ts'
 import { backupOf, mirror, PEERS } from '../support/peers.ts'
 
 const { startNode, openPage } = dashboards()
@@ -15,7 +15,7 @@ it('shows peers as they are added, progress, fail and recover', async () => {
   const other = await startLedgerNode({ folder })
   const { page, complaints } = await openPage(node, { at: '#/node' })
   await shown(page, 'No other node is mirrored here.')
-  await expectFineLooks(page, 'node-alone')
+  await expectAccessible(page, 'node-alone')
 
   await other.send('POST', '/api/fruit')
   await mirror(node, other)
@@ -26,12 +26,12 @@ it('shows peers as they are added, progress, fail and recover', async () => {
   await card.getByText(other.url).waitFor()
   for (let n = 0; n < 4; n += 1) await other.send('POST', '/api/fruit', { n })
   await card.getByText('5 blocks, up to height 4').waitFor()
-  await expectFineLooks(page, 'node-mirrors')
+  await expectAccessible(page, 'node-mirrors')
 
   await other.close()
   await card.getByText('failing').waitFor()
   await card.getByText('(UNREACHABLE)').waitFor()
-  await expectFineLooks(page, 'node-failing')
+  await expectAccessible(page, 'node-failing')
   const back = await startLedgerNode({ folder })
   await mirror(node, back)
   await page.locator('.peer .state.current').waitFor()
@@ -61,13 +61,13 @@ it('shows on every page that two histories under one key freeze a chain', async 
   expect(notes).toHaveLength(2)
   for (const note of notes) expect(note).toContain(`${going.service.serverId}`)
   expect(notes[0]).not.toBe(notes[1])
-  await expectFineLooks(page, 'node-frozen')
+  await expectAccessible(page, 'node-frozen')
 
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
   // Once, although the chain comes from two addresses.
   const alert = page.getByRole('alert').getByText(said)
   await alert.waitFor()
-  await expectFineLooks(page, 'ledger-alert')
+  await expectAccessible(page, 'ledger-alert')
   await page.getByRole('link', { name: 'See the evidence' }).first().click()
   await page.locator('.peer .state.frozen').first().waitFor()
   expect(complaints).toEqual([])
@@ -92,7 +92,7 @@ it('explains that a node refuses changes because peers have more of its chain', 
   const { page } = await openPage(returned)
   await page.getByRole('alert').getByText('This node takes no changes now:').waitFor()
   await page.getByRole('alert').getByText('(CHAIN_DOUBTED)').waitFor()
-  await expectFineLooks(page, 'doubted')
+  await expectAccessible(page, 'doubted')
   await keeper.close()
 })
 

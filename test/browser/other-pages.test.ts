@@ -9,10 +9,10 @@ import { type Listener, startListener } from '../../src/http/index.ts'
 import { PAIRS, rateFeedComponent } from '../../src/rate-feed/index.ts'
 import { startConverter } from '../converter/service.ts'
 import { depsWith, ecbFile, ManualClock, SourceServer } from '../rates/feeds.ts'
+import { expectAccessible, tabStops } from '../support/accessibility.ts'
 import { launchBrowser } from '../support/browser.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startLedgerNode } from '../support/ledger-node.ts'
-import { expectFineLooks, tabStops } from '../support/looks.ts'
 import { startSamples } from '../support/samples-listener.ts'
 import { WAIT_MS } from '../support/until.ts'
 
@@ -56,7 +56,7 @@ describe('the upload page of the converter', () => {
     open.push(converter)
     const { page, complaints } = await openPage(converter.url, '/page')
     await page.getByText('The cells will be shown here.').waitFor()
-    await expectFineLooks(page, 'converter')
+    await expectAccessible(page, 'converter')
     const pixels = Buffer.from(Array.from({ length: 60 * 40 * 3 }, (_, at) => (at * 7) & 255))
     const picture = await sharp(pixels, { raw: { width: 60, height: 40, channels: 3 } })
       .png()
@@ -65,12 +65,12 @@ describe('the upload page of the converter', () => {
     await page.setInputFiles('#file', { name, mimeType: 'image/png', buffer: picture })
     await page.locator('#facts').waitFor()
     await page.locator('.stage:not(.busy)').waitFor()
-    await expectFineLooks(page, 'converter-picture')
+    await expectAccessible(page, 'converter-picture')
     expect(complaints).toEqual([])
     const text = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('hello') }
     await page.setInputFiles('#file', text)
     await page.locator('#message.bad').waitFor()
-    await expectFineLooks(page, 'converter-refused')
+    await expectAccessible(page, 'converter-refused')
   })
 
   it('is in Japanese in a Japanese browser, and every field is reached by Tab', async () => {
@@ -79,7 +79,7 @@ describe('the upload page of the converter', () => {
     const { page, complaints } = await openPage(converter.url, '/page', { locale: 'ja-JP' })
     await page.getByRole('heading', { level: 1, name: '画像を表計算に' }).waitFor()
     expect(await page.getAttribute('html', 'lang')).toBe('ja')
-    await expectFineLooks(page, 'converter-ja')
+    await expectAccessible(page, 'converter-ja')
     await page.locator('select.language').selectOption('en')
     await page.getByRole('heading', { level: 1, name: 'Image to spreadsheet' }).waitFor()
     expect(await tabStops(page, 20)).toEqual([
@@ -137,7 +137,7 @@ describe('the page of the rates', () => {
     await page.getByText('No live source stands by these rates now').waitFor()
     await page.getByText('snapshot').first().waitFor()
     await page.locator('.sources .failed').first().waitFor()
-    await expectFineLooks(page, 'rates-stale')
+    await expectAccessible(page, 'rates-stale')
     expect(complaints).toEqual([])
   })
 
@@ -151,7 +151,7 @@ describe('the page of the rates', () => {
     await page.locator('#from').getByText('2026-10-08', { exact: true }).waitFor()
     expect(await page.locator('#stale').isHidden()).toBe(true)
     expect(await page.locator('.sources .failed').count()).toBe(0)
-    await expectFineLooks(page, 'rates-ja')
+    await expectAccessible(page, 'rates-ja')
     expect(complaints).toEqual([])
   })
 
@@ -159,7 +159,7 @@ describe('the page of the rates', () => {
     const rates = await startRates('ecb')
     const { page } = await openPage(rates.url, '/page')
     await page.getByText('There are no rates now:').waitFor()
-    await expectFineLooks(page, 'rates-none')
+    await expectAccessible(page, 'rates-none')
     await page.route('**/healthz', (route) => route.abort())
     await page.reload()
     await page.getByText('The service cannot be reached.').waitFor()
@@ -190,10 +190,10 @@ describe('the documentation of each listener', () => {
       const operation = page.locator(`.opblock-summary-path[data-path="${listed}"]`).first()
       await operation.waitFor()
       await page.getByRole('banner').getByText('daicho').waitFor()
-      await expectFineLooks(page, `doc-${name}`, OURS)
+      await expectAccessible(page, `doc-${name}`, OURS)
       await operation.click()
       await page.locator('.opblock-body').first().waitFor()
-      await expectFineLooks(page, `doc-${name}-open`, OURS)
+      await expectAccessible(page, `doc-${name}-open`, OURS)
       expect(complaints).toEqual([])
       for (const shown of name === 'converter' ? [path, '/page'] : [path]) {
         const reply = await fetch(`${url}${shown}`)

@@ -95,5 +95,5 @@ it(`${KILLS} of ${KILLS} kills during uploads leave each attachment wholly or no
   expect((await server.ended).code).toBe(0)
   const { code, stdout } = await runDaicho(['verify', folder, '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { finding: null, contents: named.size }])
-  console.log(`${KILLS} kills: ${named.size} contents; in flight ${JSON.stringify(counted)}`)
+  console.log(`${KILLS} kills: ${named.size} blobs; in flight ${JSON.stringify(counted)}`)
 })

@@ -231,7 +231,7 @@ async function failOnce(disk: Disk, folder: string, url: string): Promise<void> 
       statuses.add(await create(url))
     disk.work()
   }
-  if (!statuses.has(503)) throw new Error(`the disk failed, the node said ${[...statuses]}`)
+  if (!statuses.has(503)) throw new Error(`the disk failed, the node answered ${[...statuses]}`)
 }
 
 /** Acknowledged items that are missing from the store or differ; they are removed from the map. */

@@ -57,7 +57,7 @@ interface Node {
   readonly gateway: string
 }
 
-/** Sends a request; gives its status and text, or null when the connection ended in the reply. */
+/** Sends a request; returns its status and text, or null if the connection ended in the reply. */
 async function send(
   url: string,
   method = 'GET',

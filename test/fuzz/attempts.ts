@@ -11,7 +11,7 @@ import {
   methods,
   targetMethods,
   targets,
-} from './words.ts'
+} from './attempt-parts.ts'
 
 /** Data for one connection. */
 export interface Attempt {

@@ -1,4 +1,4 @@
-// Attacks on the connections of a listener. Usage, on Linux, with what `npm run build` made:
+// Attacks on the connections of a listener. Usage, on Linux, with the output of `npm run build`:
 //
 //   node scripts/run.mjs test/fuzz/connections.ts [pipelined | chunks | bodies | idle]
 //
@@ -150,8 +150,8 @@ async function run(name: string, attack: Attack): Promise<void> {
     const isQuick = name === 'bodies' || p99Ms < P99_MS_MAX
     const isFine = failure === null && peakBytes < PEAK_BYTES_MAX && isQuick && failures === 0
     if (!isFine) process.exitCode = 1
-    const figures = `peak ${Math.round(peakBytes / 1e6)} MB, others p99 ${p99Ms.toFixed(1)} ms`
-    console.log(`${name}: ${figures}, ${failures} failed${isFine ? '' : `  <-- ${failure ?? ''}`}`)
+    const measured = `peak ${Math.round(peakBytes / 1e6)} MB, others p99 ${p99Ms.toFixed(1)} ms`
+    console.log(`${name}: ${measured}, ${failures} failed${isFine ? '' : `  <-- ${failure ?? ''}`}`)
   } finally {
     served.daicho.child.kill('SIGKILL')
     await served.daicho.ended

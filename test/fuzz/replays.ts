@@ -1,5 +1,5 @@
 // Many clients that request the whole chain: `since=0` on the gateway's WebSockets and `since=start` on the
-// change feed. Clients read, leave at once, or read nothing. Usage, on Linux, with what `npm run build` made:
+// change feed. Clients read, leave at once, or read nothing. Usage, on Linux, with the output of `npm run build`:
 //
 //   node scripts/run.mjs test/fuzz/replays.ts [blocks, 10000] [seconds for each attack, 10]
 //

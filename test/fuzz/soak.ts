@@ -1,5 +1,5 @@
 // Soak test: all components under mixed load, to find errors and memory that grows with time. Usage, on Linux,
-// with what `npm run build` made:
+// with the output of `npm run build`:
 //
 //   npm run -s soak -- [minutes, 10]
 //
@@ -24,7 +24,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { WebSocket } from 'ws'
-import { FeedClient } from '../support/follower.ts'
+import { FeedClient } from '../support/feed-client.ts'
 import { startProgram } from '../support/program.ts'
 import { treeBytes } from './watch.ts'
 

@@ -297,7 +297,7 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
 })
 
 describe('POST array with one bad element: nothing stays', () => {
-  it('and the pointer says which; a good one is one block', async () => {
+  it('and the pointer names it; a valid array is one block', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)

@@ -43,7 +43,7 @@ it('documents the authentication of every operation correctly', async () => {
     basicPerId: basic('demo', 'demo'),
   }
   for (const [method, path, { security }] of await operations()) {
-    if (security === undefined) throw new Error(`${method} ${path} says nothing`)
+    if (security === undefined) throw new Error(`${method} ${path} declares no security`)
     const without = await samples.call(method, path)
     expect([path, without.status < 300]).toEqual([path, security.length === 0])
     for (const scheme of security.flatMap((one) => Object.keys(one))) {

@@ -4,7 +4,7 @@ import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'
 
 const TITLE =
-  'no write is lost, no key signs two histories unless it was copied or put back, and if so it is found'
+  'no write is lost, and a key signs two histories only if it was copied or rolled back, which is detected'
 const SEEDS_MS = 600_000
 
 for (let from = 1; from <= 500; from += 50) {

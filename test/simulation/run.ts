@@ -5,7 +5,7 @@ import { type Counts, check } from './checks.ts'
 import { heal } from './heal.ts'
 import { Network } from './network.ts'
 import { all, type Kind, sceneOf } from './scene.ts'
-import type { Surroundings } from './simulated-node.ts'
+import type { WorldContext } from './simulated-node.ts'
 import { trouble } from './trouble.ts'
 import { World } from './world.ts'
 
@@ -21,10 +21,10 @@ export interface Outcome {
   readonly counts: Counts
 }
 
-/** Runs the world of `seed` from start to end; `disks` as in `Surroundings`. */
+/** Runs the world of `seed` from start to end; `disks` as in `WorldContext`. */
 export async function runSeed(
   seed: number,
-  disks: Surroundings['disks'] = 'honest',
+  disks: WorldContext['disks'] = 'honest',
 ): Promise<Outcome> {
   const world = new World(seed)
   const base = mkdtempSync(join(FOLDER, 'daicho-simulation-'))

@@ -1,5 +1,5 @@
 import type { Peer } from '../../src/ledger/core.ts'
-import { identityOf, SimulatedNode, type Surroundings } from './simulated-node.ts'
+import { identityOf, SimulatedNode, type WorldContext } from './simulated-node.ts'
 
 /** The main fault of a world, in addition to network, disk and power faults. */
 export type Kind = 'network' | 'old store' | 'old disk' | 'copied key' | 'lies'
@@ -20,7 +20,7 @@ export interface PutBack {
 }
 
 /** State of a running world. */
-export interface Scene extends Surroundings {
+export interface Scene extends WorldContext {
   readonly kind: Kind
   readonly nodes: readonly SimulatedNode[]
   /** The victim: the node of the disk or key, or the one that is lied to. */
@@ -32,13 +32,13 @@ export interface Scene extends Surroundings {
 }
 
 /** Selects the scene by the seed. */
-export function sceneOf(around: Surroundings): Scene {
-  const { world, network } = around
+export function sceneOf(context: WorldContext): Scene {
+  const { world, network } = context
   const kind = world.one(KINDS)
-  const nodes = HOSTS.map((host) => new SimulatedNode(around, host, identityOf(world)))
+  const nodes = HOSTS.map((host) => new SimulatedNode(context, host, identityOf(world)))
   const victim = world.one(nodes)
   const scene: Scene = {
-    ...around,
+    ...context,
     ...{ kind, nodes, victim, double: null, putBack: null, restored: new Set<SimulatedNode>() },
   }
   if (kind === 'network' && world.happens(0.4)) world.one(nodes).isHidden = true
@@ -47,7 +47,7 @@ export function sceneOf(around: Surroundings): Scene {
     const caller = all(scene).find((node) => node.host === host)
     const serverId = caller?.identity.serverId
     if (url.pathname !== `/api/ledgers/${serverId}/checkpoint`) return
-    const shown = around.signed.find((one) => {
+    const shown = context.signed.find((one) => {
       return one.serverId === serverId && one.note === body.toString()
     })
     if (shown !== undefined) caller?.shownOwn(shown.ids.length)

@@ -73,7 +73,7 @@ interface Run {
 }
 
 /** State shared by the nodes of a world. */
-export interface Surroundings {
+export interface WorldContext {
   readonly world: World
   readonly network: Network
   /** Parent of their folders. */
@@ -99,7 +99,7 @@ export class SimulatedNode {
   isHidden = false
   /** Whether a peer has a longer copy of its chain in this run. */
   #isWarned = false
-  readonly #around: Surroundings
+  readonly #context: WorldContext
   readonly #skewMs: number
   #folder: string
   #folders = 0
@@ -108,11 +108,11 @@ export class SimulatedNode {
   /** Ids of the blocks of its store, by height. */
   #ids: string[] = []
 
-  constructor(around: Surroundings, host: string, identity: Identity) {
-    this.#around = around
+  constructor(context: WorldContext, host: string, identity: Identity) {
+    this.#context = context
     this.host = host
     this.identity = identity
-    this.#skewMs = around.world.between(-12_000, 12_000)
+    this.#skewMs = context.world.between(-12_000, 12_000)
     this.#folder = this.#nextFolder()
     mkdirSync(this.#folder)
     writeFileSync(join(this.#folder, 'node.key'), identity.pem)
@@ -133,7 +133,7 @@ export class SimulatedNode {
 
   /** Starts it; it answers after it has asked its peers. */
   async start(): Promise<void> {
-    const { world, network } = this.#around
+    const { world, network } = this.#context
     this.refusal = null
     this.#isWarned = false
     this.#ids = await idsIn(this.#folder)
@@ -143,7 +143,7 @@ export class SimulatedNode {
         if (this.#run?.platform === platform) this.#ids.splice(height, this.#ids.length, id)
       },
       fullness: () => this.fullness,
-      isHasty: this.#around.disks === 'hasty',
+      isHasty: this.#context.disks === 'hasty',
     })
     const opening = openLedger({
       folder: this.#folder,
@@ -183,7 +183,7 @@ export class SimulatedNode {
   cutOff(): void {
     const run = this.#run
     if (run === null) return
-    this.#around.world.note(`${this.host} is cut off`)
+    this.#context.world.note(`${this.host} is cut off`)
     // The run that was cut off closes its files in a separate folder.
     this.#folder = this.snapshot()
     void this.end()
@@ -193,11 +193,11 @@ export class SimulatedNode {
   end(): Promise<void> {
     const run = this.#run
     if (run === null) return Promise.resolve()
-    this.#around.network.leave(this.host)
+    this.#context.network.leave(this.host)
     this.#run = null
     run.platform.end()
     const closing = run.opening.then((ledger) => ledger.close()).catch(() => {})
-    this.#around.closing.push(closing)
+    this.#context.closing.push(closing)
     return closing
   }
 
@@ -222,7 +222,7 @@ export class SimulatedNode {
 
   /** Restores the chain from a node that has it, as an operator would. Returns whether that succeeded. */
   async restore(from: string): Promise<boolean> {
-    const { world, network } = this.#around
+    const { world, network } = this.#context
     const { serverId } = this.identity
     world.note(`${this.host} is restored from ${from}`)
     this.removeStore()
@@ -259,7 +259,7 @@ export class SimulatedNode {
     const { service } = this
     const platform = this.#run?.platform
     if (service === null || platform === undefined) return
-    const { world } = this.#around
+    const { world } = this.#context
     const wasWarned = this.#isWarned
     const name = `${this.host}-${this.#writes}`
     this.#writes += 1
@@ -292,7 +292,7 @@ export class SimulatedNode {
   }
 
   #signed(note: string): void {
-    const { world, signed } = this.#around
+    const { world, signed } = this.#context
     const { size } = checkpointOf(note.slice(0, note.indexOf('\n\n') + 1))
     world.note(`${this.host} has signed ${size} blocks`)
     signed.push({ serverId: this.identity.serverId, note, ids: this.#ids.slice(0, size) })
@@ -300,7 +300,7 @@ export class SimulatedNode {
 
   #nextFolder(): string {
     this.#folders += 1
-    return join(this.#around.base, `${this.host}-${this.#folders}`)
+    return join(this.#context.base, `${this.host}-${this.#folders}`)
   }
 }
 

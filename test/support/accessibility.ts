@@ -14,7 +14,7 @@ const WIDTHS = [1280, 360]
  * Expects no axe fault and no horizontal scrolling on `page`, at 1280 and 360 pixels, light and dark.
  * `rules` limits the axe rules for third-party content; default: all.
  */
-export async function expectFineLooks(
+export async function expectAccessible(
   page: Page,
   name: string,
   rules: readonly string[] | null = null,

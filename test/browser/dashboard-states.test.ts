@@ -2,9 +2,9 @@
 // failing, loading, signed out, and with an invalid chain.
 import type { Page } from 'playwright-core'
 import { expect, it } from 'vitest'
+import { expectAccessible, tabStops } from '../support/accessibility.ts'
 import { dashboards } from '../support/dashboard-page.ts'
 import { type LedgerNode, startLedgerNode, temporaryFolder } from '../support/ledger-node.ts'
-import { expectFineLooks, tabStops } from '../support/looks.ts'
 import { tamper } from '../support/tampered.ts'
 
 const { startNode, openPage } = dashboards()
@@ -21,17 +21,17 @@ it('every view of an empty node explains the next step, and is accessible', asyn
   const node = await startNode()
   const { page, complaints } = await openPage(node)
   await shown(page, 'There is no database yet. Create the first one.')
-  await expectFineLooks(page, 'empty-databases')
+  await expectAccessible(page, 'empty-databases')
   await page.goto(`${node.url}/#/ledger`)
   await shown(page, 'Nothing has been recorded yet.')
-  await expectFineLooks(page, 'empty-ledger')
+  await expectAccessible(page, 'empty-ledger')
   await node.send('POST', '/api/fruit')
   await page.goto(`${node.url}/#/db/fruit`)
   await shown(page, 'This database is empty. Add the first item.')
-  await expectFineLooks(page, 'empty-items')
+  await expectAccessible(page, 'empty-items')
   await page.goto(`${node.url}/#/db/fruit/never`)
   await shown(page, 'There never was such an item.')
-  await expectFineLooks(page, 'empty-item')
+  await expectAccessible(page, 'empty-item')
   expect(complaints).toEqual([])
 })
 
@@ -53,11 +53,11 @@ it.each([
   for (const [name, at, wait] of views) {
     await page.goto(`${node.url}/${at}`)
     await page.locator(wait).first().waitFor()
-    await expectFineLooks(page, `one-${locale}-${name}`)
+    await expectAccessible(page, `one-${locale}-${name}`)
   }
   await page.getByRole('button', { name: verify, exact: true }).click()
   await page.locator('.verdict.good').waitFor()
-  await expectFineLooks(page, `one-${locale}-verified`)
+  await expectAccessible(page, `one-${locale}-verified`)
   expect(complaints).toEqual([])
 })
 
@@ -70,7 +70,7 @@ it('shows an invalid chain in red, light and dark, and links to its block', asyn
   const { page } = await openPage(await startNode({ folder }), { at: '#/verify' })
   await page.getByRole('button', { name: 'Verify the chain' }).click()
   await page.getByRole('link', { name: 'Entry 1.0 is wrong' }).waitFor()
-  await expectFineLooks(page, 'broken-chain')
+  await expectAccessible(page, 'broken-chain')
 })
 
 it('failures, loading and an expired session are accessible', async () => {
@@ -82,7 +82,7 @@ it('failures, loading and an expired session are accessible', async () => {
   )
   await page.goto(`${node.url}/#/db/fruit`)
   await shown(page, 'That did not work:')
-  await expectFineLooks(page, 'failure')
+  await expectAccessible(page, 'failure')
   await page.unroute('**/api/fruit?**')
   await page.getByRole('button', { name: 'Try again' }).click()
   await page.locator('.items tbody tr').first().waitFor()
@@ -98,7 +98,7 @@ it('failures, loading and an expired session are accessible', async () => {
   await page.goto(`${node.url}/#/`)
   await page.getByRole('link', { name: 'fruit', exact: true }).click()
   await shown(page, 'Loading …')
-  await expectFineLooks(page, 'loading')
+  await expectAccessible(page, 'loading')
   letGo()
   await page.locator('.items tbody tr').first().waitFor()
 
@@ -107,7 +107,7 @@ it('failures, loading and an expired session are accessible', async () => {
   await page.getByRole('link', { name: 'Ledger', exact: true }).click()
   await page.getByText('That did not work: Your session has ended.').waitFor()
   await page.getByRole('button', { name: 'Add item' }).waitFor({ state: 'detached' })
-  await expectFineLooks(page, 'refused')
+  await expectAccessible(page, 'refused')
 })
 
 const HEAD = [
