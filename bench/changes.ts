@@ -17,7 +17,7 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 /** Warm-up before the measurement: opening a thousand connections is not part of the cost of subscribing. */
 const SETTLING_SECONDS = 1
-const SUBSCRIBERS = Number(process.env.BENCH_SUBSCRIBERS ?? 1_000)
+const SUBSCRIBERS = Number(process.env.BENCH_FOLLOWERS ?? 1_000)
 const STALLED = 10
 /** Maximum wait for the last subscriber after a round. */
 const CATCH_UP_MS_MAX = 120_000

@@ -1,11 +1,11 @@
 // Builds the dashboard page into `src/dashboard/built/` if its sources have changed since the last build.
 // `npm start`, `npm run build` and the browser tests call this.
 import { join } from 'node:path'
-import { makeOnce, ROOT } from './made-once.ts'
+import { buildIfChanged, ROOT } from './build-folder.ts'
 
 /** Builds the page unless it is up to date. */
 export function buildDashboard(): Promise<void> {
-  return makeOnce({
+  return buildIfChanged({
     folder: 'src/dashboard/built',
     name: 'the dashboard',
     sources: [

@@ -5,7 +5,7 @@ import { chmodSync, cpSync, globSync } from 'node:fs'
 import { extname, join, relative } from 'node:path'
 import type { Plugin } from 'vite'
 import { buildDashboard } from './build-dashboard.ts'
-import { makeOnce, ROOT } from './made-once.ts'
+import { buildIfChanged, ROOT } from './build-folder.ts'
 
 const SRC = join(ROOT, 'src')
 /** Entry points: the command, the client, threads and child processes. */
@@ -20,10 +20,15 @@ const BROWSER = join(SRC, 'dashboard', 'browser')
 /** Builds `dist/` unless it is up to date. */
 export async function buildPackage(): Promise<void> {
   await buildDashboard()
-  await makeOnce({
+  await buildIfChanged({
     folder: 'dist',
     name: 'the package',
-    sources: ['src/**/*.*', 'package-lock.json', 'tsconfig*.json', 'scripts/{build,made-once}.ts'],
+    sources: [
+      'src/**/*.*',
+      'package-lock.json',
+      'tsconfig*.json',
+      'scripts/{build,build-folder}.ts',
+    ],
     make,
   })
 }

@@ -11,7 +11,7 @@
 // writing these pages back fails with EIO and the kernel then takes them for clean. The node must answer 503; it is
 // killed, the disk works again, and it starts and acknowledges more writes before the power cut.
 //
-// --control makes every fsync a no-op (strace): this run must lose writes, or the cuts cut nothing.
+// --control makes every fsync a no-op (strace): this run must lose writes, or the power cuts are ineffective.
 // --program runs another version of daicho, for example of a worktree before a fix.
 //
 // 100 cuts take about 8 minutes; the run gives up after 30. Exit code 0: nothing lost, or with --control something.

@@ -11,7 +11,7 @@
 // fault, and N up to the count (each N up to 24, then 12 more). Up to N = 8 this is done twice: in a new folder, and in
 // one whose node was killed after the same work. After each run the node starts without faults, `verify` must find
 // nothing, everything that was acknowledged must be there, and nothing that was never sent. A backup whose command
-// succeeded must verify. Some 2,000 runs, in mixed order; those that are left after --minutes are not made.
+// succeeded must verify. Some 2,000 runs, in mixed order; the rest is skipped after --minutes.
 //
 // --call, --fault and --at choose single faults. Exit code 0: every run held.
 import {

@@ -111,7 +111,7 @@ class Run {
     const reply = await fetch(this.#url + path).catch((error: unknown) => String(error))
     const status = typeof reply === 'string' ? reply : reply.status
     if (typeof reply !== 'string') await reply.arrayBuffer()
-    if (status !== 200) throw new Error(`${this.#name}, seed ${seed}: it is gone: ${status}`)
+    if (status !== 200) throw new Error(`${this.#name}, seed ${seed}: no longer answers: ${status}`)
   }
 
   /** Whether the store verifies and contains all acknowledged changes. */

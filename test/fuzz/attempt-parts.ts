@@ -1,4 +1,4 @@
-// Building blocks of attempts that no document describes.
+// Hostile and unusual parts of requests that do not come from an OpenAPI document.
 import fc from 'fast-check'
 
 /** Targets of request lines, most of them malformed or hostile. */

@@ -104,7 +104,7 @@ async function idle({ url }: Served): Promise<string | null> {
   return refused === 0 ? null : `${refused} of 60 requests were refused`
 }
 
-/** What `socket` emits with the event `name`; null when it closes first, or nothing comes for long. */
+/** Arguments of the event `name` of `socket`; null if it closes first or times out. */
 function event(socket: Socket, name: string): Promise<unknown> {
   if (socket.closed) return Promise.resolve(null)
   return new Promise((resolve) => {
@@ -146,7 +146,7 @@ async function run(name: string, attack: Attack): Promise<void> {
     const watched = watch(served.daicho.child.pid ?? 0, `${served.url}/api/serverid`)
     const failure = await attack(served)
     const { peakBytes, p99Ms, failures } = await watched.stop()
-    // A body of 10 MiB is parsed in one go, which others wait for.
+    // Parsing a body of 10 MiB blocks other requests.
     const isQuick = name === 'bodies' || p99Ms < P99_MS_MAX
     const isFine = failure === null && peakBytes < PEAK_BYTES_MAX && isQuick && failures === 0
     if (!isFine) process.exitCode = 1

@@ -272,7 +272,7 @@ function expectRefusal(error: unknown): void {
 
 describe.each(Object.entries(FORMATS))('%s', (_name, { good, read }) => {
   it('reads a valid file', async () => {
-    await read(good()) // rejection throws
+    await read(good()) // throws if the file is rejected
   })
 
   it('rejects a damaged file with a reason', { timeout: TIMEOUT_MS }, async () => {

@@ -296,8 +296,8 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
   })
 })
 
-describe('POST array with one bad element: nothing stays', () => {
-  it('and the pointer names it; a valid array is one block', async () => {
+describe('POST array with one invalid element: nothing is stored', () => {
+  it('points to the element; a valid array is one block', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)
@@ -313,7 +313,7 @@ describe('POST array with one bad element: nothing stays', () => {
 })
 
 describe('reference to a missing object: accepted; strictReferences: 422', () => {
-  it('as the package configures', async () => {
+  it('depends on the setting of the package', async () => {
     const dangling = { id: 'd', note: '', keeper: 'nobody' }
     expect((await send('POST', '/api/Thing', dangling)).status).toBe(200)
     const strict = await gateway({

@@ -1,4 +1,5 @@
-// Relationships to resources that do not exist or that the caller may not read, in processors: as Composer 0.20.9 (invalidrelationship.js of composer-runtime).
+// Relationships in processors to resources that do not exist or that the caller may not read, as in Composer
+// 0.20.9 (invalidrelationship.js of composer-runtime).
 import { expect, it } from 'vitest'
 import { gateway, networkOf } from '../support/gateway.ts'
 

@@ -1,4 +1,5 @@
-// Simulated nodes that write, mirror each other and fail, one world per seed: docs/decisions/0026-simulation-and-attacks.md.
+// Simulated nodes that write, mirror each other and fail, one world per seed:
+// docs/decisions/0026-simulation-and-attacks.md.
 import { expect, it } from 'vitest'
 import { runSeed } from './run.ts'
 import { runSeeds } from './seeds.ts'

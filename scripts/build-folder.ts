@@ -9,7 +9,7 @@ export const ROOT: string = fileURLToPath(new URL('..', import.meta.url))
 const MARK = '.sources'
 
 /** A folder built from files of the project. */
-export interface Made {
+export interface BuiltFolder {
   /** Path from the root of the project. */
   readonly folder: string
   /** Name for the progress message. */
@@ -24,7 +24,7 @@ export interface Made {
  * Rebuilds a folder if its sources have changed. It is built under a temporary name and then renamed, so no
  * process sees an incomplete folder.
  */
-export async function makeOnce({ folder, name, sources, make }: Made): Promise<void> {
+export async function buildIfChanged({ folder, name, sources, make }: BuiltFolder): Promise<void> {
   const made = join(ROOT, folder)
   const mark = hashOf(sources)
   const isMade = () =>
