@@ -1,7 +1,7 @@
 // Made by scripts/make-client-types.ts. Do not edit.
 /** The input and the reply of each operation, by method and path. */
 export interface Operations {
-  /** List the databases; where tokens are required, those that the token can read */
+  /** List the databases; if tokens are required, those that the token can read */
   'GET /api/dbs': { input: object; reply: { status: true; dbs: readonly string[] } }
   /** Create a database (no body), an item (an object), or items (an array) */
   'POST /api/{db}': {
@@ -24,7 +24,7 @@ export interface Operations {
   }
   /** Delete a database with all its items; the ledger keeps every entry */
   'DELETE /api/{db}': { input: { path: { db: string } }; reply: { status: true } }
-  /** List the ids of a database, in the order of creation */
+  /** List the ids of a database, in creation order */
   'GET /api/{db}': {
     input: {
       path: { db: string }
@@ -44,7 +44,7 @@ export interface Operations {
       offset: number
     }
   }
-  /** Read one item, as it is or as it was */
+  /** Read one item, in its current state or as of a height */
   'GET /api/{db}/{id}': {
     input: { path: { db: string; id: string }; query?: { at?: number } }
     reply: {
@@ -91,7 +91,7 @@ export interface Operations {
   }
   /** Delete one item; the ledger keeps its entries */
   'DELETE /api/{db}/{id}': { input: { path: { db: string; id: string } }; reply: { status: true } }
-  /** List all that became of one item, also of a deleted one */
+  /** List the history of one item, even if it is deleted */
   'GET /api/{db}/{id}/history': {
     input: {
       path: { db: string; id: string }
@@ -105,13 +105,13 @@ export interface Operations {
         /** Milliseconds since the Unix epoch */
         timestamp: number
         method: string
-        /** As it was then; absent where it was deleted, and where it was erased */
+        /** The item at that time; absent if it was deleted or erased */
         item?: { [member: string]: unknown }
-        /** Where the content of the revision was erased */
+        /** Present if the content of the revision was erased */
         erased?: true
       }[]
       limit: number
-      /** For the next page; null when this was the last one */
+      /** Cursor of the next page; null on the last page */
       cursor: string | null
     }
   }
@@ -152,7 +152,7 @@ export interface Operations {
       offset: number
     }
   }
-  /** Record several changes of any databases in one block, or none of them */
+  /** Record several changes, also of different databases, in one block; all or none */
   'POST /api/ledgers': {
     input: {
       body: {
@@ -185,22 +185,22 @@ export interface Operations {
       results: readonly { id: string | null }[]
     }
   }
-  /** Follow the entries of a chain as they are recorded (server-sent events) */
+  /** Subscribe to the entries of a chain as they are recorded (server-sent events) */
   'GET /api/ledgers/{serverid}/changes': {
     input: { path: { serverid: string }; query?: { db?: readonly string[]; since?: string } }
     reply: unknown
   }
-  /** Read an attachment, or the parts that `Range` asks for */
+  /** Read an attachment, whole or the parts given by `Range` */
   'GET /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: unknown
   }
-  /** Delete one attachment; its bytes stay as long as the ledger names them */
+  /** Delete one attachment; its bytes are kept while the ledger names them */
   'DELETE /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: { status: true }
   }
-  /** Attach the bytes of the body to an item, in place of what has that name */
+  /** Attach the bytes of the body to an item, replacing the attachment of that name */
   'PUT /api/{db}/{id}/attachments/{name}': {
     input: { path: { db: string; id: string; name: string } }
     reply: {
@@ -210,12 +210,12 @@ export interface Operations {
         /** Bytes */
         length: number
         name: string
-        /** Of the bytes, 64 hexadecimal digits */
+        /** Hash of the bytes, 64 hexadecimal digits */
         sha256: string
       }
     }
   }
-  /** List what is attached to an item, by name */
+  /** List the attachments of an item, by name */
   'GET /api/{db}/{id}/attachments': {
     input: { path: { db: string; id: string }; query?: { limit?: number; offset?: number } }
     reply: {
@@ -225,7 +225,7 @@ export interface Operations {
         /** Bytes */
         length: number
         name: string
-        /** Of the bytes, 64 hexadecimal digits */
+        /** Hash of the bytes, 64 hexadecimal digits */
         sha256: string
       }[]
       limit: number
@@ -240,12 +240,12 @@ export interface Operations {
       indexes: readonly {
         /** Name of the database */
         db: string
-        /** Members of the items, with dots between them */
+        /** Member names, separated by dots */
         path: string
         state: 'building' | 'ready'
-        /** Blocks gone through since the database was created */
+        /** Blocks indexed since the database was created */
         done: number
-        /** Blocks to go through */
+        /** Blocks to index */
         total: number
       }[]
     }
@@ -256,7 +256,7 @@ export interface Operations {
       body: {
         /** Name of the database */
         db: string
-        /** Members of the items, with dots between them */
+        /** Member names, separated by dots */
         path: string
       }
     }
@@ -269,82 +269,82 @@ export interface Operations {
       body?: {
         /** Name of the database */
         db: string
-        /** Members of the items, with dots between them */
+        /** Member names, separated by dots */
         path: string
       }
     }
     reply: { status: true }
   }
-  /** Erase what an item and its attachments were and are no longer */
+  /** Erase former revisions of an item and its attachments */
   'POST /api/{db}/{id}/erase': {
     input: { path: { db: string; id: string }; body?: { positions?: readonly string[] } }
     reply: { status: true; positions: readonly string[] }
   }
-  /** The signed size and root of the log (C2SP tlog-checkpoint) */
+  /** The signed size and root hash of the log (C2SP tlog-checkpoint) */
   'GET /api/ledgers/{serverid}/checkpoint': {
     input: { path: { serverid: string } }
     reply: unknown
   }
   /** The key that verifies checkpoints (C2SP signed-note); pin it once */
   'GET /api/ledgers/{serverid}/vkey': { input: { path: { serverid: string } }; reply: unknown }
-  /** Hashes of the log, or its entries, 256 at a time (C2SP tlog-tiles) */
+  /** Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles) */
   'GET /api/ledgers/{serverid}/tile/{*}': {
     input: { path: { serverid: string; '*': string } }
     reply: unknown
   }
-  /** Proves that the log of one size continues the log of a smaller one (RFC 6962) */
+  /** Prove that the log of one size is a prefix of a larger one (RFC 6962) */
   'GET /api/ledgers/{serverid}/consistency': {
     input: { path: { serverid: string }; query: { from: number; to?: number } }
     reply: { status: true; from: number; to: number; proof: readonly string[] }
   }
-  /** A file that proves an entry of an item with nothing but the key (C2SP tlog-proof) */
+  /** A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof) */
   'GET /api/{db}/{id}/proof': {
     input: { path: { db: string; id: string }; query?: { position?: string } }
     reply: unknown
   }
-  /** List the peers whose chains are mirrored here, and how it stands with each */
+  /** List the peers whose chains are mirrored here, with their status */
   'GET /api/config/peers': {
     input: object
     reply: {
       status: true
       peers: readonly {
         serverid: number
-        /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
+        /** Verifier key of the node whose chain is mirrored, as served at its `…/vkey` */
         vkey: string
         url: string | null
         push: boolean
-        /** Whether the settings name it */
+        /** Whether it comes from the settings */
         fixed: boolean
         state: 'current' | 'behind' | 'failing' | 'frozen'
-        /** Stored here */
+        /** Blocks stored here */
         blocks: number
-        /** Blocks that are signed and not stored here yet */
+        /** Blocks that are signed but not stored here yet */
         lag: number
-        /** Contents of its attachments that `url` does not have, as far as was looked */
+        /** Blobs of its attachments that `url` does not have, as far as they were checked */
         absent: number
-        /** When the last round ended well, milliseconds since the Unix epoch */
+        /** Time of the last successful round, milliseconds since the Unix epoch */
         current: number | null
         error: { code: string; message: string } | null
         evidence: {
           what: string
-          /** Signed, and not both true */
+          /** Signed notes that contradict each other */
           notes: readonly string[]
         } | null
       }[]
       evidence: {
         what: string
-        /** Signed, and not both true */
+        /** Signed notes that contradict each other */
         notes: readonly string[]
       } | null
     }
   }
-  /** Mirror the chain of a node; again changes nothing */
+  /** Mirror the chain of a node; has no effect if it is mirrored already */
   'POST /api/config/peers': {
     input: {
       body: {
-        /** Verifier key of the node whose chain is mirrored; its `…/vkey` shows it */
+        /** Verifier key of the node whose chain is mirrored, as served at its `…/vkey` */
         vkey: string
-        /** Root of the listener of a node that has the chain: its own, or another mirror */
+        /** Base URL of a node that has the chain: its owner, or another mirror */
         url?: string
         /** Whether the node's own chain is pushed to `url` */
         push?: boolean
@@ -352,55 +352,55 @@ export interface Operations {
     }
     reply: { status: true }
   }
-  /** Stop mirroring a chain; what was mirrored stays and is served */
+  /** Stop mirroring a chain; the blocks stored so far are kept and served */
   'DELETE /api/config/peers/{serverid}': {
     input: { path: { serverid: string } }
     reply: { status: true }
   }
-  /** List contents of attachments that entries of a chain name and that are not here */
+  /** List blobs of attachments that entries of a chain name and that are missing here */
   'GET /api/ledgers/{serverid}/attachments': {
     input: { path: { serverid: string }; query?: { after?: string; limit?: number } }
     reply: {
       status: true
       absent: readonly {
-        /** Of the content */
+        /** Hash of the blob */
         sha256: string
         /** Bytes */
         length: number
-        /** Bytes of it that have come */
+        /** Bytes received so far */
         size: number
       }[]
-      /** The last entry that was looked at; go on with it while there is `more` */
+      /** The last entry that was checked; pass it as `after` while `more` is true */
       after: string | null
       more: boolean
     }
   }
-  /** Read a content of attachments by its SHA-256, or the parts that `Range` asks for */
+  /** Read a blob of attachments by its SHA-256, whole or the parts given by `Range` */
   'GET /api/ledgers/{serverid}/attachments/{sha256}': {
     input: { path: { serverid: string; sha256: string } }
     reply: unknown
   }
-  /** Bring a part of a content of the own attachments to a node; signed (RFC 9421) */
+  /** Push a part of a blob of the own attachments to a node; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}/attachments/{sha256}': {
     input: { path: { serverid: string; sha256: string }; query: { offset: number } }
     reply: {
       status: true
-      /** Bytes that are here: where the next part begins */
+      /** Bytes received so far; the next part starts there */
       size: number
     }
   }
-  /** The process answers */
+  /** Check that the process responds */
   'GET /healthz': { input: object; reply: { status: true } }
-  /** Changes can be written, and what was read could be read */
+  /** Check that changes can be written and that reads succeed */
   'GET /readyz': { input: object; reply: { status: true } }
-  /** Bring blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
+  /** Push blocks of the own chain to a node that mirrors it; signed (RFC 9421) */
   'POST /api/ledgers/{serverid}': {
     input: { path: { serverid: string } }
     reply: {
       status: true
-      /** Blocks that are stored */
+      /** Stored blocks */
       size: number
-      /** Blocks of the newest head that was believed */
+      /** Blocks of the newest verified checkpoint */
       seen: number
     }
   }

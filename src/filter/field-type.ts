@@ -1,27 +1,29 @@
 import type { Json } from '../base/json.ts'
 import type { Path, Scalar } from './filter.ts'
 
-/** What a model knows of a field that a filter names. */
+/** The type of a model's field, for filters that name it. */
 export interface FieldType {
-  /** Which operators fit: patterns want `text`; ranges `text` or `number`; `compound` only exists. */
+  /**
+   * The operators that it allows: patterns need `text`, ranges `text` or `number`; `compound` only
+   * `exists`.
+   */
   readonly kind: 'text' | 'number' | 'boolean' | 'compound'
   /** Completes “must be …”. */
   readonly expected: string
   /**
-   * The value to compare with that `given` stands for, or undefined when it stands for none.
-   * `fromText` says that it came in brackets, where everything is a text. Null is not asked about:
-   * it stands for an absent member in every type.
+   * Returns the value to compare with for `given`, or undefined if it is of another type. `fromText`: it
+   * comes from the bracket form, where every value is a text. Never called with null, which equals an
+   * absent member in every type.
    */
   read(given: Json, fromText: boolean): Exclude<Scalar, null> | undefined
 }
 
-/** The type of the field at `path`, or undefined when there is none. */
+/** Returns the type of the field at `path`, or undefined if there is no such field. */
 export type TypeOf = (path: Path) => FieldType | undefined
 
-/** A number as JSON writes it. */
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** The number that `text` is in JSON, or undefined. */
+/** Returns the JSON number in `text`, or undefined. */
 export function numberIn(text: string): number | undefined {
   if (!JSON_NUMBER.test(text)) return undefined
   const value = Number(text)
@@ -39,7 +41,7 @@ const asTime = (given: Json) => {
   return Number.isNaN(time.getTime()) ? undefined : time.toISOString()
 }
 
-/** The types that models are made of; others can be made like them. */
+/** The types of a model's fields. A module may define more. */
 export const FIELD_TYPES: Readonly<
   Record<'text' | 'number' | 'integer' | 'boolean' | 'dateTime' | 'compound', FieldType>
 > = {
@@ -65,7 +67,7 @@ export const FIELD_TYPES: Readonly<
       return fromText && (given === 'true' || given === 'false') ? given === 'true' : undefined
     },
   },
-  /** Compared as the text of `toISOString`, in which the order of texts is that of times. */
+  /** Compared as the text of `toISOString`, whose order is chronological. */
   dateTime: { kind: 'text', expected: 'a date and time by ISO 8601', read: asTime },
   compound: { kind: 'compound', expected: 'left to exists', read: () => undefined },
 }

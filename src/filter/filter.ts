@@ -7,24 +7,23 @@ export type Scalar = null | boolean | number | string
 /** Member names from the resource inwards: `owner.name` is `['owner', 'name']`. */
 export type Path = readonly string[]
 
-/** One end of a range. */
 export interface Bound {
   readonly value: number | string
   readonly inclusive: boolean
 }
 
-/** What one operator tests of the values at a path (`matches.ts`). */
+/** The test of one operator on the values at a path (`matches.ts`). */
 export type Test =
-  /** One of them is one of `values`. */
+  /** At least one value is in `values`. */
   | { readonly kind: 'equals'; readonly values: readonly Scalar[] }
-  /** One of them has the type of the bounds and lies between them. At least one bound is set. */
+  /** At least one value has the type of the bounds and lies between them. At least one bound is set. */
   | { readonly kind: 'range'; readonly from: Bound | null; readonly to: Bound | null }
-  /** One of them is a text that matches. */
+  /** At least one value is a text that matches. */
   | { readonly kind: 'pattern'; readonly pattern: Pattern }
   /** The path leads to a value, even null. */
   | { readonly kind: 'exists' }
 
-/** `test` of the values at `path`; with `negated` exactly the opposite. */
+/** Applies `test` to the values at `path`; `negated` inverts the result. */
 export interface Condition {
   readonly kind: 'condition'
   readonly path: Path
@@ -35,7 +34,6 @@ export interface Condition {
 /** A predicate over JSON objects, as data. An empty `all` is true, an empty `any` false. */
 export type Where = { readonly kind: 'all' | 'any'; readonly of: readonly Where[] } | Condition
 
-/** One criterion of an order. */
 export interface OrderTerm {
   readonly path: Path
   readonly descending: boolean
@@ -47,26 +45,25 @@ export interface Fields {
   readonly names: readonly string[]
 }
 
-/** A valid filter. */
 export interface Filter {
-  /** Null for all resources. */
+  /** Selects the resources; null selects all. */
   readonly where: Where | null
   readonly order: readonly OrderTerm[]
   /** 1 or more, or null. */
   readonly limit: number | null
   /** 0 or more, or null. Clients may also call it `skip`. */
   readonly offset: number | null
-  /** Null for whole resources. */
+  /** The members to return; null returns whole resources. */
   readonly fields: Fields | null
   /** Whether `include=resolve` asks to resolve relationships. */
   readonly resolve: boolean
 }
 
-/** Bounds of a filter; FILTER_TOO_LARGE beyond. */
+/** Bounds of a filter; a larger one is FILTER_TOO_LARGE. */
 export const FILTER_LIMITS = {
-  /** Of the whole filter, in either form. */
+  /** Length of the whole filter, in either form. */
   characters: 16_384,
-  /** In `where`, all together. */
+  /** Number of conditions in `where`. */
   conditions: 100,
   /** Conditions with a pattern; matching one may hold 8 MB of states. */
   patterns: 16,
@@ -95,7 +92,6 @@ export class FilterError extends CodedError<FilterErrorCode> {
   override readonly name = 'FilterError'
   /** RFC 6901, from the filter's root: `/where/qty/lt`. */
   readonly pointer: string
-  /** The message without the pointer. */
   readonly reason: string
 
   constructor(code: FilterErrorCode, path: readonly (string | number)[], reason: string) {
@@ -108,7 +104,6 @@ export class FilterError extends CodedError<FilterErrorCode> {
   }
 }
 
-/** HTTP statuses. */
 export const statusOfFilter: Record<FilterErrorCode, number> = {
   FILTER_MALFORMED: 400,
   FILTER_UNKNOWN: 400,
@@ -119,14 +114,14 @@ export const statusOfFilter: Record<FilterErrorCode, number> = {
 }
 
 /**
- * The query parameter `filter` of an OpenAPI document: the JSON form, with the bracket form in its
- * description. Tools send exploded deep objects in different ways, so none is declared.
+ * The query parameter `filter` for an OpenAPI document: the JSON form, with the bracket form in its
+ * description. Not declared as a deep object, because tools serialize those in different ways.
  */
 export const FILTER_PARAMETERS = {
   filter: {
     type: 'string',
     shownPattern: '^\\s*\\{',
-    description: `Which items, in which order, and how much of them; JSON, or spelt in brackets.
+    description: `Filter, order and page of the items, as JSON or in brackets.
 
     {"where":{"country":"JP","qty":{"gte":1,"lt":5}},"order":["name ASC"],"limit":10,"offset":20,"fields":["name"]}
     filter[where][country]=JP&filter[where][qty][lt]=5&filter[order]=name ASC&filter[limit]=10

@@ -4,9 +4,9 @@ import { FILTER_LIMITS, FilterError, type FilterErrorCode, type Path } from './f
 
 const { characters: CHARACTERS_MAX, pathCharacters, pathSteps } = FILTER_LIMITS
 
-/** A location in a filter that is being read. */
+/** A location in the filter being read. */
 export class FilterLocation {
-  /** From the filter's root. */
+  /** Members and indexes from the filter's root. */
   readonly path: readonly (string | number)[]
   /** Whether the filter is in bracket form, where every value is a text. */
   readonly isText: boolean
@@ -18,7 +18,6 @@ export class FilterLocation {
     this.typeOf = typeOf
   }
 
-  /** The location of a member or element. */
   child(part: string | number): FilterLocation {
     return new FilterLocation([...this.path, part], this.isText, this.typeOf)
   }
@@ -56,16 +55,16 @@ function elementsOf(given: Json, location: FilterLocation): Json[] {
   throw location.error('FILTER_MALFORMED', 'must be a list')
 }
 
-/** Parses a dotted path; null if it is malformed or too long. */
+/** Parses a dotted path; returns null if it is malformed or too long. */
 export function pathIn(text: string): Path | null {
   const path = text.split('.')
   const isShort = text.length <= pathCharacters && path.length <= pathSteps
-  // Names that cannot be stored: with control characters or lone surrogates.
+  // Names with control characters or lone surrogates cannot be stored.
   const isStorable = text.isWellFormed() && !/[\u0000-\u001f]/.test(text)
   return isShort && !path.includes('') && isStorable ? path : null
 }
 
-/** As `pathIn`. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
+/** Like `pathIn`, but throws. Errors: FILTER_MALFORMED, FILTER_TOO_LARGE. */
 export function pathOf(text: string, location: FilterLocation): Path {
   const path = pathIn(text)
   if (path !== null) return path
@@ -76,7 +75,10 @@ export function pathOf(text: string, location: FilterLocation): Path {
   throw location.error('FILTER_MALFORMED', 'a path is names with dots between them')
 }
 
-/** `filter[where]`, `and` and `or` with their indexes, a field, an operator, an index. */
+/**
+ * Maximum brackets in a parameter name: `filter[where]`, `and` and `or` with their indexes, a field, an
+ * operator, an index.
+ */
 const BRACKETS_MAX = 2 * FILTER_LIMITS.depth + 5
 
 /**
@@ -95,13 +97,13 @@ export function treeOf(parameters: readonly (readonly [string, string])[]): Json
   return root
 }
 
-/** Errors: FILTER_TOO_LARGE. */
+/** Throws FILTER_TOO_LARGE if `characters` exceeds the limit. */
 export function requireShort(characters: number): void {
   if (characters <= CHARACTERS_MAX) return
   throw new FilterError('FILTER_TOO_LARGE', [], `it has more than ${CHARACTERS_MAX} characters`)
 }
 
-/** `filter[where][a]` is `['where', 'a']`. */
+/** Splits a parameter name: `filter[where][a]` becomes `['where', 'a']`. */
 function partsOf(name: string): string[] {
   const inner = name.slice('filter'.length)
   if (!/^(\[[^[\]]*\])+$/.test(inner)) {
@@ -138,7 +140,7 @@ function insert(root: JsonObject, parts: readonly string[], text: string): void 
   }
 }
 
-/** Without a prototype, so that `__proto__` is a member like any other. */
+/** Has no prototype, so that `__proto__` is an ordinary member. */
 function emptyNode(): JsonObject {
   return Object.create(null)
 }

@@ -15,7 +15,7 @@ import {
 } from './matches.ts'
 import { filterOf } from './read-filter.ts'
 
-/** Whether `where`, as JSON, asks for `resource`. */
+/** Returns whether `resource` matches `where`, given as JSON. */
 function asks(where: unknown, resource: JsonObject): boolean {
   const filter = filterOf({ filter: JSON.stringify({ where }) })
   return filter?.where === null || filter?.where === undefined || matches(filter.where, resource)
@@ -94,7 +94,7 @@ it.each<[string, unknown, boolean]>([
   expect(asks(where, apple)).toBe(expected)
 })
 
-it('texts compare as their UTF-8 bytes do, which JavaScript’s < does not', () => {
+it('compares texts in the order of their UTF-8 bytes, unlike JavaScript’s <', () => {
   const text = fc.string({
     unit: fc.constantFrom('a', 'b', 'é', '\ue000', '\uffff', '🍎', '\u{10ffff}'),
   })
@@ -102,11 +102,11 @@ it('texts compare as their UTF-8 bytes do, which JavaScript’s < does not', () 
     fc.property(text, text, (one, other) => {
       const bytes = Buffer.compare(Buffer.from(one), Buffer.from(other))
       expect(Math.sign(compareTexts(one, other))).toBe(bytes)
-      // Cutting a long text keeps the order of what is left.
+      // Truncating a long text keeps the order.
       expect(sortText(one + 'x'.repeat(300)).isWellFormed()).toBe(true)
     }),
   )
-  // The edges of what stands for two units, and what differs in the second of them only.
+  // Boundaries of the surrogate pairs, and pairs that differ only in the second unit.
   const edges = [0xd7ff, 0xe000, 0xffff, 0x10000, 0x103fe, 0x103ff, 0x10400, 0x10fffe, 0x10ffff]
   const sorted = edges.map((point) => String.fromCodePoint(point))
   expect(sorted.toReversed().sort(compareTexts)).toEqual(sorted)
@@ -115,7 +115,7 @@ it('texts compare as their UTF-8 bytes do, which JavaScript’s < does not', () 
   expect(sortText(`${'a'.repeat(255)}🍎`)).toBe('a'.repeat(255))
 })
 
-it('an order sorts by type, then by value, and says 0 where it cannot tell', () => {
+it('sorts by type, then by value; values that an order cannot distinguish are equal', () => {
   const sorted: SortValue[] = [null, false, true, -1, 0.5, 3, '', 'a', 'b', COMPOUND]
   for (const [i, one] of sorted.entries()) {
     for (const [j, other] of sorted.entries()) {
@@ -136,7 +136,7 @@ it('an order sorts by type, then by value, and says 0 where it cannot tell', () 
   expect(sortValueAt({ b: [{ c: 0 }] }, ['b', 'c'])).toBe(COMPOUND)
 })
 
-it('fields show the named members, or all but those, in the order they stand', () => {
+it('projects the named members, or all others, in their original order', () => {
   const fields = (query: Record<string, string>) =>
     filterOf(query)?.fields ?? { kind: 'only', names: [] }
   const item = { c: 1, a: 2, b: 3 }

@@ -3,10 +3,10 @@ import type { Bound, Condition, Fields, OrderTerm, Path, Scalar, Test, Where } f
 import { fits } from './pattern.ts'
 
 /**
- * Whether `resource` matches `where`. This defines the operators; every engine must agree with it.
+ * Returns whether `resource` matches `where`. This defines the operators; every engine must agree with it.
  *
- * - A condition holds if one of the values at its path passes (`scalarsAt`), a negated one if none does.
- *   So `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
+ * - A condition holds if one of the values at its path passes (`scalarsAt`), a negated one if none does. So
+ *   `neq`, `nin`, `nlike` and `nilike` also hold if the member is absent.
  * - Values of different types are never equal, and neither is less than the other.
  * - An absent member equals null; only `exists` distinguishes them.
  */
@@ -43,7 +43,7 @@ function passes(value: Scalar, test: Exclude<Test, { kind: 'exists' }>): boolean
   }
 }
 
-/** Whether `value` is above (`sign` 1) or below (-1) `bound`, or at an inclusive one. */
+/** Returns whether `value` is above (`sign` 1) or below (-1) `bound`, or equal to an inclusive one. */
 function isBeyond(bound: Bound | null, value: Scalar, sign: 1 | -1): boolean {
   if (bound === null) return true
   const compared = difference(value, bound.value)
@@ -51,7 +51,7 @@ function isBeyond(bound: Bound | null, value: Scalar, sign: 1 | -1): boolean {
   return compared === 0 ? bound.inclusive : compared * sign > 0
 }
 
-/** Null for values of different types. */
+/** Returns null for values of different types. */
 function difference(value: Scalar, limit: number | string): number | null {
   if (typeof value === 'number' && typeof limit === 'number') return value - limit
   if (typeof value === 'string' && typeof limit === 'string') return compareTexts(value, limit)
@@ -91,12 +91,12 @@ export function scalarsAt(resource: JsonObject, path: Path): Scalar[] {
   return values.flatMap((value) => (Array.isArray(value) ? value : [value])).filter(isScalar)
 }
 
-/** Own members only: not `toString`. */
+/** Reads own members only, not `toString` and the like. */
 function memberOf(value: Json, name: string): Json | undefined {
   return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** Stands for any array or object in an order. */
+/** Represents any array or object in an order. */
 export const COMPOUND = Symbol('an array or object')
 export type SortValue = Scalar | typeof COMPOUND
 
@@ -144,7 +144,7 @@ function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit
 }
 
-/** Order of types: absent and null, booleans, numbers, texts, arrays and objects. */
+/** Rank of the type: absent or null, boolean, number, text, array or object. */
 function rankOf(value: SortValue): number {
   if (value === null) return 0
   if (value === COMPOUND) return 4
@@ -152,7 +152,6 @@ function rankOf(value: SortValue): number {
   return typeof value === 'number' ? 2 : 3
 }
 
-/** Compares by type, then by value. */
 export function compareSortValues(one: SortValue, other: SortValue): number {
   if (typeof one === 'string' && typeof other === 'string') return compareTexts(one, other)
   const rank = rankOf(one) - rankOf(other)
@@ -166,7 +165,7 @@ export function sortValuesOf(order: readonly OrderTerm[], resource: JsonObject):
   return order.map(({ path }) => sortValueAt(resource, path))
 }
 
-/** Compares the `sortValuesOf` two resources. */
+/** Compares two results of `sortValuesOf`. */
 export function compareByOrder(
   order: readonly OrderTerm[],
   one: readonly SortValue[],

@@ -13,7 +13,7 @@ const found = (expression: string, text: string) => fits(regexpPattern(expressio
 const like = (pattern: string, text: string, caseless = false) =>
   fits(likePattern(pattern, caseless), text)
 
-/** Supported expressions over a small alphabet, so that texts often match. */
+/** Generates supported expressions over a small alphabet, so that texts often match. */
 const expression = fc.letrec<{ part: string; atom: string }>((tie) => ({
   atom: fc.oneof(
     { depthSize: 'small' },
@@ -39,12 +39,12 @@ const text = fc.string({
   unit: fc.constantFrom('a', 'b', 'B', 'A', 'c', '-', '1', ' ', '\n', 'ü', '🍎'),
 })
 
-/** With more repetitions the backtracking matcher to compare with may not end. */
+/** False if the reference matcher, which backtracks, might not terminate. */
 function isQuickElsewhere(source: string): boolean {
   return (source.match(/[*+{]/g) ?? []).length <= 3
 }
 
-it('matches what regular expressions of JavaScript match, with and without i', () => {
+it('matches like JavaScript regular expressions, with and without flag i', () => {
   fc.assert(
     fc.property(
       expression.filter(isQuickElsewhere),
@@ -69,7 +69,7 @@ it('matches what regular expressions of JavaScript match, with and without i', (
   )
 })
 
-it('LIKE matches the whole text; % is any run, _ one character, and a backslash escapes either', () => {
+it('LIKE matches the whole text; % is any run of characters, _ is one, a backslash escapes both', () => {
   const part = fc.constantFrom('a', 'B', '%', '_', '\\%', '\\_', '\\\\', '🍎', '.', '*', '\n')
   const native = (pattern: string, flags: string) => {
     const source = pattern.replaceAll(/\\(.)|%|_|[.*+?^${}()|[\]/-]/gsu, (found, escaped) => {
@@ -131,19 +131,19 @@ it.each([
   expect(() => regexpPattern(source)).toThrow(reason)
 })
 
-it('matches in linear time what hangs a backtracking matcher', () => {
+it('matches in linear time patterns that hang a backtracking matcher', () => {
   const long = 'a'.repeat(PATTERN_TEXT_MAX)
   for (const source of ['(a+)+$', '(a|a)*b', '(.*)*x', '(a?){80}a{80}b']) {
     expect(found(source, `${long.slice(1)}!`)).toBe(false)
   }
 })
 
-it('matches only the beginning of a very long text, as if it ended there', () => {
+it('matches only the beginning of a very long text, as if the text ended there', () => {
   const long = `${'a'.repeat(PATTERN_TEXT_MAX)}b`
   expect([found('b', long), found('^a+$', long)]).toEqual([false, true])
 })
 
-it('classes of any members match what they match in JavaScript', () => {
+it('matches character classes like JavaScript', () => {
   const member = fc.constantFrom(
     ...[
       'a',
@@ -193,7 +193,7 @@ it('classes of any members match what they match in JavaScript', () => {
   )
 })
 
-it('named classes and the dot match the same characters as in JavaScript', () => {
+it('matches named classes and the dot like JavaScript', () => {
   const points = [...Array(0x3100).keys(), ...[0xd7ff, 0xe000, 0xfefe, 0xfeff, 0xff00, 0x1f34e]]
   for (const source of ['\\d', '\\D', '\\w', '\\W', '\\s', '\\S', '.']) {
     const native = new RegExp(`^${source}$`, 'u')

@@ -1,6 +1,6 @@
 import { RE2JS, RE2JSException } from 're2js'
 
-/** A pattern that cannot be used; the message tells its author why. */
+/** Thrown for an unusable pattern; the message is shown to the client. */
 export class PatternError extends Error {
   override readonly name = 'PatternError'
 }
@@ -9,20 +9,19 @@ export class PatternError extends Error {
 export interface Pattern {
   readonly compiled: RE2JS
   readonly caseless: boolean
-  /** Instructions of the compiled program, an upper bound of the work per character. */
+  /** Number of instructions in the compiled program: an upper bound of the work per character. */
   readonly steps: number
 }
 
-/** Longest pattern, UTF-16 units. */
+/** Maximum length of a pattern, UTF-16 units. */
 const PATTERN_LENGTH_MAX = 1_024
-/** Maximum depth of nested groups. */
 const GROUP_DEPTH_MAX = 32
-/** Maximum size of a pattern after its repetitions are written out, in characters, classes and groups. */
+/** Maximum size of a pattern after its repetitions are expanded, in characters, classes and groups. */
 export const PATTERN_SIZE_MAX = 256
 /** Only this many UTF-16 units of a longer text are matched, as if the text ended there. */
 export const PATTERN_TEXT_MAX = 8_192
 
-/** Whether `pattern` matches anywhere in `text`. RE2: never backtracks, so no pattern can hang. */
+/** Returns whether `pattern` matches anywhere in `text`. RE2 never backtracks, so no pattern can hang. */
 export function fits(pattern: Pattern, text: string): boolean {
   return pattern.compiled.test(text.slice(0, PATTERN_TEXT_MAX))
 }
@@ -57,7 +56,7 @@ export function regexpPattern(text: string): Pattern {
     throw new PatternError(`the flags ${flags} are not supported, only i`)
   }
   try {
-    // The engine's own parser knows what is wrong with an expression.
+    // The engine's parser gives the best error message.
     new RegExp(inner, 'u')
   } catch (error) {
     throw new PatternError(error instanceof Error ? error.message : String(error))
@@ -95,14 +94,13 @@ const NO_SPACES =
   '\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{FEFE}\\x{FF00}-\\x{10FFFF}'
 const ALL = '\\x{0}-\\x{10FFFF}'
 const DOT = '[^\\n\\r\\x{2028}\\x{2029}]'
-/** A class, a group's start, a repetition, an escape, or one character. */
+/** A class, the start of a group, a repetition, an escape, or one character. */
 const TOKEN =
   /\[\^?(?:\\.|[^\]\\])*\]|\(\?[:=!]|\(\?<[=!]?|\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|\{(\d+)(,?)(\d*)\}|[\s\S]/giu
 const CLASS_MEMBER = /\\(?:u[\da-f]{4}|x[\da-f]{2}|.)|[\s\S]/giu
 
 /** Rewrites a valid ECMAScript expression for RE2. */
 function translate(source: string): string {
-  /** Sizes of the open groups, outermost first. */
   const sizes = [0]
   /** Size of the last atom, which a repetition multiplies. */
   let last = 0
@@ -155,7 +153,7 @@ function characterClass(token: string): string {
   return isNegated ? `[${ALL}]` : `[^${ALL}]`
 }
 
-/** An escape outside or inside a class that means the same in both engines once it is written for RE2. */
+/** Returns an escape for RE2 with the ECMAScript meaning, inside or outside a class. */
 function escaped(token: string): string {
   if (/^\\[ux]../.test(token)) return `\\x{${token.slice(2)}}`
   if (/^\\[dDwWtnrfv]$/.test(token)) return token

@@ -19,11 +19,11 @@ const equals = (path: string, ...values: (string | number | boolean | null)[]) =
   test: { kind: 'equals', values },
 })
 
-it('without a filter there is none, and other parameters are passed over', () => {
+it('returns null without a filter and ignores other parameters', () => {
   expect(filterOf({ limit: 5, filters: 'x', docs: 'true' })).toBeNull()
 })
 
-it('reads the form of the specification: where with an operator, limit and offset, alone and together', () => {
+it('reads the form of the specification: where with operators, limit and offset, separately and together', () => {
   expect(brackets('filter[limit]=3')).toEqual({ ...nothing, limit: 3 })
   expect(brackets('filter[offset]=0')).toEqual({ ...nothing, offset: 0 })
   expect(brackets('filter[skip]=4')).toEqual({ ...nothing, offset: 4 })
@@ -40,7 +40,7 @@ it('reads the form of the specification: where with an operator, limit and offse
   })
 })
 
-it('brackets and JSON spell the same', () => {
+it('reads brackets and JSON as the same filter', () => {
   const pairs: [string, unknown][] = [
     [
       'filter[where][or][1][b]=y&filter[where][or][0][a]=x',
@@ -72,7 +72,7 @@ it('brackets and JSON spell the same', () => {
   )
 })
 
-it('a text in brackets is itself, and what JSON reads in it; ranges take a number where it is one', () => {
+it('a bracket value equals the text and its JSON value; ranges compare numbers if the value is one', () => {
   const where = (query: string) => brackets(query)?.where
   expect(where('filter[where][a]=5')).toEqual(equals('a', 5, '5'))
   expect(where('filter[where][a]=05')).toEqual(equals('a', '05'))
@@ -97,7 +97,7 @@ describe('with a model', () => {
   const typeOf: TypeOf = (path) => types[path.join('.')]
   const options = { typeOf, mayResolve: true }
 
-  it('the type decides what a text stands for', () => {
+  it('the field’s type decides the meaning of a bracket value', () => {
     expect(brackets('filter[where][name]=5', options)?.where).toEqual(equals('name', '5'))
     expect(brackets('filter[where][qty]=5', options)?.where).toEqual(equals('qty', 5))
     expect(brackets('filter[where][open]=true', options)?.where).toEqual(equals('open', true))
@@ -109,7 +109,7 @@ describe('with a model', () => {
     expect(json({ where: { owner: { exists: true } } }, options)?.where).not.toBeNull()
   })
 
-  it('integers have an order, and are integers', () => {
+  it('integers are ordered and must be whole', () => {
     const above = (value: number) => ({
       ...{ kind: 'condition', path: ['count'], negated: false },
       test: { kind: 'range', from: { value, inclusive: false }, to: null },
@@ -171,7 +171,7 @@ describe('with a model', () => {
   })
 })
 
-it('every operator is read as the test that it stands for', () => {
+it('reads every operator as its test', () => {
   const value = (kind: string, more: object) => ({ kind, ...more })
   const five = (inclusive: boolean) => ({ value: 5, inclusive })
   const cases: [string, unknown, boolean, object][] = [

@@ -6,19 +6,18 @@ import { FilterLocation, listOf, pathOf, requireShort, treeOf } from './location
 import { whereOf } from './read-where.ts'
 
 export interface FilterOptions {
-  /** The types of a model's fields; without it every field is allowed. */
+  /** Types of a model's fields; if absent, every field is allowed. */
   readonly typeOf?: TypeOf
-  /** Whether `include=resolve` is allowed. */
   readonly mayResolve?: boolean
 }
 
 /**
- * Reads the filter in the `query` of a request: `filter=<JSON>`, or `filter[where][qty][lt]=5` and so
- * on. Null if there is none. Ignores other parameters.
+ * Reads the filter in the `query` of a request: `filter=<JSON>`, or `filter[where][qty][lt]=5` and so on.
+ * Returns null if there is none. Ignores other parameters.
  *
- * In brackets every value is a text. With a model, the field's type decides what it means. Without one,
- * a text that is a number, `true`, `false` or `null` in JSON equals both that and the text, and `lt` and
- * the like compare it as a number if it is one.
+ * In brackets every value is a text. With a model, the field's type decides its meaning. Without one, a
+ * text that is a number, `true`, `false` or `null` in JSON equals both that value and the text, and ranges
+ * compare it as a number if it is one.
  *
  * Errors: FilterError. Source: docs/reference/queries.md; docs/decisions/0016-filters-and-indexes.md.
  */
@@ -94,7 +93,7 @@ function countOf(tree: JsonObject, name: string, min: number, isText: boolean): 
   throw new FilterError('FILTER_VALUE_WRONG', [name], `must be an integer, ${min} or more`)
 }
 
-/** `"a DESC"`, `"a, b DESC"`, or a list of such. */
+/** Accepts `"a DESC"`, `"a, b DESC"`, or a list of such texts. */
 function orderOf(given: Json, location: FilterLocation): OrderTerm[] {
   const terms = listOf(given, location, FILTER_LIMITS.orderTerms).flatMap((text, index) => {
     if (typeof text !== 'string') throw wrongOrder(location.child(index))
@@ -118,7 +117,7 @@ function wrongOrder(location: FilterLocation): FilterError {
   return location.error('FILTER_VALUE_WRONG', 'must be a field, and ASC or DESC behind a space')
 }
 
-/** Reads a list of names, or an object of true and false. */
+/** Accepts a list of names, or an object with boolean members. */
 function fieldsOf(given: Json, location: FilterLocation): Fields {
   const isList = Array.isArray(given) || typeof given === 'string' || isIndexed(given, location)
   const named = isList

@@ -13,11 +13,9 @@ import {
 import { type FilterLocation, listOf, pathOf } from './location.ts'
 import { likePattern, type Pattern, PatternError, regexpPattern } from './pattern.ts'
 
-/** The operand of an operator. */
 interface Operand {
   readonly given: Json
   readonly location: FilterLocation
-  /** The type of the field; null without a model. */
   readonly type: FieldType | null
 }
 
@@ -30,7 +28,7 @@ const lower = (operand: Operand, inclusive: boolean): Tested =>
 const upper = (operand: Operand, inclusive: boolean): Tested =>
   holds({ kind: 'range', from: null, to: boundOf(operand, inclusive) })
 
-/** An operator with the prefix `n` is exactly the opposite of the one without. */
+/** An operator with the prefix `n` is the negation of the one without. */
 const OPERATORS = new Map<string, (operand: Operand) => Tested>([
   ['eq', (operand) => holds({ kind: 'equals', values: valuesOf(operand) })],
   ['neq', (operand) => fails({ kind: 'equals', values: valuesOf(operand) })],
@@ -50,9 +48,8 @@ const OPERATORS = new Map<string, (operand: Operand) => Tested>([
 ])
 
 /**
- * Reads a predicate: names of fields with a value or an object of operators, and `and` and `or` with
- * lists of predicates. All members of an object must hold, and all operators of a field.
- * Errors: FilterError.
+ * Reads a predicate: field names with a value or an object of operators, and `and` and `or` with lists of
+ * predicates. All members of an object must hold, and all operators of a field. Errors: FilterError.
  */
 export function whereOf(given: Json, location: FilterLocation): Where {
   return new WhereReader().where(given, location, 0)
@@ -137,7 +134,7 @@ function valuesOf(operand: Operand): Scalar[] {
   return literal === undefined ? [given] : [literal, given]
 }
 
-/** The JSON literal other than a string that `text` is, or undefined. */
+/** Returns the JSON literal other than a string that `text` contains, or undefined. */
 function literalIn(text: string): Exclude<Scalar, string> | undefined {
   if (text === 'null') return null
   if (text === 'true' || text === 'false') return text === 'true'
@@ -168,7 +165,7 @@ function boundOf(operand: Operand, inclusive: boolean): Bound {
   throw wrong(operand, isOrdered && type !== null ? type.expected : 'of a type that has an order')
 }
 
-/** Without a model: a number if the text is one. */
+/** Without a model, a bracket value is compared as a number if it is one. */
 function orderedIn(given: Json, fromText: boolean): Json {
   return fromText && typeof given === 'string' ? (numberIn(given) ?? given) : given
 }

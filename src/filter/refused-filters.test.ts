@@ -5,7 +5,7 @@ import { FILTER_LIMITS, FilterError, statusOfFilter } from './filter.ts'
 import { filterOf } from './read-filter.ts'
 import { brackets, json, refusal } from './test-filter.ts'
 
-/** A filter that is taken, or a code with the JSON pointer to what is wrong. */
+/** Accepted, or an error code with the JSON pointer to the error. */
 const TAKEN_OR_REFUSED = /^(?:taken|FILTER_[A-Z_]+ (?:\/.*)?)$/s
 
 it.each<[string, unknown, string]>([
@@ -81,7 +81,7 @@ it.each([
   expect(refusal(() => brackets(query))).toBe(expected)
 })
 
-it('has a bound for everything, taken at the edge and refused beyond', () => {
+it('accepts each bound at its limit and rejects one more', () => {
   const conditions = (count: number) => ({
     where: Object.fromEntries(Array.from({ length: count }, (_, n) => [`f${n}`, 1])),
   })
@@ -114,7 +114,7 @@ it('has a bound for everything, taken at the edge and refused beyond', () => {
   )
 })
 
-it('whatever it is given it reads or refuses with a code and a pointer, and nothing else', () => {
+it('accepts any input or rejects it with a code and a pointer', () => {
   const name = fc.constantFrom(
     'where',
     'and',
@@ -165,7 +165,7 @@ it('whatever it is given it reads or refuses with a code and a pointer, and noth
   )
 })
 
-it('brackets go as deep as the deepest filter needs, and no further', () => {
+it('accepts brackets as deep as the deepest filter needs, and no deeper', () => {
   const deepest = `filter[where]${'[and][0]'.repeat(FILTER_LIMITS.depth)}[a][inq][0]=x`
   expect(refusal(() => brackets(deepest))).toBe('taken')
   const reasonOf = (count: number) => {
@@ -180,7 +180,7 @@ it('brackets go as deep as the deepest filter needs, and no further', () => {
   expect(reasonOf(22)).toBe('more than 21 brackets')
 })
 
-it('a path of the longest length that is no path is malformed, not too long', () => {
+it('an invalid path of the maximum length is malformed, not too long', () => {
   const { pathCharacters, pathSteps } = FILTER_LIMITS
   for (const path of [
     ...[`${'a'.repeat(pathCharacters - 1)}.`, `${'a.'.repeat(pathSteps - 1)}`],
@@ -199,7 +199,7 @@ it('a path of the longest length that is no path is malformed, not too long', ()
   }
 })
 
-it('says of each refusal what is wrong, as a mistake of the client', () => {
+it('each error names its cause and is a client error', () => {
   const messageOf = (read: () => unknown) => {
     try {
       read()

@@ -1,14 +1,14 @@
 import { type Filter, FilterError } from './filter.ts'
 import { type FilterOptions, filterOf } from './read-filter.ts'
 
-// How tests of filters write what clients send.
+// Test helpers: filters as clients send them.
 
-/** The filter that a client gives as JSON. */
+/** Reads a filter in JSON form. */
 export function json(filter: unknown, options?: FilterOptions): Filter | null {
   return filterOf({ filter: JSON.stringify(filter) }, options)
 }
 
-/** The filter that a client gives as a query with brackets. */
+/** Reads a filter in bracket form. */
 export function brackets(query: string, options?: FilterOptions): Filter | null {
   const parameters: Record<string, string | string[]> = {}
   for (const [name, value] of new URLSearchParams(query)) {
@@ -17,7 +17,7 @@ export function brackets(query: string, options?: FilterOptions): Filter | null 
   return filterOf(parameters, options)
 }
 
-/** Code and pointer of the refusal of what `read` reads; `taken` where it is taken. */
+/** Returns the code and pointer of the error that `read` throws, or `taken`. */
 export function refusal(read: () => unknown): string {
   try {
     read()

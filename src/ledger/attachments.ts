@@ -8,13 +8,12 @@ import type { RequestConditions, UploadConditions } from './request-conditions.t
 import { checkAttachment } from './writer/plan.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
-/** Default maximum bytes of one attachment. */
 export const ATTACHMENT_BYTES_MAX = 1024 * 1024 * 1024
 /** Maximum concurrent uploads; each keeps a file open and some memory. */
 const UPLOADS_MAX = 64
-/** Attachments read at a time while a list is sent. */
+/** Attachments per page of a list. */
 const PAGE_ROWS = 500
-/** Attempts to open a blob that is missing: it may just have been replaced. */
+/** Maximum attempts to open a missing blob: a concurrent upload may just have replaced it. */
 const OPEN_ATTEMPTS_MAX = 3
 
 /** Maximum characters of a `Content-Type`. */
@@ -28,7 +27,6 @@ const MEDIA_TYPE = new RegExp(
   `^${TYPE_NAME}/${TYPE_NAME}(?:[ \\t]*;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|${QUOTED}))?)*$`,
 )
 
-/** An upload. */
 export interface Upload {
   readonly contentType: string
   /** The announced length in bytes, or null. */
@@ -39,7 +37,6 @@ export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** Where a change was recorded; `position` is packed. */
 export interface Placed {
   readonly position: number
 }
@@ -52,7 +49,7 @@ export class AttachmentService {
   readonly #bytesMax: number
   #uploads = 0
 
-  /** `bytesMax`: of one attachment. */
+  /** `bytesMax`: maximum size of one attachment. */
   constructor(store: StoreReader, writer: LedgerWriter, blobs: BlobStore, bytesMax: number) {
     this.#store = store
     this.#writer = writer
@@ -62,9 +59,9 @@ export class AttachmentService {
 
   /**
    * Attaches the uploaded bytes, replacing the attachment of that name. When the promise resolves, bytes
-   * and entry are on the disk; when it rejects, neither is.
-   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED,
-   * DIGEST_MISMATCH, UPLOADS_BUSY, STORE_FULL, STORE_FAILED, those of `chunks`.
+   * and entry are on disk; when it rejects, neither is.
+   * Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_…, PRECONDITION_FAILED, DIGEST_MISMATCH,
+   * UPLOADS_BUSY, STORE_FULL, STORE_FAILED, and the errors of `chunks`.
    */
   async put(
     db: string,
@@ -106,7 +103,7 @@ export class AttachmentService {
     }
   }
 
-  /** The metadata of an attachment. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
+  /** Returns the metadata. Errors: DATABASE_NOT_FOUND, ITEM_NOT_FOUND, ATTACHMENT_NOT_FOUND. */
   async read(db: string, id: string, name: string): Promise<StoredAttachment> {
     const attachment = await this.#store.attachments.current(db, id, name)
     if (attachment !== null) return attachment
@@ -117,7 +114,9 @@ export class AttachmentService {
     )
   }
 
-  /** The metadata and the bytes; the caller closes the file. Errors: likewise, ATTACHMENT_LOST. */
+  /**
+   * Returns the metadata and the open file, which the caller closes. Errors: as `read`, ATTACHMENT_LOST.
+   */
   async open(
     db: string,
     id: string,
@@ -144,7 +143,7 @@ export class AttachmentService {
   }
 
   /**
-   * The attachments of an item by name, page by page.
+   * Lists the attachments of an item by name, page by page.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND.
    */
   async list(db: string, id: string, range: ListRange): Promise<AsyncIterable<StoredAttachment[]>> {
@@ -180,8 +179,8 @@ export class AttachmentService {
   }
 
   /**
-   * Refuses an upload before a gigabyte arrives for nothing; the writer decides again afterwards. A
-   * repeated request is not refused because of later changes.
+   * Rejects a hopeless upload before its bytes arrive; the writer checks again afterwards. A repeated
+   * request is not rejected because of later changes.
    */
   async #refuseEarly(
     db: string,
@@ -194,7 +193,7 @@ export class AttachmentService {
       if (precondition === null) return
       checkAttachment(precondition, await this.#store.attachments.current(db, id, name))
     } catch (error) {
-      // Read last: the record is stored in the same commit as the change that is in the way.
+      // Read last: the record is committed together with the change that now causes the conflict.
       if (keyed === null || (await this.#store.idempotencyRecord(keyed.key)) === null) throw error
     }
   }
@@ -219,7 +218,7 @@ function checkDigests(digests: readonly string[], sha256: string): void {
   throw new LedgerError('DIGEST_MISMATCH', `what arrived has the SHA-256 ${sha256}, not ${other}`)
 }
 
-/** Whether it is unknown if the entry was recorded. */
+/** Returns whether the entry may have been recorded despite `error`. */
 function mayBeRecorded(error: unknown): boolean {
   return error instanceof LedgerError && error.code === 'WRITER_STOPPED'
 }

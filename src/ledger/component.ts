@@ -25,11 +25,9 @@ import { FEED_BOUNDS } from './changes/feed.ts'
 import { SignedRequests } from './peers/signed-request.ts'
 import type { LedgerService } from './service.ts'
 
-/** Maximum request body, bytes. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
-/** Maximum time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000
-/** As on other listeners, and one for each subscriber of the change feed. */
+/** The limit of other listeners, plus one socket per subscriber of the change feed. */
 const SOCKETS_MAX = 1_000 + FEED_BOUNDS.subscribersMax
 
 /** Errors with status 503 that are logged for the operator; the others are temporary. */
@@ -40,19 +38,18 @@ const DOC_PATH = '/doc'
 
 export interface LedgerComponentDeps {
   readonly ledger: LedgerService
-  /** Those of the page at `/`. */
+  /** The credentials of the page at `/`. */
   readonly credentials: Credentials
-  /** The files of the page; null or absent if it has not been built. */
+  /** Files of the page; null or absent if it has not been built. */
   readonly page?: readonly PageFile[] | null
   /** Verifies the tokens of callers; null if none are required. */
   readonly tokens: TokenService | null
   readonly clock: Clock
-  /** For the throttling of wrong passwords, which must not depend on clock changes. */
+  /** Drives the throttling of wrong passwords; a wall clock could be set back. */
   readonly monotonic: Clock
   readonly logger: Pick<FastifyBaseLogger, 'info'>
-  /** Shown in the documentation. */
   readonly version: string
-  /** Called when the listener has closed. */
+  /** Called after the listener has closed. */
   readonly close?: () => Promise<void>
 }
 
@@ -67,7 +64,7 @@ people. Every change takes an \`Idempotency-Key\`; items and attachments take \`
 export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
   const { ledger } = deps
   const registry = new Registry()
-  // From now on: networks are deployed before the listener starts.
+  // Registered now, not when the listener starts: networks record blocks before that.
   ledger.onStored(commitMetrics(registry))
   const keyOf = (id: string) => ledger.mirrors.peerOfKey(id)?.key.publicKey ?? null
   const signatures = new SignedRequests(keyOf, deps.clock)
@@ -84,7 +81,7 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     alarms: ALARMS,
     refusalReply: statusFalseReply,
     async register(app) {
-      // First: routes mounted before it would be open to everybody.
+      // Must come first: routes mounted before it would need no authentication.
       registerGate(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,

@@ -1,5 +1,5 @@
-// The other face of the ledger: what is done to chains and folders without serving them. A command
-// that needs no more starts in half the time, since nothing of a listener is loaded for it.
+// The ledger without its HTTP API, for commands that work on chains and folders. Importing this instead of
+// `index.ts` halves the start time of such a command, because no listener code is loaded.
 export { parsePosition, positionText } from '../chain/index.ts'
 export { StoreError, storedJson } from '../storage/index.ts'
 export { LedgerError, type LedgerErrorCode } from './errors.ts'

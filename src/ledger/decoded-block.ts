@@ -21,15 +21,15 @@ export interface DecodedBlock {
   readonly effects: readonly Effect[]
 }
 
-/** The reason why a value is not a block; `index` is that of the entry, if one is the reason. */
+/** The reason why a value is not a block; `index` is set if one entry is the cause. */
 export interface UndecodableBlock {
   readonly index: number | null
   readonly what: string
 }
 
 /**
- * Decodes a block of node `serverId`, as `provenBlockJson` writes it: each entry has a known form and names
- * that a request could have made. `verifyBlock` checks the block itself and its place in the chain.
+ * Decodes a block of node `serverId`, as `provenBlockJson` writes it: each entry has a known form and valid
+ * names. `verifyBlock` checks the block itself and its position in the chain.
  */
 export function decodeBlock(
   value: Json | RawBlock,
@@ -64,7 +64,7 @@ export function decodeNextBlock(
   return verifyBlock(decoded.block, head, erasedIn(decoded.block)) ?? decoded
 }
 
-/** The effect of the entry, or a sentence about its defect. */
+/** Returns the effect of the entry, or a sentence about its defect. */
 function effectIn(value: Json | RawEntry, serverId: number, position: number): Effect | string {
   const entry = value instanceof RawEntry ? value : entryOf(value)
   if (entry === null) return 'it is not an entry'
@@ -79,12 +79,12 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
     if ('of' in effect) checkItemId(effect.of)
     return effect
   } catch (error) {
-    // A name that no request could have made, or a value that canonical JSON cannot hold.
+    // An invalid name, or a value that canonical JSON cannot represent.
     return error instanceof LedgerError ? error.message : 'it has no canonical form'
   }
 }
 
-/** As `effectOf`, for a raw entry of the node of the chain. */
+/** Like `effectOf`, for a raw entry of the node's own chain. */
 function cutEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
   return { kind, position, db, id, text }
 }

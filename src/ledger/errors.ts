@@ -1,8 +1,7 @@
 import { CodedError } from '../base/coded-error.ts'
 
-/** Every error of the ledger, with its HTTP status. */
 export const statusOfLedger = {
-  DATABASE_NAME_INVALID: 400, // too long, empty, or with characters that paths cannot hold
+  DATABASE_NAME_INVALID: 400, // too long, empty, or with characters that a path cannot contain
   DATABASE_NAME_RESERVED: 400, // the name belongs to the service
   DATABASE_NOT_FOUND: 404,
   DATABASE_EXISTS: 409,
@@ -17,48 +16,47 @@ export const statusOfLedger = {
   ATTACHMENT_NOT_FOUND: 404,
   ATTACHMENT_TOO_LARGE: 413,
   ATTACHMENT_LOST: 500, // its bytes are not in the data folder
-  DIGEST_INVALID: 400, // a digest header that cannot be read
-  DIGEST_MISMATCH: 400, // other bytes arrived than the client says it sent
-  UPLOADS_BUSY: 503, // as many attachments are arriving as may
+  DIGEST_INVALID: 400, // malformed digest header
+  DIGEST_MISMATCH: 400, // the bytes received do not match the client's digest
+  UPLOADS_BUSY: 503, // too many concurrent uploads
   HEIGHT_UNKNOWN: 404, // a block that the chain does not have yet
   PRECONDITION_INVALID: 400, // If-Match or If-None-Match is not a list of entity tags
-  PRECONDITION_FAILED: 412, // the item is not in the state that they name
+  PRECONDITION_FAILED: 412, // the item does not match If-Match or If-None-Match
   IDEMPOTENCY_KEY_INVALID: 400,
-  IDEMPOTENCY_KEY_REUSED: 422, // the key was that of another request
+  IDEMPOTENCY_KEY_REUSED: 422, // another request used this key
   UNIT_EMPTY: 400, // a list without entries
   UNIT_TOO_LARGE: 413, // more entries or bytes than one block may hold
   OWNED_BY_NETWORK: 409, // a network's database changes only through the network
   SERVERID_INVALID: 400,
   SERVERID_UNKNOWN: 404,
   POSITION_INVALID: 400, // not `<height>.<index>`, or not of an entry of the item
-  POSITION_UNKNOWN: 404, // no entry stands there
-  FEED_UNAVAILABLE: 503, // too many follow the changes, or the node is closing
-  FILTER_AFTER_ORDER: 400, // `after` beside an order of its own
+  POSITION_UNKNOWN: 404, // no entry at this position
+  FEED_UNAVAILABLE: 503, // too many subscribers, or the node is closing
+  FILTER_AFTER_ORDER: 400, // `after` combined with another order
   INDEX_PATH_INVALID: 400,
   INDEX_EXISTS: 409,
   INDEX_NOT_FOUND: 404,
-  INDEXES_TOO_MANY: 422, // of one database
+  INDEXES_TOO_MANY: 422, // too many indexes for one database
   CHAIN_DOUBTED: 503, // peers hold a longer or another copy of the node's own chain
   WRITER_BUSY: 503, // the queue is full
   WRITER_STOPPED: 503, // the store failed, or the node is closing
   STORE_FULL: 507,
-  STORE_DAMAGED: 503, // a part of the store that is needed cannot be read
+  STORE_DAMAGED: 503, // a required part of the store cannot be read
   STORE_FAILED: 503, // the disk or the system refused a file operation
   NOTHING_TO_ERASE: 409, // no former revision, or all are erased
   REVISION_CURRENT: 409, // the current revision is not erased: change or delete the item first
-  REVISION_NEEDED: 409, // it ended an attachment that is not erased
-  REVISION_ERASED: 410, // at that height
-  SIZE_UNKNOWN: 404, // the log has not as many blocks, or never a number like that
-  TILE_UNKNOWN: 404, // no tile of the log, or not yet
-  LOG_BEHIND: 503, // too much was written to be signed in time
+  REVISION_NEEDED: 409, // the revision ended an attachment that is not erased
+  REVISION_ERASED: 410, // the revision at this height was erased
+  SIZE_UNKNOWN: 404, // the log never had this size, or is still smaller
+  TILE_UNKNOWN: 404, // the log has no such tile, or not yet
+  LOG_BEHIND: 503, // too many entries to sign them in time
   LOG_STOPPED: 503, // the signing thread failed, or the node is closing
-  LOG_CONTRADICTED: 503, // what is stored is not what was signed
-  LOG_HEAD_DAMAGED: 500, // the file of the signed head cannot be read as one
-  STORE_ROLLED_BACK: 500, // the store is shorter than what was signed
-  FOLDER_KEY_MISSING: 500, // a store without the key it belongs to
+  LOG_CONTRADICTED: 503, // the stored chain differs from the signed one
+  LOG_HEAD_DAMAGED: 500, // the file of the signed head is malformed
+  STORE_ROLLED_BACK: 500, // the store is shorter than the signed chain
+  FOLDER_KEY_MISSING: 500, // the store exists, but its key does not
 } as const
 
-/** A code of `LedgerError`. */
 export type LedgerErrorCode = keyof typeof statusOfLedger
 
 /** Thrown by `LedgerService`; the message names the database and the item. */

@@ -3,18 +3,17 @@ import type { StoredRevision, StoreReader } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 import { pagesOf, requireDatabase } from './reads.ts'
 
-/** Part of a history; `limit` 0 means no limit. */
+/** A page of a history; `limit` 0 means no limit. */
 export interface HistoryRange {
   readonly limit: number
   readonly newestFirst: boolean
-  /** The packed position after which the range starts, in its order; null for the whole history. */
+  /** Packed position after which the page starts, in its order; null starts at the beginning. */
   readonly after: number | null
 }
 
 /** Revisions read at a time while a history is sent. */
 const REVISIONS_PER_PAGE = 256
 
-/** The revisions of items. */
 export class ItemHistory {
   readonly #store: StoreReader
 
@@ -47,8 +46,8 @@ export class ItemHistory {
   }
 
   /**
-   * The item at the time when the block at `height` was the last one; null if it did not exist then, or
-   * belonged to an earlier database of this name.
+   * Returns the item as of the block at `height`; null if it did not exist then, or belonged to an earlier
+   * database of this name.
    * Errors: DATABASE_NOT_FOUND, HEIGHT_UNKNOWN for a future block, REVISION_ERASED.
    */
   async itemAt(

@@ -11,7 +11,7 @@ export function requireItem(value: unknown): JsonObject {
   throw new LedgerError('ITEM_INVALID', 'an item is a JSON object')
 }
 
-/** The canonical text of `item`, with `id` if given. Errors: ITEM_TOO_LARGE. */
+/** Returns the canonical text of `item`, with `id` if given. Errors: ITEM_TOO_LARGE. */
 export function itemText(item: JsonObject, id?: string): string {
   const text = canonicalJson(id === undefined ? item : { ...item, id })
   // A UTF-16 unit is at most three bytes of UTF-8.
@@ -21,7 +21,7 @@ export function itemText(item: JsonObject, id?: string): string {
   return text
 }
 
-/** The canonical text of a parsed body; null without one. */
+/** Returns the canonical text of a parsed body; null if there is none. */
 export function bodyText(body: unknown): string | null {
   return body === undefined || body === null ? null : canonicalJson(body as Json)
 }

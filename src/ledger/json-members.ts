@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, parseJson } from '../base/json.ts'
 
-/** Returns the members of a JSON object; none if `text` is not one. */
+/** Returns the members of the JSON object in `text`; none if it is not one. */
 export function jsonMembers(text: string): Readonly<JsonObject> {
   try {
     const value: unknown = parseJson(text)

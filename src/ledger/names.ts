@@ -5,10 +5,10 @@ const DATABASE_NAME_BYTES_MAX = 128
 /** Maximum bytes of UTF-8 of an item id or an attachment name. */
 const ITEM_ID_BYTES_MAX = 256
 
-/** `config` and `ledgers` by the specification; the others would hide a path of the service. */
+/** The specification reserves `config` and `ledgers`; the others would hide a path of the service. */
 const RESERVED = new Set(['config', 'ledgers', 'dbs', 'serverid'])
 
-/** Control characters, which a terminal should not receive, and `/`, which a path segment cannot contain. */
+/** Control characters, which could harm a terminal, and `/`, which a path segment cannot contain. */
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f/]/
 
 /**
@@ -25,13 +25,13 @@ export function checkDatabaseName(name: string): void {
   }
 }
 
-/** Checks an item id: as for databases, with 256 bytes. Errors: ITEM_ID_INVALID. */
+/** Checks an item id: like a database name, but up to 256 bytes. Errors: ITEM_ID_INVALID. */
 export function checkItemId(id: string): void {
   if (isPathPart(id, ITEM_ID_BYTES_MAX)) return
   throw invalid('ITEM_ID_INVALID', 'an item id', ITEM_ID_BYTES_MAX)
 }
 
-/** Checks an attachment name: as for items. Errors: ATTACHMENT_NAME_INVALID. */
+/** Checks an attachment name: like an item id. Errors: ATTACHMENT_NAME_INVALID. */
 export function checkAttachmentName(name: string): void {
   if (isPathPart(name, ITEM_ID_BYTES_MAX)) return
   throw invalid('ATTACHMENT_NAME_INVALID', 'the name of an attachment', ITEM_ID_BYTES_MAX)

@@ -16,17 +16,18 @@ export interface NodeKey {
 
 const KEY_FILE = 'node.key'
 
-/** Generates a key that is not stored. */
+/** Generates a key that is not written to disk. */
 export function temporaryNodeKey(): NodeKey {
   return nodeKeyOf(generateKeyPairSync('ed25519').privateKey)
 }
 
 /**
- * The key in `folder` (PKCS #8 PEM, mode 0600). Generates one if there is none and `mayCreate` is true.
+ * Returns the key in `folder` (PKCS #8 PEM, mode 0600). Generates one if there is none and `mayCreate` is
+ * true.
  *
- * A crash leaves a whole key or none: the file is written under another name, synced and renamed, and a
- * store is only created after it.
- * Errors: FOLDER_KEY_MISSING if there is none and none may be created, or if it is not a key.
+ * A crash leaves a complete key or none: the file is written under another name, synced and renamed, and
+ * the store is created only after that.
+ * Errors: FOLDER_KEY_MISSING if the key is missing and may not be created, or is malformed.
  */
 export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   const existing = existingNodeKey(folder)
@@ -43,7 +44,7 @@ export function nodeKeyIn(folder: string, mayCreate: boolean): NodeKey {
   return key
 }
 
-/** The key in `folder`, or null. Errors: FOLDER_KEY_MISSING if it is not a key, or cannot be read. */
+/** Returns the key in `folder`, or null. Errors: FOLDER_KEY_MISSING if it is malformed or unreadable. */
 export function existingNodeKey(folder: string): NodeKey | null {
   const path = join(folder, KEY_FILE)
   let pem: Buffer
@@ -51,7 +52,7 @@ export function existingNodeKey(folder: string): NodeKey | null {
     pem = readFileSync(path)
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
-    // A key that cannot be read exists: it must not be replaced.
+    // The key exists but cannot be read, so it must not be replaced.
     const reason = error instanceof Error ? error.message : String(error)
     throw new LedgerError('FOLDER_KEY_MISSING', `${path} cannot be read: ${reason}`, {
       cause: error,

@@ -22,29 +22,28 @@ import { LedgerService } from './service.ts'
 import { LedgerWriter } from './writer/writer.ts'
 
 export interface OpenLedgerOptions {
-  /** The data folder; null for a temporary one that is removed with the process. */
+  /** Data folder; null for a temporary one that is removed when the process exits. */
   readonly folder: string | null
-  /** Required leading zeros of block ids, 0..4. */
+  /** Required leading zeros of block ids, 0 to 4. */
   readonly difficulty: number
   readonly clock: Clock
-  /** Runs the change feed; by default the platform's timers. */
+  /** Timers of the change feed; default: those of the runtime. */
   readonly schedule?: Schedule
   /** Bounds of the change feed; default: `FEED_BOUNDS`. */
   readonly feedBounds?: Partial<FeedBounds>
   /** Maximum bytes of one attachment; default: 1 GiB. */
   readonly attachmentBytesMax?: number
-  /** The nodes whose chains are mirrored here; default: none. */
+  /** Nodes whose chains are mirrored here; default: none. */
   readonly peers?: PeersOptions
-  /** The platform as it is when absent. */
+  /** Platform functions that tests replace. */
   readonly platform?: Platform
 }
 
 export interface PeersOptions {
-  /** Peers that cannot be removed at run time. */
   readonly fixed?: readonly Peer[]
-  /** Whether peers may be on private networks; default false. */
+  /** Allows peers on private networks; default false. */
   readonly allowPrivate?: boolean
-  /** Time between two rounds with a peer, milliseconds; default 500. */
+  /** Interval between rounds with a peer, milliseconds; default 500. */
   readonly intervalMs?: number
 }
 
@@ -58,7 +57,7 @@ export interface OpenLedger {
 }
 
 /**
- * Opens the ledger of one node, creating key and store on first use.
+ * Opens the ledger of one node; creates key and store on first use.
  * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing, store lost).
  */
 export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
@@ -123,7 +122,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
       await mirrors.close()
       await signing.close()
       await blobs.close()
-      // The writer last: the last connection to close checkpoints the WAL.
+      // The writer closes last: the last connection to close checkpoints the WAL.
       await reader.close()
       await writer.close()
       folder.release()
@@ -131,7 +130,7 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   }
 }
 
-/** The packed position of the last entry of the node's own chain, or null. */
+/** Returns the packed position of the last entry of the node's own chain, or null. */
 async function lastPosition(reader: StoreReader): Promise<number | null> {
   const head = await reader.head(reader.serverId)
   if (head === null) return null

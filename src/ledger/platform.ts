@@ -4,26 +4,28 @@ import { type Clock, type Schedule, systemClock, systemSchedule } from '../base/
 import type { Outbound } from '../http/outbound.ts'
 import { openStore, type Store, type StoreOptions } from '../storage/index.ts'
 
-/** A worker thread: the members of `Worker` that nodes use. */
+/** The members of `Worker` that a node uses. */
 export type Thread = Pick<
   Worker,
   'postMessage' | 'on' | 'once' | 'off' | 'ref' | 'unref' | 'terminate' | 'threadId'
 >
 
-/** The port of a worker thread: the members of `MessagePort` that threads use. */
+/** The members of `MessagePort` that threads use. */
 export type ThreadPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
-/** The platform of a node, beside its folder. The simulation (test/simulation) replaces all of it. */
+/**
+ * Everything a node uses of the runtime besides its folder. The simulation (test/simulation) replaces all
+ * of it.
+ */
 export interface Platform {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** HTTP requests to other nodes. */
+  /** Client for HTTP requests to other nodes. */
   readonly outbound: Outbound
   /** Cryptographically secure random bytes. */
   random(bytes: number): Buffer
   /** Opens a store for writing. Errors: StoreError. */
   openStore(options: StoreOptions): Store
-  /** Runs `program` in a worker thread. */
   startThread(program: URL, options: WorkerOptions): Thread
 }
 

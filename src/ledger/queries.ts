@@ -10,7 +10,7 @@ import {
 } from '../storage/index.ts'
 import { LedgerError } from './errors.ts'
 
-/** A declared index: the members at `path` of the items of `db`. */
+/** An index on the members at `path` of the items of `db`. */
 export interface IndexName {
   readonly db: string
   readonly path: string
@@ -21,16 +21,15 @@ export interface IndexWriter {
   changeIndex(action: 'add' | 'remove', name: IndexName): Promise<IndexOutcome>
 }
 
-/** A search in one database. */
 export interface ItemQuery {
   readonly filter: Filter
-  /** The packed position of the item after which the search starts; null for all. */
+  /** Packed position of the item after which the search starts; null starts at the first item. */
   readonly after: number | null
-  /** Whether to read the items, or only their ids. */
+  /** Reads the items; otherwise only their ids. */
   readonly docs: boolean
 }
 
-/** Found items; `index` is the path of the index that was used, null for a scan. */
+/** The items found; `index` is the path of the index that was used, null for a scan. */
 export interface Found {
   readonly index: string | null
   readonly pages: AsyncIterable<FoundItem[]>
@@ -51,7 +50,7 @@ export class LedgerQueries {
     return searchPages(this.#store, database, query)
   }
 
-  /** The declared indexes, in the order of their databases. */
+  /** Lists the declared indexes, in the order of their databases. */
   indexes(): Promise<StoredIndex[]> {
     return this.#store.indexes()
   }
@@ -113,7 +112,7 @@ export async function searchPages(
   return { index, pages: startingWith(first, pages) }
 }
 
-/** The pieces that are not empty, reduced to `fields` unless that is null. */
+/** Yields the pieces that are not empty, reduced to `fields` unless that is null. */
 async function* pagesOf(
   pieces: AsyncIterable<FoundItem[]>,
   fields: Fields | null,
@@ -126,7 +125,7 @@ async function* pagesOf(
         ? piece
         : piece.map((item) => ({ ...item, text: reduced(item.text, fields) }))
     }
-    // Let the event loop serve others between two pieces.
+    // Lets the event loop serve other requests between two pieces.
     await setImmediate()
   }
 }

@@ -11,26 +11,22 @@ import {
 import { LedgerError } from './errors.ts'
 import { searchPages } from './queries.ts'
 
-/** Items read at a time. */
 const ITEMS_PER_PAGE = 256
-/** Blocks read at a time while a list is sent. */
 const BLOCKS_PER_PAGE = 64
-/** Blocks whose entries are counted at a time. */
 const BLOCKS_PER_COUNT = 2_000
 
-/** Part of a list; `limit` 0 means no limit. */
+/** A page of a list; `limit` 0 means no limit. */
 export interface ListRange {
   readonly limit: number
   readonly offset: number
 }
 
-/** The length of a chain. */
 export interface ChainSize {
   readonly blocks: number
   readonly entries: number
 }
 
-/** The packed position that created the database. Errors: DATABASE_NOT_FOUND. */
+/** Returns the packed position that created the database. Errors: DATABASE_NOT_FOUND. */
 export async function requireDatabase(store: StoreReader, db: string): Promise<number> {
   const database = await store.database(db)
   if (database !== null) return database.created
@@ -38,8 +34,8 @@ export async function requireDatabase(store: StoreReader, db: string): Promise<n
 }
 
 /**
- * Reads up to `limit` rows, or all if that is 0, page by page. `read` gets the last row of the previous page,
- * if any, and the size of the next page. Between two pages the event loop serves others.
+ * Reads up to `limit` rows, or all if that is 0, page by page. `read` gets the last row of the previous
+ * page, if any, and the size of the next page. Yields to the event loop between two pages.
  */
 export async function* pagesOf<Row>(
   limit: number,
@@ -58,7 +54,10 @@ export async function* pagesOf<Row>(
   }
 }
 
-/** The items, or ids, of a range. Pages after the first start at a position, which costs the same anywhere. */
+/**
+ * Reads a range of items or ids. A later page starts at a position, so its cost does not depend on its
+ * offset.
+ */
 export function itemPages<Row extends { created: number }>(
   { limit, offset }: ListRange,
   pageRows: number,
@@ -68,13 +67,13 @@ export function itemPages<Row extends { created: number }>(
   return pagesOf<Row>(limit, pageRows, async (last, rows) => {
     const from = last === undefined ? { after, offset } : { after: last.created, offset: 0 }
     const page = await read({ ...from, limit: rows })
-    // In a damaged store a page may lead back to an earlier one, and the list would never end.
+    // In a damaged store a page could lead back to an earlier one, and the list would never end.
     if ((page.at(-1)?.created ?? Number.POSITIVE_INFINITY) > from.after) return page
     throw new StoreError('STORE_DAMAGED', 'the items of a database are not in order')
   })
 }
 
-/** The blocks of the chain of a store from height `offset` on, page by page. */
+/** Reads the blocks of a store's chain from height `offset` on, page by page. */
 export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator<Block[]> {
   let next = range.offset
   return pagesOf<Block>(range.limit, BLOCKS_PER_PAGE, async (_last, rows) => {
@@ -84,7 +83,7 @@ export function blockPages(store: StoreReader, range: ListRange): AsyncGenerator
   })
 }
 
-/** Counts the entries of the node's own chain on request, each block once. */
+/** Counts the entries of the node's own chain on request; no block is counted twice. */
 export class ChainCount {
   readonly #store: StoreReader
   #counted: ChainSize = { blocks: 0, entries: 0 }
@@ -117,11 +116,9 @@ export class ChainCount {
   }
 }
 
-/** Reads the databases and the chain of one node. A database that does not exist is an empty one. */
+/** Reads the databases and the chain of one node. A missing database counts as empty. */
 export class LedgerReader {
-  /** The id of the node. */
   readonly serverId: number
-  /** The data folder. */
   readonly folder: string
   readonly #store: StoreReader
 
@@ -131,23 +128,22 @@ export class LedgerReader {
     this.#store = store
   }
 
-  /** Opens a connection of its own to the store in `folder`, beside the node that has it open. */
+  /** Opens another connection to the store in `folder`, which a node may have open. */
   static open(folder: string): LedgerReader {
     return new LedgerReader(folder, openStoreReader(folder, { frozen: false }))
   }
 
-  /** The item, or null. */
   readItem(db: string, id: string): Promise<StoredItem | null> {
     return this.#store.item(db, id)
   }
 
-  /** How many items of `db` have ids from `from` on, before `to`. */
+  /** Counts the items of `db` with ids from `from` (inclusive) to `to` (exclusive). */
   async countIds(db: string, from: string, to: string): Promise<number> {
     const database = await this.#store.database(db)
     return database === null ? 0 : this.#store.countIds(database.created, from, to)
   }
 
-  /** All items of `db` in the order of creation, page by page. */
+  /** Lists all items of `db` in creation order, page by page. */
   async *listItems(db: string): AsyncGenerator<StoredItem[]> {
     const database = await this.#store.database(db)
     if (database === null) return
@@ -158,7 +154,7 @@ export class LedgerReader {
   }
 
   /**
-   * The items of `db` that `filter` asks for, page by page; without `docs` their ids only.
+   * Finds the items of `db` that match `filter`, page by page; without `docs` only their ids.
    * Errors: StoreError (SEARCH_TOO_LARGE), before the first page.
    */
   async findItems(db: string, filter: Filter, docs: boolean): Promise<AsyncIterable<FoundItem[]>> {
@@ -168,12 +164,12 @@ export class LedgerReader {
     return (await searchPages(this.#store, database.created, query)).pages
   }
 
-  /** The blocks of the chain from `height` on, page by page. */
+  /** Lists the blocks of the chain from `height` on, page by page. */
   blocks(height: number) {
     return blockPages(this.#store, { offset: height, limit: 0 })
   }
 
-  /** To be called when a change is durable that the next read has to see. */
+  /** Makes the next read see all changes that are durable now. */
   refresh(): void {
     this.#store.refresh()
   }

@@ -1,7 +1,10 @@
-/** Entity tags that a request names: any (`*`), or these, without their quotes. */
+/** Entity tags of a request, without their quotes; `*` is any. */
 export type EntityTags = '*' | readonly string[]
 
-/** The required state of an item or attachment; both must hold where both are given. RFC 9110 section 13.1. */
+/**
+ * The required state of an item or attachment. Both conditions must hold if both are given. RFC 9110
+ * section 13.1.
+ */
 export interface Precondition {
   /** One of these must be current. */
   readonly match: EntityTags | null
@@ -9,36 +12,37 @@ export interface Precondition {
   readonly noneMatch: EntityTags | null
 }
 
-/** Identifies a request that must take effect once, however often it is sent. */
+/** Identifies a request that must take effect once, even if it is repeated. */
 export interface Once {
-  /** 64 hex digits, of the sender and the key that it chose. */
+  /** Hash of the sender and its key, 64 hex digits. */
   readonly key: string
-  /** 64 hex digits, of the method, path, query and body. */
+  /** Hash of method, path, query and body, 64 hex digits. */
   readonly fingerprint: string
 }
 
-/** What a request asks of its unit of work beside the changes. */
+/** Conditions of a request besides its changes. */
 export interface RequestConditions {
   readonly precondition: Precondition | null
   readonly once: Once | null
 }
 
-/** The conditions of an upload. Its fingerprint is known only when the body has arrived. */
+/** Conditions of an upload. Its fingerprint is unknown until the body has arrived. */
 export interface UploadConditions {
   readonly precondition: Precondition | null
-  /** Null without an idempotency key. */
   readonly keyed: KeyedRequest | null
 }
 
 /** A request with an idempotency key whose body may still be arriving. */
 export interface KeyedRequest {
-  /** As in `Once`. */
+  /** See `Once`. */
   readonly key: string
-  /** Completes the key with the body as canonical JSON; null without a body. */
+  /** Adds the fingerprint; `body` is canonical JSON, or null without a body. */
   with(body: string | null): Once
 }
 
-/** Whether `precondition` holds for a resource with the entity tag `tag`; null for an absent one. */
+/**
+ * Returns whether `precondition` holds for a resource with the entity tag `tag`; null for an absent one.
+ */
 export function holds({ match, noneMatch }: Precondition, tag: string | null): boolean {
   return (
     (match === null || includes(match, tag)) && !(noneMatch !== null && includes(noneMatch, tag))

@@ -45,32 +45,29 @@ import {
 import type { CommittedBlock } from './writer/messages.ts'
 import { type LedgerWriter, positionOf } from './writer/writer.ts'
 
-/** Where changes were recorded, and the id of each one's item; null for a database. */
+/** Position of the changes, and the id of each one's item; null for a database. */
 interface Recorded<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
 
-/** A recorded erasure. */
 export interface Erased {
-  /** Packed, of the entry `erase_item`. */
+  /** Packed position of the `erase_item` entry. */
   readonly position: number
   /** `<height>.<index>` of each erased entry. */
   readonly positions: readonly string[]
 }
 
-/** Part of a database. */
 export interface ItemListRange extends ListRange {
-  /** Only items that were created after the one with this id. */
+  /** Only items created after the one with this id. */
   readonly after: string | null
 }
 
-/** Ids, or items, read at a time while a list is sent. */
+/** Ids or items per page of a list. */
 const IDS_PER_PAGE = 1_000
 const ITEMS_PER_PAGE = 256
 
-/** The parts of a ledger beside its items. */
+/** The parts of a ledger besides its items. */
 export interface LedgerParts {
-  /** The data folder. */
   readonly folder: string
   /** The change feed of this node's chain. */
   readonly feed: ChangeFeed
@@ -88,7 +85,6 @@ export interface LedgerParts {
  * IDEMPOTENCY_KEY_REUSED, and a repeated request returns its original result.
  */
 export class LedgerService implements Omit<LedgerParts, 'folder'> {
-  /** The id of this node. */
   readonly serverId: number
   readonly feed: ChangeFeed
   readonly attachments: AttachmentService
@@ -96,7 +92,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   readonly mirrors: Mirrors
   readonly history: ItemHistory
   readonly queries: LedgerQueries
-  /** For networks, whose threads open another reader of the same folder. */
+  /** Used by networks, whose threads open another reader of the same folder. */
   readonly reader: LedgerReader
   readonly #store: StoreReader
   readonly #writer: LedgerWriter
@@ -119,22 +115,25 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     this.#count = new ChainCount(store)
   }
 
-  /** WRITER_STOPPED, CHAIN_DOUBTED or, until a change is stored again, STORE_FULL or STORE_DAMAGED; or null. */
+  /**
+   * The reason why changes are rejected, or null: WRITER_STOPPED, CHAIN_DOUBTED or, until a change is
+   * stored again, STORE_FULL or STORE_DAMAGED.
+   */
   get writesRefused(): LedgerError | null {
     return this.#writer.failure
   }
 
-  /** The failure of reading a part of the store, while it lasts, or null. */
+  /** The failure of the last read, until one succeeds, or null. */
   get readFailure(): StoreError | null {
     return this.#store.readFailure()
   }
 
-  /** Number and bytes of the requests with changes that are queued or in flight. */
+  /** The pending units of work, queued or in flight. */
   get queue(): { readonly units: number; readonly bytes: number } {
     return { units: this.#writer.depth, bytes: this.#writer.queueBytes }
   }
 
-  /** Sets the function that is called with each stored block. */
+  /** Sets the observer of stored blocks. */
   onStored(observe: (block: CommittedBlock) => void): void {
     this.#writer.onStored = observe
   }
@@ -148,7 +147,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     return this.#store.diskUsage()
   }
 
-  /** The names of all databases, in the order of creation. */
+  /** Lists the names of all databases, in creation order. */
   async databases(): Promise<string[]> {
     return (await this.#store.databases()).map(({ name }) => name)
   }
@@ -192,7 +191,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   }
 
   #create(operations: UnitOfWork, conditions?: RequestConditions): Promise<Recorded<string>> {
-    // No operation is about a database, so each has an id.
+    // Every operation creates an item, so every result has an id.
     return this.#record(operations, conditions) as Promise<Recorded<string>>
   }
 
@@ -241,7 +240,9 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     return this.#record(unit, conditions)
   }
 
-  /** Records `unit`. Not an async function: one that waits would keep `unit` with all of its texts. */
+  /**
+   * Records `unit`. Not an async function, because a waiting one would keep all texts of `unit` in memory.
+   */
   #record(unit: UnitOfWork, conditions?: RequestConditions): Promise<Recorded> {
     const ids = unit.map((operation) => ('id' in operation ? operation.id : null))
     return this.#writer.record(unit, conditions).then((recorded) => {
@@ -251,7 +252,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     })
   }
 
-  /** The result of an earlier request, from the entries that it recorded. */
+  /** Restores the result of an earlier request from the entries that it recorded. */
   async #earlierResult({ position, entries }: Earlier): Promise<Recorded> {
     const { height, index } = unpackPosition(position)
     const { id: blockId, entries: texts } = await this.#block(height)
@@ -267,9 +268,9 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
    * Permanently erases revisions of an item and its attachments that are no longer current: those at
    * `positions` (`<height>.<index>`), or all if that is null.
    *
-   * When the promise resolves, blobs that no entry names any more are removed too; remains of texts in free
-   * parts of the store's file are removed soon after. After a crash, either nothing is erased, or the next
-   * start removes what is left: the store records that its file must be rewritten.
+   * When the promise resolves, blobs that no entry names any more are removed too; remnants of texts in
+   * free parts of the store's file are removed soon after. A crash leaves either nothing erased, or an
+   * erasure that the next start completes, because the store records that its file must be rewritten.
    * Errors: DATABASE_NOT_FOUND, POSITION_INVALID, REVISION_CURRENT, REVISION_NEEDED, NOTHING_TO_ERASE,
    * UNIT_TOO_LARGE, IDEMPOTENCY_KEY_REUSED; STORE_FAILED if a blob cannot be removed.
    */
@@ -297,8 +298,8 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   }
 
   /**
-   * Gives `db`, which need not exist yet, an owner: only the result changes it from now on, and everyone
-   * else gets OWNED_BY_NETWORK.
+   * Gives `db`, which need not exist yet, an owner. Only the returned object can change it from now on;
+   * other changes get OWNED_BY_NETWORK.
    */
   ownDatabase(db: string): OwnDatabase {
     checkDatabaseName(db)
@@ -311,12 +312,12 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     }
   }
 
-  /** Reverts `ownDatabase` before anything was recorded. */
+  /** Reverts `ownDatabase`, before the owner has recorded anything. */
   disownDatabase(db: string): void {
     this.#writer.owned.delete(db)
   }
 
-  /** The item, or null if it does not exist. Errors: DATABASE_NOT_FOUND. */
+  /** Returns the item, or null if it does not exist. Errors: DATABASE_NOT_FOUND. */
   async readItem(db: string, id: string): Promise<StoredItem | null> {
     const item = await this.#store.item(db, id)
     if (item === null) await requireDatabase(this.#store, db)
@@ -324,7 +325,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   }
 
   /**
-   * The ids of a database in the order of creation, page by page.
+   * Lists the ids of a database in creation order, page by page.
    * Errors, before the first page: DATABASE_NOT_FOUND, ITEM_NOT_FOUND for an unknown `after`.
    */
   async listIds(db: string, range: ItemListRange): Promise<AsyncIterable<string[]>> {
@@ -337,7 +338,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     })()
   }
 
-  /** The items of a database as canonical texts, likewise. */
+  /** Lists the items of a database as canonical texts. Order and errors: as for `listIds`. */
   async listItems(db: string, range: ItemListRange): Promise<AsyncIterable<StoredItem[]>> {
     const { database, after } = await this.#startOf(db, range)
     return itemPages(range, ITEMS_PER_PAGE, after, (from) => this.#store.listItems(database, from))
@@ -352,7 +353,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
   }
 
-  /** The blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
+  /** Lists the blocks of a chain from height `offset` on. Errors: SERVERID_UNKNOWN. */
   async listBlocks(serverId: number, range: ListRange): Promise<AsyncIterable<Block[]>> {
     const store =
       serverId === this.serverId ? this.#store : (this.mirrors.mirrorOf(serverId)?.reader ?? null)
@@ -360,7 +361,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     throw new LedgerError('SERVERID_UNKNOWN', `no chain of server id ${serverId} is kept here`)
   }
 
-  /** The log of the chain of `serverId`, as a path spells it. Errors: SERVERID_UNKNOWN. */
+  /** Returns the log of the chain of `serverId`, in text form as in a path. Errors: SERVERID_UNKNOWN. */
   logOf(serverId: string): LedgerLog {
     const log =
       serverId === `${this.serverId}`
@@ -370,7 +371,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     throw new LedgerError('SERVERID_UNKNOWN', 'no log of this server id is kept here')
   }
 
-  /** The feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
+  /** Returns the feed of the chain of `serverId`. Errors: SERVERID_UNKNOWN. */
   feedOf(serverId: number): ChangeFeed {
     if (serverId === this.serverId) return this.feed
     throw new LedgerError(

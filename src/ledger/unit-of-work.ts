@@ -4,7 +4,7 @@ import { LedgerError, type LedgerErrorCode } from './errors.ts'
 import { itemText, requireItem } from './item.ts'
 import { checkDatabaseName, checkItemId } from './names.ts'
 
-/** A change as a client names it in `POST /api/ledgers`: an entry without the server id. */
+/** A change as in the body of `POST /api/ledgers`: an entry without the server id. */
 export type Change =
   | { readonly method: 'create_db' | 'delete_db'; readonly db: string }
   | {
@@ -14,29 +14,26 @@ export type Change =
     }
   | { readonly method: 'delete_item'; readonly db: string; readonly id: string }
 
-/** A change by the owner of a database. */
 export type OwnChange = Change & {
-  /** The id of a created item is freshly generated, so nobody checks whether it exists. */
+  /** The id of a created item is newly generated, so its existence is not checked. */
   readonly assigned?: boolean
 }
 
-/** Where a change was recorded; `position` is packed. */
 export interface Written {
   readonly position: number
   readonly height: number
   readonly blockId: string
 }
 
-/** Changes a database that has an owner. */
 export interface OwnDatabase {
-  /** Records prepared changes in one block. Errors: those of the writer, and of the stored state. */
+  /** Records prepared changes in one block. Errors: those of the writer and of the stored state. */
   record(unit: UnitOfWork): Promise<Written>
 }
 
 /**
  * One validated change. Names are checked, texts are canonical JSON.
  *
- * `create_item.assigned`: the id was generated here, so nobody checks whether it exists.
+ * `create_item.assigned`: the id is newly generated, so its existence is not checked.
  * `patch_item.text` is an RFC 7396 merge patch; it is recorded as an `update_item` with the whole result.
  */
 export type Operation =
@@ -58,7 +55,7 @@ export type Operation =
       readonly kind: 'create_attachment'
       readonly db: string
       readonly id: string
-      /** The metadata; the bytes are on the disk already. */
+      /** The metadata; the bytes are already on disk. */
       readonly text: string
     }
   | { readonly kind: 'delete_item'; readonly db: string; readonly id: string }
@@ -71,39 +68,38 @@ export type Operation =
   | {
       readonly kind: 'erase_item'
       readonly db: string
-      /** The item's id; the item stays as it is. */
+      /** The item's id. Not called `id`, because the item does not change. */
       readonly of: string
-      /** Packed; null for all revisions that are no longer current. */
+      /** Packed; null for all revisions that are not current. */
       readonly positions: readonly number[] | null
     }
 
 /** Operations that are recorded together in one block, or not at all. */
 export type UnitOfWork = readonly Operation[]
 
-/** Estimated size of an entry beside its item: names, id, method, timestamp. */
+/** Estimated size of an entry besides its item: names, id, method, timestamp. */
 const OPERATION_OVERHEAD_BYTES = 128
 /** Maximum bytes of one unit of work. */
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 
-/** Where an earlier request with the same idempotency key was recorded. */
+/** Position of an earlier request with the same idempotency key. */
 export interface Earlier {
-  /** Packed, of the first entry. */
+  /** Packed position of the first entry. */
   readonly position: number
   readonly entries: number
 }
 
-/** The outcome of a unit of work. */
 export type Outcome =
   | {
-      /** Of its first entry in the block. */
+      /** Index of the first entry in the block. */
       readonly index: number
-      /** The SHA-256 of each content that an erased entry named, if there are any. */
+      /** SHA-256 of each blob that an erased entry named, if any. */
       readonly freed?: readonly string[]
     }
   | Earlier
   | { readonly code: LedgerErrorCode; readonly message: string }
 
-/** The approximate size of `unit` in bytes, from the lengths of its texts. */
+/** Estimates the size of `unit` in bytes from the lengths of its texts. */
 export function bytesOf(unit: UnitOfWork): number {
   let bytes = 0
   for (const operation of unit) {
@@ -126,8 +122,8 @@ export function checkUnit(unit: UnitOfWork): void {
 }
 
 /**
- * The unit of work of `changes`, each of which has an id. Errors: those of `recordChanges` that do not
- * depend on the stored state; recording it has no other errors of that kind.
+ * Builds the unit of work for `changes`, each of which has an id. Throws all errors of `recordChanges` that
+ * do not depend on the stored state.
  */
 export function unitOf(changes: readonly OwnChange[]): UnitOfWork {
   refuseTooMany(changes)
@@ -143,7 +139,7 @@ function noId(): never {
   throw new LedgerError('ITEM_ID_INVALID', 'an item needs an id here')
 }
 
-/** The operation of `change`; `newId` generates the id of an item without one. Errors: as for the change. */
+/** Builds the operation for `change`; `newId` generates missing ids. Errors: as for the change. */
 export function operationOf(change: Change, newId: () => string): Operation {
   switch (change.method) {
     case 'create_db':
@@ -166,7 +162,9 @@ export function operationOf(change: Change, newId: () => string): Operation {
   }
 }
 
-/** The operation that creates `given` in `db`. Errors: ITEM_INVALID, ITEM_ID_INVALID, ITEM_TOO_LARGE. */
+/**
+ * Builds the operation that creates `given` in `db`. Errors: ITEM_INVALID, ITEM_ID_INVALID, ITEM_TOO_LARGE.
+ */
 export function creationOf(
   db: string,
   given: Json,
@@ -193,7 +191,7 @@ export function checkPath(db: string, id: string): void {
   checkItemId(id)
 }
 
-/** Checked before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
+/** Called before an operation is built for each element. Errors: UNIT_TOO_LARGE. */
 export function refuseTooMany(list: readonly unknown[]): void {
   if (list.length <= ENTRIES_MAX) return
   throw new LedgerError('UNIT_TOO_LARGE', `one request may make ${ENTRIES_MAX} changes`)

@@ -7,7 +7,7 @@ import {
   parsePosition,
 } from '../chain/index.ts'
 
-/** One change that an entry makes to a database; `position` is the entry's, packed. */
+/** One change of a database by an entry; `position` is the packed position of the entry. */
 export type Effect =
   | { readonly kind: 'create_db' | 'delete_db'; readonly position: number; readonly db: string }
   | {
@@ -26,21 +26,21 @@ export type Effect =
     }
   | AttachmentEffect
   | {
-      /** The remainder of an erased entry about an attachment; changes nothing. */
+      /** The remnant of an erased entry about an attachment; changes nothing. */
       readonly kind: 'erased_attachment'
       readonly method: AttachmentMethod
       readonly position: number
       readonly db: string
-      /** Not `id`: the item stays as it is. */
+      /** Not called `id`, because the item does not change. */
       readonly of: string
     }
   | {
       readonly kind: 'erase_item'
       readonly position: number
       readonly db: string
-      /** Not `id`: the item stays as it is. */
+      /** Not called `id`, because the item does not change. */
       readonly of: string
-      /** Packed, in ascending order: the entries to erase. */
+      /** Packed positions of the entries to erase, ascending. */
       readonly positions: readonly number[]
     }
 

@@ -11,9 +11,9 @@ import {
 import type { Effect } from './effect.ts'
 
 /**
- * Returns what remains of the entry `text` after its erasure: the same entry with an item that has
- * only an `id`, or an attachment without members. Null if it cannot be erased: it is about another item,
- * or has no content, like a deletion.
+ * Returns the remnant of the entry `text` after its erasure: the same entry with an item that has only an
+ * `id`, or an attachment without members. Returns null if it cannot be erased: it is about another item, or
+ * has no content, like a deletion.
  */
 export function erasedEntryText(text: string, db: string, id: string): string | null {
   const entry = parseEntry(text)
@@ -25,7 +25,7 @@ export function erasedEntryText(text: string, db: string, id: string): string | 
   return entryText.item(entry.method, entry.serverid, db, `{"id":${canonicalString(id)}}`)
 }
 
-/** Returns the entry, or null if `text` is not one. */
+/** Returns the parsed entry, or null if `text` is not one. */
 export function parseEntry(text: string): Entry | null {
   try {
     return entryOf(parseJson(text))

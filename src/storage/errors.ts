@@ -12,7 +12,7 @@ export type StoreErrorCode =
   | 'HEAD_MOVED' // the block does not follow the head
   | 'EFFECT_IMPOSSIBLE' // an effect does not apply to the databases
   | 'SEARCH_TOO_LARGE' // too many items to sort without an index
-  | 'SEARCH_INTERRUPTED' // the index of the search was removed meanwhile
+  | 'SEARCH_INTERRUPTED' // the index of the search was removed during the search
   | 'CONTENT_DIFFERS' // the bytes do not have the SHA-256
   | 'STORE_FULL' // the disk is full
   | 'STORE_FAILED' // the disk or the engine failed; the outcome of the last append is unknown
@@ -22,7 +22,7 @@ export class StoreError extends CodedError<StoreErrorCode> {
   override readonly name = 'StoreError'
 }
 
-/** An effect that does not apply; `position` is that of its entry, packed. */
+/** Thrown for an effect that does not apply; `position` is the packed position of its entry. */
 export class EffectError extends StoreError {
   readonly position: number
 
@@ -43,7 +43,10 @@ export function isNoRoom(error: unknown): boolean {
   return 'code' in error && NO_ROOM.has(String(error.code))
 }
 
-/** STORE_DAMAGED of an append; `position` is that of the entry that needs the damaged part, if known. */
+/**
+ * STORE_DAMAGED of an append; `position` is the packed position of the entry that needs the damaged part,
+ * if known.
+ */
 export class DamageError extends StoreError {
   readonly position: number | null
 
@@ -59,12 +62,12 @@ const SQLITE_NOTADB = 26
 /** SQLITE_IOERR_READ, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS. */
 const READ_FAILURES = new Set([266, 522, 8202, 8458])
 
-/** Whether the engine reports that the file is unreadable or malformed. */
+/** Returns whether the engine reports an unreadable or malformed file. */
 export function isDamage(error: unknown): error is Error {
   return isMalformed(error) || (codeOf(error) & 0xff) === SQLITE_IOERR
 }
 
-/** Whether a change needed an unreadable part of the store; a failed write is not damage. */
+/** Returns whether a change needed an unreadable part of the store; a failed write is not damage. */
 export function isReadDamage(error: unknown): error is Error {
   if (error instanceof StoreError) return error.code === 'STORE_DAMAGED'
   return error instanceof SyntaxError || isMalformed(error) || READ_FAILURES.has(codeOf(error))
@@ -82,7 +85,7 @@ function codeOf(error: unknown): number {
 
 export function damageText(error: Error): string {
   if (error instanceof StoreError) return error.message
-  // The message of a SyntaxError quotes the text.
+  // Replaced, because the message of a SyntaxError quotes the text.
   if (error instanceof SyntaxError) return 'a text in the store is not JSON'
   return `the file of the store cannot be read: ${error.message}`
 }

@@ -13,7 +13,7 @@ import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from './errors.ts'
 
-/** A data folder that this process holds alone. */
+/** A data folder locked by this process. */
 export interface Folder {
   readonly path: string
   /** False for a temporary folder, which is removed on release. */
@@ -52,8 +52,8 @@ function makeMissing(path: string): void {
 }
 
 /**
- * Whether `path` exists. Unlike `existsSync` it throws if the system cannot tell: a key, a signed head or
- * a store on a failing disk must not look missing.
+ * Returns whether `path` exists. Unlike `existsSync` it throws if the system cannot tell: a key, a signed
+ * head or a store on a failing disk must not appear to be missing.
  */
 export function fileExists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined
@@ -81,7 +81,7 @@ export function storePathIn(folder: string): string {
 }
 
 /**
- * Returns the file of a closed store, to be moved elsewhere. Errors: STORE_FAILED if closing could not
+ * Returns the file of a closed store, for moving it elsewhere. Errors: STORE_FAILED if closing could not
  * checkpoint the WAL: then the file alone is not the whole store.
  */
 export function closedStoreIn(folder: string): string {
@@ -93,7 +93,7 @@ export function closedStoreIn(folder: string): string {
 
 /**
  * Locks the data folder at `path` for this process, creating it (mode 0700) if it is missing; without a
- * path, a temporary folder.
+ * path, creates a temporary folder.
  *
  * The lock is an exclusive transaction on a file, so it ends with the process, even after a kill. The
  * temporary folders of killed processes are removed when the next one is created.
@@ -125,7 +125,7 @@ function lock(path: string): DatabaseSync {
   const lockPath = join(path, LOCK_FILE)
   let database: DatabaseSync | null = null
   try {
-    // SQLite does not tell why it cannot open a file.
+    // SQLite does not report why it cannot open a file.
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     database = new DatabaseSync(lockPath, { timeout: 0 })
     database.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')

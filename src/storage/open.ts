@@ -8,7 +8,7 @@ export interface StoreOptions {
   readonly folder: string
   /** The node that owns the store. */
   readonly serverId: number
-  /** False for a temporary store: nothing is synced. */
+  /** False for a temporary store, which is never synced. */
   readonly durable: boolean
 }
 
@@ -18,8 +18,8 @@ export function openStore({ folder, ...options }: StoreOptions): Store {
 }
 
 /**
- * Opens the store of a data folder for reading, also while another process writes it. With `frozen`
- * every read sees the store as it was at the first one. Errors: StoreError.
+ * Opens the store of a data folder for reading, also while another process writes it. With `frozen`, every
+ * read sees the state at the first read. Errors: StoreError.
  */
 export function openStoreReader(folder: string, { frozen }: { frozen: boolean }): StoreReader {
   return openSqliteReader(storePathIn(folder), frozen)

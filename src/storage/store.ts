@@ -4,8 +4,8 @@ import type { OrderTerm, Where } from '../filter/index.ts'
 import type { Effect } from './effect.ts'
 import type { StoreError } from './errors.ts'
 
-// The port: what an engine must provide. Positions are packed (`chain/position.ts`), so that they sort
-// like the chain.
+// The port: the operations that an engine must provide. Positions are packed (`chain/position.ts`), so that
+// they sort like the chain.
 
 export interface StoredItem {
   readonly id: string
@@ -17,7 +17,6 @@ export interface StoredItem {
   readonly text: string
 }
 
-/** An item with the creation position of its database. */
 export interface PlacedItem extends StoredItem {
   readonly database: number
 }
@@ -42,11 +41,11 @@ export interface ItemRange {
   readonly after?: number
   /** Number of items to skip. */
   readonly offset?: number
-  /** A page may be shorter because of its size; it is empty only at the end. */
+  /** Maximum number of items. A page may be shorter because of its size; it is empty only at the end. */
   readonly limit: number
 }
 
-/** An item after one entry; `text` is null if the entry deleted it or was erased. */
+/** An item as of one entry; `text` is null if the entry deleted it or was erased. */
 export interface StoredRevision {
   readonly position: number
   /** Milliseconds since the Unix epoch. */
@@ -55,29 +54,28 @@ export interface StoredRevision {
   readonly text: string | null
 }
 
-/** A page of an item's history. */
 export interface RevisionRange {
   readonly newestFirst: boolean
-  /** Only revisions beyond this position, in that order. */
+  /** Only revisions after this position, in the requested order. */
   readonly after?: number
-  /** As in `ItemRange`. */
+  /** See `ItemRange`. */
   readonly limit: number
 }
 
 export interface ItemSearch {
-  /** Null for all items. */
+  /** Null matches all items. */
   readonly where: Where | null
-  /** Empty for creation order, which also decides ties; in reverse after a descending term. */
+  /** Empty for creation order, which also breaks ties; reversed after a descending last term. */
   readonly order: readonly OrderTerm[]
   /** Only items created after this position; null for all. */
   readonly after: number | null
   readonly offset: number
   readonly limit: number | null
-  /** Whether to return the items, or their ids and positions only. */
+  /** Returns whole items; otherwise only their ids and positions. */
   readonly text: boolean
 }
 
-/** `text` is null if the search did not ask for it. */
+/** `text` is null if the search did not request it. */
 export type FoundItem = Omit<StoredItem, 'text'> & { readonly text: string | null }
 
 export interface FoundItems {
@@ -87,12 +85,11 @@ export interface FoundItems {
   readonly pieces: AsyncIterable<FoundItem[]>
 }
 
-/** A declared index. */
 export interface StoredIndex {
   readonly db: string
-  /** Member names with dots between them. */
+  /** Member names, separated by dots. */
   readonly path: string
-  /** Whether it has all items; until then it is not used. */
+  /** False while the index is being built; it is not used until then. */
   readonly isReady: boolean
   /** Number of blocks indexed, of those since the database was created. */
   readonly done: number
@@ -108,13 +105,13 @@ export const SORTED_ITEMS_MAX = 50_000
 /** A page ends with the item or block that reaches this many characters. */
 export const PAGE_CHARACTERS = 1_048_576
 
-/** An attachment after one entry. */
+/** An attachment as of one entry. */
 export interface StoredAttachment extends Attachment {
-  /** The entry that created it. */
+  /** Position of the entry that created it. */
   readonly position: number
 }
 
-/** A name of an attachment of an item, through all its versions. */
+/** A name of an attachment of an item, for all its versions. */
 export interface PlacedName {
   /** Creation position of the database. */
   readonly database: number
@@ -123,7 +120,6 @@ export interface PlacedName {
   readonly name: string
 }
 
-/** An attachment with its item. */
 export interface PlacedAttachment extends StoredAttachment, PlacedName {
   /** The next entry about an attachment of this name of this item, or null. */
   readonly ended: number | null
@@ -135,7 +131,6 @@ export interface StoredBlob {
   readonly length: number
 }
 
-/** A page of the attachments of an item, by name. */
 export interface AttachmentRange {
   /** Only names that sort after this one, bytewise. */
   readonly after?: string
@@ -145,56 +140,54 @@ export interface AttachmentRange {
 }
 
 /**
- * Reads attachments. There is one row per `create_attachment` entry that is not erased, also if it was
- * replaced or deleted since, because the chain refers to the blob: it is kept while a row names it.
+ * Reads attachments. There is one row per `create_attachment` entry that is not erased, even if it was
+ * replaced or deleted since, because the chain refers to the blob. A blob is kept while a row names it.
  */
 export interface AttachmentReader {
   current(db: string, id: string, name: string): Promise<StoredAttachment | null>
-  /** A page of the current attachments of an item; empty if it does not exist. */
+  /** Lists the current attachments of an item, by name; empty if the item does not exist. */
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]>
-  /** A page of all rows after `position`, in that order. */
+  /** Lists all rows after `position`, in that order. */
   byPosition(after: number, limit: number): Promise<PlacedAttachment[]>
-  /** The newest row of this name before `position`, ended or not. */
+  /** Returns the newest row of this name before `position`, ended or not. */
   before(name: PlacedName, position: number): Promise<PlacedAttachment | null>
-  /** A page of the blobs that rows name, each once, ordered by SHA-256. */
+  /** Lists the blobs that rows name, each once, ordered by SHA-256. */
   blobs(after: string, limit: number): Promise<StoredBlob[]>
   countBlobs(): Promise<{ blobs: number; bytes: number }>
-  /** The first entry that names this blob, or null. */
+  /** Returns the first entry that names this blob, or null. */
   namedAt(sha256: string): Promise<number | null>
-  /** The row of the entry at `position`, or null. */
+  /** Returns the row of the entry at `position`, or null. */
   at(position: number): Promise<PlacedAttachment | null>
-  /** At most `limit` rows of an item, in no order. */
+  /** Returns at most `limit` rows of an item, in any order. */
   ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]>
-  /** The position of the row of this blob that the entry at `position` ended, or null. */
+  /** Returns the position of the row of this blob that the entry at `position` ended, or null. */
   endedBy(position: number, sha256: string): Promise<number | null>
 }
 
-/** By the timestamps of the chain. */
+/** Lifetime of an idempotency record, measured by the timestamps of the chain. */
 export const IDEMPOTENCY_RECORDS_KEPT_MS = 24 * 60 * 60 * 1000
 
 /**
- * Fingerprint of a request whose content was erased. The real one would let others find the content by
- * guessing (docs/decisions/0018-erasure.md).
+ * Fingerprint of a request whose content was erased. The real one would allow others to guess the content
+ * (docs/decisions/0018-erasure.md).
  */
 export const ERASED_FINGERPRINT = '0'.repeat(64)
 
-/** The record of a request with an idempotency key. */
 export interface NewIdempotencyRecord {
-  /** Identifies the request among those of its sender: 64 hex digits. */
+  /** Identifies the request among those of its sender, 64 hex digits. */
   readonly key: string
-  /** Identifies its content: 64 hex digits. */
+  /** Identifies the content of the request, 64 hex digits. */
   readonly fingerprint: string
-  /** Index of its first entry in the block. */
+  /** Index of the request's first entry in the block. */
   readonly index: number
-  /** Number of its entries. */
   readonly entries: number
 }
 
 /** A stored record. It belongs to the node, not to the chain; `digest` covers all other members. */
 export interface IdempotencyRecord extends Omit<NewIdempotencyRecord, 'index'> {
-  /** Of the first entry. */
+  /** Packed position of the first entry. */
   readonly position: number
-  /** Of the first entry. */
+  /** Timestamp of the first entry. */
   readonly timestamp: number
   readonly digest: string
 }
@@ -210,15 +203,14 @@ export function idempotencyDigest(record: Omit<IdempotencyRecord, 'digest'>): st
  * if the writer is another thread, when `refresh` was last called.
  */
 export interface StoreReader {
-  /** The server id of the node. */
   readonly serverId: number
-  /** In creation order. */
+  /** Lists all databases, in creation order. */
   databases(): Promise<StoredDatabase[]>
   database(name: string): Promise<StoredDatabase | null>
   item(db: string, id: string): Promise<StoredItem | null>
-  /** A page of the database created at `database`, without texts. */
+  /** Lists items of the database created at `database`, without texts. */
   listIds(database: number, range: ItemRange): Promise<Omit<StoredItem, 'text'>[]>
-  /** Likewise with texts; bounded by PAGE_CHARACTERS. */
+  /** Lists items with texts; bounded by PAGE_CHARACTERS. */
   listItems(database: number, range: ItemRange): Promise<StoredItem[]>
   /**
    * Searches the database created at `database`; `filter/matches.ts` defines matches and order. Each
@@ -226,56 +218,59 @@ export interface StoreReader {
    * Errors, while reading pieces: SEARCH_TOO_LARGE, SEARCH_INTERRUPTED.
    */
   search(database: number, query: ItemSearch): Promise<FoundItems>
-  /** The declared indexes, ordered by database. */
+  /** Lists the declared indexes, ordered by database. */
   indexes(): Promise<StoredIndex[]>
-  /** A page of the items of all databases created after `after`, in that order; bounded likewise. */
+  /** Lists the items of all databases created after `after`, in that order; bounded by PAGE_CHARACTERS. */
   itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
   /**
-   * If the block of height `height` only created items with these `ids`, one per entry in this order,
-   * and each is stored as it was created, at its position and with the text of its entry: how many per
-   * database. Otherwise null. Ids must not contain line feeds.
+   * Compares the block of height `height` with the items: if it only created items with these `ids`, one
+   * per entry in this order, and each is still stored as created, at its position and with the text of its
+   * entry, returns their number per database. Otherwise returns null. Ids must not contain line feeds.
    */
   plainCreations(height: number, ids: readonly string[]): Promise<Creations[] | null>
   readonly attachments: AttachmentReader
-  /** A page of an item's history, including deletions; bounded by the characters that were read. */
+  /** Lists an item's history, including deletions; bounded by the characters that were read. */
   revisions(database: number, id: string, range: RevisionRange): Promise<StoredRevision[]>
-  /** Whether the entry at `position` is recorded as a former revision of `id`. */
+  /** Returns whether the entry at `position` is recorded as a former revision of `id`. */
   isSuperseded(database: number, id: string, position: number): Promise<boolean>
-  /** Number of former revisions in the database created at `database`. */
+  /** Counts the former revisions in the database created at `database`. */
   countSuperseded(database: number): Promise<number>
-  /** The record of `key`, also an expired one, or null. */
+  /** Returns the record of `key`, even an expired one, or null. */
   idempotencyRecord(key: string): Promise<IdempotencyRecord | null>
-  /** A page of the records after position `after`, in that order. */
+  /** Lists the records after position `after`, in that order. */
   idempotencyRecords(after: number, limit: number): Promise<IdempotencyRecord[]>
   countItems(database: number): Promise<number>
-  /** Number of items with ids from `from` (included) to `to` (excluded), by code points. */
+  /** Counts the items with ids from `from` (inclusive) to `to` (exclusive), by code points. */
   countIds(database: number, from: string, to: string): Promise<number>
-  /** Creation positions of deleted databases that still take space. */
+  /** Lists the creation positions of deleted databases that still take space. */
   droppedDatabases(): Promise<number[]>
-  /** What the engine finds wrong with its own file, for example a corrupt index, or null. */
+  /**
+   * Runs the engine's check of its own file; returns a description of the damage, for example a corrupt
+   * index, or null.
+   */
   damage(): Promise<string | null>
-  /** The last block of the chain of `serverId`, or null if it is empty. */
+  /** Returns the last block of the chain of `serverId`, or null if it is empty. */
   head(serverId: number): Promise<Head | null>
-  /** Blocks from height `from`, at most `limit`; bounded by PAGE_CHARACTERS, but at least one. */
+  /** Returns at most `limit` blocks from height `from`; bounded by PAGE_CHARACTERS, but at least one. */
   blocks(serverId: number, from: number, limit: number): Promise<Block[]>
-  /** Number of entries in the blocks from height `from` (included) to `to` (excluded). */
+  /** Counts the entries in the blocks from height `from` (inclusive) to `to` (exclusive). */
   countEntries(serverId: number, from: number, to: number): Promise<number>
-  /** Bytes on disk: of the data, and of durable changes that are not in it yet. */
+  /** Returns the disk usage, bytes: of the data, and of durable changes that are not in it yet. */
   diskUsage(): Promise<{ readonly fileBytes: number; readonly walBytes: number }>
-  /** Headers from height `from`, at most `limit`. */
+  /** Returns at most `limit` headers from height `from`. */
   headers(serverId: number, from: number, limit: number): Promise<Header[]>
-  /** The hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
+  /** Returns the hashes of complete nodes of the Merkle log. Errors: STORE_DAMAGED. */
   treeNodes(serverId: number, nodes: readonly TreeNode[]): Promise<Uint8Array[]>
-  /** The hashes that each leaf completed (`grown`), concatenated, from leaf `from`. */
+  /** Returns the hashes that each leaf completed (`grown`), concatenated, from leaf `from`. */
   treeLeaves(serverId: number, from: number, limit: number): Promise<Uint8Array[]>
-  /** The entry that erased the one at `position`, or null. */
+  /** Returns the entry that erased the one at `position`, or null. */
   eraser(position: number): Promise<number | null>
   countErased(): Promise<number>
-  /** Erasing entries whose erased content may still be in free parts of the files. */
+  /** Lists erasing entries whose erased content may still be in free parts of the files. */
   uncompacted(): Promise<number[]>
   /**
-   * Repeats the first read that failed (STORE_DAMAGED, STORE_FAILED), if there is one; returns its
-   * failure, or null once it succeeds.
+   * Repeats the last failed read (STORE_DAMAGED, STORE_FAILED), if any; returns its failure, or null once
+   * it succeeds.
    */
   readFailure(): StoreError | null
   /** Call after the writer has acknowledged an append, before clients are notified. */
@@ -286,19 +281,19 @@ export interface StoreReader {
 /**
  * The durable store of one node's chain and databases.
  *
- * One process at a time opens a store, once for writing, with any number of readers. The guarantees of
- * every engine are written as tests in `store-contract.ts`.
+ * One process at a time opens a store, once for writing, with any number of readers. The tests in
+ * `store-contract.ts` specify the guarantees of every engine.
  */
 export interface Store extends StoreReader {
   /**
-   * Adds `block` to the end of the node's own chain and its Merkle log, applies `effects` and stores
-   * `records`: all of it, or nothing.
+   * Appends `block` to the node's own chain and its Merkle log, applies `effects` and stores `records`,
+   * atomically.
    *
-   * When the promise resolves, the change survives a power cut. Rejects, having changed nothing,
-   * with HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE when an
-   * effect does not apply (creating an existing item, changing a missing one), with STORE_FULL when
-   * the disk is full, with DamageError when it needs a part of the store that cannot be read.
-   * STORE_FAILED means that the outcome is unknown: reopen the store.
+   * When the promise resolves, the change survives a power cut. It rejects without any change with
+   * HEAD_MOVED unless the block follows the current head, with EFFECT_IMPOSSIBLE if an effect does not
+   * apply (creating an existing item, changing a missing one), with STORE_FULL if the disk is full, with
+   * DamageError if it needs an unreadable part of the store. STORE_FAILED means that the outcome is
+   * unknown: reopen the store.
    */
   append(
     block: Block,
@@ -307,22 +302,23 @@ export interface Store extends StoreReader {
   ): Promise<void>
 
   /**
-   * Runs `appends`, which may call `append` any number of times: all those blocks become durable
-   * together, or none of them if it rejects. No other call is allowed meanwhile. For imports.
+   * Runs `appends`, which may call `append` any number of times: all those blocks become durable together,
+   * or none of them if it rejects. No other call is allowed while it runs. Used by imports.
    */
   transaction(appends: () => Promise<void>): Promise<void>
 
   /**
-   * Declares an index on the member at `path` of the items of `db`. `maintain` builds it; from then on
-   * it follows every append. It belongs to the store, not to the chain.
+   * Declares an index on the member at `path` of the items of `db`. `maintain` builds it; after that every
+   * append updates it. An index belongs to the store, not to the chain.
    */
   addIndex(db: string, path: string): Promise<IndexOutcome>
   removeIndex(db: string, path: string): Promise<IndexOutcome>
 
   /**
-   * Does some maintenance between appends and returns whether more is due: builds indexes, frees the
-   * space of deleted databases, removes expired idempotency records, maintains the engine's log. After an
-   * erasure it rewrites the files; until then erased bytes may remain in them. Bounded, except for that.
+   * Does some maintenance between appends and returns whether more is due: builds indexes, frees the space
+   * of deleted databases, removes expired idempotency records, checkpoints the engine's log. After an
+   * erasure it rewrites the files; until then they may contain erased bytes. Bounded, except for that
+   * rewrite.
    */
   maintain(): Promise<boolean>
 }

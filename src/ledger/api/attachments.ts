@@ -27,7 +27,7 @@ const Attachment = Type.Object({
   content_type: Type.String(),
   length: Type.Integer({ description: 'Bytes' }),
   name: Type.String(),
-  sha256: Type.String({ description: 'Of the bytes, 64 hexadecimal digits' }),
+  sha256: Type.String({ description: 'Hash of the bytes, 64 hexadecimal digits' }),
 })
 
 const AttachmentReply = okReply({ attachment: Attachment })
@@ -43,7 +43,7 @@ const tags = ['attachments']
 const BYTES_PER_WINDOW_MIN = 32 * 1024
 
 export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
-  // The upload route reads the body itself: in a scope of its own, without a parser.
+  // The upload route reads the body itself, so it is in a separate scope without a body parser.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
@@ -56,7 +56,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
-        summary: 'Delete one attachment; its bytes stay as long as the ledger names them',
+        summary: 'Delete one attachment; its bytes are kept while the ledger names them',
         params: AttachmentParams,
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
@@ -78,10 +78,10 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
-        summary: 'Attach the bytes of the body to an item, in place of what has that name',
+        summary: 'Attach the bytes of the body to an item, replacing the attachment of that name',
         description:
-          'The body is stored as it arrives, of any length up to the limit, with its `Content-Type`. ' +
-          'A `Content-Digest` or `Repr-Digest` with `sha-256` is compared.',
+          'The body is stored unchanged, with its `Content-Type`. A `Content-Digest` or ' +
+          '`Repr-Digest` with `sha-256` is verified.',
         params: AttachmentParams,
         querystring: TokenQuery,
         body: AnyBytes('The content of the attachment'),
@@ -126,16 +126,16 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
       ...failures,
     },
   }
-  // Registered before GET: the HEAD route that Fastify derives would read the whole file.
+  // Registered before GET, because Fastify's own HEAD route would read the whole file.
   app.head(
     PATH,
     {
-      schema: { ...schema, summary: 'What GET would say of an attachment' },
+      schema: { ...schema, summary: 'Read the headers of an attachment, as GET would return them' },
       config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
-      // A Range is for GET only: RFC 9110 section 14.2.
+      // Range applies to GET only: RFC 9110 section 14.2.
       const asked = { ...askedIn(request), range: undefined }
       const attachment = await ledger.attachments.read(db, id, name)
       const { status, headers: own } = answerOf(asked, attachment)
@@ -145,7 +145,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     PATH,
     {
-      schema: { ...schema, summary: 'Read an attachment, or the parts that `Range` asks for' },
+      schema: { ...schema, summary: 'Read an attachment, whole or the parts given by `Range`' },
       config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
     },
     async (request, reply) => {
@@ -165,7 +165,7 @@ function listRoute(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags,
-        summary: 'List what is attached to an item, by name',
+        summary: 'List the attachments of an item, by name',
         params: ItemParams,
         querystring: ListQuery,
         response: { 200: AttachmentListReply, ...failures },
@@ -188,13 +188,13 @@ const MEMBER = /^([a-z*][a-z0-9_.*-]*)=(.*)$/
 const SHA_256 = /^:([A-Za-z0-9+/]{43}=):(?:;.*)?$/
 
 /**
- * The SHA-256 in a `Content-Digest` or `Repr-Digest` header, in hex: the two are the same where nothing
- * is encoded. Other algorithms are ignored, as the standard requires. Null when there is none.
+ * Returns the SHA-256 in a `Content-Digest` or `Repr-Digest` header, in hex, or null; the two are the same
+ * without a content encoding. Other algorithms are ignored, as the standard requires.
  * Errors: DIGEST_INVALID. Source: RFC 9530 sections 2 and 3; RFC 9651 section 3.2 for the syntax.
  */
 function digestOf(header: string | readonly string[] | undefined): string | null {
   let digest: string | null = null
-  // Neither names nor base64 can hold a comma. The last of equal names counts.
+  // Neither names nor base64 can contain a comma. The last of equal names counts.
   for (const member of header === undefined ? [] : String(header).split(',')) {
     const [, name, value = ''] = MEMBER.exec(member.trim()) ?? []
     if (name === undefined) throw invalid()

@@ -15,7 +15,7 @@ const DATABASES_MAX = 100
 const ChangesParams = Type.Object({
   serverid: Type.String({
     shownPattern: SERVERID_PATTERN,
-    description: 'Whose chain; the own id is at /api/serverid',
+    description: 'Server id of the chain; the own id is at /api/serverid',
   }),
 })
 
@@ -24,21 +24,21 @@ const ChangesQuery = Type.Object({
   db: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: DATABASES_MAX,
-      description: 'Only entries of this database; may be given several times',
+      description: 'Only entries of this database; may be repeated',
     }),
   ),
   since: Type.Optional(
     Type.String({
       description:
-        'After the entry at this position, `<height>.<index>`; `start` for all entries; `now`, the ' +
-        'default, for those to come. The header Last-Event-ID goes before it',
+        'Position after which to start, `<height>.<index>`; `start` for all entries, `now` (default) ' +
+        'for new ones. The header Last-Event-ID has priority',
     }),
   ),
 })
 
 /** Browsers send the id of the last event when they reconnect. */
 const ChangesHeaders = Type.Object({
-  'last-event-id': Type.Optional(Type.String({ description: 'As `since`' })),
+  'last-event-id': Type.Optional(Type.String({ description: 'Same as `since`' })),
 })
 
 const ChangesStream = Type.String({
@@ -55,26 +55,26 @@ export function changesRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
-        summary: 'Follow the entries of a chain as they are recorded (server-sent events)',
+        summary: 'Subscribe to the entries of a chain as they are recorded (server-sent events)',
         params: ChangesParams,
         querystring: ChangesQuery,
         headers: ChangesHeaders,
         response: {
           200: {
-            description: 'Goes on until either side ends it',
+            description: 'Continues until either side closes the connection',
             content: { 'text/event-stream': { schema: ChangesStream } },
           },
           ...failures,
         },
       },
-      // Grants access to all databases: a filter does not change that.
+      // The scope covers all databases, whether or not a filter selects some.
       config: { scope: 'ledger:read', lasting: true },
     },
     async (request, reply) => {
       const { method, params, query, headers } = request
       const feed = ledger.feedOf(serverIdFrom(params.serverid))
       const filter = databaseFilter(query.db ?? [])
-      // A browser that reconnects sends the same query, so the header has priority.
+      // The header has priority, because a browser reconnects with its original query.
       const after = startFrom(headers['last-event-id'] || query.since || 'now')
       if (method === 'HEAD') {
         await feed.check(after)
@@ -108,7 +108,6 @@ const HEADERS = {
   connection: 'close',
 }
 
-/** The connection of a client. */
 class EventStream implements Subscriber {
   readonly #response: ServerResponse
   readonly #onFailure: (error: Error) => void
@@ -127,14 +126,15 @@ class EventStream implements Subscriber {
     response.on('close', () => subscription.leave())
     response.on('error', () => response.destroy())
     if (response.destroyed) subscription.leave()
-    // The end of the connection ends the reply: chunked encoding would double the cost per subscriber.
+    // Closes the connection at the end of the reply: chunked encoding would double the cost per subscriber.
     response.useChunkedEncodingByDefault = false
     response.writeHead(200, HEADERS)
     response.write(`retry: ${RETRY_MS}\n${progress(subscription.after)}`)
   }
 
   send(events: Buffer): void {
-    // Directly to the socket: the response would write it after the round, whose time the feed measures.
+    // Written to the socket directly: the response would write it only after the feed has measured the
+    // round.
     this.#response.socket?.write(events, () => this.#subscription?.ready())
   }
 
@@ -144,15 +144,16 @@ class EventStream implements Subscriber {
 
   end(error: Error | null): void {
     if (error !== null) this.#onFailure(error)
-    // Unsent bytes would keep the connection open; the client resumes at the right place.
+    // Unsent bytes would keep the connection open. The client resumes after the last event that it
+    // received.
     if (this.#response.writableLength > 0) this.#response.destroy()
     else this.#response.end()
   }
 }
 
 /**
- * An id without an event, which clients store as the place to resume at. So a client that has not received an
- * event yet misses nothing, and one with a filter does not search the same entries again.
+ * An id without an event, which clients store as the position to resume from. A client that has not
+ * received an event yet misses nothing, and one with a filter does not search the same entries again.
  */
 function progress(passed: number | null): string {
   return `id: ${passed === null ? 'start' : positionText(passed)}\n:\n\n`

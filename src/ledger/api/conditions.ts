@@ -14,24 +14,24 @@ import {
 type Request = Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'body' | 'raw' | 'caller'>
 
 /**
- * The conditions of a request that changes one item or attachment; undefined if it has none.
+ * Returns the conditions of a request that changes one item or attachment; undefined if it has none.
  * Errors: PRECONDITION_INVALID, IDEMPOTENCY_KEY_INVALID.
  */
 export function itemConditionsOf(request: Request): RequestConditions | undefined {
   return conditionsWith(preconditionOf(request), request)
 }
 
-/** The same for other changes, which accept no precondition. */
+/** Like `itemConditionsOf`, for changes that accept no precondition. */
 export function conditionsOf(request: Request): RequestConditions | undefined {
   return conditionsWith(null, request)
 }
 
-/** The conditions of an upload, before its body arrives. */
+/** Returns the conditions of an upload, before its body arrives. */
 export function uploadConditionsOf(request: Request): UploadConditions {
   return { precondition: preconditionOf(request), keyed: keyedRequest(request) }
 }
 
-/** The precondition of a request, or null. Errors: PRECONDITION_INVALID. */
+/** Returns the precondition of a request, or null. Errors: PRECONDITION_INVALID. */
 export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Precondition | null {
   if (!hasConditions(request.raw.rawHeaders)) return null
   const { headers } = request
@@ -39,8 +39,8 @@ export function preconditionOf(request: Pick<Request, 'headers' | 'raw'>): Preco
 }
 
 /**
- * Whether a header name starts with `If-`. Checks the raw headers, because building Node's headers object
- * costs more than reading an item.
+ * Returns whether a header name starts with `If-`. Scans the raw headers, because building Node's headers
+ * object costs more than reading an item.
  */
 function hasConditions(rawHeaders: readonly string[]): boolean {
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -69,8 +69,8 @@ function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest |
 const ENTITY_TAG = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 /**
- * Parses the headers `If-Match` and `If-None-Match`; null without both. If-Match compares strongly, so
- * weak tags never match; If-None-Match compares weakly, so they match like others.
+ * Parses the headers `If-Match` and `If-None-Match`; returns null without both. If-Match compares strongly,
+ * so weak tags never match; If-None-Match compares weakly, so they match like strong ones.
  * Errors: PRECONDITION_INVALID. Source: RFC 9110 sections 13.1.1 and 13.1.2.
  */
 export function parsePrecondition(
@@ -108,7 +108,9 @@ function invalid(name: string): LedgerError {
   )
 }
 
-/** The status of reading a resource with the entity tag `tag`. Source: RFC 9110 section 13.2.2. */
+/**
+ * Returns the status of a read of a resource with the entity tag `tag`. Source: RFC 9110 section 13.2.2.
+ */
 export function readStatus({ match, noneMatch }: Precondition, tag: string): 200 | 304 | 412 {
   if (!holds({ match, noneMatch: null }, tag)) return 412
   return holds({ match: null, noneMatch }, tag) ? 200 : 304
@@ -118,7 +120,6 @@ export function readStatus({ match, noneMatch }: Precondition, tag: string): 200
 const KEY_LENGTH_MAX = 255
 /** A string of RFC 8941 section 3.3.3: printable ASCII in double quotes, `\"` and `\\` escaped. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
-/** A key without quotes. */
 const BARE = /^[A-Za-z0-9!#$%&'*+\-./:=^_`|~]+$/
 
 /**
@@ -143,7 +144,7 @@ export function parseKey(
   return { key, with: (body) => ({ key, fingerprint: fingerprintOf(request, body) }) }
 }
 
-/** Equal for equal requests; the token does not count. */
+/** Equal requests have equal fingerprints; the token does not count. */
 function fingerprintOf({ method, url }: { method: string; url: string }, body: string | null) {
   const [path = '', query = ''] = url.split(/\?(.*)/s)
   const parameters = new URLSearchParams(query)

@@ -9,7 +9,7 @@ import { LedgerError } from '../errors.ts'
 import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
-/** Request time limits without progress by the client before a reply is aborted. */
+/** Number of request time limits without progress by the client after which a reply is aborted. */
 const WINDOWS_UNTAKEN_MAX = 2
 /** Fetch destinations where a browser would execute the bytes or apply them to a page. */
 const RUNS = new Set([
@@ -24,7 +24,7 @@ const NO_SUCH_RANGE = new HttpRefusal(
   'the attachment has no byte in this range',
 )
 
-/** The headers of a request for an attachment. Errors: PRECONDITION_INVALID. */
+/** Picks the headers of a request for an attachment. Errors: PRECONDITION_INVALID. */
 export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
   const { 'if-range': ifRange, range } = request.headers
   const precondition = preconditionOf(request)
@@ -35,7 +35,7 @@ export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked
   }
 }
 
-/** Refuses a browser that would execute the bytes. Errors: HttpRefusal (403). */
+/** Rejects a browser that would execute the bytes. Errors: HttpRefusal (403). */
 export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
   const destination = headers['sec-fetch-dest']
   if (typeof destination !== 'string' || !RUNS.has(destination)) return
@@ -81,8 +81,8 @@ interface Answer {
 }
 
 /**
- * Uploaded bytes are never executed or shown as a page of this origin: browsers save them, do not guess
- * another type, and sandbox them if they are shown anyway.
+ * Browsers must not execute uploaded bytes or show them as a page of this origin: they save them, do not
+ * guess another type, and sandbox them if they are shown anyway.
  */
 const HARMLESS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -162,8 +162,8 @@ function rangeText({ start, end }: ByteRange, length: number): string {
 }
 
 /**
- * `Content-Disposition` that saves a file as `name`. Other names than plain ASCII are encoded (RFC 8187
- * section 3.2), after a plain form for older programs. Source: RFC 6266 section 4.
+ * Returns a `Content-Disposition` that saves a file as `name`. Names that are not plain ASCII are encoded
+ * (RFC 8187 section 3.2), after an ASCII form for older programs. Source: RFC 6266 section 4.
  */
 function dispositionOf(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_')
@@ -176,7 +176,7 @@ function dispositionOf(name: string): string {
   return `${first}; filename*=UTF-8''${encoded}`
 }
 
-/** Bytes `start` to `end`, inclusive. */
+/** A range of bytes; `end` is inclusive. */
 interface ByteRange {
   readonly start: number
   readonly end: number
@@ -218,16 +218,15 @@ function rangesOf(header: string, length: number): ByteRange[] | null {
   return asked > length ? null : ranges
 }
 
-/** Bytes read from the file at a time. */
 const BLOCK_BYTES = 256 * 1024
 
 /** A text between two ranges, or a range of the file. */
 type Piece = string | ByteRange
 
 /**
- * Sends `pieces` with backpressure, ends the response, and closes the file. One block is read while the
- * other is written, and both are reused: with a stream, the garbage of a gigabyte took some 80 MB more.
- * Errors: those of the file. The connection is closed then, and when the client goes away.
+ * Sends `pieces` with backpressure, ends the response, and closes the file. Two buffers are reused: one is
+ * filled from the file while the other is sent. With a stream, the garbage of a gigabyte took some 80 MB
+ * more. On an error of the file, or when the client disconnects, the connection is closed.
  */
 async function sendPieces(
   response: ServerResponse,
@@ -251,7 +250,7 @@ async function sendPieces(
           throw new LedgerError('ATTACHMENT_LOST', 'the file of a content has become shorter')
         }
         at += bytesRead
-        // Returns when the previous bytes are written, so the other block is free.
+        // Resolves when the previous bytes are written, so the other buffer is free.
         await client.send(block.subarray(0, bytesRead))
         ;[block, other] = [other, block]
       }
@@ -271,7 +270,7 @@ class Client {
   isGone = false
   readonly #response: ServerResponse
   readonly #budget: ReplyBudget
-  /** Settles when the last bytes were handed to the system. */
+  /** Settles when the last bytes are passed to the operating system. */
   #sent: Promise<void> = Promise.resolve()
   #fail: (() => void) | null = null
 
@@ -279,11 +278,11 @@ class Client {
     this.#response = response
     this.#budget = budget
     if (response.req.socket.destroyed) this.isGone = true
-    // A pipelined response that waits for its turn gets no other notice of a closed connection.
+    // A queued pipelined response gets no other notification of a closed connection.
     response.req.socket.once('close', this.#close)
   }
 
-  /** Writes `bytes` once the previous ones are written. Errors: if the client is gone. */
+  /** Writes `bytes` after the previous ones. Errors: if the client has disconnected. */
   async send(bytes: string | Uint8Array): Promise<void> {
     await this.#sent
     if (this.isGone) throw new Error('the client has gone')
@@ -316,7 +315,7 @@ class Client {
   }
 }
 
-/** The strong entity tag of an attachment, as in a header. */
+/** Returns the strong entity tag of an attachment, quoted as in a header. */
 export function tagOf({ sha256 }: Pick<Attachment, 'sha256'>): string {
   return `"${sha256}"`
 }

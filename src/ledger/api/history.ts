@@ -20,11 +20,11 @@ const HistoryQuery = Type.Object({
   cursor: Type.Optional(
     Type.String({
       shownPattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
-      description: 'The `cursor` of the page before: what comes behind it',
+      description: 'The `cursor` of the previous page',
     }),
   ),
   order: Type.Optional(
-    Type.Enum(['oldest', 'newest'], { description: 'Which comes first; `oldest` when left out' }),
+    Type.Enum(['oldest', 'newest'], { description: 'Revisions to list first; default `oldest`' }),
   ),
 })
 
@@ -39,18 +39,18 @@ const HistoryReply = okReply({
           {},
           {
             additionalProperties: true,
-            description: 'As it was then; absent where it was deleted, and where it was erased',
+            description: 'The item at that time; absent if it was deleted or erased',
           },
         ),
       ),
       erased: Type.Optional(
-        Type.Literal(true, { description: 'Where the content of the revision was erased' }),
+        Type.Literal(true, { description: 'Present if the content of the revision was erased' }),
       ),
     }),
   ),
   limit: Type.Integer(),
   cursor: Type.Union([position, Type.Null()], {
-    description: 'For the next page; null when this was the last one',
+    description: 'Cursor of the next page; null on the last page',
   }),
 })
 
@@ -60,7 +60,7 @@ export function historyRoutes(app: HttpApp, history: ItemHistory): void {
     {
       schema: {
         tags: ['items'],
-        summary: 'List all that became of one item, also of a deleted one',
+        summary: 'List the history of one item, even if it is deleted',
         params: ItemParams,
         querystring: HistoryQuery,
         response: { 200: HistoryReply, ...failures },
@@ -85,7 +85,7 @@ function positionFrom(cursor: string | undefined): number | null {
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'cursor is a position, <height>.<index>')
 }
 
-/** Streams the history: one page is in memory at a time, with backpressure from the client. */
+/** Streams the history page by page, with backpressure from the client. */
 function historyReply(pages: AsyncIterable<StoredRevision[]>, { limit }: HistoryRange): Readable {
   async function* parts(): AsyncGenerator<string> {
     let opening = '{"status":true,"history":['
@@ -115,7 +115,7 @@ const erasedPosition = Type.String({
   description: '`<height>.<index>`',
 })
 
-/** Default: all revisions that are no longer current. */
+/** Without positions: all revisions that are no longer current. */
 const EraseBody = Type.Union([
   Type.Object({ positions: Type.Optional(Type.Array(erasedPosition, { minItems: 1 })) }),
   Type.Null(),
@@ -132,11 +132,11 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
       schema: {
         tags: ['items'],
-        summary: 'Erase what an item and its attachments were and are no longer',
+        summary: 'Erase former revisions of an item and its attachments',
         description:
-          'Their commitments stay: every proof of every other entry holds as before, and of these ' +
-          'that they were there. An attachment goes with the entry that deleted it, and not before ' +
-          'what it replaced.',
+          'The commitments are kept, so every other entry can still be proven, and that the erased ' +
+          'ones existed. An attachment is erased together with the entry that deleted it, and only ' +
+          'after the attachment that it replaced.',
         params: ItemParams,
         querystring: TokenQuery,
         body: EraseBody,

@@ -16,10 +16,10 @@ import {
 import { EVERY_SCOPE, issueApiToken, type TokenService } from '../../tokens/index.ts'
 import { failures, okReply } from './schemas.ts'
 
-/** Wrong credentials per address before further attempts are delayed. */
+/** Wrong passwords per address, above which attempts are delayed. */
 const FAILURES = { failuresMax: 20, windowMs: 5 * 60_000, keysMax: 10_000 }
 
-/** Refuses a request that does not carry the node's own credentials. Errors: HttpRefusal (401, 429). */
+/** Rejects a request without the node's own credentials. Errors: HttpRefusal (401, 429). */
 export type BasicCheck = (request: FastifyRequest, reply: FastifyReply) => void
 
 /** Checks the node's own Basic credentials; all users of one check share its failure count. */
@@ -42,7 +42,7 @@ export function basicCheck(credentials: Credentials, monotonic: Clock): BasicChe
   }
 }
 
-/** The page if the dashboard has not been built. */
+/** Served if the dashboard has not been built. */
 const LINKS = `<!doctype html>
 <html lang="en">
 <head>
@@ -74,7 +74,7 @@ export function homePage(app: HttpApp, check: BasicCheck, files: readonly PageFi
 
 const SessionReply = okReply({
   token: Type.Union([Type.String(), Type.Null()], {
-    description: 'Send it as x-access-token; null where no tokens are required',
+    description: 'Send it as x-access-token; null if no tokens are required',
   }),
   expires_at: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Milliseconds since the Unix epoch',
@@ -86,17 +86,17 @@ const SESSION_SECONDS = 15 * 60
 
 export interface SessionDeps {
   readonly check: BasicCheck
-  /** Null: no tokens are required. */
+  /** Null if no tokens are required. */
   readonly tokens: TokenService | null
-  /** The `sub` of the tokens. */
+  /** The `sub` claim of the tokens. */
   readonly subject: string
   /** Logs the id of each token, never the token. */
   readonly logger: Pick<FastifyBaseLogger, 'info'>
 }
 
 /**
- * `POST /session`: exchanges the node's own credentials for a token with every scope, for the page at `/`.
- * The cross-origin guard of the listener refuses pages of other sites.
+ * Mounts `POST /session`, which exchanges the node's own credentials for a token with every scope, for the
+ * page at `/`. The listener's cross-origin check rejects pages of other sites.
  */
 export function sessionRoutes(app: HttpApp, { check, tokens, subject, logger }: SessionDeps): void {
   app.post(

@@ -36,7 +36,6 @@ import {
 /** The reply for a missing item: specification, “Endpoints”. */
 const NO_ITEM = '{"status":false}'
 
-/** Mounts the paths of databases and items on `app`. */
 export function itemsRoutes(app: HttpApp, ledger: LedgerService): void {
   databaseRoutes(app, ledger)
   itemRoutes(app, ledger)
@@ -48,7 +47,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['databases'],
-        summary: 'List the databases; where tokens are required, those that the token can read',
+        summary: 'List the databases; if tokens are required, those that the token can read',
         querystring: TokenQuery,
         response: { 200: DatabasesReply, ...failures },
       },
@@ -68,8 +67,8 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         tags: ['databases', 'items'],
         summary: 'Create a database (no body), an item (an object), or items (an array)',
         description:
-          'Whether there is a body is decided by its bytes: `{}` is an item. Creating a database ' +
-          'needs the scope `db:{db}:admin`.',
+          'A request without body bytes creates a database; `{}` is an item. Creating a database ' +
+          'requires the scope `db:{db}:admin`.',
         params: DatabaseParams,
         querystring: TokenQuery,
         body: CreateBody,
@@ -112,7 +111,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
-        summary: 'List the ids of a database, in the order of creation',
+        summary: 'List the ids of a database, in creation order',
         params: DatabaseParams,
         querystring: ItemListQuery,
         response: { 200: ItemListReply, ...failures },
@@ -138,7 +137,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['items'],
-        summary: 'Read one item, as it is or as it was',
+        summary: 'Read one item, in its current state or as of a height',
         params: ItemParams,
         querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
@@ -219,15 +218,15 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-/** The schema's coercion lets `1e400` through. */
+/** The schema's coercion accepts `1e400`. */
 function heightFrom(at: number): number {
   if (Number.isSafeInteger(at)) return at
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'at is the height of a block')
 }
 
 /**
- * The reply of `GET /api/{db}` with a filter, in the same form as without one. `limit` and `offset` of the
- * filter override the parameters; `fields` implies `docs`.
+ * Builds the reply of `GET /api/{db}` with a filter, in the same form as without one. `limit` and `offset`
+ * of the filter override the parameters; `fields` implies `docs`.
  */
 async function filteredReply(
   reply: FastifyReply,
@@ -249,7 +248,7 @@ async function filteredReply(
   return docs ? itemListReply(withText(found), range) : idListReply(ids(found), range)
 }
 
-/** Encoded: a path can contain characters that a header cannot. */
+/** URL-encoded, because a path can contain characters that a header cannot. */
 function planOf({ index }: Found): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
 }
@@ -262,12 +261,12 @@ async function* withText({ pages }: Found) {
   for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }
 
-/** An absent optional body is null; the body `null` was refused before. */
+/** An absent optional body is null; the body `null` was rejected before. */
 function isAbsent(body: unknown): body is undefined | null {
   return body === undefined || body === null
 }
 
-/** Creates a database, an item or several items; returns the reply too. */
+/** Creates a database, an item or several items; also returns the reply. */
 function create(
   ledger: LedgerService,
   db: string,

@@ -15,7 +15,6 @@ import {
   TokenQuery,
 } from './schemas.ts'
 
-/** Mounts the paths of the chain. */
 export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/api/serverid',
@@ -54,10 +53,10 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['ledger'],
-        summary: 'Record several changes of any databases in one block, or none of them',
+        summary: 'Record several changes, also of different databases, in one block; all or none',
         description:
-          'Each entry needs what it would need by itself: `db:<its db>:write`, or `:admin` where it ' +
-          'creates or deletes a database.',
+          'Each entry requires the scope of the single change: `db:<its db>:write`, or `:admin` to ' +
+          'create or delete a database.',
         querystring: TokenQuery,
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },

@@ -7,7 +7,7 @@ import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } fr
 
 const serverid = Type.String({
   shownPattern: SERVERID_PATTERN,
-  description: 'Whose log; the own id is at /api/serverid',
+  description: 'Server id of the log; the own id is at /api/serverid',
 })
 
 const LogParams = Type.Object({ serverid })
@@ -16,7 +16,7 @@ const TileParams = Type.Object({
   serverid,
   '*': Type.String({
     description:
-      '`<level>/<index>[.p/<width>]` or `entries/<index>[.p/<width>]`, as C2SP tlog-tiles',
+      '`<level>/<index>[.p/<width>]` or `entries/<index>[.p/<width>]`, see C2SP tlog-tiles',
   }),
 })
 
@@ -62,13 +62,12 @@ const BYTES_TYPE = 'application/octet-stream'
 const VARY = 'authorization, x-access-token'
 /** A newer checkpoint may be signed at any time. */
 const CACHE_BRIEFLY = 'max-age=1'
-/** A tile never changes. */
 const CACHE_FOREVER = 'max-age=31536000, immutable'
 /** A peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
 const tags = ['log']
 
-/** Mounts the paths of the log, which prove the ledger to others, on `app`. */
+/** Mounts the paths of the log, with which others can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
   const logOf = (params: { serverid: string }) => ledger.logOf(params.serverid)
   const log = { params: LogParams, querystring: TokenQuery }
@@ -78,7 +77,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
-        summary: 'The signed size and root of the log (C2SP tlog-checkpoint)',
+        summary: 'The signed size and root hash of the log (C2SP tlog-checkpoint)',
         ...log,
         response: { 200: TextReply, ...failures },
       },
@@ -115,7 +114,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
-        summary: 'Hashes of the log, or its entries, 256 at a time (C2SP tlog-tiles)',
+        summary: 'Hashes of the log, or its entries, 256 per tile (C2SP tlog-tiles)',
         params: TileParams,
         querystring: TokenQuery,
         response: { 200: BytesReply, ...failures },
@@ -137,7 +136,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
-        summary: 'Proves that the log of one size continues the log of a smaller one (RFC 6962)',
+        summary: 'Prove that the log of one size is a prefix of a larger one (RFC 6962)',
         params: LogParams,
         querystring: ConsistencyQuery,
         response: { 200: ConsistencyReply, ...failures },
@@ -155,8 +154,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: { scope: 'db:{db}:read' },
       schema: {
         tags,
-        summary:
-          'A file that proves an entry of an item with nothing but the key (C2SP tlog-proof)',
+        summary: 'A proof of an entry of an item, verifiable with the key alone (C2SP tlog-proof)',
         params: ItemParams,
         querystring: ProofQuery,
         response: { 200: TextReply, ...failures },
@@ -173,7 +171,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
   )
 }
 
-/** The schema ensures the form. */
+/** The schema ensures the format. */
 function pathOf(position: string): EntryPath {
   const [height = 0, index = 0] = position.split('.').map(Number)
   return { height, index }

@@ -7,11 +7,11 @@ import { DoneReply, Failure, failures, okReply, TokenQuery } from './schemas.ts'
 const db = Type.String({ shownPattern: '^[^/]+$', description: 'Name of the database' })
 const path = Type.String({
   shownPattern: '^[^.]+([.][^.]+){0,7}$',
-  description: 'Members of the items, with dots between them',
+  description: 'Member names, separated by dots',
 })
 
 const IndexBody = Type.Object({ db, path }, { additionalProperties: false })
-/** Instead of a body. */
+/** Alternative to a body. */
 const RemoveIndexQuery = Type.Object({
   ...TokenQuery.properties,
   db: Type.Optional(db),
@@ -25,8 +25,8 @@ const IndexesReply = okReply({
       db,
       path,
       state: Type.Union([Type.Literal('building'), Type.Literal('ready')]),
-      done: Type.Integer({ description: 'Blocks gone through since the database was created' }),
-      total: Type.Integer({ description: 'Blocks to go through' }),
+      done: Type.Integer({ description: 'Blocks indexed since the database was created' }),
+      total: Type.Integer({ description: 'Blocks to index' }),
     }),
   ),
 })
@@ -98,14 +98,14 @@ export function indexRoutes(app: HttpApp, queries: LedgerQueries): void {
   )
 }
 
-/** `/healthz`: the process answers; `/readyz`: it can write and read. */
+/** Mounts `/healthz` (the process responds) and `/readyz` (it can write and read). */
 export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
   app.get(
     '/healthz',
     {
       schema: {
         tags: ['operations'],
-        summary: 'The process answers',
+        summary: 'Check that the process responds',
         response: { 200: DoneReply },
       },
       config: { scope: 'public' },
@@ -117,7 +117,7 @@ export function healthRoutes(app: HttpApp, ledger: LedgerService): void {
     {
       schema: {
         tags: ['operations'],
-        summary: 'Changes can be written, and what was read could be read',
+        summary: 'Check that changes can be written and that reads succeed',
         response: { 200: DoneReply, 503: Failure },
       },
       config: { scope: 'public' },

@@ -13,11 +13,11 @@ import { Count, DoneReply, failures, okReply, SERVERID_PATTERN, TokenQuery } fro
 
 const vkey = Type.String({
   maxLength: 200,
-  description: 'Verifier key of the node whose chain is mirrored; its `…/vkey` shows it',
+  description: 'Verifier key of the node whose chain is mirrored, as served at its `…/vkey`',
 })
 const url = Type.String({
   maxLength: 2_000,
-  description: 'Root of the listener of a node that has the chain: its own, or another mirror',
+  description: 'Base URL of a node that has the chain: its owner, or another mirror',
 })
 
 const PeerBody = Type.Object(
@@ -31,13 +31,13 @@ const PeerBody = Type.Object(
   { additionalProperties: false },
 )
 const PeerParams = Type.Object({
-  serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Whose chain' }),
+  serverid: Type.String({ shownPattern: SERVERID_PATTERN, description: 'Server id of the chain' }),
 })
 
 const Evidence = Type.Union([
   Type.Object({
     what: Type.String(),
-    notes: Type.Array(Type.String(), { description: 'Signed, and not both true' }),
+    notes: Type.Array(Type.String(), { description: 'Signed notes that contradict each other' }),
   }),
   Type.Null(),
 ])
@@ -49,15 +49,16 @@ const PeersReply = okReply({
       vkey,
       url: Type.Union([url, Type.Null()]),
       push: Type.Boolean(),
-      fixed: Type.Boolean({ description: 'Whether the settings name it' }),
+      fixed: Type.Boolean({ description: 'Whether it comes from the settings' }),
       state: Type.Enum(['current', 'behind', 'failing', 'frozen']),
-      blocks: Type.Integer({ description: 'Stored here' }),
-      lag: Type.Integer({ description: 'Blocks that are signed and not stored here yet' }),
+      blocks: Type.Integer({ description: 'Blocks stored here' }),
+      lag: Type.Integer({ description: 'Blocks that are signed but not stored here yet' }),
       absent: Type.Integer({
-        description: 'Contents of its attachments that `url` does not have, as far as was looked',
+        description:
+          'Blobs of its attachments that `url` does not have, as far as they were checked',
       }),
       current: Type.Union([Type.Integer(), Type.Null()], {
-        description: 'When the last round ended well, milliseconds since the Unix epoch',
+        description: 'Time of the last successful round, milliseconds since the Unix epoch',
       }),
       error: Type.Union([
         Type.Object({ code: Type.String(), message: Type.String() }),
@@ -70,11 +71,11 @@ const PeersReply = okReply({
 })
 
 const PushReply = okReply({
-  size: Type.Integer({ description: 'Blocks that are stored' }),
-  seen: Type.Integer({ description: 'Blocks of the newest head that was believed' }),
+  size: Type.Integer({ description: 'Stored blocks' }),
+  seen: Type.Integer({ description: 'Blocks of the newest verified checkpoint' }),
 })
 
-const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the content' })
+const sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the blob' })
 
 const ContentParams = Type.Object({ ...PeerParams.properties, sha256 })
 
@@ -83,7 +84,7 @@ const AbsentQuery = Type.Object({
   after: Type.Optional(
     Type.String({
       pattern: '^(0|[1-9][0-9]{0,10})[.](0|[1-9][0-9]{0,4})$',
-      description: '`<height>.<index>`: only what entries behind it name',
+      description: '`<height>.<index>`: only blobs named by later entries',
     }),
   ),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Default 100' })),
@@ -94,11 +95,11 @@ const AbsentReply = okReply({
     Type.Object({
       sha256,
       length: Type.Integer({ description: 'Bytes' }),
-      size: Type.Integer({ description: 'Bytes of it that have come' }),
+      size: Type.Integer({ description: 'Bytes received so far' }),
     }),
   ),
   after: Type.Union([Type.String(), Type.Null()], {
-    description: 'The last entry that was looked at; go on with it while there is `more`',
+    description: 'The last entry that was checked; pass it as `after` while `more` is true',
   }),
   more: Type.Boolean(),
 })
@@ -108,12 +109,12 @@ const PartQuery = Type.Object({
 })
 
 const PartReply = okReply({
-  size: Type.Integer({ description: 'Bytes that are here: where the next part begins' }),
+  size: Type.Integer({ description: 'Bytes received so far; the next part starts there' }),
 })
 
 const PEERS_PATH = '/api/config/peers'
 
-/** Mounts the paths about peers, and those by which nodes exchange chains, on `app`. */
+/** Mounts the paths about peers, and those with which nodes exchange chains. */
 export function peerRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   configRoutes(app, mirrors)
   blobRoutes(app, mirrors)
@@ -126,7 +127,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
-        summary: 'List the peers whose chains are mirrored here, and how it stands with each',
+        summary: 'List the peers whose chains are mirrored here, with their status',
         querystring: TokenQuery,
         response: { 200: PeersReply, ...failures },
       },
@@ -144,7 +145,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
-        summary: 'Mirror the chain of a node; again changes nothing',
+        summary: 'Mirror the chain of a node; has no effect if it is mirrored already',
         querystring: TokenQuery,
         body: PeerBody,
         response: { 200: DoneReply, ...failures },
@@ -162,7 +163,7 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['operations'],
-        summary: 'Stop mirroring a chain; what was mirrored stays and is served',
+        summary: 'Stop mirroring a chain; the blocks stored so far are kept and served',
         params: PeerParams,
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
@@ -200,7 +201,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
     {
       schema: {
         tags: ['attachments'],
-        summary: 'List contents of attachments that entries of a chain name and that are not here',
+        summary: 'List blobs of attachments that entries of a chain name and that are missing here',
         params: PeerParams,
         querystring: AbsentQuery,
         response: { 200: AbsentReply, ...failures },
@@ -227,7 +228,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
       exposeHeadRoute: false,
       schema: {
         tags: ['attachments'],
-        summary: 'Read a content of attachments by its SHA-256, or the parts that `Range` asks for',
+        summary: 'Read a blob of attachments by its SHA-256, whole or the parts given by `Range`',
         params: ContentParams,
         querystring: TokenQuery,
         response: {
@@ -251,7 +252,7 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
 const CHAIN_PATH = '/api/ledgers/:serverid'
 const PART_PATH = '/api/ledgers/:serverid/attachments/:sha256'
 
-/** Paths that nodes push to. They need the signature of a peer instead of a token. */
+/** Mounts the paths that nodes push to. They require the signature of a peer instead of a token. */
 function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests): void {
   const digests = new WeakMap<object, string>()
 
@@ -275,7 +276,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
     throw new PeerError('PEER_UNKNOWN', 'the peer was taken out')
   }
 
-  // In a scope of its own, where bodies are not parsed: the signed digest is that of the bytes.
+  // In a separate scope without a body parser, because the signed digest is that of the bytes.
   app.register(async (scope: HttpApp) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', async (request: FastifyRequest) => readBody(request))
@@ -286,7 +287,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         onRequest: expectSigned,
         schema: {
           tags: ['ledger'],
-          summary: 'Bring blocks of the own chain to a node that mirrors it; signed (RFC 9421)',
+          summary: 'Push blocks of the own chain to a node that mirrors it; signed (RFC 9421)',
           params: PeerParams,
           response: { 200: PushReply, ...failures },
         },
@@ -307,7 +308,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
         onRequest: expectSigned,
         schema: {
           tags: ['attachments'],
-          summary: 'Bring a part of a content of the own attachments to a node; signed (RFC 9421)',
+          summary: 'Push a part of a blob of the own attachments to a node; signed (RFC 9421)',
           params: ContentParams,
           querystring: PartQuery,
           body: AnyBytes('The part'),
@@ -332,7 +333,7 @@ function refusal(reply: FastifyReply, error: { code: string; message: string }, 
   return sendText(reply.code(status ?? 422), JSON.stringify({ status: false, ...error, ...more }))
 }
 
-/** The id of the key that must sign a push to this path. */
+/** Returns the id of the key that must sign a push to this path. */
 function keyIdIn({ params }: FastifyRequest): string {
   // Both routes have this parameter, and the router provides texts.
   return logOrigin(Number((params as { serverid: string }).serverid))

@@ -18,7 +18,7 @@ import { statusOfPeers } from '../peers/errors.ts'
 import type { ListRange } from '../reads.ts'
 import type { LedgerService } from '../service.ts'
 
-/** The HTTP status of each error code that a request can meet. */
+/** The HTTP status of each error code of a request. */
 export const statusOf = {
   ...statusOfStrictJson,
   ...statusOfFilter,
@@ -35,7 +35,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  */
 function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
   async function* parts(): AsyncGenerator<string> {
-    // Sent with the first text, so that an error before it still gets a status.
+    // Sent with the first text, so that an earlier error still gets a status.
     let opening = '{"status":true,'
     for await (const text of texts) {
       yield opening + text
@@ -46,7 +46,7 @@ function listStream(texts: AsyncIterable<string>, range: ListRange): Readable {
   return Readable.from(parts(), { objectMode: false, highWaterMark: 65_536 })
 }
 
-/** `"<name>":[…]` of all pages. */
+/** Yields `"<name>":[…]` for all pages. */
 async function* listText<Row>(
   name: string,
   pages: AsyncIterable<readonly Row[]>,
@@ -60,12 +60,12 @@ async function* listText<Row>(
   yield opening === ',' ? ']' : `${opening}]`
 }
 
-/** The reply of `GET /api/{db}`. */
+/** Builds the reply of `GET /api/{db}`. */
 export function idListReply(pages: AsyncIterable<string[]>, range: ListRange): Readable {
   return listStream(listText('items', pages, canonicalString), range)
 }
 
-/** The reply of `GET /api/{db}?docs=true`: the items, then their ids. */
+/** Builds the reply of `GET /api/{db}?docs=true`: the items, then their ids. */
 export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRange): Readable {
   async function* texts(): AsyncGenerator<string> {
     let ids = ''
@@ -81,7 +81,7 @@ export function itemListReply(pages: AsyncIterable<StoredItem[]>, range: ListRan
   return listStream(texts(), range)
 }
 
-/** The reply of `GET /api/{db}/{id}/attachments`. */
+/** Builds the reply of `GET /api/{db}/{id}/attachments`. */
 export function attachmentListReply(
   pages: AsyncIterable<Attachment[]>,
   range: ListRange,
@@ -89,7 +89,7 @@ export function attachmentListReply(
   return listStream(listText('attachments', pages, attachmentText), range)
 }
 
-/** The reply of `GET /api/ledgers`. */
+/** Builds the reply of `GET /api/ledgers`. */
 export function blockListReply(
   pages: AsyncIterable<Block[]>,
   range: ListRange,
@@ -98,7 +98,7 @@ export function blockListReply(
   return listStream(listText('ledgers', pages, proof ? provenBlockJson : blockJson), range)
 }
 
-/** Adds the headers that say where the change was recorded. */
+/** Adds the headers with the position of the change. */
 export function placed(
   reply: FastifyReply,
   ledger: LedgerService,
@@ -116,7 +116,7 @@ export function sendText(reply: FastifyReply, text: string | Readable): FastifyR
   return reply.type(JSON_TYPE).send(text)
 }
 
-/** The range of a list query. The schema's coercion lets `1e400` through. */
+/** Returns the range of a list query. The schema's coercion accepts `1e400`. */
 export function rangeOf({ limit = 0, offset = 0 }: { limit?: number; offset?: number }): ListRange {
   if (Number.isSafeInteger(limit) && Number.isSafeInteger(offset)) return { limit, offset }
   throw new HttpRefusal(400, 'REQUEST_INVALID', 'limit and offset are integers')
@@ -132,8 +132,8 @@ export function serverIdFrom(text: string): number {
 }
 
 /**
- * Takes the body from `request`. A parsed body uses up to twenty times the memory of its text, so a request
- * that waits for the writer must not keep it.
+ * Takes the body out of `request`. A parsed body uses up to twenty times the memory of its text, so a
+ * request must not keep it while it waits for the writer.
  */
 export function takenBody<Body>(request: { body: Body }): Body {
   const { body } = request

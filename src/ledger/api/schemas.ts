@@ -10,13 +10,11 @@ const AnyItem = Type.Unsafe<JsonObject>(
   Type.Object({}, { additionalProperties: true, description: 'Any JSON object' }),
 )
 
-/** Needed only when the service runs with tokens (specification, “Endpoints”, L). */
-const token = Type.Optional(Type.String({ description: 'Only where tokens are required' }))
+/** Required only if the service runs with tokens (specification, “Endpoints”, L). */
+const token = Type.Optional(Type.String({ description: 'Needed only if tokens are required' }))
 
-/** The query of a path without other parameters. */
 export const TokenQuery = Type.Object({ token })
 
-/** A number that is not negative. */
 export const Count = (description?: string) =>
   Type.Integer({
     minimum: 0,
@@ -27,12 +25,11 @@ export const Count = (description?: string) =>
 const flag = (description: string) =>
   Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
 
-/** Whether a `flag` is on. */
+/** Returns whether a `flag` parameter is on. */
 export function isOn(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
   return value === 'true' || value === '1'
 }
 
-/** The query of a list. */
 export const ListQuery = Type.Object({
   token,
   limit: Type.Optional(Count('At most this many')),
@@ -45,7 +42,7 @@ export const ItemListQuery = Type.Object({
   after: Type.Optional(
     Type.String({ description: 'Only items created after the one with this id' }),
   ),
-  docs: flag('With the items in `docs`'),
+  docs: flag('Return the items, in `docs`'),
   filter: Type.Optional(Type.String(FILTER_PARAMETERS.filter)),
 })
 
@@ -54,29 +51,27 @@ export const LedgersQuery = Type.Object({
   ...ListQuery.properties,
   serverid: Type.String({
     shownPattern: SERVERID_PATTERN,
-    description: 'Whose chain; the own id is at /api/serverid',
+    description: 'Server id of the chain; the own id is at /api/serverid',
   }),
-  proof: flag('With the blinds and commitments that verify the entries'),
+  proof: flag('Return the blinds and commitments that verify the entries'),
 })
 
 const db = Type.String({ description: 'Name of the database' })
 const id = Type.String({ description: 'Id of the item' })
 
-/** Path of a database. */
 export const DatabaseParams = Type.Object({ db })
-/** Path of an item. */
 export const ItemParams = Type.Object({ db, id })
 
-/** `POST /api/{db}`: nothing, one item, or a list of items. */
+/** Body of `POST /api/{db}`: empty, one item, or a list of items. */
 export const CreateBody = Type.Union([
   AnyItem,
-  Type.Array(AnyItem, { description: 'All of them in one block, or none' }),
+  Type.Array(AnyItem, { description: 'All in one block, or none' }),
   Type.Null(),
 ])
 /** A whole item, or a merge patch. */
 export const ItemBody = AnyItem
 
-/** `POST /api/ledgers`. */
+/** Body of `POST /api/ledgers`. */
 export const ChangesBody = Type.Object({
   entries: Type.Array(
     Type.Union([
@@ -94,32 +89,26 @@ export const ChangesBody = Type.Object({
   ),
 })
 
-/** A reply with `status: true` and these members. */
 export const okReply = <Properties extends TProperties>(properties: Properties) =>
   Type.Object({ status: Type.Literal(true), ...properties })
 
-/** A change was made. */
 export const DoneReply = okReply({})
-/** An item was created or changed; a database created: no id. */
+/** Reply for a created or changed item; without an id for a created database. */
 export const WrittenReply = Type.Union([
   okReply({ id }),
   okReply({ ids: Type.Array(id, { description: 'In the order of the list' }) }),
   DoneReply,
 ])
-/** The names of all databases. */
 export const DatabasesReply = okReply({ dbs: Type.Array(db) })
-/** An item with its id. */
 export const ItemReply = okReply({
   item: Type.Object({ id }, { additionalProperties: true, description: 'As stored, with its id' }),
 })
-/** Ids in the order of creation. */
 export const ItemListReply = okReply({
   items: Type.Array(id),
   docs: Type.Optional(Type.Array(AnyItem)),
   limit: Type.Integer(),
   offset: Type.Integer(),
 })
-/** The id of the node. */
 export const ServerIdReply = okReply({ serverid: Type.Integer() })
 
 const hex = Type.String({ pattern: '^[0-9a-f]+$' })
@@ -146,13 +135,12 @@ const LedgerBlock = Type.Object({
   ),
 })
 
-/** Blocks in the order they were created. */
 export const LedgersReply = okReply({
   ledgers: Type.Array(LedgerBlock),
   limit: Type.Integer(),
   offset: Type.Integer(),
 })
-/** The block that holds all changes, and the id of each item in it (null for databases). */
+/** The block with all changes, and the id of each item in it (null for databases). */
 export const ChangesReply = okReply({
   block: Type.Object({ serverid: Type.Integer(), height: Type.Integer(), id: hex }),
   results: Type.Array(Type.Object({ id: Type.Union([id, Type.Null()]) })),
@@ -161,8 +149,8 @@ export const ChangesReply = okReply({
 /** Specification, “Errors”, row L. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
-  code: Type.Optional(Type.String({ description: 'For programs' })),
-  message: Type.Optional(Type.String({ description: 'For people' })),
+  code: Type.Optional(Type.String({ description: 'Stable error code' })),
+  message: Type.Optional(Type.String({ description: 'Readable explanation' })),
 })
 
 /** RFC 9110, section 8.8.3: `*`, or a list of entity tags. */
@@ -175,34 +163,34 @@ const once = {
     Type.String({
       shownPattern: KEY,
       description:
-        'Names this request: sent again within 24 hours, it is done once and answered alike',
+        'Identifies this request: a repetition within 24 hours has no effect and returns the original reply',
     }),
   ),
 }
 
-/** Headers of a request that `conditionsOf` reads. */
+/** Request headers that `conditionsOf` reads. */
 export const OnceHeaders = Type.Object(once)
 
-/** Headers of a read that `preconditionOf` reads. */
+/** Request headers that `preconditionOf` reads. */
 export const ConditionHeaders = Type.Object({
   'if-match': Type.Optional(
     Type.String({
       shownPattern: TAGS,
-      description: 'Only while one of these entity tags is current; `*`: any',
+      description: 'Only if one of these entity tags is current; `*`: any',
     }),
   ),
   'if-none-match': Type.Optional(
     Type.String({
       shownPattern: TAGS,
-      description: 'Only while none of these is; `*`: only when there is none',
+      description: 'Only if none of these is current; `*`: only if it does not exist',
     }),
   ),
 })
 
-/** Headers of a request that `itemConditionsOf` or `uploadConditionsOf` reads. */
+/** Request headers that `itemConditionsOf` or `uploadConditionsOf` reads. */
 export const ConditionalHeaders = Type.Object({ ...once, ...ConditionHeaders.properties })
 
-/** How every route fails. */
+/** Error replies of every route. */
 export const failures = { '4xx': Failure, '5xx': Failure }
 
 /** `GET /api/{db}/{id}`. */

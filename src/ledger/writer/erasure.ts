@@ -16,23 +16,20 @@ import { LedgerError } from '../errors.ts'
 import { requireDatabase } from '../reads.ts'
 import type { Operation } from '../unit-of-work.ts'
 
-/** Revisions read at a time. */
 const REVISIONS_PER_PAGE = 256
 
-/** The plan of an erasure. */
 export interface PlannedErasure {
   /** Packed, in ascending order. */
   readonly positions: readonly number[]
-  /** The SHA-256 of each blob that an erased entry named; other entries may name it too. */
+  /** SHA-256 of each blob that an erased entry named; other entries may name it too. */
   readonly freed: readonly string[]
 }
 
-/** The item whose revisions are erased. */
 interface ErasedItem {
-  /** The packed position that created its database. */
+  /** Packed position that created the item's database. */
   readonly database: number
   readonly id: string
-  /** Null if it was deleted. */
+  /** Null if the item was deleted. */
   readonly current: StoredItem | null
 }
 
@@ -88,7 +85,7 @@ export async function plannedErasure(
   throw new LedgerError('NOTHING_TO_ERASE', `item ${of} of ${db} has no such former revision`)
 }
 
-/** The attachment of an entry; null for other entries and erased ones. */
+/** Returns the attachment of an entry; null for other entries and erased ones. */
 function attachmentIn(text: string): Attachment | null {
   const entry = entryOf(storedJson(text))
   if (entry === null || !('attachment' in entry)) return null
@@ -108,8 +105,8 @@ function neededRevision(position: number, former: number): LedgerError {
 }
 
 /**
- * The packed positions of all former revisions of the item and of its attachments. Deletions of the item
- * have no content; those of attachments are erased with the attachment. Errors: UNIT_TOO_LARGE.
+ * Returns the packed positions of all former revisions of the item and of its attachments. Deletions of the
+ * item have no content; those of attachments are erased with the attachment. Errors: UNIT_TOO_LARGE.
  */
 async function formerPositions(store: StoreReader, item: ErasedItem): Promise<number[]> {
   const { database, id, current } = item
@@ -135,7 +132,7 @@ function tooMany(id: string): LedgerError {
   )
 }
 
-/** Whether an attachment row of the item's database is attached to the item now. */
+/** Returns whether an attachment row of the item's database is currently attached to the item. */
 function isAttached(
   { current }: ErasedItem,
   row: { readonly ended: number | null; readonly position: number },
@@ -144,8 +141,9 @@ function isAttached(
 }
 
 /**
- * The entries related to the one at `position`, which creates or deletes `attachment` and is not erased:
- * - `isCurrent`: the item has the attachment now.
+ * Finds the entries related to the one at `position`, which creates or deletes `attachment` and is not
+ * erased:
+ * - `isCurrent`: it is the item's current attachment.
  * - `former`: the entry that it replaced or deleted and that is not erased yet, or null. That one must be
  *   erased too: without this entry, a replay of the chain could not know that it ended.
  * - `deletion`: the entry that deleted the attachment, or null.
@@ -158,7 +156,7 @@ async function relatedEntries(
 ): Promise<{ isCurrent: boolean; former: number | null; deletion: number | null }> {
   const row = await rows.at(position)
   if (row === null) {
-    // Only creations have rows, so the entry is a deletion.
+    // Only creations have rows, so this entry is a deletion.
     return { isCurrent: false, former: await rows.endedBy(position, sha256), deletion: null }
   }
   const before = await rows.before(row, position)
@@ -166,7 +164,7 @@ async function relatedEntries(
   return {
     isCurrent: row.database === item.database && isAttached(item, row),
     former: before?.ended === position ? before.position : null,
-    // If another creation replaced it, that one has a row.
+    // If another creation replaced the attachment, that creation has a row.
     deletion: ended !== null && (await rows.at(ended)) === null ? ended : null,
   }
 }

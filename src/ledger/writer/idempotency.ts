@@ -10,9 +10,9 @@ import type { Once } from '../request-conditions.ts'
 import type { Earlier } from '../unit-of-work.ts'
 
 /**
- * The idempotency records that a batch finds and adds: those of the store, and those of earlier requests
- * in the same batch. A batch is planned in one thread, so if two requests with one key arrive together,
- * the second finds the first.
+ * Idempotency records during a batch: those of the store, and those of earlier requests in the same batch.
+ * One thread plans the whole batch, so if two requests with one key arrive together, the second finds the
+ * first.
  *
  * Records are stored in the transaction of their block. After a crash, either the change is stored and a
  * repeated request finds its record, or neither is and the request is executed as new.
@@ -29,14 +29,13 @@ export class IdempotencyRecords {
     this.#nowMs = nowMs
   }
 
-  /** The records to be stored with the block. */
   get added(): NewIdempotencyRecord[] {
     return [...this.#added.values()]
   }
 
   /**
-   * Where the request was recorded before, or null if it is new or its record has expired.
-   * Errors: IDEMPOTENCY_KEY_REUSED if another request had the key.
+   * Returns the position of the earlier request, or null if the request is new or its record has expired.
+   * Errors: IDEMPOTENCY_KEY_REUSED if another request used the key.
    */
   async find({ key, fingerprint }: Once): Promise<Earlier | null> {
     const earlier = this.#inBatch(key) ?? (await this.#stored(key))
@@ -50,7 +49,7 @@ export class IdempotencyRecords {
     throw new LedgerError('IDEMPOTENCY_KEY_REUSED', message)
   }
 
-  /** Adds the record of a request that made `entries` entries from `index` on. */
+  /** Adds the record of a request with `entries` entries from `index` on. */
   add({ key, fingerprint }: Once, index: number, entries: number): void {
     this.#added.set(key, { key, fingerprint, index, entries })
   }

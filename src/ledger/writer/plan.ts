@@ -23,43 +23,43 @@ import { plannedErasure } from './erasure.ts'
 import { IdempotencyRecords } from './idempotency.ts'
 
 /**
- * Maximum text of one block's entries. Any unit of work fits, since it has a bound of its own. A patch is
- * small in the queue but as large as its item when it is planned: without this bound, some tens of
- * patches of large items made a block too large to store.
+ * Maximum text of one block's entries; larger than any unit of work. A patch is small in the queue but as
+ * large as its item when it is planned: without this bound, a few dozen patches of large items would make a
+ * block too large to store.
  */
 const BLOCK_CHARACTERS_MAX = 2 * UNIT_BYTES_MAX
 
-/** The next block, and the outcome of each unit of work. */
 export interface Plan {
-  /** Canonical texts. */
   readonly entries: string[]
   /** `effects[i]` is the effect of `entries[i]`. */
   readonly effects: Effect[]
   readonly records: readonly NewIdempotencyRecord[]
-  /** One per unit, in order. */
+  /** One outcome per unit, in order. */
   readonly outcomes: Outcome[]
 }
 
 interface BatchContext {
-  /** The time at which idempotency records expire, milliseconds since the Unix epoch. */
+  /** Current time for the expiry of idempotency records, milliseconds since the Unix epoch. */
   readonly nowMs: number
-  /** By the position of their unit. */
+  /** Conditions by index of the unit. */
   readonly conditions: ReadonlyMap<number, RequestConditions> | undefined
 }
 
-/** A database as the batch sees it: the store, overlaid by the changes of the batch. */
+/** A database as the batch sees it: the store, overlaid with the changes of the batch. */
 interface View {
   readonly exists: boolean
-  /** Whether the store's items of this name belong to it; false once the batch created it anew. */
+  /**
+   * Whether the store's items of this name belong to the database; false once the batch has recreated it.
+   */
   readonly stored: boolean
-  /** Texts of the items that the batch changed; null for deleted ones. */
+  /** Texts of the items changed by the batch; null for deleted ones. */
   readonly items: Map<string, string | null>
 }
 
 /**
- * Plans `units` one after the other, each on the state that the previous ones left. A unit that cannot be
- * done leaves nothing behind and does not affect the others; one that would make the block too large gets
- * WRITER_BUSY. Units in `refused`, by position, are not planned: their outcome is known.
+ * Plans `units` in order, each on the state left by the previous ones. A rejected unit has no effect on the
+ * others; one that would make the block too large gets WRITER_BUSY. Units in `refused`, by index, are not
+ * planned: their outcome is known.
  *
  * Changes nothing: the caller seals `entries` at `height` and appends them with `effects`.
  */
@@ -86,12 +86,12 @@ class Planner {
   readonly #height: number
   readonly #records: IdempotencyRecords
   readonly #views = new Map<string, View>()
-  /** Positions that erasures of the batch erase. */
+  /** Positions erased by the batch. */
   readonly #erased = new Set<number>()
   #characters = 0
   /** Reverts the changes of the current unit, last one first. */
   #undo: (() => void)[] = []
-  /** The contents that the current unit no longer names. */
+  /** Blobs that the current unit no longer names. */
   #freed: string[] = []
 
   constructor(store: StoreReader, height: number, records: IdempotencyRecords) {
@@ -113,7 +113,7 @@ class Planner {
       if (earlier !== null) return earlier
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
-        // The usual operation reads nothing from the store: awaiting would cost more than planning it.
+        // Most operations read nothing from the store, and awaiting would cost more than planning them.
         if (!this.#createFresh(operation)) await this.#plan(operation)
       }
       if (once) this.#records.add(once, index, this.entries.length - index)
@@ -128,7 +128,7 @@ class Planner {
     }
   }
 
-  /** Checks the items of `unit`. A missing one is skipped: the change itself is refused as usual. */
+  /** Checks the items of `unit`. Ignores a missing item: its change is rejected anyway. */
   async #check(precondition: Precondition, unit: UnitOfWork): Promise<void> {
     for (const operation of unit) {
       if (!('id' in operation)) continue
@@ -150,7 +150,7 @@ class Planner {
     }
   }
 
-  /** Where the content of an item was last set; null without an item. */
+  /** Returns the position of an item's last change; null without an item. */
   async #revision(view: View, db: string, id: string): Promise<number | null> {
     const changed = view.items.get(id)
     if (changed === null) return null
@@ -162,8 +162,8 @@ class Planner {
   }
 
   /**
-   * Creates an item whose id was generated here: it cannot exist, and nobody can name it before the answer.
-   * False for any other operation, and while it is unknown whether the database exists.
+   * Creates an item with a newly generated id: it cannot exist, and no client knows the id before the
+   * reply. Returns false for any other operation, and until the database is known to exist.
    */
   #createFresh(operation: Operation): boolean {
     if (operation.kind !== 'create_item' || !operation.assigned) return false
@@ -256,7 +256,7 @@ class Planner {
     return (await this.#store.item(db, id))?.text ?? null
   }
 
-  /** The attachment that `operation` creates or deletes. Errors: ATTACHMENT_NOT_FOUND. */
+  /** Returns the attachment that `operation` creates or deletes. Errors: ATTACHMENT_NOT_FOUND. */
   async #attachmentOf(operation: AttachmentOperation): Promise<Attachment> {
     if (operation.kind === 'create_attachment') return attachmentIn(operation.text)
     const current = await this.#currentAttachment(operation)
@@ -271,16 +271,19 @@ class Planner {
     )
   }
 
-  /** The attachment with the name that `operation` is about, after the changes of the batch, or null. */
+  /**
+   * Returns the current attachment with the name in `operation`, including the changes of the batch, or
+   * null.
+   */
   async #currentAttachment(operation: AttachmentOperation): Promise<Attachment | null> {
     const { db, id } = operation
     const { name } = 'name' in operation ? operation : attachmentIn(operation.text)
-    // From the end: it costs nothing if the batch touches no attachments, and a batch is short.
+    // Backwards through the batch, which is short and usually has no attachments.
     for (const effect of this.effects.toReversed()) {
       if (effect.db !== db) continue
-      // A database or an item that was created or deleted in this batch starts without attachments.
+      // The batch created or deleted the database or the item, so it has no earlier attachments.
       if (effect.kind === 'create_db' || effect.kind === 'delete_db') return null
-      // An erasure leaves the current state as it is.
+      // An erasure does not change the current state.
       if (!('id' in effect) || effect.id !== id || effect.kind === 'update_item') continue
       if (!('attachment' in effect)) return null
       if (effect.attachment.name !== name) continue
@@ -329,10 +332,12 @@ type AttachmentOperation = Extract<
   { kind: 'create_attachment' } | { kind: 'delete_attachment' }
 >
 
-/** An effect without its position. */
 type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
 
-/** Checks `precondition` against the attachment of a name; null for none. Errors: PRECONDITION_FAILED. */
+/**
+ * Checks `precondition` against the attachment of a name; null if there is none. Errors:
+ * PRECONDITION_FAILED.
+ */
 export function checkAttachment(precondition: Precondition, current: Attachment | null): void {
   if (holds(precondition, current?.sha256 ?? null)) return
   const what = current === null ? 'there is none' : `it is "${current.sha256}"`
@@ -345,7 +350,7 @@ function attachmentIn(text: string): Attachment {
   return attachment
 }
 
-/** The refusal of one unit, which does not affect the others; rethrows any other error. */
+/** Returns the rejection of one unit, which does not affect the others; rethrows any other error. */
 function refusalOf(error: unknown): LedgerError {
   if (error instanceof LedgerError) return error
   if (

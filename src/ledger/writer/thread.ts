@@ -7,21 +7,24 @@ import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
 import { type FromWriter, type ToWriter, unpackBatch, type WriterStart } from './messages.ts'
 import { type Plan, planBatch } from './plan.ts'
 
-// The program of the writer thread, the only place where blocks are sealed and stored: neither hashing
-// nor waiting for the disk delays the event loop that serves requests.
+// The writer thread, the only place where blocks are sealed and stored: neither hashing nor waiting for the
+// disk delays the event loop that serves requests.
 //
 // After a crash:
-// - before `append`: nothing was stored, nobody was answered; clients see a broken connection.
-// - inside `append`: the transaction leaves all of the block and its effects, or nothing.
-// - after `append`, before the answer: the change is stored but unacknowledged. A retry with the same item
-//   id gets ITEM_EXISTS; a retry with the same idempotency key gets the original answer.
-// No answer is ever sent for a change that is not on the disk.
+// - before `append`: nothing is stored and no request was answered; clients see a broken connection.
+// - inside `append`: the transaction stores the whole block and its effects, or nothing.
+// - after `append`, before the reply: the change is stored but unacknowledged. A retry with the same item
+//   id gets ITEM_EXISTS; a retry with the same idempotency key gets the original reply.
+// No reply is ever sent for a change that is not on disk.
 
 /** Delay of maintenance after a block. */
 const MAINTENANCE_DELAY_MS = 5
 /** Delay of maintenance after the disk was full. */
 const FULL_DELAY_MS = 1_000
-/** Delay of maintenance after it met a damaged part of the store: some of it reads the whole file. */
+/**
+ * Delay of maintenance after it found a damaged part of the store. Longer, because a step may read the
+ * whole file.
+ */
 const DAMAGED_DELAY_MS = 60_000
 /** A longer step of maintenance is followed by a pause of PAUSE_FACTOR times its duration, up to PAUSE_MS_MAX. */
 const LONG_STEP_MS = 100
@@ -36,7 +39,6 @@ export function pauseAfter(stepMs: number): number {
   return stepMs < LONG_STEP_MS ? 0 : Math.min(PAUSE_FACTOR * stepMs, PAUSE_MS_MAX)
 }
 
-/** The units of work of one block. */
 type Batch = Extract<ToWriter, { units: unknown }>
 
 class WriterThread {
@@ -46,7 +48,7 @@ class WriterThread {
   readonly #platform: Platform
   #head: Head | null
   #stopped = false
-  /** Cancels the scheduled maintenance; null when none is scheduled. */
+  /** Null if no maintenance is scheduled. */
   #cancelMaintenance: (() => void) | null = null
   #pauseMs = 0
 
@@ -64,8 +66,8 @@ class WriterThread {
   }
 
   /**
-   * Commits `units` as one block, then sends their outcomes. `refused` contains the outcomes that are
-   * already known, by the position of their unit.
+   * Commits `units` as one block, then sends their outcomes. `refused` contains outcomes that are already
+   * known, by index of the unit.
    */
   async write(
     units: readonly UnitOfWork[],
@@ -93,7 +95,7 @@ class WriterThread {
         this.#send(await this.#refusal(error, plan !== null))
         return
       }
-      // The append changed nothing: the other units go into a block without this one.
+      // The append changed nothing, so the other units go into a block without this one.
       const message = `nothing was written: ${messageOf(error)}`
       refused.set(unit, { code: 'STORE_DAMAGED', message })
       await this.write(units, batch, refused)
@@ -129,7 +131,6 @@ class WriterThread {
     }
   }
 
-  /** Closes the store and the port. */
   async close(): Promise<void> {
     this.#cancelMaintenance?.()
     if (!this.#stopped) await this.#store.close()
@@ -142,7 +143,7 @@ class WriterThread {
   }
 
   /**
-   * A full disk passes, and damage concerns only the changes that need the damaged part. After any other
+   * A full disk is temporary, and damage concerns only changes that need the damaged part. After any other
    * failure the state of the disk is unknown, so the writer stops. `isAttempted`: a write had started.
    */
   async #refusal(error: unknown, isAttempted: boolean) {
@@ -153,11 +154,11 @@ class WriterThread {
     return { refused, reason: messageOf(error), stopped, unknown: stopped && isAttempted }
   }
 
-  /** Closes the store: this process writes nothing to it any more. */
+  /** Closes the store; later batches are rejected. */
   async #stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
-    // Closing may fail too on a failed disk; the writer has stopped either way.
+    // On a failed disk closing may fail too; the writer has stopped anyway.
     await this.#store.close().catch(() => {})
   }
 
@@ -181,7 +182,7 @@ class WriterThread {
     } catch (error) {
       const code = passingCodeOf(error)
       if (code !== null) {
-        // Disk space may become free without a change that would resume maintenance.
+        // Retries after a pause: disk space may become free without a change that would resume maintenance.
         this.#pauseMs = code === 'STORE_FULL' ? FULL_DELAY_MS : DAMAGED_DELAY_MS
         this.scheduleMaintenance()
         return
@@ -192,13 +193,15 @@ class WriterThread {
   }
 }
 
-/** The code of a failure after which the store can go on, or null. */
+/** Returns the code of a temporary failure, or null. */
 function passingCodeOf(error: unknown): 'STORE_FULL' | 'STORE_DAMAGED' | null {
   if (!(error instanceof StoreError)) return null
   return error.code === 'STORE_FULL' || error.code === 'STORE_DAMAGED' ? error.code : null
 }
 
-/** The position of the unit whose entry met a damaged part of the store; null for any other failure. */
+/**
+ * Returns the index of the unit whose entry needs a damaged part of the store; null for any other failure.
+ */
 function unitThatMetDamage(error: unknown, { outcomes }: Plan, height: number): number | null {
   if (!(error instanceof DamageError) || error.position === null) return null
   const entry = error.position - packPosition(height, 0)
@@ -209,7 +212,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Opens the store and serves the messages of the main thread until it is told to close. */
+/** Opens the store and handles the messages of the main thread until the last one. */
 export async function serveWriter(
   start: WriterStart,
   port: ThreadPort,
@@ -223,7 +226,7 @@ export async function serveWriter(
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
     const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, platform)
-    // One block at a time: the next one starts when the previous one is durable or refused.
+    // One block at a time: the next one starts when the previous one is durable or rejected.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {
       done = done.then(() => {

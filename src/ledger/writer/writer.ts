@@ -19,49 +19,47 @@ import {
 
 /** Maximum entries per block. A single larger unit of work gets a block of its own. */
 const BLOCK_ENTRIES_MAX = 1_024
-/** Maximum bytes per block, likewise. */
+/** Maximum bytes per block. A single larger unit of work gets a block of its own. */
 const BLOCK_BYTES_MAX = 4 * 1024 * 1024
 /** V8 young generation of the writer thread. The default (48 MB) would dominate the node's memory. */
 const YOUNG_GENERATION_MB = 12
 
-// Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md).
-// Clients that wait for each answer would otherwise move in step: the event loop idle while the thread
-// commits, then the other way round. So a block closes when it holds BATCH_FRACTION of the concurrent
-// requests: the thread commits one block while the event loop fills the next. With fewer than BATCH_MIN
-// requests there is nothing to split. While no block is in flight, a block stays open as long as every turn
-// of the event loop brings more requests, because one large block costs far less than several small ones.
+// Group commit, tuned with `npm run bench -- ledger single` (docs/decisions/0004-group-commit.md). Clients
+// that wait for each reply would otherwise synchronize: the event loop idles while the thread commits, and
+// vice versa. So a block closes when it holds BATCH_FRACTION of the concurrent requests: the thread commits
+// one block while the event loop fills the next. With fewer than BATCH_MIN requests there is nothing to
+// split. While no block is in flight, a block stays open as long as every event-loop iteration brings more
+// requests, because one large block costs far less than several small ones.
 const BATCH_FRACTION = 0.4
 const BATCH_MIN = 8
-/** Maximum event-loop turns to wait for more requests before a block closes. */
+/** Maximum event-loop iterations to wait for more requests before a block closes. */
 const BATCH_DELAY_TURNS_MAX = 16
 /** Blocks in flight: one being committed, one queued in the thread. */
 const BLOCKS_IN_FLIGHT_MAX = 2
 
-/** Maximum bytes of pending changes; more are refused with WRITER_BUSY. */
+/** Maximum bytes of pending changes. Beyond these three limits a change is rejected with WRITER_BUSY. */
 const QUEUE_BYTES_MAX = 128 * 1024 * 1024
-/** Maximum pending units of work, likewise. */
+/** Maximum pending units of work. */
 const QUEUE_UNITS_MAX = 20_000
-/** Maximum pending index changes, likewise. */
+/** Maximum pending index changes. */
 const INDEX_CHANGES_MAX = 100
 
-/** Where a unit of work was recorded. */
 export interface Recorded {
   readonly height: number
-  /** The index of its first entry in the block. */
+  /** Index of the first entry in the block. */
   readonly index: number
-  /** The id of the block. */
   readonly blockId: string
-  /** The SHA-256 of each content that an erased entry named, if there are any. */
+  /** SHA-256 of each blob that an erased entry named, if any. */
   readonly freed?: readonly string[]
 }
 
-/** The packed position of the first entry. */
+/** Returns the packed position of the first entry. */
 export function positionOf(recorded: Recorded | Earlier): number {
   return 'entries' in recorded ? recorded.position : packPosition(recorded.height, recorded.index)
 }
 
 interface PendingUnit {
-  /** Empty once it was sent. */
+  /** Empty once it is sent. */
   unit: PackedUnit
   readonly entries: number
   readonly conditions: RequestConditions | undefined
@@ -89,23 +87,23 @@ export class LedgerWriter {
   #inFlight: PendingUnit[][] = []
   /** Queue length at which a block closes without waiting for more. */
   #batchSize = Number.POSITIVE_INFINITY
-  /** Index changes that the thread has, oldest first. */
+  /** Index changes in the thread, oldest first. */
   #indexChanges: PendingIndexChange[] = []
   #queueBytes = 0
   #isBatchOpen = false
   #stopped: LedgerError | null = null
   #suspended: LedgerError | null = null
-  /** The failure of the last block (STORE_FULL, STORE_DAMAGED), until one is stored. */
+  /** The failure of the last block (STORE_FULL, STORE_DAMAGED); null once one is stored. */
   #failed: LedgerError | null = null
   #closing = false
   /** Resolves when the thread has ended, for any reason. */
   readonly #ended: Promise<void>
 
-  /** Called with each block that was stored. */
+  /** Called with each stored block. */
   onStored: (block: CommittedBlock) => void = () => {}
   /**
-   * Called after each commit, before any request of it is answered: with the packed position of the last
-   * entry of the block, or null if no unit could be done.
+   * Called after each commit, before any of its requests is answered, with the packed position of the last
+   * entry of the block, or null if all units were rejected.
    */
   onCommit: (last: number | null) => void = () => {}
   /** Databases that only their owner may change: `LedgerService.ownDatabase`. */
@@ -124,13 +122,13 @@ export class LedgerWriter {
     })
   }
 
-  /** Starts the thread and opens the store in it. Errors: StoreError. */
+  /** Starts the thread, which opens the store. Errors: StoreError. */
   static async start(
     start: WriterStart,
     clock: Clock,
     platform: Pick<Platform, 'startThread'>,
   ): Promise<LedgerWriter> {
-    // Sources run as they are, a build has only JavaScript.
+    // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = platform.startThread(program, {
@@ -167,14 +165,13 @@ export class LedgerWriter {
     return this.#inFlight.reduce((sum, block) => sum + block.length, this.#queue.length)
   }
 
-  /** Their size. */
   get queueBytes(): number {
     return this.#queueBytes
   }
 
   /**
    * Records `unit` durably. With `conditions`, the result may be that of an earlier request.
-   * Errors: LedgerError; then nothing of the unit was done.
+   * Errors: LedgerError; nothing of the unit is recorded then.
    */
   record(unit: UnitOfWork): Promise<Recorded>
   record(unit: UnitOfWork, conditions: undefined, byOwner: true): Promise<Recorded>
@@ -200,7 +197,7 @@ export class LedgerWriter {
       const entries = unit.length
       this.#queue.push({ unit: packed, entries, conditions, bytes, resolve, reject })
       this.#queueBytes += bytes
-      // An owner batches its changes itself.
+      // An owner batches its changes itself, so they need not wait.
       if (byOwner || this.#queue.length >= this.#batchSize) this.#next()
       else this.#openBatch()
     })
@@ -229,7 +226,9 @@ export class LedgerWriter {
     await this.#ended
   }
 
-  /** Sends a block when a turn of the event loop brings no more requests. A single write waits one turn. */
+  /**
+   * Sends a block once an event-loop iteration brings no more requests. A single write waits one iteration.
+   */
   #openBatch(): void {
     if (this.#inFlight.length > 0 || this.#isBatchOpen) return
     this.#isBatchOpen = true
@@ -290,7 +289,7 @@ export class LedgerWriter {
   }
 
   #receive(message: FromWriter): void {
-    // The thread ends by itself: terminating it while it runs can take the process with it.
+    // The thread exits by itself; terminating it while it runs can crash the process.
     if ('closed' in message) return
     if ('maintenanceFailed' in message) {
       this.#stop(message.maintenanceFailed)
@@ -322,7 +321,7 @@ export class LedgerWriter {
       for (const pending of answered) pending.reject(error)
       if (!message.stopped) this.#failed ??= error
     }
-    // The thread works while the answers are sent.
+    // Sends the next block first, so that the thread works while the replies are sent.
     if (this.#closing || this.#queue.length >= this.#batchSize) this.#next()
     else if (this.#queue.length > 0) this.#openBatch()
   }
@@ -343,7 +342,7 @@ export class LedgerWriter {
 
   /** The error of a refusal by the store; stops the writer if it is final. */
   #refusal({ refused, reason, stopped }: StoreRefusal, what: string): LedgerError {
-    // A failure that lasts is one cause, and logged as one.
+    // Later errors refer to the first one as their cause, so that it is logged once.
     const error = new LedgerError(refused, `${what}: ${reason}`, { cause: this.#failed })
     if (stopped) this.#stop(reason, error)
     return error
@@ -372,7 +371,7 @@ function refuseOwned(unit: UnitOfWork, owned: ReadonlySet<string>): void {
   }
 }
 
-/** Answers one unit; returns its error if it was refused. */
+/** Resolves or rejects one unit; returns its error if it was rejected. */
 function settle(
   { resolve, reject }: PendingUnit,
   block: { height: number; id: string } | null,

@@ -15,35 +15,34 @@ import {
   sync,
 } from './durable-files.ts'
 
-/** The folder in which a backup is made; it is renamed when it is complete. */
+/** Folder of an incomplete backup, which is renamed when it is complete. */
 const PARTIAL = '.partial'
 /** Prefix of backups that are being removed. */
 const EXPIRED = '.expired-'
 /** `2026-11-20T19-30-05.123Z`, in UTC, so that names sort by time. */
 const BACKUP_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
-/** Share of copying in the progress if the copy is verified afterwards. */
+/** Part of the progress that copying counts for, if the copy is verified afterwards. */
 const COPY_SHARE = 0.3
 
 export interface BackupOptions {
-  /** The data folder; its node may be running. */
+  /** The data folder, which a running node may use. */
   readonly folder: string
   /** The folder of backups; created if it is missing. */
   readonly to: string
   /** Milliseconds since the Unix epoch; the backup's name. */
   readonly nowMs: number
-  /** Other files to copy, if they exist. */
+  /** Names of other files to copy, if they exist. */
   readonly files: readonly string[]
   /**
-   * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), and the folder in each
-   * that exists while blobs may be arriving.
+   * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), each with its subfolder that
+   * exists while blobs may be arriving.
    */
   readonly contentFolders: readonly { readonly name: string; readonly incoming: string }[]
-  /** Whether to verify the copy before it is renamed. */
   readonly verify: boolean
   readonly progress: BackupProgress
 }
 
-/** Called now and then; `share` is 0..1. */
+/** Called at intervals; `share` is 0..1. */
 export type BackupProgress = (share: number, doing: string) => void
 
 export interface Backup {
@@ -52,17 +51,17 @@ export interface Backup {
   readonly serverId: number
   readonly blocks: number
   readonly headId: string | null
-  /** Number of blobs that were copied, not linked to those of the last backup. */
+  /** Number of blobs copied instead of linked to those of the last backup. */
   readonly contents: number
   /** Null if it was not requested, or is impossible because the store has an older format. */
   readonly verification: Verification | null
 }
 
 /**
- * Copies a data folder, whose node may be running, to a new folder in `to` that can replace it.
+ * Copies a data folder, which a running node may use, to a new folder in `to` that can replace it.
  *
- * It is made in `<to>/.partial`, and renamed when all of it is on the disk and verified. A crash before
- * the rename leaves `.partial`, whose complete blobs the next run reuses; after it, the whole backup.
+ * The backup is written to `<to>/.partial`, and renamed when it is on disk and verified. A crash before the
+ * rename leaves `.partial`, whose complete blobs the next run reuses.
  * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, FOLDER_IN_USE during another backup, STORE_FULL, STORE_DAMAGED.
  */
 export async function backupFolder(options: BackupOptions): Promise<Backup> {
@@ -95,8 +94,8 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   const contents = await blobFoldersOf(options, partial)
   await clearPartial(contents, partial)
   let copied = 0
-  // Blobs, then the store, then the blobs that arrived meanwhile: so the copy has every blob that its
-  // store names. Blobs that were removed before are not kept from an earlier run.
+  // Copies the blobs, then the store, then the blobs added since: so the copy has every blob that its store
+  // names. Blobs left by an earlier run but removed since are removed from the copy.
   for (const one of contents) {
     progress(0, 'files')
     copied += await copyMissingBlobs(one)
@@ -106,13 +105,14 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   const snapshot = await snapshotSqlite(storePathIn(folder), storePathIn(partial), (share) =>
     progress(share * copyShare, 'copied'),
   ).catch(async (error) => {
-    // An incomplete store only takes space.
+    // An incomplete store cannot be reused.
     await removeStore(partial)
     throw error
   })
   for (const one of contents) {
     copied += await copyMissingBlobs(one)
-    // The copy may have blobs that its store does not name: its node will recover as after a kill.
+    // The copy may have blobs that its store does not name. With this folder, its node recovers on start as
+    // after a kill.
     if (fileExists(join(one.from, one.incoming))) mkdirSync(join(one.to, one.incoming))
   }
   for (const name of files) {
@@ -172,7 +172,7 @@ async function verified(partial: string, progress: BackupProgress): Promise<Veri
   }
 }
 
-/** The names of the backups in `to`, oldest first. */
+/** Lists the names of the backups in `to`, oldest first. */
 async function backupsIn(to: string): Promise<string[]> {
   return (await readdir(to)).filter((name) => BACKUP_NAME.test(name)).sort()
 }

@@ -10,7 +10,6 @@ const UNFINISHED = '.unfinished'
 /** The path of a blob in its folder. */
 const BLOB_PATH = /^[0-9a-f]{2}\/[0-9a-f]{62}$/
 
-/** Syncs a file or folder. */
 export function sync(path: string): void {
   const file = openSync(path, 'r')
   fsyncSync(file)
@@ -70,8 +69,8 @@ export interface BlobFolder {
 }
 
 /**
- * Copies the blobs that `to` lacks; returns how many were copied and not linked. Skips files that are
- * removed meanwhile. Errors: STORE_DAMAGED for a file that does not have its SHA-256; STORE_FULL.
+ * Copies the blobs that `to` lacks; returns how many were copied instead of linked. Skips files that are
+ * removed during the copy. Errors: STORE_DAMAGED for a file that does not match its SHA-256; STORE_FULL.
  */
 export async function copyMissingBlobs({ from, to, earlier }: BlobFolder): Promise<number> {
   let copied = 0
@@ -86,13 +85,13 @@ export async function copyMissingBlobs({ from, to, earlier }: BlobFolder): Promi
     }
     touched.add(dirname(target))
   }
-  // Those folders may be new.
+  // Those folders may be new entries of `to`.
   if (touched.size > 0) touched.add(to)
   for (const folder of touched) sync(folder)
   return copied
 }
 
-/** Removes from `to` incomplete files, and blobs that are not in `from` any more. */
+/** Removes incomplete files from `to`, and blobs that are no longer in `from`. */
 export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void> {
   const kept = new Set(await blobPathsIn(from))
   for (const one of await readdir(to, { recursive: true, withFileTypes: true })) {

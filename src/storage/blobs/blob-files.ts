@@ -7,8 +7,8 @@ import { isNoRoom, StoreError } from '../errors.ts'
 /** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
 /**
- * The folder of blobs that are being received. It exists from the first upload of a process until its
- * clean end, so a start that finds it knows that the last process was killed.
+ * The folder of blobs that are being received. It exists from the first upload of a process until its clean
+ * shutdown, so a start that finds it knows that the last process was killed.
  */
 const INCOMING = 'incoming'
 
@@ -36,14 +36,14 @@ export class BlobFiles {
     })
   }
 
-  /** Removes the folder of incoming blobs, unless parts are kept in it. */
+  /** Removes the folder of incoming blobs, unless it contains parts. */
   async end(): Promise<void> {
     await rmdir(join(this.#root, INCOMING)).catch((error) => {
       if (codeOf(error) !== 'ENOTEMPTY') unlessMissing(error)
     })
   }
 
-  /** Whether a process is using the folder, or was killed while using it. */
+  /** Returns whether a process is using the folder, or was killed while using it. */
   async isUnsettled(): Promise<boolean> {
     try {
       await (await opendir(join(this.#root, INCOMING))).close()
@@ -82,7 +82,7 @@ export class BlobFiles {
   /**
    * Moves an incoming file, which has been synced, to its final name. It replaces an existing file, which
    * repairs a damaged one. Both directories are synced, even if another upload created them, because that
-   * one may not have synced them yet.
+   * upload may not have synced them yet.
    */
   async place(arrived: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {
@@ -94,7 +94,7 @@ export class BlobFiles {
     })
   }
 
-  /** Opens a blob for reading; null if there is none. */
+  /** Opens a blob for reading; returns null if it does not exist. */
   async read(sha256: string): Promise<FileHandle | null> {
     try {
       return await open(this.#path(sha256), constants.O_RDONLY | constants.O_NOFOLLOW)
@@ -104,7 +104,6 @@ export class BlobFiles {
     }
   }
 
-  /** Removes a blob, if it exists. */
   async remove(sha256: string): Promise<void> {
     await withDiskErrors(async () => {
       await rm(this.#path(sha256), { force: true })
@@ -120,7 +119,7 @@ export class BlobFiles {
     }
   }
 
-  /** Lists the folder: the SHA-256 of each blob, and the path (from the data folder) of anything else. */
+  /** Lists the folder: the SHA-256 of each blob, and the path (from the data folder) of any other file. */
   async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly foreign: string }> {
     for await (const { name } of entriesOf(this.#root)) {
       if (name === INCOMING) continue
@@ -141,7 +140,7 @@ export class BlobFiles {
     return join(this.#root, sha256.slice(0, 2), sha256.slice(2))
   }
 
-  /** Creates the folders again if somebody has removed them. */
+  /** Recreates the folders if they were removed. */
   async #openIncoming(name: number | string, flags: 'wx' | 'a+'): Promise<FileHandle> {
     try {
       return await open(this.#incoming(name), flags, 0o600)
@@ -190,7 +189,7 @@ async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-/** The entries of a directory; none if it does not exist. */
+/** Lists a directory; a missing one is empty. */
 async function* entriesOf(path: string) {
   try {
     yield* await opendir(path)

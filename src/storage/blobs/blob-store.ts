@@ -4,11 +4,11 @@ import { StoreError } from '../errors.ts'
 import type { AttachmentReader, StoredBlob } from '../store.ts'
 import { BlobFiles, sha256Of, withDiskErrors } from './blob-files.ts'
 
-/** How a caller of `take` recorded a blob. */
+/** Tells how recording a blob in `take` ended. */
 interface Outcome<Result> {
   /** Whether an entry names the blob now. */
   isRecorded(result: Result): boolean
-  /** Whether an entry may name it although recording failed. */
+  /** Whether an entry may name the blob although recording failed. */
   mayBeRecorded(error: unknown): boolean
 }
 
@@ -16,18 +16,18 @@ interface Outcome<Result> {
 const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
 
 /**
- * The bytes of attachments: each blob is a file named by its SHA-256, stored once however many entries
- * name it, while a row of the store names it.
+ * The bytes of attachments. Each blob is a file named by its SHA-256, stored once, as long as a row of the
+ * store names it.
  *
  * State after a crash during `take`:
  * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
  * - before the entry is durable: a blob that no row names, which `recover` removes;
- * - after that: the whole blob on the disk, with its entry.
+ * - after that: the whole blob on disk, with its entry.
  * So an entry never names a missing blob.
  *
  * Renames and removals of one blob run one after another, and a blob that an upload has renamed is held
- * until its entry is durable or rejected. Removals check the rows within their turn, so neither equal
- * uploads nor a concurrent removal lose a file.
+ * until its entry is durable or rejected. A removal checks the rows when it runs, so neither equal uploads
+ * nor a concurrent removal lose a file.
  */
 export class BlobStore {
   readonly #files: BlobFiles
@@ -40,10 +40,10 @@ export class BlobStore {
   readonly #running = new Set<Promise<unknown>>()
   #begun: Promise<void> | null = null
   #number = 0
-  /** Whether the next start must look for leftovers. */
+  /** Whether the next start must search for leftovers. */
   #needsRecovery = false
 
-  /** `durable` false: a temporary folder, nothing is synced. */
+  /** `durable` is false for a temporary folder, in which nothing is synced. */
   constructor(folder: string, rows: Pick<AttachmentReader, 'namedAt'>, durable: boolean) {
     this.#files = new BlobFiles(folder, durable)
     this.#rows = rows
@@ -61,8 +61,8 @@ export class BlobStore {
   }
 
   /**
-   * Continues after a process was killed before it had rows: removes incoming files and keeps blobs. The
-   * next start, which has rows, checks which of them are named.
+   * Continues after a process was killed before the rows existed: removes incoming files and keeps blobs.
+   * The next start, which has rows, checks which of them are named.
    */
   async resume(): Promise<void> {
     if (!(await this.#files.isUnsettled())) return
@@ -71,10 +71,10 @@ export class BlobStore {
   }
 
   /**
-   * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the
-   * blob is removed, unless other entries name it; if the outcome is unknown, the next start decides.
-   * A chunk is not used after the next one is requested.
-   * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. Nothing is left then.
+   * Receives a blob and calls `record` once it is durable. If `record` fails or records nothing, the blob
+   * is removed, unless other entries name it; if the outcome is unknown, the next start decides. A chunk is
+   * not used after the next one is requested.
+   * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. They leave nothing behind.
    */
   take<Result>(
     chunks: AsyncIterable<Uint8Array>,
@@ -105,20 +105,20 @@ export class BlobStore {
     })
   }
 
-  /** Whether a blob is complete, and how many of its bytes have arrived. */
+  /** Returns whether a blob is complete, and how many of its bytes have arrived. */
   async arrived({ sha256, length }: StoredBlob): Promise<{ isWhole: boolean; bytes: number }> {
     const isWhole = (await this.#files.bytesOf(sha256)) === length
     return { isWhole, bytes: isWhole ? length : await this.#files.bytesOfParts(sha256) }
   }
 
   /**
-   * Adds a part of a blob that rows name, from another node: `bytes` after the first `from` ones. Returns
-   * how many bytes have arrived, which is where the next part begins, also if this part began elsewhere.
-   * A blob that no row names when it is complete is removed at once.
+   * Adds a part of a blob that rows name, from another node: `bytes` starts at offset `from`. Returns how
+   * many bytes have arrived, which is the offset of the next part, even if this part had another offset. A
+   * blob that no row names when it is complete is removed at once.
    *
-   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them,
-   * the hash of the whole is wrong, and the transfer starts again.
-   * Errors: CONTENT_DIFFERS, after which nothing is left of the blob; STORE_FULL, STORE_FAILED.
+   * A crash before the last part leaves the bytes so far in `incoming/`. If the disk lost some of them, the
+   * hash of the whole is wrong, and the transfer starts again.
+   * Errors: CONTENT_DIFFERS, after which the blob is removed; STORE_FULL, STORE_FAILED.
    */
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
     const { sha256, length } = blob
@@ -134,16 +134,16 @@ export class BlobStore {
   }
 
   /**
-   * Runs `erase`, which removes rows, and then removes those of the blobs named by them (`freed`) that no
-   * other row names. `recover` does so after a crash in between, after an error with `mayBeRecorded`,
-   * and if a file cannot be removed. Errors: those of `erase`; STORE_FAILED.
+   * Runs `erase`, which removes rows, and then removes those of the blobs in `freed` that no other row
+   * names. `recover` does so after a crash in between, after an error with `mayBeRecorded`, and if a file
+   * cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
     return this.#tracked(async () => {
-      // So that the next start detects a crash.
+      // Lets the next start detect a crash.
       await this.#begin()
       const { result, freed } = await erase().catch((error: unknown) => {
         if (mayBeRecorded(error)) this.#needsRecovery = true
@@ -160,7 +160,7 @@ export class BlobStore {
   }
 
   /**
-   * Opens a blob whose first byte can be read; the caller closes it. Null if it is missing or
+   * Opens a blob whose first byte can be read; the caller closes it. Returns null if it is missing or
    * incomplete. Errors: STORE_FAILED.
    */
   read({ sha256, length }: StoredBlob): Promise<FileHandle | null> {
@@ -180,7 +180,7 @@ export class BlobStore {
     })
   }
 
-  /** Waits for running calls, whose sources must have ended. */
+  /** Waits for running calls; their sources must have ended. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#running)
     if (this.#begun !== null && !this.#needsRecovery) await this.#files.end()
@@ -216,7 +216,7 @@ export class BlobStore {
       unsynced = 0
       await syncing
       syncing = withDiskErrors(() => file.datasync())
-      // Its error is thrown by the next `await syncing`.
+      // The next `await syncing` throws the error.
       syncing.catch(() => {})
     }
     await syncing
@@ -247,7 +247,7 @@ export class BlobStore {
     return arrived
   }
 
-  /** After a failed sync the transfer starts again, because a second sync would report success. */
+  /** A failed sync restarts the transfer, because a second sync would report success. */
   async #syncPart(file: FileHandle, sha256: string): Promise<void> {
     try {
       await withDiskErrors(() => file.sync())
@@ -268,7 +268,7 @@ export class BlobStore {
 
   #removeUnlessNamed(sha256: string): Promise<void> {
     return this.#inOrder(sha256, async () => {
-      // The upload that holds it either records it, or calls this when that fails.
+      // The upload that holds the blob either records it, or calls this again when recording fails.
       if (this.#held.has(sha256)) return
       if ((await this.#rows.namedAt(sha256)) !== null) return
       await this.#files.removeIncoming(sha256)

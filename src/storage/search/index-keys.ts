@@ -10,7 +10,7 @@ import {
   sortValueAt,
 } from '../../filter/index.ts'
 
-/** First byte of a key: types in the order in which `filter` sorts them. */
+/** First byte of a key: the types in the sort order of `filter`. */
 const TYPE = {
   null: 0x00,
   false: 0x10,
@@ -20,16 +20,15 @@ const TYPE = {
   compound: 0x40,
 } as const
 
-/** One entry of an index for an item. */
 export interface IndexKey {
   readonly key: Uint8Array
-  /** Whether this key sorts the item; exactly one does. */
+  /** Whether this is the key that sorts the item; exactly one does. */
   readonly sorts: boolean
 }
 
 /**
- * The entries that `item` has in an index on `path`: one per value that conditions compare, and
- * the one that sorts the item. The key of a long text holds only its beginning.
+ * Returns the entries of `item` in an index on `path`: one per value that conditions compare, and the one
+ * that sorts the item. The key of a long text holds only its beginning.
  */
 export function keysOf(item: JsonObject, path: Path): IndexKey[] {
   const sortKey = keyOf(sortValueAt(item, path))
@@ -48,7 +47,7 @@ function hex(key: Uint8Array): string {
   return Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1')
 }
 
-/** The key of one value: keys compare bytewise as the values do. */
+/** Returns the key of one value: keys compare bytewise as the values do. */
 export function keyOf(value: SortValue): Buffer {
   if (value === null) return Buffer.of(TYPE.null)
   if (value === COMPOUND) return Buffer.of(TYPE.compound)
@@ -70,7 +69,6 @@ function numberKey(value: number): Buffer {
   return key
 }
 
-/** A range of keys. */
 export interface KeyRange {
   readonly from: Uint8Array
   readonly fromIncluded: boolean
@@ -78,7 +76,7 @@ export interface KeyRange {
   readonly toIncluded: boolean
 }
 
-/** The keys of values between two bounds of one type; both must be whole (see `isWhole`). */
+/** Returns the keys of values between two bounds of one type; both bounds must satisfy `isWhole`. */
 export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
   const type = typeof (from ?? to)?.value === 'number' ? TYPE.number : TYPE.text
   return {
@@ -90,7 +88,7 @@ export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
 }
 
 /**
- * Whether an equal key means an equal value. Not for a truncated text, nor for one so long that a
+ * Returns whether an equal key means an equal value. False for a truncated text, and for one so long that a
  * truncated text could have the same key.
  */
 export function isWhole(value: Scalar): boolean {

@@ -2,31 +2,31 @@ import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
 import type { ItemSearch, StoredItem } from '../store.ts'
 import { isWhole, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 
-/** Maximum positions taken from an index at once; a condition that leaves more does not help. */
+/** Maximum positions read from an index at once; a condition that leaves more is not used. */
 const LISTED_MAX = 20_000
-/** Up to this many positions, sorting by id is faster than scanning the ids. */
+/** For up to this many positions, sorting by id is faster than scanning the ids. */
 const LISTED_BEFORE_IDS_MAX = 2_000
 /** Maximum keys looked up for one condition. */
 const KEYS_MAX = 100
 
-/** A declared index that has all items. */
+/** A declared index whose build is complete. */
 export interface ReadyIndex {
   readonly number: number
   readonly database: number
   readonly path: string
 }
 
-/** Ids from `from` (included) to `to` (excluded), by code points. */
+/** Ids from `from` (inclusive) to `to` (exclusive), by code points. */
 export interface IdRange {
   readonly from: string
   readonly to: string
 }
 
-/** How a search finds positions: which rows are read, and in which order. */
+/** How a search finds positions: the rows to read, and their order. */
 export type Access =
-  /** Items in creation order, after `after`. */
+  /** All items, in creation order, from `after` on. */
   | { readonly by: 'creation'; readonly after: number }
-  /** Items at one key of an index, in creation order; `isExact`: all of them match. */
+  /** The items at one key of an index, in creation order; `isExact`: all of them match. */
   | {
       readonly by: 'key'
       readonly index: ReadyIndex
@@ -34,9 +34,9 @@ export type Access =
       readonly isExact: boolean
       readonly after: number
     }
-  /** All items in the order of an index. */
+  /** All items, in the order of an index. */
   | { readonly by: 'index'; readonly index: ReadyIndex; readonly descending: boolean }
-  /** Items with ids in a range, in the order of their ids; `where` is the rest of the predicate. */
+  /** The items with ids in a range, in the order of their ids; `where` is the rest of the predicate. */
   | {
       readonly by: 'id'
       readonly range: IdRange
@@ -47,20 +47,23 @@ export type Access =
   /** Positions found in an index, in creation order. */
   | { readonly by: 'list'; readonly index: ReadyIndex; readonly positions: readonly number[] }
 
-/** Positions of items, step by step. */
+/** A stream of positions of items. */
 export interface Scan {
   /** Whether every position matches; otherwise the caller must check the items. */
   readonly isExact: boolean
-  /** Bounded pieces, perhaps empty. Errors: SEARCH_INTERRUPTED if the index is removed. */
+  /** Pieces of bounded size, possibly empty. Errors: SEARCH_INTERRUPTED if the index is removed. */
   readonly pieces: AsyncIterable<readonly number[]>
 }
 
-/** What a search needs of an engine. Each call, and each piece, is bounded work on the current state. */
+/**
+ * The rows that a search reads from an engine. Each call, and each piece, is bounded work on the current
+ * state.
+ */
 export interface SearchRows {
   readyIndexes(database: number): Promise<ReadyIndex[]>
-  /** Whether an index has more than `count` entries with `key`. */
+  /** Returns whether an index has more than `count` entries with `key`. */
   hasMore(index: ReadyIndex, key: Uint8Array, count: number): Promise<boolean>
-  /** Positions of at most `limit` entries in a range of keys, in any order. */
+  /** Returns the positions of at most `limit` entries in a range of keys, in any order. */
   positions(
     index: ReadyIndex,
     range: KeyRange,
@@ -68,8 +71,8 @@ export interface SearchRows {
   ): Promise<number[]>
   scan(database: number, access: Exclude<Access, { by: 'list' }>, where: Where | null): Scan
   /**
-   * The existing items at `positions`, in that order, up to the one with which their texts reach
-   * `charactersMax`. Without `text` all of them.
+   * Returns the existing items at `positions`, in that order, until their texts reach `charactersMax`.
+   * Without `text`, returns all of them.
    */
   items(
     positions: readonly number[],
@@ -78,14 +81,14 @@ export interface SearchRows {
 }
 
 /**
- * Chooses the access with the least to read:
+ * Chooses the access that reads the least:
  * 1. one key of an index, for a condition on one value;
  * 2. several keys, or a range, of an index, if that gives at most LISTED_MAX positions;
- * 3. the index in whose order the items are wanted (before 1, if the key has more than LISTED_MAX);
- * 4. a range of ids, unless creation order is wanted; before 1 and 2 if the items are wanted in the
- *    order of ids and those give more than LISTED_BEFORE_IDS_MAX positions;
+ * 3. an index whose order is the requested order (before 1, if the key has more than LISTED_MAX);
+ * 4. a range of ids, unless creation order is requested; before 1 and 2 if the order of ids is requested
+ *    and those give more than LISTED_BEFORE_IDS_MAX positions;
  * 5. all items.
- * Only conditions that every match meets count: `where` itself, or members of its `all`.
+ * Only conditions that every match meets are considered: `where` itself, or members of its `all`.
  */
 export async function chooseAccess(
   rows: SearchRows,
@@ -125,7 +128,7 @@ export async function chooseAccess(
   return inOrder ?? byId ?? { by: 'creation', after: start }
 }
 
-/** Conditions without which `where` cannot hold. */
+/** Returns the conditions that every match of `where` meets. */
 function requiredConditions(where: Where | null): Condition[] {
   if (where === null || where.kind === 'any') return []
   const all = where.kind === 'all' ? where.of : [where]
@@ -166,7 +169,7 @@ async function listPositions(
   ) {
     const ends = withOtherEnd(test, path, required)
     await lookUp(keyRange(ends.from, ends.to), false)
-    // One element of an array may meet one condition, and another element the other.
+    // Not combined for arrays: one element may meet one condition, and another element the other.
     if (ends !== test) await lookUp(keyRange(test.from, test.to), true)
   } else {
     return null
@@ -177,7 +180,7 @@ async function listPositions(
 
 type Ends = { readonly from: Bound | null; readonly to: Bound | null }
 
-/** Adds the missing end of `ends` from another condition on the same path: `gte` beside `lt`. */
+/** Adds the missing end of `ends` from another condition on the same path, such as `lt` for `gte`. */
 function withOtherEnd(ends: Ends, path: readonly string[], required: readonly Condition[]): Ends {
   const type = typeof (ends.from ?? ends.to)?.value
   for (const { path: other, test } of required) {
@@ -206,7 +209,7 @@ function idAccess(
   return { by: 'id', range, isOrdered, descending, where: withoutRange(where, range) }
 }
 
-/** Returns the range of ids that `required` demands, or null. */
+/** Returns the range of ids that `required` implies, or null. */
 function idRangeOf(required: readonly Condition[]): IdRange | null {
   let range: Partial<IdRange> = {}
   for (const { path, test } of required) {
@@ -219,7 +222,7 @@ function idRangeOf(required: readonly Condition[]): IdRange | null {
   return from === undefined || to === undefined ? null : { from, to }
 }
 
-/** Removes the condition that is `range` itself, if it is all of `where` or a member of its `all`. */
+/** Removes the condition equal to `range`, if it is all of `where` or a member of its `all`. */
 function withoutRange(where: Where, range: IdRange): Where | null {
   const isRange = (each: Where) => {
     const own = each.kind !== 'condition' || each.negated ? null : idRangeOf([each])

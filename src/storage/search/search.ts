@@ -22,7 +22,7 @@ const PIECE_POSITIONS = 1_000
 /** Cost of parsing a character of an item, in steps of a pattern. */
 const PARSE_STEPS = 1
 
-/** As `StoreReader.search`, for any engine. */
+/** See `StoreReader.search`; works with any engine. */
 export async function searchItems(
   rows: SearchRows,
   database: number,
@@ -50,16 +50,15 @@ async function* piecesOf(positions: readonly number[]): AsyncGenerator<readonly 
 }
 
 /**
- * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. It
- * proceeds in bounded pieces, each on a view of its own, so that neither the event loop nor the
- * writer's WAL waits for a search.
+ * Reads the items at the positions of a scan, checks and sorts them, and applies offset and limit. Each
+ * bounded piece uses its own view, so that a search blocks neither the event loop nor the restart of the
+ * writer's WAL.
  */
 class Search {
   readonly #rows: SearchRows
   readonly #scan: Scan
   readonly #query: ItemSearch
   readonly #isOrdered: boolean
-  /** Characters of items read at once. */
   readonly #charactersMax: number
 
   constructor(rows: SearchRows, scan: Scan, query: ItemSearch, isOrdered: boolean) {
@@ -79,7 +78,7 @@ class Search {
     let left = limit ?? Number.POSITIVE_INFINITY
     const pieces = this.#isOrdered ? this.#scan.pieces : this.#sorted(order)
     for await (const piece of pieces) {
-      // If every position matches, items before the offset or beyond the limit need not be read.
+      // If every position matches, items before the offset or after the limit are not read.
       const unread = isExact ? Math.min(skip, piece.length) : 0
       skip -= unread
       const wanted = piece.slice(unread, isExact ? unread + left : undefined)
@@ -95,7 +94,7 @@ class Search {
     }
   }
 
-  /** All positions in `order`. Ties: oldest first, or newest first if the last term is descending. */
+  /** Sorts all positions by `order`. Ties: oldest first, or newest first if the last term is descending. */
   async *#sorted(order: readonly OrderTerm[]): AsyncGenerator<readonly number[]> {
     const { limit, offset } = this.#query
     const wanted = limit === null ? Number.POSITIVE_INFINITY : limit + offset
@@ -127,7 +126,7 @@ class Search {
     yield* piecesOf(found.map(({ created }) => created))
   }
 
-  /** The items at `positions` that still exist and match, in bounded pieces. */
+  /** Reads the items at `positions` that still exist and match, in bounded pieces. */
   async *#read(positions: readonly number[], text: boolean): AsyncGenerator<FoundItem[]> {
     const { where } = this.#query
     const residual = this.#scan.isExact ? null : where

@@ -7,8 +7,8 @@ import { LIMIT, queriesOf } from './statements.ts'
 const SQL = {
   page: `SELECT id, created, revision, item, db FROM items
     WHERE created > ? ORDER BY created ${LIMIT}`,
-  // All rows created at one height at once: composes the entries that would have created them, so that
-  // no row is read by itself. The size of the rows is checked against that of the block first.
+  // Reads all rows created at one height in one query: composes the entries that would have created them.
+  // The size of the rows is checked against that of the block first.
   rows: `SELECT count(*), min(i.created), max(i.created), min(i.created = i.revision),
       min(i.db), max(i.db), min(d.name), group_concat(i.id, char(10)),
       group_concat(?1 || d.name || ?2 || i.item || ?3, char(10)) = (SELECT body FROM blocks WHERE height = ?4)
@@ -21,7 +21,7 @@ const SQL = {
     WHERE i.created >= ? AND i.created < ? GROUP BY d.created`,
 } as const
 
-/** Splits an entry's text; never part of an escaped text. */
+/** Separator for splitting an entry's text; never part of an escaped text. */
 const MARK = '\u007f'
 
 /** Reads the items of all databases by their creation. */
@@ -38,20 +38,20 @@ export class CreationReader {
     this.#sql = queriesOf(connection, SQL)
   }
 
-  /** As `StoreReader.itemsByCreation`. */
+  /** See `StoreReader.itemsByCreation`. */
   page(after: number, limit: number): PlacedItem[] {
     return page(this.#sql.page.iterate(after, limit), placedItemOf, (item) => item.text.length)
   }
 
-  /** As `StoreReader.plainCreations`. */
+  /** See `StoreReader.plainCreations`. */
   plain(height: number, ids: readonly string[]): Creations[] | null {
     const range = [packPosition(height, 0), packPosition(height + 1, 0)] as const
     const row = this.#sql.rows.get(...this.#entryParts, height, ...range)
     const [count, first, last, isUnchanged, database, other, name, storedIds, isSame] = row ?? []
-    // As many rows as entries between the first and the last position: one at each.
+    // There is a row at every position if there are as many rows as positions in the range.
     const isComplete =
       count === ids.length && first === range[0] && last === packPosition(height, ids.length - 1)
-    // No id and no entry has a line feed: texts with equally many lines are equal if all lines are.
+    // No id and no entry contains a line feed, so joined texts are equal exactly if all lines are.
     if (!isComplete || isUnchanged !== 1 || isSame !== 1 || storedIds !== ids.join('\n'))
       return null
     if (database !== other) return this.#sql.counts.all(...range).map(creationsOf)

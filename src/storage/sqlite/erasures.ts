@@ -43,12 +43,12 @@ export class Erasures {
   }
 
   /**
-   * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position is
-   * not that of a former revision of the item or of its attachments.
+   * Applies an `erase_item` entry, inside the transaction of its block. Returns false if a position is not
+   * that of a former revision of the item or of its attachments.
    */
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect
-    // Entries of a mirrored chain may arrive erased: their content was never in these files.
+    // Entries of a mirrored chain may arrive erased; then these files never contained the content.
     let hadContent = false
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     for (const [height, positionsInBlock] of byHeight) {
@@ -64,7 +64,7 @@ export class Erasures {
         entries[index] = erased
         hashAt(blinds, index).fill(0, 0, HASH_BYTES)
         this.#sql.addErasure.run(position, eraser)
-        // Rows of a deleted database are removed later; this content must go now.
+        // Rows of a deleted database are removed later, but this content must be removed now.
         this.#sql.deleteDropped.run(of, position)
         this.#sql.deleteAttachment.run(position)
       }
@@ -78,9 +78,9 @@ export class Erasures {
   }
 
   /**
-   * Rewrites the file and truncates the WAL, so that no free page, no free part of a page and no old
-   * frame holds erased content. Returns false if a reader still uses old frames: call it again.
-   * `requireSpace` is called before the file is rewritten and may throw.
+   * Rewrites the file and truncates the WAL, so that no free page, no free part of a page and no old frame
+   * contains erased content. Returns false if a reader still uses old frames: call it again. `requireSpace`
+   * is called before the file is rewritten and may throw.
    *
    * A crash at any point leaves the row in `uncompacted`, and the next run repeats all of it.
    */

@@ -7,7 +7,9 @@ import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../sto
 import { bodyOf, bytesOf, integerOf } from './rows.ts'
 import { queriesOf } from './statements.ts'
 
-/** The current revision is newer than all others, or absent, so both parts are in order. */
+/**
+ * The current revision is newer than all others, or absent, so concatenating both parts keeps the order.
+ */
 function positions(operator: '<' | '>', direction: 'ASC' | 'DESC'): string {
   return `SELECT position FROM superseded WHERE db = ?1 AND id = ?2 AND position ${operator} ?3
     UNION ALL SELECT revision FROM items WHERE db = ?1 AND id = ?2 AND revision ${operator} ?3
@@ -40,7 +42,7 @@ export class History {
     this.#sql.addCurrent.run(database, id)
   }
 
-  /** Adds the current revision and its deletion at `position`; likewise. */
+  /** Adds the current revision and its deletion at `position`; inside the block's transaction. */
   addDeletion(database: number, id: string, position: number): void {
     this.#sql.addCurrent.run(database, id)
     this.#sql.addDeletion.run(database, id, position)
@@ -51,7 +53,7 @@ export class History {
     return this.#sql.purge.run(database, rows)
   }
 
-  /** As `StoreReader.revisions`. */
+  /** See `StoreReader.revisions`. */
   page(database: number, id: string, range: RevisionRange): StoredRevision[] {
     const { newestFirst, limit } = range
     const after = range.after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : -1)

@@ -10,13 +10,12 @@ import {
 import { idempotencyRecordOf, integerOf } from './rows.ts'
 import { queriesOf } from './statements.ts'
 
-/** Maximum records removed by one `purge`. */
 const PURGE_ROWS = 500
 
 export const IDEMPOTENCY_COLUMNS = 'position, key, fingerprint, entries, timestamp, digest'
 
 const SQL = {
-  // A key that is reused after its time replaces the old record.
+  // Reusing an expired key replaces the old record.
   insert: `INSERT OR REPLACE INTO answers (${IDEMPOTENCY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`,
   // Timestamps never decrease along the chain, so the oldest records come first.
   purge: `DELETE FROM answers WHERE timestamp <= ? AND position IN
@@ -53,12 +52,12 @@ export class IdempotencyRows {
     this.#write({ ...record, fingerprint: ERASED_FINGERPRINT })
   }
 
-  /** Whether records have expired when the chain's head is of `headMs`. */
+  /** Returns whether records have expired at the head's timestamp `headMs`. */
   hasExpired(headMs: number): boolean {
     return this.#oldestMs !== null && headMs - this.#oldestMs >= IDEMPOTENCY_RECORDS_KEPT_MS
   }
 
-  /** Removes some expired records, in a transaction of its own. */
+  /** Removes some expired records, in a separate transaction. */
   purge(headMs: number): void {
     this.#sql.purge.run(headMs - IDEMPOTENCY_RECORDS_KEPT_MS)
     this.#oldestMs = this.#readOldest()

@@ -8,12 +8,12 @@ import { INDEXES_PER_DATABASE, type IndexOutcome, type StoredIndex } from '../st
 import { integerOf, type Row } from './rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
-/** `built` of an index that has all items, and follows new ones. */
+/** `built` of a complete index, which then follows every change. */
 export const READY = Number.MAX_SAFE_INTEGER
 /** Maximum items added, and entries removed, by one call of `work`. */
 const BUILD_ITEMS = 500
 const PURGE_ENTRIES = 2_000
-/** `work` ends when it has read this much text. */
+/** Amount of text after which one call of `work` ends. */
 const BUILD_CHARACTERS = 1_048_576
 
 const SQL = {
@@ -21,7 +21,7 @@ const SQL = {
   item: 'SELECT created, item FROM items WHERE db = ? AND id = ?',
   items: `SELECT created FROM items WHERE db = ? AND created > ? ORDER BY created ${LIMIT}`,
   text: 'SELECT item FROM items WHERE created = ?',
-  // A number is free again when the last entry of its former index is gone.
+  // A number can be reused once the entries of its former index are removed.
   freeNumber: `SELECT 1 + max(coalesce((SELECT max(number) FROM indexes), 0),
     coalesce((SELECT max(number) FROM dropped_indexes), 0))`,
   declare: 'INSERT INTO indexes (number, db, path, built, mark) VALUES (?, ?, ?, ?, ?)',
@@ -46,15 +46,14 @@ interface Index {
 }
 
 /**
- * The writing half of the indexes: updates them inside the transaction of each block, and builds new
- * ones between blocks.
+ * Updates the indexes inside the transaction of each block, and builds new ones between blocks.
  *
  * An index contains the items created up to `built`. Building adds entries and advances `built` in one
  * transaction, so a crash leaves an index that is correct up to `built`, and the next run continues.
  */
 export class Indexes {
   readonly #sql
-  /** By database; only databases that have indexes. */
+  /** Indexes by database; only databases that have indexes. */
   readonly #indexes = new Map<number, Index[]>()
   #isPurgeDue = true
 
@@ -63,7 +62,7 @@ export class Indexes {
     this.reload()
   }
 
-  /** Reads the declarations again, after a rollback. */
+  /** Rereads the declarations, after a rollback. */
   reload(): void {
     this.#indexes.clear()
     for (const [number, database, path, built] of this.#sql.indexes.all()) {
@@ -186,12 +185,12 @@ export class Indexes {
   }
 }
 
-/** Returns the `mark` that a declaration must have. */
+/** Returns the expected `mark` of a declaration. */
 export function markOf(number: number, database: number, path: string): string {
   return createHash('sha256').update(`${number} ${database} ${path}`).digest('hex').slice(0, 16)
 }
 
-/** SQL for `indexOf`. */
+/** SQL of the rows for `indexOf`. */
 export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
   FROM indexes AS i JOIN databases AS d ON d.created = i.db ORDER BY d.created, i.number`
 
@@ -222,8 +221,8 @@ const CHECK = {
 } as const
 
 /**
- * Compares all indexes with the items; returns the first difference, or null. In constant memory:
- * looks up every entry that an item must have, and compares the number of entries.
+ * Compares all indexes with the items; returns the first difference, or null. In constant memory: looks up
+ * every entry that an item should have, and compares the number of entries.
  */
 export function indexDamage(connection: DatabaseSync): string | null {
   const sql = queriesOf(connection, CHECK)
@@ -256,7 +255,7 @@ export function indexDamage(connection: DatabaseSync): string | null {
   return null
 }
 
-/** Finds entries of unknown indexes, and rows of `dropped_indexes` that are wrong. */
+/** Finds entries of unknown indexes, and wrong rows of `dropped_indexes`. */
 function strayEntries(
   sql: ReturnType<typeof queriesOf<keyof typeof CHECK>>,
   known: ReadonlySet<number>,

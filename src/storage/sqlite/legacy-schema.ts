@@ -6,8 +6,8 @@ import { queriesOf } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'
 
 /**
- * Format 1 has an earlier variant: `blocks` has a column `serverid`, and `items` is clustered by id.
- * The format number does not tell them apart.
+ * Format 1 has an earlier variant with the same format number: `blocks` has a column `serverid`, and
+ * `items` is clustered by id.
  */
 const IS_EARLY_VARIANT = `SELECT count(*) AS n FROM pragma_table_info('blocks') WHERE name = 'serverid'`
 
@@ -17,7 +17,7 @@ const RENAME_EARLY_TABLES = `
   DROP INDEX items_in_order;
 `
 
-/** Only the node's own chain was ever written. */
+/** The table only ever contained the node's own chain. */
 const COPY_EARLY_TABLES = `
   INSERT INTO blocks (height, id, prev_id, nonce, root, body, timestamps, blinds, commitments)
     SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
@@ -31,7 +31,7 @@ const COPY_EARLY_TABLES = `
 const SQL = {
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM blocks ORDER BY height`,
-  // Only entries that can still be asked for: not current, and of an existing database.
+  // Only entries that are still readable: not current, and of an existing database.
   superseded: `INSERT INTO superseded (db, id, position) SELECT ?1, ?2, ?3
     WHERE EXISTS (SELECT 1 FROM databases WHERE created = ?1)
     AND NOT EXISTS (SELECT 1 FROM items WHERE db = ?1 AND id = ?2 AND revision = ?3)`,

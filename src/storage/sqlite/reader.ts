@@ -51,7 +51,7 @@ import { LIMIT, Query, queriesOf, StatementCache } from './statements.ts'
 
 /** Page cache of a reading connection, KiB. */
 const CACHE_KIB = 8_192
-/** Readers of a WAL wait for a lock only while it is set up. */
+/** Readers of a WAL only wait for a lock while the WAL is being set up. */
 const BUSY_TIMEOUT_MS = 5_000
 
 const SQL = {
@@ -76,7 +76,7 @@ const SQL = {
   head: 'SELECT height, id, timestamps FROM blocks ORDER BY height DESC LIMIT 1',
   blocks: `SELECT height, id, prev_id, nonce, root, body, timestamps, blinds, commitments
     FROM blocks WHERE height >= ? ORDER BY height ${LIMIT}`,
-  // The length of a value is in the row's header: the values themselves are not read.
+  // Reads the length of a value from the row's header, without reading the value.
   countEntries: `SELECT coalesce(sum(length(commitments)), 0) / 32 FROM blocks
     WHERE height >= ? AND height < ?`,
   headers: `SELECT height, prev_id, nonce, root, length(commitments)
@@ -93,14 +93,14 @@ const count = (row: Row): number => integerOf(row, 'count')
 /**
  * Reads a store on a connection that may be read-only.
  *
- * Reads of one event-loop turn share a read transaction, because beginning and ending one costs more
- * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees the
- * state before.
+ * Reads of one event-loop iteration share a read transaction, because beginning and ending one costs more
+ * than a read. `refresh` ends it early, so that a read after an acknowledged append never sees an older
+ * state.
  */
 export class SqliteReader implements StoreReader {
   readonly serverId: number
   readonly attachments: SqliteAttachments
-  /** Shared with the writing half. */
+  /** Also used for writing by the subclass. */
   protected readonly connection: DatabaseSync
   protected readonly history: History
   readonly #sql
@@ -200,7 +200,7 @@ export class SqliteReader implements StoreReader {
     })
   }
 
-  /** Replaces the root page in a message of `integrity_check` by the name of its table or index. */
+  /** Replaces the root page in a message of `integrity_check` with the name of its table or index. */
   #withName(text: string): string {
     const query = new Query(this.connection, 'SELECT name FROM sqlite_schema WHERE rootpage = ?')
     return text
@@ -288,8 +288,8 @@ export class SqliteReader implements StoreReader {
 }
 
 /**
- * Opens the store in the file at `path` for reading, also while another process writes it. With
- * `frozen` every read sees the store as it was at the first one.
+ * Opens the store in the file at `path` for reading, also while another process writes it. With `frozen`,
+ * every read sees the state at the first read.
  * Errors: STORE_NOT_FOUND, FOLDER_UNUSABLE, STORE_FOREIGN, STORE_TOO_NEW, STORE_TOO_OLD, STORE_DAMAGED.
  */
 export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
@@ -310,9 +310,9 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
 }
 
 /**
- * Opens a connection that only reads, and leaves the folder unchanged.
+ * Opens a read-only connection that leaves the folder unchanged.
  *
- * Reading needs a WAL and its index. A running or killed node has left them; after a clean stop the
+ * Reading needs a WAL and its index. A running or killed node has left them; after a clean shutdown the
  * connection creates empty ones and removes them on close, which needs a writable connection. On a
  * read-only disk the file is opened as immutable.
  */

@@ -14,7 +14,7 @@ export interface View {
 /** For connections whose transactions are managed elsewhere. */
 export const NO_VIEW: View = { take() {}, leave() {} }
 
-/** One view for all reads of an event-loop turn. */
+/** Shares one view among all reads of an event-loop iteration. */
 export function viewPerTurn(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
   // COMMIT would report the failure of a read a second time; for reads both have the same effect.
@@ -59,7 +59,7 @@ export class Reads {
     }
   }
 
-  /** The first row, converted, or null. */
+  /** Returns the first row, converted, or null. */
   first<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result | null {
     return this.run(() => {
       const row = query.get(...values)
@@ -67,12 +67,12 @@ export class Reads {
     })
   }
 
-  /** All rows, converted. */
+  /** Returns all rows, converted. */
   all<Result>(query: Query, values: Value[], convert: (row: Row) => Result): Result[] {
     return this.run(() => query.all(...values).map((row) => convert(row)))
   }
 
-  /** Repeats the failed read, if there is one; returns its failure, or null once it succeeds. */
+  /** Repeats the failed read, if any; returns its failure, or null once it succeeds. */
   failure(): StoreError | null {
     if (this.#failed === null) return null
     try {

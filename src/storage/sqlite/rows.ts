@@ -8,7 +8,6 @@ import {
   type StoredItem,
 } from '../store.ts'
 
-/** Values in the order of the statement's columns. */
 export type Row = readonly unknown[]
 
 // Converters check types: a damaged file gives STORE_DAMAGED, never unexpected values.
@@ -32,22 +31,22 @@ function damaged(column: string): StoreError {
   return new StoreError('STORE_DAMAGED', `column ${column} does not hold what it must`)
 }
 
-/** The only integer of a row; `what` names it in errors. */
+/** Returns the only integer of a row; `what` names it in errors. */
 export function integerOf([value]: Row, what: string): number {
   return integer(value, what)
 }
 
-/** The only BLOB of a row; likewise. */
+/** Returns the only BLOB of a row; `what` names it in errors. */
 export function bytesOf([value]: Row, what: string): Uint8Array {
   return bytes(value, what)
 }
 
-/** Of the columns created, name. */
+/** Converts the columns created, name. */
 export function databaseOf([created, name]: Row): StoredDatabase {
   return { name: text(name, 'name'), created: integer(created, 'created') }
 }
 
-/** Of the columns id, created, revision. */
+/** Converts the columns id, created, revision. */
 export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'text'> {
   return {
     id: text(id, 'id'),
@@ -56,17 +55,17 @@ export function positionsOf([id, created, revision]: Row): Omit<StoredItem, 'tex
   }
 }
 
-/** Of the columns id, created, revision, item. */
+/** Converts the columns id, created, revision, item. */
 export function itemOf(row: Row): StoredItem {
   return { ...positionsOf(row), text: text(row[3], 'item') }
 }
 
-/** Of the columns id, created, revision, item, db. */
+/** Converts the columns id, created, revision, item, db. */
 export function placedItemOf(row: Row): PlacedItem {
   return { ...itemOf(row), database: integer(row[4], 'db') }
 }
 
-/** Of the columns height, id, timestamps. */
+/** Converts the columns height, id, timestamps. */
 export function headOfRow([height, id, timestamps]: Row): Head {
   return {
     height: integer(height, 'height'),
@@ -75,7 +74,7 @@ export function headOfRow([height, id, timestamps]: Row): Head {
   }
 }
 
-/** Of the columns height, prev_id, nonce, root, and the length of commitments. */
+/** Converts the columns height, prev_id, nonce, root, and the length of commitments. */
 export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId: number): Header {
   return {
     serverId,
@@ -88,8 +87,8 @@ export function headerOfRow([height, prevId, nonce, root, length]: Row, serverId
 }
 
 /**
- * Of the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments, in the
- * chain of `serverId`. `verifyBlock` checks the content, not this function.
+ * Converts the columns height, id, prev_id, nonce, root, body, timestamps, blinds, commitments of the chain
+ * of `serverId`. Does not check the content; `verifyBlock` does.
  */
 export function blockOf(row: Row, serverId: number): Block {
   const [height, id, prevId, nonce, root, body, timestamps, blinds, commitments] = row
@@ -107,12 +106,12 @@ export function blockOf(row: Row, serverId: number): Block {
   }
 }
 
-/** Of the columns body, timestamps. */
+/** Converts the columns body, timestamps. */
 export function bodyOf([body, timestamps]: Row): { entries: string[]; timestamps: number[] } {
   return { entries: text(body, 'body').split('\n'), timestamps: integers(timestamps) }
 }
 
-/** Of the columns position, key, fingerprint, entries, timestamp, digest. */
+/** Converts the columns position, key, fingerprint, entries, timestamp, digest. */
 export function idempotencyRecordOf(row: Row): IdempotencyRecord {
   const [position, key, fingerprint, entries, timestamp, digest] = row
   return {
@@ -126,7 +125,7 @@ export function idempotencyRecordOf(row: Row): IdempotencyRecord {
 }
 
 function integers(value: unknown): number[] {
-  // Entries of one unit of work have the same timestamp.
+  // Entries of one unit of work have the same timestamp, so the last number is reused.
   let [last, number] = ['', Number.NaN]
   return text(value, 'timestamps')
     .split('\n')

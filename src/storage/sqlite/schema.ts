@@ -21,9 +21,9 @@ const NODE_AND_DATABASES = `
 `
 
 /**
- * - `blocks`: the node's own chain. `body` holds the canonical texts of the entries, one per line
- *   (canonical JSON has no line feed); `timestamps` one integer per line; `blinds` and `commitments`
- *   32 bytes per entry.
+ * - `blocks`: the node's own chain. `body` contains the canonical texts of the entries, one per line
+ *   (canonical JSON has no line feed); `timestamps` one integer per line; `blinds` and `commitments` 32
+ *   bytes per entry.
  * - `items`: in creation order, so that new ones are appended; found by id through an index.
  */
 const BLOCKS_AND_ITEMS = `
@@ -53,20 +53,20 @@ const BLOCKS_AND_ITEMS = `
  * Added in format 2:
  *
  * - `attachments`: one row per `create_attachment` entry that is not erased. `db` is the position that
- *   created the database; `ended` the next entry about the same name of the same item id, so at most
- *   one row of a name has none. A row is current while an item of this id, created before it, exists;
- *   deleting an item or a database therefore changes nothing here.
+ *   created the database; `ended` is the next entry about the same name of the same item id, so at most one
+ *   row of a name has none. A row is current while an item of this id, created before it, exists; deleting
+ *   an item or a database therefore changes nothing here.
  * - `superseded`: former revisions of items, and deletions. Their texts are in the blocks. The current
- *   revision is the one that `items` names, so a creation writes nothing here.
+ *   revision is the one in `items`, so a creation writes nothing here.
  * - `answers`: idempotency records. Not derived from the chain.
- * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to
- *   `built`. `mark` is a hash of the declaration.
+ * - `indexes`: declared indexes on `path` of the items of `db`; complete for items created up to `built`.
+ *   `mark` is a hash of the declaration.
  * - `index_entries`: the values of each item (`search/index-keys.ts`), in the order of their keys.
  * - `dropped_indexes`: removed indexes whose entries still take space; removed step by step.
- * - `tree`: the Merkle log over the headers. The row of a block holds the hashes of the nodes that its
+ * - `tree`: the Merkle log over the headers. The row of a block contains the hashes of the nodes that its
  *   leaf completed, the leaf first: two on average, never changed again.
- * - `erasures`: the erased entries, each with the position of the entry that erases it.
- * - `uncompacted`: the erasing entries since which the file has not been rewritten.
+ * - `erasures`: the erased entries, each with the position of the entry that erased it.
+ * - `uncompacted`: the erasing entries since the file was last rewritten.
  */
 const ADDED = `
   CREATE TABLE attachments (
@@ -192,8 +192,8 @@ export function checkReadable(database: DatabaseSync, path: string): void {
 }
 
 /**
- * Throws the driver's error if a table or column is missing. Queries are prepared on first use, which
- * would be too late: the statement here compiles only if all of them exist.
+ * Throws the driver's error if a table or column is missing. Queries are prepared on first use, which would
+ * be too late; this statement compiles only if all of them exist.
  */
 function requireTables(database: DatabaseSync): void {
   const model = new DatabaseSync(':memory:')

@@ -10,15 +10,14 @@ import { type CompiledWhere, compileWhere } from './where-sql.ts'
 
 /** Maximum rows read for one piece of a scan. */
 const PIECE_ROWS = 1_000
-/** A piece ends when it has done this much work: bytes of items, times the values compared with each. */
+/** Maximum work per piece: bytes of items, times the number of compared values. */
 const PIECE_WORK = 4 * 1_048_576
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
-/** Rows of a scan: created, bytes of the item, whether it matches; then `id` or `key`. */
+/** A scan over rows: created, bytes of the item, whether it matches; then `id` or `key`. */
 interface Cursor {
-  /** At most PIECE_ROWS rows behind the current one. */
+  /** Returns at most PIECE_ROWS rows after the current one. */
   rows(): Iterable<Row>
-  /** Makes `row` the current one. */
   advance(row: Row): void
 }
 
@@ -137,7 +136,7 @@ export class SqliteSearchRows implements SearchRows {
     let { after } = access
     let isIndexed = access.by === 'key'
     const rows = () => {
-      // If the index is removed meanwhile, the remaining items are scanned.
+      // If the index is removed during the search, the remaining items are scanned.
       isIndexed &&= access.by === 'key' && this.#exists(access.index)
       if (access.by === 'creation' || !isIndexed) {
         const sql = `SELECT i.created, octet_length(i.item), ${text} FROM items AS i
@@ -198,9 +197,9 @@ export class SqliteSearchRows implements SearchRows {
     { text, values }: CompiledWhere,
   ): Cursor {
     let { from, to } = range
-    // `from` itself belongs to the range until a row has been read.
+    // Includes `from` until a row has been read.
     let operator = '>='
-    // Without a predicate the index of ids has all columns.
+    // Without a predicate the index of ids covers the query.
     const bytes = where === null ? '0' : 'octet_length(i.item)'
     return {
       rows: () =>

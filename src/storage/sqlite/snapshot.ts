@@ -7,7 +7,7 @@ import { headOfRow, integerOf } from './rows.ts'
 import { checkedVersion, ownerOf } from './schema.ts'
 import { Query } from './statements.ts'
 
-/** Pages copied at a time, off the main thread: 4 MiB. */
+/** Pages copied per step, off the main thread: 4 MiB. */
 const PAGES_PER_STEP = 1_024
 
 export interface Snapshot {
@@ -17,9 +17,9 @@ export interface Snapshot {
 }
 
 /**
- * Copies one state of the store in the file `from`, of any format, to the file `to`, also while a
- * process writes it. The writer does not wait, but its WAL cannot restart until the copy is done. The
- * copy is one file without a WAL, synced.
+ * Copies one state of the store in the file `from`, of any format, to the file `to`, also while a process
+ * writes it. The writer does not wait, but its WAL cannot restart until the copy is complete. The copy is
+ * one file without a WAL, synced.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL, STORE_FAILED.
  */
 export async function snapshotSqlite(
@@ -57,7 +57,7 @@ export async function snapshotSqlite(
   }
 }
 
-/** Throws STORE_FULL before the copy, if it will not fit. */
+/** Throws STORE_FULL before the copy if it will not fit. */
 function requireSpaceFor(source: DatabaseSync, folder: string): void {
   const one = (name: string) => integerOf(new Query(source, `PRAGMA ${name}`).get() ?? [], name)
   const needed = one('page_count') * one('page_size')
@@ -69,7 +69,7 @@ function requireSpaceFor(source: DatabaseSync, folder: string): void {
   )
 }
 
-/** Makes the copy one file that can be read on any disk; a node that opens it creates a WAL again. */
+/** Makes the copy a single file that can be read on any disk; a node that opens it creates a WAL again. */
 function removeWal(path: string): void {
   const copy = new DatabaseSync(path)
   try {

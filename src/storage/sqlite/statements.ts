@@ -1,16 +1,16 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Row } from './rows.ts'
 
-/** A value to bind to a `?`. */
+/** A value for a `?`. */
 export type Value = string | number | Uint8Array | null
 
 /**
- * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again
- * whenever one is bound (since 3.47), which takes as long as a short page; a sum hides the value.
+ * A bound limit. SQLite plans by the value of a plain `LIMIT ?` and prepares the statement again whenever
+ * one is bound (since 3.47), which takes as long as reading a short page; a sum hides the value.
  */
 export const LIMIT = 'LIMIT ? + 0'
 
-/** A statement, prepared on first use. Rows are arrays, which cost half of what objects do. */
+/** A statement, prepared on first use. Rows are arrays, which cost half as much as objects. */
 export class Query {
   readonly #database: DatabaseSync
   readonly #sql: string
@@ -21,9 +21,9 @@ export class Query {
     this.#sql = sql
   }
 
-  /** The first row, or undefined. */
+  /** Returns the first row, or undefined. */
   get(...values: Value[]): Row | undefined {
-    // The driver's types know rows as objects only; with setReturnArrays they are arrays.
+    // The driver's types only describe rows as objects; with setReturnArrays they are arrays.
     return this.#prepared().get(...values) as unknown as Row | undefined
   }
 
@@ -37,7 +37,7 @@ export class Query {
     try {
       return statement.iterate(...values) as unknown as Iterable<Row>
     } catch {
-      // The driver reports here that the previous iteration failed, which its caller knows.
+      // The driver reports here that the previous iteration failed; its caller already knows.
       return statement.iterate(...values) as unknown as Iterable<Row>
     }
   }
@@ -56,19 +56,18 @@ export class Query {
   }
 }
 
-/** Returns a query per SQL text, under the same names. */
+/** Returns a query for each SQL text, under the same name. */
 export function queriesOf<Name extends string>(
   database: DatabaseSync,
   sql: Readonly<Record<Name, string>>,
 ): Readonly<Record<Name, Query>> {
   const queries: Partial<Record<Name, Query>> = {}
   for (const name in sql) queries[name] = new Query(database, sql[name])
-  // The loop has set every name.
   return queries as Record<Name, Query>
 }
 
 const CACHED_MAX = 64
-/** Only the last of the statements longer than this is cached: they take much memory. */
+/** Only one statement longer than this is cached, the last, because they take much memory. */
 const CACHED_CHARACTERS_MAX = 8_192
 
 /** Cache of statements whose text is built at run time; evicts the least recently used one. */
@@ -87,7 +86,7 @@ export class StatementCache {
       return this.#long.query
     }
     const query = this.#cached.get(sql) ?? new Query(this.#database, sql)
-    // The most recently used is last.
+    // Moves the statement to the end, as the most recently used.
     this.#cached.delete(sql)
     this.#cached.set(sql, query)
     if (this.#cached.size > CACHED_MAX) this.#cached.delete(this.#cached.keys().next().value ?? '')

@@ -32,9 +32,9 @@ import { WalCheckpointer } from './wal-checkpointer.ts'
 
 /** Page cache of the writing connection, KiB. */
 const CACHE_KIB = 16_384
-/** The WAL is checkpointed when it holds this many pages of 4 KiB. */
+/** Number of pages (4 KiB) in the WAL at which it is checkpointed. */
 const CHECKPOINT_FRAMES = 4_096
-/** Maximum rows of deleted databases removed by one `maintain`, of each kind. */
+/** Maximum rows of each kind of deleted databases removed by one `maintain`. */
 const PURGE_ROWS = 500
 
 const SQL = {
@@ -73,13 +73,13 @@ class SqliteStore extends SqliteReader implements Store {
   #isPurgeDue = true
   /** Whether blocks were appended since the last `maintain`. */
   #hasAppended = false
-  /** While several appends share one transaction. */
+  /** True while several appends share one transaction. */
   #isInTransaction = false
   /** The effect being applied, for error messages. */
   #applying: Effect | null = null
   /**
-   * The first failure after which the state of the disk is unknown. Nothing is written after it: a
-   * repeated sync would report success for lost pages. Reopening the store rewrites them.
+   * The first failure after which the state of the disk is unknown. Blocks all further writes: a repeated
+   * sync would report success for lost pages. Reopening the store rewrites them.
    */
   #failure: StoreError | null = null
 
@@ -112,8 +112,8 @@ class SqliteStore extends SqliteReader implements Store {
       this.#applying = null
       for (const record of records) this.#idempotency.add(block, record)
       isCommitting = true
-      // A crash before this line leaves nothing of the block; after it, all of it. With
-      // synchronous=FULL it returns when the WAL is on the disk.
+      // A crash before this line stores nothing of the block; after it, all of it. With synchronous=FULL it
+      // returns when the WAL is on disk.
       this.#commit()
     } catch (error) {
       const refused = this.#refusal(error, this.#applying, isCommitting)
@@ -150,9 +150,9 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   #maintain(): boolean {
-    // Commits do not checkpoint (wal_autocheckpoint is off), so that none of them is slow: another
-    // thread does most of it. Then this connection checkpoints the few frames that were added
-    // meanwhile, and the next commit restarts the WAL.
+    // Commits do not checkpoint (wal_autocheckpoint is off), so that none of them is slow: another thread
+    // does most of the work. Then this connection checkpoints the few frames added since, and the next
+    // commit restarts the WAL.
     if (this.#checkpointer.takeFinished()) this.connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
     else if (this.#hasAppended && this.#walFrames() >= CHECKPOINT_FRAMES) this.#checkpointer.start()
     this.#hasAppended = false
@@ -182,8 +182,8 @@ class SqliteStore extends SqliteReader implements Store {
   }
 
   /**
-   * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure
-   * the WAL must stay for the next start, because it may have the only copy of pages that look
+   * Closes the store. The last connection to close checkpoints the WAL and removes it. After a failure the
+   * WAL must stay for the next start, because it may have the only copy of pages that seem to be
    * checkpointed; so then a read-only connection closes last.
    */
   override async close(): Promise<void> {
@@ -203,7 +203,7 @@ class SqliteStore extends SqliteReader implements Store {
     requireWalIndexSpace(this.#path, frames, () => this.#walFrames())
   }
 
-  /** Converts an error, and remembers that the store has failed. */
+  /** Converts an error, and records that the store has failed. */
   #refusal(error: unknown, applying: Effect | null, isCommitting = false): StoreError {
     const refusal = storeError(error, applying, isCommitting)
     if (refusal.code === 'STORE_FAILED') this.#failure ??= refusal
@@ -271,7 +271,7 @@ class SqliteStore extends SqliteReader implements Store {
       return
     }
     if (kind === 'erase_item') {
-      // Entries of a deleted database have content too.
+      // Also succeeds in a deleted database, whose entries still have content.
       if (!this.#erasures.erase(effect)) throw inapplicable(effect)
       for (const one of effect.positions) this.#idempotency.forgetFingerprint(one)
       return
@@ -329,7 +329,7 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  /** Runs `work` in a transaction of its own; durable when it returns. */
+  /** Runs `work` in a separate transaction, which is durable when this returns. */
   #transact<Result>(work: () => Result): Result {
     this.#begin(MAINTENANCE_FRAMES_MAX)
     let isCommitting = false
@@ -345,7 +345,7 @@ class SqliteStore extends SqliteReader implements Store {
     }
   }
 
-  /** Removes some items of a deleted database, then of its history; returns whether more may be left. */
+  /** Removes some items of a deleted database, then of its history; returns whether more may remain. */
   #purgeDropped(): boolean {
     const row = this.#sql.dropped.get()
     if (row === undefined) return false
@@ -392,34 +392,35 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
 }
 
-/** How to open a store for writing. */
 export interface SqliteStoreOptions {
   /** The database file; created if it is missing. */
   readonly path: string
   readonly serverId: number
-  /** False for a temporary store: nothing is synced. */
+  /** False for a temporary store, which is never synced. */
   readonly durable: boolean
 }
 
 /**
  * Opens the store for writing; the caller holds the folder's lock. When it returns, everything recovered
- * from the WAL is in the file and on the disk, and the WAL is empty.
+ * from the WAL is in the file and on disk, and the WAL is empty.
  *
  * State after a power cut:
- * - during `rewriteWal`: each page of the WAL as it was on the disk, or as it is in memory. All
- *   acknowledged frames are there; of the others the next recovery takes those before the first gap.
- * - after it: the whole WAL, whatever the disk has of the file. Checkpointing again gives the same pages.
+ * - during `rewriteWal`: each page of the WAL is as it was on disk, or as in memory. All acknowledged
+ *   frames are intact; of the others the next recovery accepts those before the first gap.
+ * - after it: the WAL is complete, whatever state the file is in. Checkpointing again writes the same
+ *   pages.
  * - during the checkpoint: the same; the WAL is only truncated after the file was synced.
- * - after that: the whole file. A WAL that reappears untruncated holds the same pages once more.
+ * - after that: the file is complete. A WAL that reappears untruncated holds the same pages.
  *
- * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync
- * of the WAL that may report success for pages that are not on the disk.
+ * The WAL is rewritten before SQLite opens it, because SQLite overwrites pages of the file after a sync of
+ * the WAL that may report success for pages that are not on disk.
  * Errors: STORE_FOREIGN, STORE_TOO_NEW, STORE_DAMAGED, STORE_FULL.
  */
 export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions): Store {
   let database: DatabaseSync | null = null
   try {
-    // The WAL and its index get the mode of the file; the blinds in them open every commitment.
+    // The WAL and its index inherit the mode of the file, which must be private: the blinds open every
+    // commitment.
     closeSync(openSync(path, 'a', 0o600))
     if (durable) rewriteWal(`${path}-wal`)
     database = new DatabaseSync(path)
@@ -460,8 +461,8 @@ function closeWithoutCheckpoint(database: DatabaseSync | null, path: string): vo
 
 /**
  * Checkpoints the whole WAL, syncs the file and truncates the WAL. A reader of old frames prevents the
- * truncation, a full disk the checkpoint: then the WAL, durable since `rewriteWal`, is checkpointed
- * later. Errors: the driver's.
+ * truncation, a full disk the checkpoint: then the WAL, durable since `rewriteWal`, is checkpointed later.
+ * Errors: the driver's.
  */
 function checkpointAll(database: DatabaseSync): void {
   try {

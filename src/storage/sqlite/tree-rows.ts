@@ -23,7 +23,6 @@ const SQL = {
 /** Appends to the Merkle log over the headers (table `tree`). */
 export class TreeRows {
   readonly #sql
-  /** Null until it is read. */
   #frontier: Frontier | null = null
 
   constructor(database: DatabaseSync) {

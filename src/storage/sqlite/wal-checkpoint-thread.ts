@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
-// Thread that checkpoints the WAL on a connection of its own. PASSIVE never blocks the writer or a
-// reader. A crash in between loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
+// Thread that checkpoints the WAL on a separate connection. PASSIVE never blocks the writer or a reader. A
+// crash loses nothing: SQLite reuses the WAL only after all of it is checkpointed.
 
 /** Error message of a checkpoint, or null. With `isDisk` the state of the database file is unknown. */
 export interface CheckpointResult {

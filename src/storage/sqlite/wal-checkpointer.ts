@@ -21,8 +21,9 @@ export class WalCheckpointer {
   }
 
   /**
-   * The disk failure of a checkpoint, or null. After it nothing may be checkpointed or written: SQLite
-   * counts frames as checkpointed before it syncs their pages, and a second sync would report success.
+   * The disk failure of a checkpoint, or null. After a failure nothing may be checkpointed or written:
+   * SQLite counts frames as checkpointed before it syncs their pages, and a second sync would report
+   * success.
    */
   get failure(): StoreError | null {
     return this.#failure
@@ -36,7 +37,7 @@ export class WalCheckpointer {
     this.#worker.postMessage('checkpoint')
   }
 
-  /** Whether a checkpoint has finished since the last call. */
+  /** Returns whether a checkpoint has finished since the last call. */
   takeFinished(): boolean {
     if (this.#state !== 'done') return false
     this.#state = 'idle'
@@ -54,7 +55,7 @@ export class WalCheckpointer {
   }
 
   #startWorker(): Worker {
-    // Sources run as they are, a build has only JavaScript.
+    // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const worker = new Worker(new URL(`./wal-checkpoint-thread.${extension}`, import.meta.url), {
       name: 'wal-checkpointer',
@@ -72,7 +73,7 @@ export class WalCheckpointer {
         this.#failure ??= new StoreError('STORE_FAILED', `checkpointing the WAL failed: ${failed}`)
       }
     })
-    // The worker could not start, for example for lack of file descriptors or memory.
+    // The worker could not start, for example because file descriptors or memory ran out.
     worker.on('error', () => {
       this.#worker = null
       this.#retryLater()

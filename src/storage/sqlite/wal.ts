@@ -9,11 +9,11 @@ const CHUNK_BYTES = 512 * 1024
  * Makes the write-ahead log of an earlier process durable: writes every page again, then syncs. Does
  * nothing if there is no WAL.
  *
- * After a failed fsync Linux marks the failed pages as clean. They can be read and the next fsync
- * succeeds, but they are not on the disk: recovery would accept their frames, and a power cut would
- * lose every frame appended behind them. Rewriting a page makes it dirty again, so fsync covers it.
- * Rewriting in place needs no space on a full disk, and concurrent readers see the same bytes. A power
- * cut in the middle leaves each page in its old or new state, which are equal for acknowledged frames.
+ * After a failed fsync Linux marks the failed pages as clean. They can be read and the next fsync succeeds,
+ * but they are not on disk: recovery would accept their frames, and a power cut would lose every frame
+ * appended after them. Rewriting a page makes it dirty again, so fsync covers it. Rewriting in place needs
+ * no space on a full disk, and concurrent readers see the same bytes. A power cut in the middle leaves each
+ * page in its old or new state, which are equal for acknowledged frames.
  */
 export function rewriteWal(path: string): void {
   let file: number
@@ -42,9 +42,9 @@ export function rewriteWal(path: string): void {
 // The WAL index (`ledger.db-shm`) grows in segments (SQLite, "WAL-mode file format", section 2).
 const SEGMENT_BYTES = 32_768
 const SEGMENT_FRAMES = 4_096
-/** Frames that the header takes the place of in the first segment. */
+/** Number of frames whose space the header takes in the first segment. */
 const HEADER_FRAMES = 34
-/** With less free space than this, the index is assumed not to grow any more. */
+/** With less free space than this, the index is assumed to be unable to grow. */
 const FREE_BYTES_MIN = 1_048_576
 
 /** Maximum frames written by one maintenance transaction. */
@@ -56,7 +56,7 @@ const PAGE_BYTES = 4_096
 const BLOCK_FRAMES_MAX = 64
 const ENTRY_FRAMES_MAX = 24
 
-/** Upper bound of the frames that a block writes; its content is stored up to three times. */
+/** Returns an upper bound of the frames that a block writes; its content is stored up to three times. */
 export function framesMaxOf({ entries }: Block): number {
   let characters = 0
   for (const entry of entries) characters += entry.length
@@ -65,11 +65,11 @@ export function framesMaxOf({ entries }: Block): number {
 }
 
 /**
- * Throws STORE_FULL if a transaction of `frames` could need a larger WAL index on a full disk. `path`
- * is the database file; `walFrames()` the frames in the WAL.
+ * Throws STORE_FULL if a transaction of `frames` could need a larger WAL index on a full disk. `path` is
+ * the database file; `walFrames()` is the number of frames in the WAL.
  *
- * SQLite extends the index only after the frames are written and synced. If that failed, nobody could
- * tell whether the transaction counts after a crash. Costs a few microseconds.
+ * SQLite extends the index only after the frames are written and synced. If that failed, it would be
+ * unknown whether the transaction is valid after a crash. Costs a few microseconds.
  */
 export function requireWalIndexSpace(path: string, frames: number, walFrames: () => number): void {
   const { bavail, bsize } = statfsSync(dirname(path))

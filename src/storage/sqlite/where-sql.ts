@@ -2,15 +2,14 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Bound, Condition, Path, Scalar, Where } from '../../filter/index.ts'
 import type { Value } from './statements.ts'
 
-/** SQL with the values of its `?`, in their order. `text` never contains text of a request. */
+/** SQL with the values of its `?`, in order. `text` never contains text from a request. */
 export interface Sql {
   readonly text: string
   readonly values: readonly Value[]
 }
 
-/** A predicate over the JSON in a column. */
 export interface CompiledWhere extends Sql {
-  /** Whether it equals `matches`; otherwise it also accepts items that `matches` must check. */
+  /** Whether it is equivalent to `matches`; otherwise it accepts more items, which `matches` must check. */
   readonly isExact: boolean
 }
 
@@ -18,8 +17,8 @@ export interface CompiledWhere extends Sql {
  * Compiles `where` to SQL over a JSON object, the SQL expression `item`. Its value is 0 or 1, never NULL.
  * `filter/matches.ts` defines the meaning; a property test compares the two.
  *
- * Patterns are left to `matches`, because SQLite has no matcher in linear time. Here they are true,
- * negated or not; nothing else is negated around them, so the result accepts too many items only.
+ * Patterns are left to `matches`, because SQLite has no matcher in linear time. Here they are true, negated
+ * or not, and nothing around them is negated, so the result only accepts too many items.
  */
 export function compileWhere(where: Where, item: string): CompiledWhere {
   switch (where.kind) {
@@ -69,12 +68,12 @@ function around(before: string, { text, values }: Sql, after: string): Sql {
   return { text: before + text + after, values }
 }
 
-/** The path in SQLite's notation, as a value to bind. */
+/** Returns the path in SQLite's notation, as a value to bind. */
 function notation(path: Path): string {
   return `$${path.map((name) => `.${JSON.stringify(name)}`).join('')}`
 }
 
-/** Whether a value at `path`, or an element of an array there, passes `test` (of `v`). */
+/** Returns whether a value at `path`, or an element of an array there, passes `test` (of `v`). */
 function someValue(item: string, path: Path, test: Sql): Sql {
   return somewhere(item, path, (holder, steps) =>
     join(

@@ -18,29 +18,28 @@ import {
 import { isDamage, StoreError } from '../errors.ts'
 import type { Creations, StoreReader } from '../store.ts'
 
-/** The first difference found; `height` and `index` are its place in the chain, if it has one. */
+/** The first difference; `height` and `index` are its position in the chain, if it has one. */
 export interface Finding {
   readonly height: number | null
   readonly index: number | null
   readonly what: string
-  /** Set if the store could not be read: then it is unknown whether the chain is correct. */
+  /** Set if the store could not be read, so that the correctness of the chain is unknown. */
   readonly isUnread?: true
 }
 
-/** A page of a walk. */
 export interface Walked {
   /** The correct blocks, in order; empty at the end, and if the first of them is wrong. */
   readonly blocks: readonly Block[]
-  /** What is wrong with the block after them, or null. */
+  /** The defect of the next block, or null. */
   readonly finding: Finding | null
 }
 
 const BLOCKS_PER_PAGE = 64
 
 /**
- * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle
- * log, without the databases, in constant memory. A walk may start anywhere: the blocks before are
- * checked by the walk that ends there.
+ * Reads the chain of a store and recomputes every commitment, root, id, link and node of its Merkle log,
+ * without the databases, in constant memory. A walk may start anywhere: the earlier blocks are checked by
+ * the walk that ends there.
  */
 export class ChainWalk {
   readonly #store: StoreReader
@@ -69,7 +68,6 @@ export class ChainWalk {
     return this.#head
   }
 
-  /** The Merkle log over all blocks up to the head. */
   get frontier(): Frontier {
     return this.#frontier
   }
@@ -117,19 +115,18 @@ export class ChainWalk {
   }
 }
 
-/** The finding for a chain of `size` blocks whose log is longer. */
+/** Returns the finding for a chain of `size` blocks whose log is longer. */
 export function leavesBeyond(size: number): Finding {
   return { height: size, index: null, what: 'the log has leaves behind the last block' }
 }
 
 /**
- * A correct block that only creates items, each of which is still stored as it was created. Most
- * blocks are like that. `Comparison` checks the databases.
+ * A correct block that only creates items, each of which is still stored as created. Most blocks are plain.
+ * `Comparison` checks their databases.
  */
 export interface PlainBlock {
   readonly height: number
   readonly id: string
-  /** Number of entries. */
   readonly count: number
   readonly creations: readonly Creations[]
 }
@@ -163,7 +160,7 @@ function itemIdIn(entry: string, serverId: number): string | null {
   }
 }
 
-/** As `plainBlock`, but null for damaged rows: the comparison finds them in order. */
+/** Like `plainBlock`, but returns null for damaged rows: the comparison finds them in order. */
 export async function undamagedPlainBlock(
   block: Block,
   store: StoreReader,

@@ -14,9 +14,8 @@ import {
 type ItemEffect = Exclude<Extract<Effect, { id: string }>, AttachmentEffect>
 type DatabaseEffect = Extract<Effect, { kind: 'create_db' | 'delete_db' }>
 
-/** An existing database, and what the chain says about it so far. */
+/** An existing database, with the counts of its entries read so far. */
 interface DatabaseState {
-  /** Its creation position. */
   readonly created: number
   items: number
   /** Rows whose text was compared with their last change. */
@@ -28,18 +27,17 @@ interface DatabaseState {
 /**
  * Compares a chain, entry by entry, with the stored databases, in constant memory.
  *
- * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the
- * databases are the result of the chain exactly if
+ * Nothing is rebuilt. Every row has the positions of its creation and of its last change, so the databases
+ * are the result of the chain exactly if
  * - in creation order, every row is found at the entry that created it (finds invented rows),
- * - no later entry changes or deletes it, except the one that it names as its last change, with the
- *   same text (finds stale and modified rows),
+ * - no later entry changes or deletes it, except the one that it names as its last change, with the same
+ *   text (finds stale and modified rows),
  * - there are as many rows as creations minus deletions (finds missing rows).
- * Histories likewise: every entry that is not the last change of a row must be recorded as a former
- * revision, and there are no more records than such entries. Rows of deleted databases are skipped:
- * nobody can read them, and they are being removed.
+ * Histories are compared in the same way: every entry that is not the last change of a row must be recorded
+ * as a former revision, and there are no more records than such entries. Rows of deleted databases are
+ * skipped: they are unreadable and being removed.
  */
 export class Comparison {
-  /** By name. */
   readonly databases = new Map<string, DatabaseState>()
   readonly #store: StoreReader
   readonly #attachments: AttachmentComparison
@@ -49,7 +47,7 @@ export class Comparison {
   readonly #deleted = new Set<number>()
   /** Creation positions of the stored databases. */
   #stored: ReadonlySet<number> | null = null
-  /** Rows that the chain has not reached. */
+  /** Rows after the last compared entry. */
   readonly #rows: RowCursor<PlacedItem>
 
   constructor(store: StoreReader) {
@@ -103,8 +101,8 @@ export class Comparison {
   }
 
   /**
-   * Compares the next block if it is plain, which means that its rows have been compared already. If
-   * it does not fit the state so far, all of it is compared. Errors: STORE_DAMAGED.
+   * Compares the next block if it is plain, which means that its rows have been compared already. If it
+   * does not fit the state so far, the whole block is compared. Errors: STORE_DAMAGED.
    */
   async plain({ height, creations }: PlainBlock): Promise<Finding | null> {
     const isExpected = creations.every(
@@ -154,7 +152,7 @@ export class Comparison {
 
   async #effect(effect: Effect): Promise<string | null> {
     if (effect.kind === 'erase_item') return this.#erasures.entry(effect)
-    // Its row was removed with its content; one that still exists is found as a stray row.
+    // Its row was removed with its content; a remaining one is found as a stray row.
     if (effect.kind === 'erased_attachment') return null
     if (!('id' in effect)) return this.#database(effect)
     if ('attachment' in effect) {
@@ -205,7 +203,7 @@ export class Comparison {
     return contradiction(effect, row, database)
   }
 
-  /** Moves past the rows created before `position`, and finds one that no entry created. */
+  /** Moves past the rows created before `position`; returns an error if no entry created one. */
   async #strayBefore(position: number): Promise<string | null> {
     for (let row = await this.#rows.peek(); row !== null; row = await this.#rows.peek()) {
       if (row.created >= position) return null
@@ -261,7 +259,7 @@ function contradiction(
 ): string | null {
   const { kind, position, id, db } = effect
   const stored = `item ${id} of ${db} is stored as of ${positionText(row.revision)}`
-  // Created again later: the row says nothing about this entry.
+  // The item was recreated later, so the row says nothing about this entry.
   if (row.created > position) return null
   if (kind === 'delete_item') return `${stored}, but is deleted here`
   if (row.revision < position) return `${stored}, but is changed here`
@@ -277,7 +275,7 @@ function canonicalEffect(entry: Entry, position: number, text: string): Effect |
     const effect = effectOf(entry, position)
     return entryTextOf(effect, entry.serverid) === text ? effect : null
   } catch (error) {
-    // A lone surrogate or a number out of range has no canonical form.
+    // A lone surrogate or an out-of-range number has no canonical form.
     if (error instanceof RangeError) return null
     throw error
   }

@@ -16,7 +16,6 @@ import {
   type StoreReader,
 } from '../store.ts'
 
-/** Rows read at once. */
 const ROWS_PER_PAGE = 500
 
 /** Iterates over rows in the order of their positions, page by page. */
@@ -37,7 +36,7 @@ export class RowCursor<Row> {
     this.#positionOf = positionOf
   }
 
-  /** The next row if it is in memory; otherwise `peek` reads it. */
+  /** Returns the next row if it is in memory; otherwise use `peek`. */
   get buffered(): Row | undefined {
     return this.#page[this.#next]
   }
@@ -59,7 +58,7 @@ export class RowCursor<Row> {
     this.#next += 1
   }
 
-  /** Whether the next row is before `position`; reads only if that is not known. */
+  /** Returns whether the next row is before `position`; reads only if that is unknown. */
   async isBefore(position: number): Promise<boolean> {
     if (this.buffered === undefined && this.#readUpTo >= position - 1) return false
     const row = await this.peek()
@@ -77,9 +76,9 @@ export class RowCursor<Row> {
 }
 
 /**
- * Compares idempotency records with the chain: the entries that a record names must exist, with its
- * timestamp, and its digest must be correct. The chain cannot tell whether a record is missing: they
- * belong to the node and expire after a day.
+ * Compares idempotency records with the chain: the entries of a record must exist, with its timestamp, and
+ * its digest must be correct. Missing records cannot be detected, because they belong to the node, not to
+ * the chain, and expire after a day.
  */
 export class IdempotencyComparison {
   readonly #records: RowCursor<IdempotencyRecord>
@@ -91,7 +90,7 @@ export class IdempotencyComparison {
     )
   }
 
-  /** Whether an unchecked record names an entry before `end`. */
+  /** Returns whether an unchecked record names an entry before `end`. */
   isBefore(end: number): Promise<boolean> {
     return this.#records.isBefore(end)
   }
@@ -122,15 +121,15 @@ export class IdempotencyComparison {
 
 /**
  * Compares the rows of attachments with the chain, entry by entry, in constant memory. Every
- * `create_attachment` entry must have an equal row at its position, and there must be no other row; a
- * row must have ended exactly where the next entry about its name is. An erased entry has no row, nor
- * has the row that it ended: an attachment is erased after its predecessor and together with its
- * deletion (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
+ * `create_attachment` entry must have an equal row at its position, and there must be no other row; a row
+ * must have ended exactly at the next entry about its name. An erased entry has no row, nor has the row
+ * that it ended: an attachment is erased after its predecessor and together with its deletion
+ * (docs/decisions/0018-erasure.md). So the remaining rows are compared as usual.
  */
 export class AttachmentComparison {
   readonly #reader: AttachmentReader
   readonly #rows: RowCursor<PlacedAttachment>
-  /** Rows that have an end, and ends found in the chain. */
+  /** Number of rows that have an end, and of ends found in the chain. */
   #endedRows = 0
   #ends = 0
 
@@ -194,19 +193,18 @@ function isSame(one: Attachment, other: Attachment): boolean {
 }
 
 /**
- * Compares the erasures with the chain. Every position that an `erase_item` entry names must be
- * recorded as erased by that entry, and hold the remainder of a former revision of the item; the numbers
- * of recorded positions, named positions and erased entries must be equal. So nobody can change an
- * entry and claim that it was erased.
+ * Compares the erasures with the chain. Every position in an `erase_item` entry must be recorded as erased
+ * by that entry, and hold the remnant of a former revision of the item; the numbers of recorded positions,
+ * named positions and erased entries must be equal. So nobody can change an entry and claim that it was
+ * erased.
  */
 export class ErasureComparison {
-  /** Erased entries so far. */
+  /** Number of erased entries so far. */
   erased = 0
   readonly #store: StoreReader
-  /** Positions named by `erase_item` entries so far. */
+  /** Number of positions named by `erase_item` entries so far. */
   #named = 0
   readonly #erasers = new Set<number>()
-  /** The block read last. */
   #block: Block | undefined
 
   constructor(store: StoreReader) {

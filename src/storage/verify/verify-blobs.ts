@@ -6,18 +6,20 @@ import type { Finding } from './chain-walk.ts'
 
 const BLOBS_PER_PAGE = 500
 
-/** What a verification of blobs read, and what it found. */
+/** Result of a verification of blobs. */
 export interface BlobVerification {
   /** Number of different blobs, and their bytes. */
   readonly contents: number
   readonly contentBytes: number
-  /** Of a mirror: blobs that entries name and that are missing; otherwise 0. */
+  /** Number of missing blobs of a mirror; otherwise 0. */
   readonly absent: number
   readonly finding: Finding | null
 }
 
 export interface VerifyBlobsOptions {
-  /** Whether the folder is a mirror's, whose blobs arrive later than the chain: missing ones are counted. */
+  /**
+   * Set for the folder of a mirror, whose blobs arrive later than the chain: missing ones are only counted.
+   */
   readonly isMirror?: boolean
   readonly progress?: (share: number, done: { contents: number; contentBytes: number }) => void
 }
@@ -26,9 +28,9 @@ export interface VerifyBlobsOptions {
  * Recomputes the SHA-256 of every blob that the entries of `store` name, and finds files that no entry
  * names. Stops at the first difference.
  *
- * The node may be running: before a difference is reported, it is checked against the current store. A
- * file without an entry is no difference while an upload may be running, or after a kill. In a mirror a
- * missing blob is none either: it is on its way, the source lacks it, or it is fetched again.
+ * The node may be running: before a difference is reported, it is checked against the current store. A file
+ * without an entry is accepted while an upload may be running, or after a kill. A missing blob is accepted
+ * in a mirror: it is not transferred yet, the source lacks it, or it is fetched again.
  */
 export async function verifyBlobs(
   store: StoreReader,
@@ -65,7 +67,7 @@ export async function verifyBlobs(
 
 const MISSING = 'is missing'
 
-/** Returns what is wrong with the file of a blob, or null. */
+/** Returns a description of the defect of a blob's file, or null. */
 async function faultOf(files: BlobFiles, { sha256, length }: StoredBlob): Promise<string | null> {
   const file = await files.read(sha256)
   if (file === null) return MISSING
@@ -88,7 +90,7 @@ async function strayFile(
     if ('foreign' in found) return finding(`${found.foreign} is no content of an attachment`)
     const { sha256 } = found
     if ((await store.attachments.namedAt(sha256)) !== null || (await files.isUnsettled())) continue
-    // Recorded meanwhile by a running node, or by one that has closed since.
+    // A node has recorded the blob since.
     if ((await namedNow(folder, sha256)) !== null) continue
     const file = await files.read(sha256)
     if (file === null) continue

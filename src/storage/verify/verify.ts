@@ -11,7 +11,7 @@ import {
 import { Comparison } from './comparison.ts'
 import { type WalkedAhead, WalkThreads } from './walk-threads.ts'
 
-/** What a verification read, and what it found. */
+/** Result of a verification. */
 export interface Verification {
   readonly serverId: number
   readonly blocks: number
@@ -27,21 +27,21 @@ export interface Verification {
 }
 
 export interface VerifyOptions {
-  /** Called now and then; `ofBlocks` is the length of the chain. */
+  /** Called at intervals; `ofBlocks` is the length of the chain. */
   readonly progress?: (done: { blocks: number; ofBlocks: number; entries: number }) => void
-  /** The data folder of the store: with it `count` threads recompute the chain. */
+  /** Verifies with `count` threads; `folder` is the data folder of the store. */
   readonly threads?: { readonly folder: string; readonly count: number }
 }
 
-/** A shorter chain is verified faster than a thread starts. */
+/** Verifying a shorter chain takes less time than starting a thread. */
 const BLOCKS_FOR_THREADS = 64
 
 /**
- * Recomputes the chain of the store's node (every commitment, root, id, link and node of the Merkle
- * log) and compares the databases with it. Stops at the first difference.
+ * Recomputes the chain of the store's node (every commitment, root, id, link and node of the Merkle log)
+ * and compares the databases with it. Stops at the first difference.
  *
- * Threads recompute ahead and compare the rows of plain blocks, while this one compares the rest; the
- * result is the same. Memory does not grow with the chain.
+ * Threads recompute blocks in advance and compare the rows of plain blocks, while this one compares the
+ * rest; the result is the same. Memory does not grow with the chain.
  * Errors: those of the store, except that damage is a finding.
  */
 export async function verifyStore(
@@ -102,7 +102,7 @@ export async function verifyStore(
   }
 }
 
-/** The walk without threads. */
+/** Walks the chain without threads. */
 class SingleWalk {
   readonly #store: StoreReader
   readonly #walk: ChainWalk

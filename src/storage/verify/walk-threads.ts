@@ -5,11 +5,13 @@ import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
 /** Blocks that a thread recomputes per task. */
 const BLOCKS_PER_RANGE = 32
-/** Maximum blocks recomputed ahead of the comparison; bounds the memory of their results. */
+/** Maximum blocks recomputed before they are compared; bounds the memory of their results. */
 const BLOCKS_AHEAD_MAX = 64 * BLOCKS_PER_RANGE
-/** Blocks read at once by the comparing thread. */
 const BLOCKS_PER_PAGE = 64
-/** V8 young generation of a thread. Its reads are garbage at once, so more would only delay collection. */
+/**
+ * V8 young generation of a thread. The data that it reads becomes garbage at once, so a larger one would
+ * only delay collection.
+ */
 const YOUNG_GENERATION_MB = 12
 /**
  * V8 old generation: enough for the longest block, of 128 Mi characters. V8 lets garbage grow in
@@ -17,15 +19,15 @@ const YOUNG_GENERATION_MB = 12
  */
 const OLD_GENERATION_MB = 1_024
 
-/** Task: recompute the blocks from height `from` (included) to `to` (excluded). */
+/** Task: recompute the blocks from height `from` (inclusive) to `to` (exclusive). */
 export interface RangeTask {
   readonly from: number
   readonly to: number
 }
 
 /**
- * Result of a range: an element per correct block, null if it is not plain; and what is wrong with the
- * block after them, or null.
+ * Result of a range: an element per correct block, null if it is not plain; and the defect of the next
+ * block, or null.
  */
 export interface RangeResult {
   readonly from: number
@@ -38,26 +40,25 @@ export interface FileTask {
   readonly ofBlocks: number
 }
 
-/** Result of a check of the file. */
 export interface FileResult {
   readonly finding: Finding | null
 }
 
-/** As `Walked`; plain blocks are not read again. */
+/** Like `Walked`; plain blocks are not read again. */
 export interface WalkedAhead {
   readonly blocks: readonly (Block | PlainBlock)[]
   readonly finding: Finding | null
 }
 
-/** A walk whose ranges are recomputed by threads, ahead of the caller of `next`. */
+/** A walk whose ranges are recomputed by threads, before the caller of `next` reaches them. */
 export class WalkThreads {
   readonly #store: StoreReader
   readonly #size: number
   readonly #workers: readonly Worker[]
   readonly #idle: Worker[] = []
-  /** Results that come after a missing one, by their first height. */
+  /** Results after a missing one, by their first height. */
   readonly #results = new Map<number, RangeResult>()
-  /** First height that is not part of a task yet. */
+  /** First height that is not assigned to a task yet. */
   #assigned = 0
   /** The correct blocks from height `#next` on. */
   readonly #plain: (PlainBlock | null)[] = []
@@ -84,7 +85,7 @@ export class WalkThreads {
     this.#assign()
   }
 
-  /** As `ChainWalk.next`. Errors: STORE_DAMAGED. */
+  /** See `ChainWalk.next`. Errors: STORE_DAMAGED. */
   async next(): Promise<WalkedAhead> {
     await this.#until(
       () => this.#plain.length > 0 || this.#next === this.#size || this.#finding !== null,
@@ -97,7 +98,7 @@ export class WalkThreads {
     return { blocks, finding: blocks.length === 0 ? await this.#end() : null }
   }
 
-  /** As `damageOf`; a thread has run the check since the start. */
+  /** See `damageOf`; a thread has run the check since the start. */
   async damage(): Promise<FileResult> {
     await this.#until(() => this.#fileResult !== null)
     return this.#fileResult ?? { finding: null }
@@ -116,7 +117,10 @@ export class WalkThreads {
     }
   }
 
-  /** The plain blocks up to the next other one; or a page of others, up to the next plain one. */
+  /**
+   * Reads the plain blocks up to the next block that is not plain, or a page of the others, up to the next
+   * plain one.
+   */
   async #read(): Promise<readonly (Block | PlainBlock)[]> {
     const page = this.#plain.slice(0, BLOCKS_PER_PAGE)
     const plain: PlainBlock[] = []
@@ -137,7 +141,7 @@ export class WalkThreads {
   }
 
   #start(folder: string): Worker {
-    // Sources run as they are, a build has only JavaScript.
+    // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
       name: 'chain-walker',
@@ -176,7 +180,6 @@ export class WalkThreads {
     }
   }
 
-  /** Takes the results in order of their heights. */
   #takeResults(): void {
     while (this.#finding === null) {
       const result = this.#results.get(this.#next + this.#plain.length)
