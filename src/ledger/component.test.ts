@@ -8,7 +8,7 @@ import {
 } from '../../test/support/ledger-node.ts'
 import { openStoreReader, verifyStore } from '../storage/index.ts'
 
-/** A key for tests, so that the server id is known: 3035662834633832. */
+/** A fixed key, so that the server id is known: 3035662834633832. */
 const KEY = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----
@@ -110,7 +110,7 @@ describe('items', () => {
     ).toHaveLength(10_000)
   })
 
-  it('PATCH changes members as RFC 7396 says, and records the whole item', async () => {
+  it('PATCH applies a merge patch (RFC 7396), and records the whole item', async () => {
     await node.send('POST', FRUIT)
     await node.send('POST', FRUIT, { id: 'x', a: 'b', c: { d: 'e', f: 'g' }, list: [1, 2] })
     const patch = { a: 'z', c: { f: null, new: { deep: null, kept: 1 } }, list: [3], gone: null }
@@ -131,7 +131,7 @@ describe('items', () => {
     expect((await node.send('PATCH', `${FRUIT}/x`, [])).json.code).toBe('REQUEST_INVALID')
   })
 
-  it('no item ever has another id than its path, and an id fits into a path', async () => {
+  it('an item’s id always equals its path segment, and every id fits into a path', async () => {
     await withItems('x')
     expect((await node.send('POST', `${FRUIT}/x`, { id: 'x', n: 5 })).status).toBe(200)
     expect((await node.send('POST', `${FRUIT}/x`, { id: 'y' })).json.code).toBe('ITEM_ID_MISMATCH')
@@ -150,7 +150,7 @@ describe('items', () => {
     }
   })
 
-  it('`docs=true` lists the items beside their ids; `after` goes on after an item', async () => {
+  it('`docs=true` returns the items with their ids; `after` continues after an item', async () => {
     await withItems('c', 'a', 'b')
     const docs = await node.send('GET', `${FRUIT}?docs=true&limit=2`)
     expect(docs.json).toEqual({
@@ -170,7 +170,7 @@ describe('items', () => {
     expect([unknown.status, unknown.json.code]).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('a list longer than any page comes whole and in order', async () => {
+  it('a list longer than a page is complete and in order', async () => {
     await node.send('POST', FRUIT)
     const ids = Array.from({ length: 2_500 }, (_, n) => `item ${n}`)
     await node.send(
@@ -187,7 +187,7 @@ describe('items', () => {
     expect(docs.docs).toEqual(ids.slice(3).map((id) => ({ id })))
   })
 
-  it('says where a revision stands: Ledger-Position and ETag of reads are those of the change', async () => {
+  it('Ledger-Position and ETag of reads are those of the change', async () => {
     await withItems('x')
     const changed = await node.send('POST', `${FRUIT}/x`, { n: 2 })
     const read = await node.send('GET', `${FRUIT}/x`)
@@ -198,7 +198,7 @@ describe('items', () => {
 })
 
 describe('databases', () => {
-  it('DELETE takes a database away with all items; its name can be used again', async () => {
+  it('DELETE removes a database with all items; its name can be reused', async () => {
     await withItems('x')
     expect((await node.send('DELETE', FRUIT)).text).toBe('{"status":true}')
     expect((await entries()).at(-1)).toEqual([
@@ -239,7 +239,7 @@ describe('POST /api/ledgers', () => {
     expect((await node.send('GET', FRUIT)).json.items).toEqual(['x'])
   })
 
-  it('makes none of them when one cannot be, whichever it is', async () => {
+  it('records no change if any of them is rejected', async () => {
     await withItems('x')
     const before = await entries()
     const good = { method: 'create_item', db: 'fruit', item: { id: 'new' } }
@@ -271,7 +271,7 @@ describe('POST /api/ledgers', () => {
     expect((await node.send('GET', FRUIT)).json.items).toEqual(['x'])
   })
 
-  it('sees what came before it in the same list', async () => {
+  it('applies each change to the result of the previous ones in the list', async () => {
     const reply = await node.send('POST', '/api/ledgers', {
       entries: [
         { method: 'create_db', db: 'a' },
@@ -289,7 +289,7 @@ describe('POST /api/ledgers', () => {
   })
 })
 
-it('`proof=1` shows what opens and what stands for every entry', async () => {
+it('`proof=1` returns the blinds and the commitments of all entries', async () => {
   await withItems('x')
   const { ledgers } = (await node.send('GET', '/api/ledgers?serverid=3035662834633832&proof=1'))
     .json
@@ -304,7 +304,7 @@ it('`proof=1` shows what opens and what stands for every entry', async () => {
   }
 })
 
-it('everything is there again after a restart, and verifies', async () => {
+it('restores everything after a restart, and verifies', async () => {
   await withItems('x', 'y')
   const before = [await entries(), (await node.send('GET', `${FRUIT}?docs=true`)).text]
   await node.close()
@@ -316,7 +316,7 @@ it('everything is there again after a restart, and verifies', async () => {
   await store.close()
 })
 
-it('writes that arrive together share blocks, and each is answered with its own', async () => {
+it('concurrent writes share blocks, and each gets its own reply', async () => {
   await node.send('POST', FRUIT)
   const replies = await Promise.all(
     Array.from({ length: 300 }, (_, n) => node.send('POST', FRUIT, { id: `${n}` })),

@@ -6,7 +6,7 @@ import { diskLog, toldModules } from '../../test/support/disk-log.ts'
 
 const { writeDurably } = await toldModules(() => import('./durable-file.ts'))
 
-it('a file has its content on the disk before it has its name, and its name when it is told', () => {
+it('syncs the content before the rename, and the rename before returning', () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'node.key')

@@ -46,13 +46,13 @@ const REVISIONS = [
 const history = (revisions: string[], limit = 0, cursor = 'null') =>
   `{"status":true,"history":[${revisions.join(',')}],"limit":${limit},"cursor":${cursor}}`
 
-it('a history has every revision with its position, time, method and item, oldest first', async () => {
+it('lists every revision with its position, time, method and item, oldest first', async () => {
   await lived()
   expect(await get(`${FIG}/history`)).toEqual([200, history(REVISIONS)])
   expect(await get(`${FIG}/history?order=newest`)).toEqual([200, history(REVISIONS.toReversed())])
 })
 
-it('pages follow each other by their cursors, in both orders, and the last one has none', async () => {
+it('follows cursors from page to page in both orders; the last page has none', async () => {
   await lived()
   for (const order of ['oldest', 'newest']) {
     const all = order === 'oldest' ? REVISIONS : REVISIONS.toReversed()
@@ -73,7 +73,7 @@ it('pages follow each other by their cursors, in both orders, and the last one h
   expect(await get(`${FIG}/history?cursor=5.0`)).toEqual([200, history([])])
 })
 
-it('a deleted item keeps its history; one that never was has none', async () => {
+it('keeps the history of a deleted item; an item that never existed has none', async () => {
   await lived()
   await node.send('DELETE', FIG)
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(6)
@@ -85,7 +85,7 @@ it('a deleted item keeps its history; one that never was has none', async () => 
   expect((await node.send('GET', '/api/nuts/x/history')).json.code).toBe('DATABASE_NOT_FOUND')
 })
 
-it('refuses what is no cursor, limit or order', async () => {
+it('rejects an invalid cursor, limit or order', async () => {
   await lived()
   const bad = ['cursor=', 'cursor=5', 'cursor=1.99999', 'cursor=-1.0', 'limit=-1', 'limit=1e400']
   for (const query of [...bad, 'order=up']) {
@@ -94,7 +94,7 @@ it('refuses what is no cursor, limit or order', async () => {
   }
 })
 
-it('?at tells the item as it was when a block was the last one', async () => {
+it('?at returns the item as of a block', async () => {
   await lived()
   const GONE = [404, '{"status":false}']
   const was = (item: string) => [200, `{"status":true,"item":${item}}`]
@@ -121,7 +121,7 @@ it('?at tells the item as it was when a block was the last one', async () => {
   }
 })
 
-it('a revision that was erased is shown as such, and never as what is left of it', async () => {
+it('marks an erased revision as erased instead of showing its remnant', async () => {
   await lived()
   expect((await node.send('POST', `${FIG}/erase`, { positions: ['2.0'] })).status).toBe(200)
   const erased = revision(2, 'update_item').replace('}', ',"erased":true}')
@@ -137,7 +137,7 @@ it('a revision that was erased is shown as such, and never as what is left of it
   expect(await get(`${FIG}?at=2`, { 'if-none-match': '"2.0"' })).toEqual([410, gone])
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":1}}'])
   expect(await get(`${FIG}?at=4`)).toEqual([404, '{"status":false}'])
-  // An item that never had more than its id is another thing.
+  // An item that never had more than its id is not marked.
   await node.send('POST', '/api/fruit', { id: 'bare' })
   await node.send('POST', '/api/fruit/bare', { n: 1 })
   expect(await get('/api/fruit/bare?at=7')).toEqual([200, '{"status":true,"item":{"id":"bare"}}'])
@@ -145,7 +145,7 @@ it('a revision that was erased is shown as such, and never as what is left of it
   expect((await node.send('GET', '/api/fruit/bare?at=7')).json.code).toBe('REVISION_ERASED')
 })
 
-it('a database of a name that was used before has a history of its own', async () => {
+it('a database with a reused name has a separate history', async () => {
   await lived()
   await node.send('DELETE', '/api/fruit')
   expect((await node.send('GET', `${FIG}/history`)).json.code).toBe('DATABASE_NOT_FOUND')
@@ -156,7 +156,7 @@ it('a database of a name that was used before has a history of its own', async (
   expect((await node.send('GET', `${FIG}/history`)).json.history).toHaveLength(1)
 })
 
-it('several revisions in one block are told apart, and only the last of them is as of its height', async () => {
+it('distinguishes several revisions in one block; only the last is as of its height', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = [{ ...update(0), method: 'create_item' }, update(1), update(2)]
@@ -175,7 +175,7 @@ it('several revisions in one block are told apart, and only the last of them is 
   expect(await get(`${FIG}?at=1`)).toEqual([200, '{"status":true,"item":{"id":"fig","n":2}}'])
 })
 
-it('a history of many revisions comes whole', async () => {
+it('returns a history of many revisions completely', async () => {
   await node.send('POST', '/api/fruit')
   const update = (n: number) => ({ method: 'update_item', db: 'fruit', item: { id: 'fig', n } })
   const entries = Array.from({ length: 1_000 }, (_, n) => update(n))

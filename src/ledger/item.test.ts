@@ -15,7 +15,7 @@ const object = fc
 /** Two spellings of the same JSON. */
 const spellings = (sent: unknown) => [JSON.stringify(sent), JSON.stringify(sent, null, '\t')]
 
-it('an item has the same id and text however it is written', () => {
+it('different spellings of an item have the same id and text', () => {
   fc.assert(
     fc.property(object, fc.string(), (members, id) => {
       for (const text of spellings(members)) {
@@ -29,7 +29,7 @@ it('an item has the same id and text however it is written', () => {
   )
 })
 
-it('a body asks for the same however it is written', () => {
+it('different spellings of a body are the same request', () => {
   const body = fc.oneof(object, fc.array(fc.oneof(object, value), { maxLength: 3 }))
   fc.assert(
     fc.property(body, (sent) => {

@@ -6,14 +6,14 @@ import { tamper } from '../../test/support/tampered.ts'
 import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 
-/** A folder for a ledger, and what opens it. */
+/** Creates a folder for a ledger, and returns a function that opens it. */
 function fresh() {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return { folder, open: () => openLedger({ folder, difficulty: 0, clock: systemClock }) }
 }
 
-it('a ledger that was closed leaves its store in one file, without a write-ahead log', async () => {
+it('a closed ledger leaves its store in one file, without a write-ahead log', async () => {
   const { folder, open } = fresh()
 
   const first = await open()
@@ -32,7 +32,7 @@ it('a ledger that was closed leaves its store in one file, without a write-ahead
   await second.close()
 })
 
-it('a store with databases and without their chain is not gone on with: STORE_DAMAGED', async () => {
+it('rejects a store with databases but without their chain: STORE_DAMAGED', async () => {
   const { folder, open } = fresh()
   const first = await open()
   await first.service.createDatabase('fruit')

@@ -1,4 +1,5 @@
-// A thread of the node runs out of memory: what was answered is there, and the rest of the node goes on.
+// A thread of the node runs out of memory: acknowledged changes survive, and the rest of the node
+// continues.
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, it } from 'vitest'
@@ -8,15 +9,15 @@ import { systemClock } from '../base/clock.ts'
 import { openLedger } from './open.ts'
 import { type Platform, systemPlatform } from './platform.ts'
 
-/** Enough to start a thread, and not for what it is given here. */
+/** Enough to start a thread, but not for the work of these tests. */
 const OLD_MB = { 'ledger-writer': 24, 'log-signer': 10, mirrors: 12 }
 
-/** When a thread that mirrors and has failed is started again. */
+/** Delay before a failed mirror thread restarts. */
 const RESTART_MS = 30_000
 
 const KEPT = { id: 'kept', text: '{"id":"kept"}' }
 
-/** A machine whose thread of this name has little memory, as often as it is started while `isShort`. */
+/** A platform on which the thread of this name has little memory whenever it starts while `isShort`. */
 function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
   return {
     ...systemPlatform,
@@ -31,7 +32,7 @@ function shortOf(name: keyof typeof OLD_MB, isShort: () => boolean): Platform {
 const large = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ id: `${n}`, values: new Array(90).fill(`v${n}`) }))
 
-it('the writer: changes are refused from then on, reads go on, and nothing is lost', async () => {
+it('writer: rejects later changes, serves reads, and loses nothing', async () => {
   const folder = temporaryFolder()
   const options = { folder, difficulty: 0, clock: systemClock }
   const short = await openLedger({ ...options, platform: shortOf('ledger-writer', () => true) })
@@ -51,7 +52,7 @@ it('the writer: changes are refused from then on, reads go on, and nothing is lo
   expect(await verifyFolder(folder)).toMatchObject({ items: 2, finding: null })
 })
 
-it('the thread that signs: who asks is told, and the next one has another thread started', async () => {
+it('signing thread: reports the failure to its callers, and the next one starts another thread', async () => {
   const folder = temporaryFolder()
   let isShort = true
   const ledger = await openLedger({
@@ -71,7 +72,7 @@ it('the thread that signs: who asks is told, and the next one has another thread
   expect(await verifyFolder(folder)).toMatchObject({ items: 10_001, finding: null })
 })
 
-it('the thread that mirrors: what failed is told, the own chain goes on, and so does the next thread', async () => {
+it('mirror thread: reports the failure; the own chain and the next thread continue', async () => {
   const other = await startLedgerNode()
   await other.service.createDatabase('d')
   await other.service.createItems('d', large(10_000))

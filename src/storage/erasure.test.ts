@@ -4,14 +4,14 @@ import { effectOf } from './effect.ts'
 import { ErasureTally } from './erasure.ts'
 import { entry } from './test-store.ts'
 
-/** A block of which the entries named in `erased` have no blind. */
+/** A block in which the entries in `erased` have no blind. */
 function blockOf(height: number, entries: readonly string[], erased: readonly number[] = []) {
   const blinds = Buffer.alloc(entries.length * 32, 1)
   for (const index of erased) blinds.fill(0, index * 32, (index + 1) * 32)
   return { height, entries, blinds } as const satisfies Partial<Block>
 }
 
-/** Goes through one block after the other. */
+/** Checks one block after the other. */
 function gone(tally: ErasureTally, height: number, entries: readonly Entry[]) {
   const effects = entries.map((one, index) => effectOf(one, packPosition(height, index)))
   return tally.block(
@@ -34,7 +34,7 @@ function sealedLike(block: ReturnType<typeof blockOf>): Block {
 
 const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":4126}'
 
-it('an erased entry must be erased by one that comes later, of its item', () => {
+it('an erased entry must be erased by a later entry about its item', () => {
   const tally = new ErasureTally()
   expect(tally.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
   expect([tally.erased, tally.end()]).toEqual([1, '1 entries have no blind, and none erases them'])
@@ -55,7 +55,7 @@ it('an erased entry must be erased by one that comes later, of its item', () => 
   expect(gone(tally, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 
-it('what is left of an erased entry is its id alone: an entry with more in it was not erased', () => {
+it('the remnant of an erased entry is its id alone; an entry with more content was not erased', () => {
   const tally = new ErasureTally()
   const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
   expect(tally.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()

@@ -9,7 +9,7 @@ import { appendEntries, CONTRACT_SERVER_ID } from './test-store.ts'
 const serverid = CONTRACT_SERVER_ID
 const read = (filter: object): Filter | null => filterOf({ filter: JSON.stringify(filter) })
 
-it('a search through items of megabytes, piece by piece, gives all that fit, in their order', async () => {
+it('a search over items of megabytes returns all matches, piece by piece, in order', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: serverid, durable: false })

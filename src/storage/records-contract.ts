@@ -18,12 +18,15 @@ import {
 
 const serverid = CONTRACT_SERVER_ID
 
-/** What every engine guarantees of all that is kept beside the items: their histories, answers, attachments. */
+/**
+ * The guarantees of every engine for the data besides the items: histories, idempotency records,
+ * attachments.
+ */
 export function describeRecords(name: string, make: () => StoreUnderTest): void {
-  describe(`what a store on ${name} keeps beside its items`, () => {
+  describe(`records on ${name}`, () => {
     const stage = new StoreStage(make)
 
-    it('tells the history of an item in both orders and page by page, also of a deleted one', async () => {
+    it('lists the history of an item in both orders, page by page, also of a deleted one', async () => {
       await stage.open()
       await appendEntries(
         stage.store,
@@ -68,7 +71,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       ])
     })
 
-    it('a page of a history is bounded by what had to be read for it, and never comes empty', async () => {
+    it('a page of a history is bounded by the text that was read for it, and is never empty', async () => {
       await stage.open()
       const long = 'x'.repeat(PAGE_CHARACTERS)
       await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
@@ -80,7 +83,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       expect(await stage.store.revisions(0, 'a', range)).toHaveLength(1)
     })
 
-    it('the history of a deleted database goes with its items, piece by piece', async () => {
+    it('the history of a deleted database is removed with its items, step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 600 }, (_, n) => entry.update('fruit', 'a', n))
       await appendEntries(stage.store, [
@@ -104,7 +107,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       expect(await stage.store.countSuperseded(packPosition(1, 1))).toBe(1)
     })
 
-    it('keeps answers with their block, and lets go of them piece by piece when their time is over', async () => {
+    it('stores idempotency records with their block, and removes expired ones step by step', async () => {
       await stage.open()
       const key = (n: number) => `${n}`.padStart(64, '0')
       const answer = (n: number, index: number): NewIdempotencyRecord => ({
@@ -131,13 +134,13 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           { key: key(4) },
         ])
       })
-      // Nothing of a refused append.
+      // A rejected append leaves nothing.
       const refused = appendEntries(stage.store, [entry.createDb('fruit')], 2_000, [
         answer(9_000, 0),
       ])
       await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
       expect(await stage.store.idempotencyRecord(key(9_000))).toBeNull()
-      // One millisecond before their time.
+      // One millisecond before they expire.
       await appendEntries(
         stage.store,
         [entry.createDb('veg')],
@@ -145,7 +148,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       )
       expect(await stage.store.maintain()).toBe(false)
       expect(await stage.store.idempotencyRecord(key(7))).not.toBeNull()
-      // A key that is used again is kept anew.
+      // Reusing an expired key stores a new record.
       await appendEntries(stage.store, [entry.createDb('a')], 1_000 + IDEMPOTENCY_RECORDS_KEPT_MS, [
         answer(7, 0),
       ])
@@ -161,7 +164,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const named = async (now: StoreReader, id: string) =>
         (await now.attachments.list('fruit', id, { limit: 10 })).map(({ name }) => name)
 
-      it('are what the entries about them leave, by name, also when it is opened again', async () => {
+      it('reflect their entries, by name, also after reopening', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),
@@ -184,7 +187,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           expect(await attachments.current('fruit', 'a', 'c')).toBeNull()
           expect(await attachments.current('fruit', 'x', 'a')).toBeNull()
           expect(await attachments.current('nuts', 'a', 'a')).toBeNull()
-          // Contents stay named by the entries that were.
+          // Blobs are still named by the former entries.
           expect(await attachments.countBlobs()).toEqual({ blobs: 3, bytes: 11 })
           expect(await attachments.namedAt(attachmentMadeOf('', 'one').sha256)).toBe(2)
           expect(await attachments.namedAt(attachmentMadeOf('', 'two').sha256)).toBe(4)
@@ -192,7 +195,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
       })
 
-      it('go with their item and their database, and are not those of a later one', async () => {
+      it('end with their item and their database, and do not belong to a later one', async () => {
         await stage.open()
         const made = [entry.create('fruit', 'a'), entry.attach('fruit', 'a', 'n', 'x')]
         await appendEntries(stage.store, [entry.createDb('fruit'), ...made])
@@ -207,7 +210,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         await stage.expectLasting(async (now) => expect(await named(now, 'a')).toEqual([]))
       })
 
-      it('do not fit an item that is not there, nor can one be deleted that is not', async () => {
+      it('cannot be added to a missing item, nor can a missing one be deleted', async () => {
         await stage.open()
         await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
         for (const wrong of [
@@ -222,7 +225,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         expect((await stage.store.head(serverid))?.height).toBe(0)
       })
 
-      it('are forgotten when their entries are erased, and not while an item holds them', async () => {
+      it('are removed when their entries are erased, but not while they are current', async () => {
         await stage.open()
         await appendEntries(stage.store, [
           entry.createDb('fruit'),

@@ -29,7 +29,7 @@ const read = (filter: Json): Filter => {
   return found
 }
 
-/** What `filter` means for `items`, in plain JavaScript: the ids. */
+/** The ids of the `items` that match `filter`, computed in plain JavaScript. */
 function meant(items: readonly JsonObject[], filter: Filter): string[] {
   const rows = items
     .filter((each) => filter.where === null || matches(filter.where, each))
@@ -49,7 +49,7 @@ function meant(items: readonly JsonObject[], filter: Filter): string[] {
     .map(({ id }) => id)
 }
 
-/** What every engine guarantees of searches and declared indexes. */
+/** The guarantees of every engine for searches and declared indexes. */
 export function describeSearch(name: string, make: () => StoreUnderTest): void {
   describe(`searches and indexes on ${name}`, () => {
     const stage = new StoreStage(make)
@@ -68,7 +68,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
     const update = (db: string, given: JsonObject) =>
       ({ serverid, method: 'update_item', db, item: { ...given, id: String(given.id) } }) as const
 
-    it('a search gives what the filter means, in its order, with and without indexes, as items change', async () => {
+    it('a search returns the matches in order, with and without indexes, as items change', async () => {
       await stage.open()
       let run = 0
       await fc.assert(
@@ -108,7 +108,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
               await check()
               for (const each of paths) await stage.store.addIndex(db, each)
             }
-            // Changed while it is being built, or after.
+            // Changed during the build, or after it.
             if (!early) await built()
             for (const [at, content] of changes) {
               const id = `${at}`
@@ -146,7 +146,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     }
 
-    it('an index is used for one value, several, a range, both ends of one, and an order', async () => {
+    it('uses an index for one value, several, a range, both ends of one, and an order', async () => {
       await fruit(3_000)
       for (const path of ['n', 'odd', 'tens'])
         expect(await stage.store.addIndex('fruit', path)).toBe('done')
@@ -179,7 +179,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(last.items.map(({ text }) => JSON.parse(text ?? '').n)).toEqual([2_999, 2_998])
     })
 
-    it('the largest where that a filter can hold is looked for, and right', async () => {
+    it('evaluates the largest possible where correctly', async () => {
       await fruit(30)
       const deep = (n: number) => ({ [`a.b.c.d.e.f.g.n${n}`]: { inq: [1, 'x', null] } })
       const holding: Json = { and: Array.from({ length: 99 }, (_, n) => deep(n)) }
@@ -190,7 +190,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await found('fruit', { where: none })).ids).toEqual([])
     })
 
-    it('a range of ids is gone through in the order of ids, either way, whatever else is asked, and counted', async () => {
+    it('scans a range of ids in the order of ids, both ways, with any other conditions, and counts it', async () => {
       await stage.open()
       const ids = ['b#2', 'a#10', 'a#9', 'a', 'a$', 'a#', 'a#é', 'a#🍎', 'a#\ue000', 'b#1']
       const made = [...ids, ...Array.from({ length: 2_500 }, (_, n) => `c#${10_000 + n}`)]
@@ -236,7 +236,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     })
 
-    it('a search goes on behind a position, in the order of creation', async () => {
+    it('a search continues after a position, in creation order', async () => {
       await fruit(2_500)
       await stage.store.addIndex('fruit', 'odd')
       const after = (await stage.store.item('fruit', '2490'))?.created ?? null
@@ -257,7 +257,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       }
     })
 
-    it('an index is built piece by piece, tells how far, goes on after a restart, and is used when whole', async () => {
+    it('an index is built step by step, reports its progress, survives a restart, and is used when complete', async () => {
       await fruit(2_200)
       const { where } = read({ where: { n: 7 } })
       await stage.store.addIndex('fruit', 'n')
@@ -273,7 +273,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.indexes()).toEqual([
         { db: 'fruit', path: 'n', isReady: false, done: 1, total: 4 },
       ])
-      // Neither what is built nor what is not is disturbed by what happens meanwhile.
+      // Concurrent changes affect neither the finished indexes nor the one being built.
       await appendEntries(stage.store, [
         update('fruit', { id: '3', n: 7 }),
         update('fruit', { id: '2100', n: 7 }),
@@ -293,7 +293,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('indexes go with their database, or when they are removed; a new one of the name starts anew', async () => {
+    it('indexes are removed with their database or on request; a new one of the name starts empty', async () => {
       await fruit(1_500)
       await stage.store.addIndex('fruit', 'n')
       await stage.store.addIndex('fruit', 'odd')
@@ -317,7 +317,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('a block that is refused leaves the indexes as they were', async () => {
+    it('a rejected block leaves the indexes unchanged', async () => {
       await fruit(10)
       await stage.store.addIndex('fruit', 'n')
       await built()
@@ -332,7 +332,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect((await verifyStore(stage.store)).finding).toBeNull()
     })
 
-    it('when an index is removed while a search goes by it, the rest is gone through one by one', async () => {
+    it('when its index is removed during a search, the remaining items are scanned', async () => {
       await fruit(5_000)
       await stage.store.addIndex('fruit', 'odd')
       await built()

@@ -18,7 +18,7 @@ import {
 
 const serverid = CONTRACT_SERVER_ID
 
-/** What every engine guarantees of blocks and databases; run as `describeStore('sqlite', …)`. */
+/** The guarantees of every engine for blocks and databases; run as `describeStore('sqlite', …)`. */
 export function describeStore(name: string, make: () => StoreUnderTest): void {
   describe(`a store on ${name}`, () => {
     const stage = new StoreStage(make)
@@ -30,7 +30,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toEqual([])
     })
 
-    it('gives blocks back byte for byte, also when it is opened again', async () => {
+    it('returns blocks byte for byte, also after reopening', async () => {
       await stage.open()
       const first = await appendEntries(stage.store, [entry.createDb('fruit')], 5)
       const second = await appendEntries(
@@ -80,7 +80,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       })
     })
 
-    it('refuses a block that does not follow the head, and changes nothing', async () => {
+    it('rejects a block that does not follow the head, and changes nothing', async () => {
       await stage.open()
       const first = await appendEntries(stage.store, [entry.createDb('fruit')])
       const stray = strayBlock(first)
@@ -113,7 +113,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         [entry.deleteDb('fruit'), entry.createDb('fruit'), entry.update('fruit', 'a')],
       ],
     ]
-    it.each(impossible)('refuses %s, and leaves nothing of the block', async (_, entries) => {
+    it.each(impossible)('rejects %s, and stores nothing of the block', async (_, entries) => {
       await stage.open()
       const before = await appendEntries(stage.store, [
         entry.createDb('fruit'),
@@ -135,7 +135,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', 'new'))?.id).toBe('new')
     })
 
-    it('lists ids in the order of creation, whatever the ids and however they were changed', async () => {
+    it('lists ids in creation order, for any ids and changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])
       const { created } = (await stage.store.database('fruit')) ?? { created: -1 }
@@ -161,7 +161,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       )
     })
 
-    it('a page of items or blocks stops growing when it is long enough, and never comes empty', async () => {
+    it('a page of items or blocks is bounded by its size, and never empty before the end', async () => {
       await stage.open()
       const half = 'x'.repeat(PAGE_CHARACTERS / 2)
       await appendEntries(stage.store, [entry.createDb('fruit')])
@@ -172,7 +172,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.blocks(serverid, 0, 10)).toHaveLength(2)
     })
 
-    it('a database of a deleted name is another one; the items of the old one go piece by piece', async () => {
+    it('a reused database name is another database; the items of the old one are removed step by step', async () => {
       await stage.open()
       const many = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
       await appendEntries(stage.store, [entry.createDb('fruit'), ...many])
@@ -226,7 +226,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.head(serverid))?.height).toBe(3)
     })
 
-    it('counts the entries of blocks, and tells the room it takes', async () => {
+    it('counts the entries of blocks, and reports the disk usage', async () => {
       await stage.open()
       const reader = await stage.read()
       expect(await reader.countEntries(serverid, 0, 9)).toBe(0)
@@ -242,7 +242,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await reader.close()
     })
 
-    it('a reader sees every append from its next refresh on, and only what was appended', async () => {
+    it('a reader sees every append after its next refresh, and only complete ones', async () => {
       await stage.open()
       const reader = await stage.read()
       await appendEntries(stage.store, [entry.createDb('fruit')])
@@ -257,7 +257,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
   })
 }
 
-/** Bytes compare as hex, whichever kind of array they are in. */
+/** Compares bytes as hex, for any kind of array. */
 function plain(block: Block | undefined) {
   if (block === undefined) return null
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')

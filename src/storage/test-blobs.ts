@@ -1,4 +1,4 @@
-// What the tests of contents share: a store, and its contents. Not part of the program.
+// Helpers for tests of blobs: a store with its blobs. Not part of the program.
 import { hash } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -12,18 +12,18 @@ import type { Store, StoreReader } from './store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
-/** For entries of which it is known whether they are recorded. */
+/** For uploads whose outcome is always known. */
 export const sure = { isRecorded: () => true, mayBeRecorded: () => false }
 
-/** The name of a content. */
+/** Returns the name of the blob with this text. */
 export const shaOf = (text: string): string => hash('sha256', text, 'hex')
 
-/** A content as it arrives. */
+/** Yields the bytes as they arrive. */
 export async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text)
 }
 
-/** A store with the item `a` of `fruit`, and the contents beside it. */
+/** A store with the item `a` of `fruit`, and its blobs. */
 export class BlobStage {
   readonly folder: string
   readonly store: Store
@@ -37,7 +37,7 @@ export class BlobStage {
     this.contents = this.again()
   }
 
-  /** Opens one; it goes when the test has ended. */
+  /** Opens one, and removes it after the test. */
   static async open(): Promise<BlobStage> {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
     const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
@@ -52,7 +52,7 @@ export class BlobStage {
     return stage
   }
 
-  /** The contents as the next process has them. */
+  /** Opens the blobs as the next process does. */
   again(): BlobStore {
     return new BlobStore(this.folder, this.reader.attachments, true)
   }
@@ -61,7 +61,7 @@ export class BlobStage {
     return join(this.folder, 'attachments', shaOf(text).slice(0, 2), shaOf(text).slice(2))
   }
 
-  /** What `work` brings to the disk, in its order, and whether the content `text` had its name then. */
+  /** Returns the sync operations of `work`, in order, and whether the blob `text` was in place at each. */
   async synced(text: string, work: () => Promise<unknown>): Promise<string[]> {
     const probe = await open(this.folder)
     const kind: FileHandle = Object.getPrototypeOf(probe)
@@ -84,7 +84,7 @@ export class BlobStage {
     return readdirSync(join(this.folder, 'attachments', 'incoming'))
   }
 
-  /** Records that an attachment `name` of the item has `text`. */
+  /** Records an attachment `name` of the item with `text`. */
   async record(name: string, text: string): Promise<void> {
     await appendEntries(this.store, [entry.attach('fruit', 'a', name, text)])
     this.reader.refresh()
@@ -103,7 +103,7 @@ export class BlobStage {
     )
   }
 
-  /** What verification says of the contents. */
+  /** Returns the finding of a verification of the blobs. */
   async finding(): Promise<string | null> {
     const frozen = openStoreReader(this.folder, { frozen: true })
     try {

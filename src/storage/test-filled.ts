@@ -8,7 +8,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import type { Finding } from './verify/chain-walk.ts'
 import { verifyStore } from './verify/verify.ts'
 
-/** A folder with a chain that has every kind of entry, and a deleted database not yet purged. */
+/** Creates a folder with a chain of every kind of entry, and a deleted database not yet purged. */
 export async function filledFolder(also: readonly Entry[] = []): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -51,16 +51,16 @@ export async function filledFolder(also: readonly Entry[] = []): Promise<string>
     ],
     5_000,
   )
-  // Declared and not begun; beside it one that is whole, and one of a deleted database.
+  // A declared index that is not built yet, a complete one, and one of a deleted database.
   await store.addIndex('veg', 'n')
   await store.close()
   return folder
 }
 
-/** What erases the first revision of item a of fruit. */
+/** An entry that erases the first revision of item a of fruit. */
 export const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
 
-/** What verifying the store in `folder` finds. */
+/** Returns the finding of a verification of the store in `folder`. */
 export async function findingIn(folder: string): Promise<Finding | null> {
   const store = openStoreReader(folder, { frozen: true })
   try {

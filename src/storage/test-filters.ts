@@ -1,8 +1,8 @@
-// Items and filters of any kind, for the tests of searches. Not part of the program.
+// Arbitrary items and filters for tests of searches. Not part of the program.
 import fc from 'fast-check'
 import type { Json } from '../base/json.ts'
 
-/** Numbers near each other and far apart, texts that sort and match differently, lists and objects. */
+/** Close and distant numbers, texts that sort and match differently, lists and objects. */
 const scalar = fc.oneof(
   fc.constantFrom<Json>(
     null,
@@ -52,7 +52,7 @@ const value = fc.letrec<{ value: Json }>((tie) => ({
 })).value
 export const item = fc.dictionary(name, value, { maxKeys: 4 })
 const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'))
-/** Most often what is there to be found. */
+/** Usually a value that occurs in the items. */
 export const shortPath = fc.oneof({ arbitrary: name, weight: 3 }, { arbitrary: path, weight: 2 })
 const ordered = scalar.filter((given) => typeof given === 'number' || typeof given === 'string')
 const operators: fc.Arbitrary<Json> = fc.oneof(

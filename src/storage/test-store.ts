@@ -1,4 +1,5 @@
-// What the tests of stores share: entries, and a store that goes with its test. Not part of the program.
+// Helpers for tests of stores: entries, and a store that is removed after its test. Not part of the
+// program.
 import { hash, randomBytes } from 'node:crypto'
 import { afterEach } from 'vitest'
 import { canonicalJson } from '../base/canonical-json.ts'
@@ -13,20 +14,19 @@ import {
 import { type Effect, effectOf } from './effect.ts'
 import type { NewIdempotencyRecord, Store, StoreReader } from './store.ts'
 
-/** The server id of the node whose store is under test. */
+/** The server id of the node that owns the store. */
 export const CONTRACT_SERVER_ID = 4_126
 
 /** An engine under test. */
 export interface StoreUnderTest {
-  /** Opens the same store again and again: what was appended is there. */
+  /** Opens the same store repeatedly, with everything appended so far. */
   open(): Promise<Store>
-  /** Opens a reader beside the open store. */
+  /** Opens a reader of the open store. */
   read(): Promise<StoreReader>
-  /** Removes it. */
   remove(): void
 }
 
-/** Seals `entries` on what the store holds and appends them with their effects. */
+/** Seals `entries` after the head of the store and appends them with their effects. */
 export async function appendEntries(
   store: Store,
   entries: readonly Entry[],
@@ -48,14 +48,14 @@ function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
   return entries.map((entry, index) => effectOf(entry, packPosition(height, index)))
 }
 
-/** A text as an attachment. */
+/** Returns an attachment with this text. */
 export function attachmentMadeOf(name: string, content: string): Attachment {
   const sha256 = hash('sha256', content, 'hex')
   return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
 }
 
 const serverid = CONTRACT_SERVER_ID
-/** Entries, short. */
+/** Short constructors of entries. */
 export const entry = {
   createDb: (db: string): Entry => ({ serverid, method: 'create_db', db }),
   deleteDb: (db: string): Entry => ({ serverid, method: 'delete_db', db }),
@@ -95,13 +95,13 @@ export const entry = {
   }),
 }
 
-/** The store of a test: made at its beginning, removed at its end. */
+/** The store of a test: created before it, removed after it. */
 export class StoreStage {
   #under: StoreUnderTest | null = null
   #store: Store | null = null
   readonly #make: () => StoreUnderTest
 
-  /** To be called where tests are described. */
+  /** Call where tests are described. */
   constructor(make: () => StoreUnderTest) {
     this.#make = make
     afterEach(async () => {
@@ -124,12 +124,12 @@ export class StoreStage {
     this.#store = await known(this.#under).open()
   }
 
-  /** Opens a reader beside the open store; the caller closes it. */
+  /** Opens a reader of the open store; the caller closes it. */
   read(): Promise<StoreReader> {
     return known(this.#under).read()
   }
 
-  /** Expects the same of the store as it is and of the store opened again. */
+  /** Expects the same of the store before and after it is reopened. */
   async expectLasting(expectations: (now: Store) => Promise<void>): Promise<void> {
     await expectations(this.store)
     await this.reopen()

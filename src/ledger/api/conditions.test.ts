@@ -32,7 +32,7 @@ const blocks = async () =>
 describe('preconditions', () => {
   const FAILED = [412, 'PRECONDITION_FAILED']
 
-  it('If-Match lets through who names the current revision, and nobody else', async () => {
+  it('If-Match accepts only the current revision', async () => {
     const send = (method: string, tag: string, body?: unknown) =>
       node.send(method, FIG, body, { 'if-match': tag })
     expect(code(await send('POST', '"0.0"', { n: 2 }))).toEqual(FAILED)
@@ -48,13 +48,13 @@ describe('preconditions', () => {
     expect((await send('PATCH', '*', { n: 3 })).status).toBe(200)
     expect(code(await send('DELETE', '"2.0"'))).toEqual(FAILED)
     expect((await send('DELETE', '"3.0"')).text).toBe('{"status":true}')
-    // Of what is not there nothing is expected (RFC 9110 section 13.2.1).
+    // An absent item fails If-Match (RFC 9110 section 13.2.1).
     expect(code(await send('DELETE', '"3.0"'))).toEqual([404, 'ITEM_NOT_FOUND'])
     const elsewhere = await node.send('DELETE', '/api/nuts/fig', undefined, { 'if-match': '*' })
     expect(code(elsewhere)).toEqual([404, 'DATABASE_NOT_FOUND'])
   })
 
-  it('If-None-Match: * creates the item of the path when there is none, and refuses otherwise', async () => {
+  it('If-None-Match: * creates a missing item, and fails if it exists', async () => {
     const create = (path: string, body: unknown) =>
       node.send('POST', path, body, { 'if-none-match': '*' })
     expect(code(await create(FIG, { n: 2 }))).toEqual(FAILED)
@@ -70,7 +70,7 @@ describe('preconditions', () => {
     expect(code(listed)).toEqual([404, 'ITEM_NOT_FOUND'])
   })
 
-  it('of many that came together on one revision exactly one is let through', async () => {
+  it('accepts exactly one of many concurrent changes of one revision', async () => {
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => node.send('POST', FIG, { n }, { 'if-match': '"1.0"' })),
     )
@@ -85,7 +85,7 @@ describe('preconditions', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('a revision that an earlier change of the same block set is the current one', async () => {
+  it('a revision set by an earlier change of the same block is the current one', async () => {
     const { service } = node
     const on = (tag: string) => ({ precondition: { match: [tag], noneMatch: null }, once: null })
     const outcomes = await Promise.allSettled([
@@ -103,7 +103,7 @@ describe('preconditions', () => {
     expect(said).toEqual(['2.0', 'PRECONDITION_FAILED', '2.1', '2.2', 'ITEM_NOT_FOUND'])
   })
 
-  it('a read whose revision the client has gives 304 without a body, weak tags and lists included', async () => {
+  it('a read with the current revision returns 304 without a body, also for weak tags and lists', async () => {
     const read = (headers: Record<string, string>, query = '') =>
       node.send('GET', FIG + query, undefined, headers)
     for (const tag of ['"1.0"', 'W/"1.0"', '"7.7", "1.0"', '*']) {
@@ -123,7 +123,7 @@ describe('preconditions', () => {
     expect(head.status).toBe(304)
   })
 
-  it('a header that cannot be read is refused, and nothing is done', async () => {
+  it('rejects a malformed header and changes nothing', async () => {
     for (const name of ['if-match', 'if-none-match']) {
       for (const [method, path] of [
         ...['GET', 'POST', 'PATCH', 'DELETE'].map((method) => [method, FIG] as const),
@@ -150,7 +150,7 @@ describe('Idempotency-Key', () => {
     ['POST', FRUIT, { id: 'plum' }],
     ['POST', FRUIT, [{ id: 'a' }, {}, { id: 'b' }]],
     ['POST', FIG, { n: 7 }],
-    // What was sent with a key must stay: an erasure has what was sent forgotten.
+    // The entries sent with a key must stay, because an erasure removes the fingerprint.
     ['POST', `${FIG}/erase`, {}],
     ['PATCH', FIG, { ripe: true }],
     ['PUT', `${FIG}/attachments/a.json`, '{'],
@@ -169,7 +169,7 @@ describe('Idempotency-Key', () => {
     ['DELETE', FRUIT],
   ]
 
-  it('every kind of change is made once and answered alike each time, also after a restart', async () => {
+  it('executes every kind of change once and repeats the reply, also after a restart', async () => {
     const first: unknown[] = []
     const key = (n: number) => ({ 'idempotency-key': `"key ${n}"` })
     for (const [n, [method, path, body]] of requests.entries()) {
@@ -188,7 +188,7 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('the documentation shows it at every request that makes an entry, and at no other', async () => {
+  it('the documentation lists it for every request that makes an entry, and for no other', async () => {
     const { paths } = (await node.send('GET', '/doc/json')).json
     const shown = Object.entries(paths).flatMap(([path, operations]) =>
       Object.entries(operations as Record<string, { parameters?: { in: string; name: string }[] }>)
@@ -210,14 +210,14 @@ describe('Idempotency-Key', () => {
     ])
   })
 
-  it('requests with one key that are under way together are one change with one answer', async () => {
+  it('concurrent requests with one key make one change with one reply', async () => {
     const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
     const replies = await Promise.all(Array.from({ length: 30 }, send))
     expect(new Set(replies.map((reply) => JSON.stringify(raw(reply)))).size).toBe(1)
     expect((await node.send('GET', FRUIT)).json.items).toHaveLength(2)
   })
 
-  it('a key that was another request’s is refused, whatever differs', async () => {
+  it('rejects a key that another request used, whatever differs', async () => {
     const key = { 'idempotency-key': 'k' }
     await node.send('POST', FRUIT, { id: 'x', n: 1 }, key)
     const others: [string, string, unknown?][] = [
@@ -240,7 +240,7 @@ describe('Idempotency-Key', () => {
     expect(token.json).toEqual({ status: true, id: 'x' })
   })
 
-  it('a refusal is not kept: the same request may succeed later', async () => {
+  it('does not record a rejection: the same request may succeed later', async () => {
     const send = () => node.send('POST', `${FRUIT}/plum`, { n: 1 }, { 'idempotency-key': 'k' })
     expect((await send()).status).toBe(404)
     await node.send('POST', FRUIT, { id: 'plum' })
@@ -250,7 +250,7 @@ describe('Idempotency-Key', () => {
     expect(raw(await send())).toEqual(raw(done))
   })
 
-  it('a retry of a conditional change is answered as the first was, though the item has moved on', async () => {
+  it('repeats the reply of a conditional change even if the item has changed since', async () => {
     const send = () =>
       node.send('POST', FIG, { n: 2 }, { 'idempotency-key': 'k', 'if-match': '"1.0"' })
     const done = await send()
@@ -260,7 +260,7 @@ describe('Idempotency-Key', () => {
     expect(bare.status).toBe(412)
   })
 
-  it('answers are kept for 24 hours', async () => {
+  it('keeps records for 24 hours', async () => {
     const send = () => node.send('POST', FRUIT, { n: 1 }, { 'idempotency-key': 'k' })
     const first = await send()
     clock.time += DAY_MS - 1
@@ -272,7 +272,7 @@ describe('Idempotency-Key', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('a key that cannot be read is refused, on changes only', async () => {
+  it('rejects a malformed key, for changes only', async () => {
     for (const key of ['a b', '"', '""', 'x'.repeat(256)]) {
       const reply = await node.send('POST', FRUIT, {}, { 'idempotency-key': key })
       expect([key, ...code(reply)]).toEqual([key, 400, 'IDEMPOTENCY_KEY_INVALID'])

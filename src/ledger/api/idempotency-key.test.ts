@@ -15,7 +15,7 @@ it.each([
   expect(once(quoted)).toEqual(once(bare))
 })
 
-it('different keys, and equal keys of different subjects, are different', () => {
+it('different keys, and equal keys of different subjects, do not match', () => {
   const keys = [
     once('a'),
     once('b'),
@@ -36,11 +36,11 @@ it.each(['', ' ', '""', '"a', 'a"b', 'a b', '"é"', '"a\\b"', '"a";p=1', 'a, b',
   },
 )
 
-it('takes 255 characters', () => {
+it('accepts 255 characters', () => {
   expect(once('x'.repeat(255))).toEqual(once(`"${'x'.repeat(255)}"`))
 })
 
-it('requests ask for the same whatever the order of members and whichever token they have', () => {
+it('the fingerprint ignores the order of members and the token', () => {
   const of = (what: Partial<typeof asked>) => once('a', '', { ...asked, ...what }).fingerprint
   const same = of({ body: { a: 1, b: [2] } })
   expect(of({ body: { b: [2], a: 1 } })).toBe(same)

@@ -43,19 +43,19 @@ it.each(['', ' ', ',', '3.1', '"3.1', '"3.1" "3.0"', 'w/"3.1"', '*, "3.1"', '"a\
   },
 )
 
-it('asks for nothing without the headers, and for both with both', () => {
+it('requires nothing without the headers, and both conditions with both', () => {
   expect(parsePrecondition(undefined, undefined)).toBeNull()
   const both = parsePrecondition('"3.1"', '"3.1"')
   expect(both !== null && holds(both, AT)).toBe(false)
 })
 
-it('a read with If-Match of another revision is refused', () => {
+it('a read with If-Match of another revision fails', () => {
   const precondition = parsePrecondition('"3.0"', undefined)
   if (precondition === null) throw new Error('there is one')
   expect(readStatus(precondition, AT)).toBe(412)
 })
 
-it('whatever the header, it is read or refused, never misread', () => {
+it('parses or rejects any header correctly', () => {
   const odd = fc.string({ unit: fc.constantFrom('"', 'W/', ',', ' ', '*', '3.1', 'é', '\\', '') })
   fc.assert(
     fc.property(odd, (text) => {
@@ -79,6 +79,6 @@ it('whatever the header, it is read or refused, never misread', () => {
   )
 })
 
-it('judges a long header of spaces in a moment', () => {
+it('parses a long header of spaces quickly', () => {
   expect(() => parsePrecondition(`${' '.repeat(1_000_000)}x`, undefined)).toThrow('double quotes')
 })

@@ -1,4 +1,4 @@
-// What was attached to an item is erased like what the item was: bytes, names and hashes are in no file.
+// Attachments are erased like items: no file contains their bytes, names or hashes any more.
 import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -47,7 +47,7 @@ async function nodeWithPeople(folder: string | null = null): Promise<LedgerNode>
   return node
 }
 
-/** All rows of attachments and all items, as a program that replays the chain has them. */
+/** Returns all rows of attachments and all items, as a replay of the chain restores them. */
 function statesOf(folder: string): string[] {
   const database = new DatabaseSync(join(folder, 'ledger.db'), { readOnly: true })
   const tables = ['attachments', 'items', 'superseded', 'erasures', 'databases']
@@ -79,8 +79,8 @@ async function imported(text: string, from: string): Promise<string> {
 const SHARED = 'shared by ann and bob'
 
 /**
- * Heights: 0 database, 1 items, 2 to 4 contents of one name, 5 its deletion, 6 another one, 7 the same
- * content at two items, 8 that one too, 9 what ann holds, 10 ann is changed.
+ * Heights: 0 database, 1 items, 2 to 4 attachments of one name, 5 its deletion, 6 another one, 7 the same
+ * bytes at two items, 8 that one too, 9 the current attachment of ann, 10 ann is changed.
  */
 async function lived(node: LedgerNode) {
   const gone = ['first scan', 'second scan', 'third scan']
@@ -95,7 +95,7 @@ async function lived(node: LedgerNode) {
   return { texts: [...gone, 'SECRET-scan.pdf'], hashes: hashes.slice(0, 3) }
 }
 
-it('after erasing, no file holds bytes, names or hashes of what was attached; all else is proven', async () => {
+it('after erasing, no file contains bytes, names or hashes of the attachments; all else is proven', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const { texts, hashes } = await lived(node)
@@ -113,7 +113,7 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
   const erased = bytesBelow(folder)
   for (const text of [...texts, ...hashes]) expect([text, erased(text)]).toEqual([text, []])
 
-  // What ann and bob hold is there, also where an erased entry named the same content.
+  // The current attachments of ann and bob exist, even if an erased entry named the same blob.
   const held = async (id: string, name: string) =>
     (await node.send('GET', `/api/people/${id}/attachments/${name}`)).text
   expect(await held('ann', 'SECRET-photo.jpg')).toBe('of her face')
@@ -125,7 +125,7 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
     'card',
   ])
 
-  // The ledger shows that the entries were there, under the same ids.
+  // The ledger shows that the entries existed, under the same ids.
   const after = await ledgerOf()
   const ids = ({ ledgers }: { ledgers: { id: string }[] }) => ledgers.map(({ id }) => id)
   expect(ids(after).slice(0, -1)).toEqual(ids(before))
@@ -156,7 +156,7 @@ it('after erasing, no file holds bytes, names or hashes of what was attached; al
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('what was attached to a deleted item goes with it, and a new item of its id has none of it', async () => {
+it('the attachments of a deleted item are erased with it, and a new item of its id has none', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
@@ -166,7 +166,7 @@ it('what was attached to a deleted item goes with it, and a new item of its id h
   expect(existsSync(join(folder, 'attachments', hash.slice(0, 2), hash.slice(2)))).toBe(false)
   await node.send('POST', '/api/people', { id: 'ann' })
   expect((await node.send('GET', '/api/people/ann/attachments')).json.attachments).toEqual([])
-  // Of a database of before, by its positions.
+  // Positions of an earlier database.
   await attach(node, 'bob', 'scan', 'SECRET too')
   await node.send('DELETE', '/api/people')
   await node.send('POST', '/api/people')
@@ -176,10 +176,10 @@ it('what was attached to a deleted item goes with it, and a new item of its id h
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 3 })
 })
 
-it('an attachment is erased with its deletion and after what it replaced, and not while it is held', async () => {
+it('an attachment is erased with its deletion and after the one it replaced, and not while it is current', async () => {
   const node = await nodeWithPeople()
   await lived(node)
-  // Held now; what deleted or replaced others, without those.
+  // The current one, and deletions or replacements without the entries that they ended.
   expect(await erase(node, 'ann', ['6.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['9.0'])).toEqual([409, 'REVISION_CURRENT'])
   expect(await erase(node, 'ann', ['3.0'])).toEqual([409, 'REVISION_NEEDED'])
@@ -190,7 +190,7 @@ it('an attachment is erased with its deletion and after what it replaced, and no
   ).toBe(
     '3.0 is all that says of the attachment at 2.0 that it is no longer current: erase 2.0 too',
   )
-  // Of another item.
+  // An entry of another item.
   expect(await erase(node, 'bob', ['2.0'])).toEqual([400, 'POSITION_INVALID'])
   expect(await erase(node, 'ann', ['2.0'])).toEqual([200, ['2.0']])
   expect(await erase(node, 'ann', ['2.0'])).toEqual([409, 'NOTHING_TO_ERASE'])
@@ -200,7 +200,7 @@ it('an attachment is erased with its deletion and after what it replaced, and no
   await node.close()
 })
 
-it('erasures that come together take each entry once', async () => {
+it('concurrent erasures erase each entry once', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await lived(node)
@@ -210,12 +210,12 @@ it('erasures that come together take each entry once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6 })
 })
 
-it('what an item holds stays its own in the block of an erasure', async () => {
+it('an attachment added in the block of an erasure is kept', async () => {
   const node = await nodeWithPeople()
   await lived(node)
   const { attachments } = node.service
   const erasing = node.service.eraseRevisions('people', 'ann', null)
-  // Behind it, and before the block is begun in the next turn of the event loop.
+  // Queued after it, before the block starts in the next event-loop iteration.
   for (let step = 0; step < 100; step += 1) await null
   const deleting = attachments.delete('people', 'ann', 'card', undefined)
   const [erased, deleted] = await Promise.all([erasing, deleting])
@@ -223,7 +223,7 @@ it('what an item holds stays its own in the block of an erasure', async () => {
   await node.close()
 })
 
-it('who replays a chain with erased attachments, from an export or as a mirror, has what the node has', async () => {
+it('a replay of a chain with erased attachments, by import or mirror, restores the state of the node', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await lived(node)
@@ -255,7 +255,7 @@ it('who replays a chain with erased attachments, from an export or as a mirror, 
   expect(states.length).toBeGreaterThan(10)
   for (const other of [early, late, into]) expect(statesOf(other)).toEqual(states)
 
-  // What was imported goes on; its contents are put back from elsewhere, and none that nobody names.
+  // The imported node continues; its blobs are restored from elsewhere, except those that no entry names.
   const again = await startLedgerNode({ folder: into })
   expect(await erase(again, 'ann')).toEqual([409, 'NOTHING_TO_ERASE'])
   expect((await again.send('DELETE', '/api/people/ann/attachments/card')).status).toBe(200)
@@ -263,14 +263,14 @@ it('who replays a chain with erased attachments, from an export or as a mirror, 
   await again.close()
 })
 
-it('an entry without its attachment is taken from nobody unless it is erased', async () => {
+it('an entry without its attachment is rejected unless it is erased', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await lived(node)
   await erase(node, 'ann', ['2.0'])
   await node.close()
   const text = await exportOf(folder)
-  // The blind is there, and the attachment is not.
+  // The blind is present, but the attachment is not.
   const forged = text.replace(/"attachment":\{"[^}]+\}/, '"attachment":{}')
   expect(forged).not.toBe(text)
   await expect(imported(forged, folder)).rejects.toMatchObject({
@@ -309,20 +309,20 @@ it('verification finds rows, entries and files of attachments that the erasures 
       'it is not an entry',
     ],
   ])
-  // A content that was put back, from a backup of before.
+  // A blob restored from an earlier backup.
   const start = join(folder, 'attachments', 'ab')
   mkdirSync(start, { recursive: true })
   writeFileSync(join(start, 'c'.repeat(62)), 'first scan')
   expect((await verifyFolder(folder)).finding?.what).toContain('no entry names it')
 })
 
-it('a content that cannot be removed is an error, and goes at the next start', async () => {
+it('a blob that cannot be removed is an error, and the next start removes it', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   const hash = await attach(node, 'ann', 'scan', 'SECRET bytes')
   await node.send('DELETE', '/api/people/ann/attachments/scan')
   const path = join(folder, 'attachments', hash.slice(0, 2), hash.slice(2))
-  // In its place stands what `rm` does not take.
+  // A directory that `rm` cannot remove replaces the file.
   renameSync(path, `${path}.kept`)
   mkdirSync(path)
   const { status, json } = await node.send('POST', '/api/people/ann/erase')
@@ -337,7 +337,7 @@ it('a content that cannot be removed is an error, and goes at the next start', a
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 2 })
 })
 
-it('with an Idempotency-Key an erasure is answered again as it was, and done once', async () => {
+it('an erasure with an Idempotency-Key is done once, and a repetition gets the same reply', async () => {
   const folder = temporaryFolder()
   const node = await nodeWithPeople(folder)
   await lived(node)
@@ -355,7 +355,7 @@ it('with an Idempotency-Key an erasure is answered again as it was, and done onc
   expect(await send('k1', { positions: ['2.0'] })).toEqual(first)
   const [status, text] = await send('k1', { positions: ['3.0'] })
   expect([status, JSON.parse(String(text)).code]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED'])
-  // Those that come together, too.
+  // Concurrent requests, too.
   const crowd = await Promise.all(Array.from({ length: 8 }, () => send('k2')))
   for (const one of crowd) expect(one).toEqual(crowd[0])
   expect(crowd[0]?.[0]).toBe(200)
@@ -365,12 +365,12 @@ it('with an Idempotency-Key an erasure is answered again as it was, and done onc
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 6, blocks: 13 })
 })
 
-it('who follows the changes is not sent what was erased before, also where others read it earlier', async () => {
+it('a subscriber does not receive entries erased before, even if others read them earlier', async () => {
   const node = await nodeWithPeople()
   await lived(node)
   const { service } = node
   const first = await entriesOf(service, { after: 'start' })
-  // It has read a page of the chain and taken the first entry of it.
+  // The subscriber has read a page of the chain and received its first entry.
   await first.next()
   await erase(node, 'ann')
   const later = await entriesOf(service, { after: 'start' })

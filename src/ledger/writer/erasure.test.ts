@@ -1,4 +1,4 @@
-// What is erased is gone from every file, and everything else is proven as before.
+// Erased content is in no file any more, and everything else is proven as before.
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -21,7 +21,7 @@ const proofOf = async (node: LedgerNode, path: string) => {
   return verifyProofFile(nodeVerifySignature, key, (await node.send('GET', path)).text)
 }
 
-it('after erasing, the content is in no file; every other entry is proven as before', async () => {
+it('after erasing, no file contains the content; every other entry is proven as before', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -30,7 +30,7 @@ it('after erasing, the content is in no file; every other entry is proven as bef
     { id: 'ann', note: secret(0), size: 'x'.repeat(9_000) },
     { id: 'bob', note: 'bob stays' },
   ])
-  // Revisions of many lengths, among others, so that pages are split and joined.
+  // Revisions of many lengths among others, so that pages are split and merged.
   for (let n = 1; n < 40; n += 1) {
     const size = 'y'.repeat((n * 397) % 5_000)
     await node.send('POST', '/api/people/ann', { note: secret(n), size })
@@ -52,7 +52,7 @@ it('after erasing, the content is in no file; every other entry is proven as bef
   expect(erased(secret(39))).not.toEqual([])
   expect(erased('bob stays')).not.toEqual([])
 
-  // The item is as it was; the ledger shows that the revisions were there, under the same ids.
+  // The item is unchanged; the ledger shows that the revisions existed, under the same ids.
   expect((await node.send('GET', '/api/people/ann')).json.item.note).toBe(secret(39))
   const after = (await node.send('GET', `/api/ledgers?serverid=${node.service.serverId}`)).json
   const ids = (ledgers: { id: string }[]) => ledgers.map(({ id }) => id)
@@ -86,7 +86,7 @@ it('after erasing, the content is in no file; every other entry is proven as bef
   for (let n = 0; n < 39; n += 1) expect(closed(secret(n))).toEqual([])
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 39 })
 
-  // What it leaves is a store like any other.
+  // The store works like any other.
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/people/ann', { note: 'next' })).status).toBe(200)
   expect((await again.send('POST', '/api/people/ann/erase')).json.positions).toEqual(['78.0'])
@@ -94,7 +94,7 @@ it('after erasing, the content is in no file; every other entry is proven as bef
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 40 })
 })
 
-it('erases what is named, also of a deleted item, and says why it does not', async () => {
+it('erases the named revisions, also of a deleted item, and explains each rejection', async () => {
   const node = await startLedgerNode()
   await node.send('POST', '/api/people')
   await node.send('POST', '/api/people', { id: 'ann', n: 1 })
@@ -124,12 +124,12 @@ it('erases what is named, also of a deleted item, and says why it does not', asy
   expect(await erase('ann', {})).toEqual([409, 'NOTHING_TO_ERASE'])
   await node.send('DELETE', '/api/people')
   await node.send('POST', '/api/people')
-  // The database of before had the same name.
+  // The earlier database had the same name.
   expect(await erase('bob', { positions: ['4.0'] })).toEqual([200, ['4.0']])
   await node.close()
 })
 
-it('erasures that come together take each revision once', async () => {
+it('concurrent erasures erase each revision once', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -143,7 +143,7 @@ it('erasures that come together take each revision once', async () => {
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 5 })
 })
 
-it('what was sent with an Idempotency-Key cannot be guessed when it is erased, nor sent again', async () => {
+it('content sent with an Idempotency-Key cannot be guessed or sent again after its erasure', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -175,7 +175,7 @@ it('what was sent with an Idempotency-Key cannot be guessed when it is erased, n
   expect(await verifyFolder(folder)).toMatchObject({ finding: null, erased: 1, entries: 6 })
 })
 
-it('an export of a chain with erased entries is whole, and imported it verifies as before', async () => {
+it('an export of a chain with erased entries is complete, and verifies after its import', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')
@@ -208,13 +208,13 @@ it('an export of a chain with erased entries is whole, and imported it verifies 
   })
   expect((await again.send('POST', '/api/people/ann/erase')).json.code).toBe('NOTHING_TO_ERASE')
   await again.close()
-  // A blind taken away from an entry that nothing erases.
+  // A blind removed from an entry that is not erased.
   const forged = text.replace(/("height":2,[^\n]*"blinds":\[)"[0-9a-f]{64}"/, '$1null')
   expect(forged).not.toBe(text)
   await expect(imported(forged)).rejects.toMatchObject({ code: 'EXPORT_DAMAGED' })
 })
 
-it('what is not erased by the chain is not taken as erased', async () => {
+it('an entry counts as erased only if the chain erases it', async () => {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
   await node.send('POST', '/api/people')

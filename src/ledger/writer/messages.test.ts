@@ -4,13 +4,13 @@ import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Operation } from '../unit-of-work.ts'
 import { type PackedUnit, packBatch, packUnit, unpackBatch } from './messages.ts'
 
-/** The units that the thread receives when `packed` are sent to it. */
+/** Returns the units as the thread receives them. */
 function received(...packed: PackedUnit[]): unknown {
   const transfer = packed.flatMap((unit) => (unit instanceof Uint8Array ? [unit.buffer] : []))
   return unpackBatch(structuredClone(packBatch(packed), { transfer }))
 }
 
-it('carries any units of work to the thread unchanged, whatever characters its names have', () => {
+it('passes any units of work to the thread unchanged, with any characters in their names', () => {
   const name = fc.string({ unit: 'grapheme' })
   const text = fc.dictionary(fc.string(), fc.string()).map((object) => canonicalJson(object))
   const operation: fc.Arbitrary<Operation> = fc.oneof(
@@ -51,14 +51,14 @@ it('carries any units of work to the thread unchanged, whatever characters its n
   )
 })
 
-it('does not read a newline in a name as the start of another change', () => {
+it('a newline in a name does not start another change', () => {
   const unit = [{ kind: 'create_db' as const, db: 'a\nX\nb' }]
   for (const bytes of [0, 1024 * 1024]) {
     expect(received(packUnit(unit, bytes))).toEqual([unit])
   }
 })
 
-it('moves a long unit of work as bytes, without a copy', () => {
+it('transfers a long unit of work as bytes, without a copy', () => {
   const text = canonicalJson({ id: 'ä', text: '→'.repeat(100) })
   const create = { kind: 'create_item' as const, db: 'fruit', id: 'ä', text, assigned: true }
   const unit = new Array<Operation>(500).fill(create)

@@ -13,20 +13,20 @@ export interface WriterStart {
 }
 
 /**
- * A unit of work in the queue. `postMessage` clones a short one. A long one becomes bytes at once, which
- * move to the thread without a copy: texts of that size are collected late, and would be most of a node's
- * memory while lists arrive. Layout: the length of the head, the head (the operations in V8's
+ * A unit of work in the queue. A short one is cloned by `postMessage`. A long one becomes bytes at once,
+ * which are transferred to the thread without a copy: V8 collects large texts late, so they would take most
+ * of a node's memory while lists arrive. Layout: the length of the head, the head (the operations in V8's
  * serialization, with the length of each text instead of the text), then the texts as UTF-8.
  */
 export type PackedUnit = UnitOfWork | Uint8Array<ArrayBuffer>
 
-/** Size from which a unit of work becomes bytes. */
+/** Size from which a unit of work is packed as bytes. */
 const BYTES_MIN = 32 * 1024
 const HEAD_OFFSET = 4
 
 type WithoutText = Operation | (Omit<Operation, 'text'> & { readonly text: number })
 
-/** Packs `unit`, which has about `bytes` bytes. */
+/** Packs `unit`, whose estimated size is `bytes`. */
 export function packUnit(unit: UnitOfWork, bytes: number): PackedUnit {
   if (bytes < BYTES_MIN) return unit
   const texts: string[] = []
@@ -56,13 +56,12 @@ function unpackBytes(packed: Uint8Array): UnitOfWork {
     const end = at + Number(operation.text)
     const text = bytes.toString('utf8', at, end)
     at = end
-    // The operation that was packed.
     return { ...operation, text } as Operation
   })
   return unit
 }
 
-/** The members of each kind of operation beside `kind`, in the order in which a batch has their values. */
+/** The members of each kind of operation besides `kind`, in the order of their values in a batch. */
 const MEMBERS: { readonly [Kind in Operation['kind']]: readonly string[] } = {
   create_db: ['db'],
   delete_db: ['db'],
@@ -116,7 +115,6 @@ export function unpackBatch(batch: PackedBatch): UnitOfWork[] {
         operation[member] = batch[at]
       }
       at += 1
-      // The operation that was packed.
       unit.push(operation as Operation)
     }
     units.push(unit)
@@ -124,47 +122,47 @@ export function unpackBatch(batch: PackedBatch): UnitOfWork[] {
   return units
 }
 
-/** Main thread to writer: the units of work of the next block, an index change, or the last message. */
+/**
+ * Messages to the writer thread: the units of work of the next block, an index change, or the last message.
+ */
 export type ToWriter =
   | {
       readonly units: PackedBatch
       readonly nowMs: number
-      /** By the position of their unit; absent if no unit has any. */
+      /** Conditions by index of the unit; absent if no unit has any. */
       readonly conditions?: ReadonlyMap<number, RequestConditions>
     }
   | { readonly index: 'add' | 'remove'; readonly db: string; readonly path: string }
   | { readonly close: true }
 
-/** A stored block. */
 export interface CommittedBlock {
   readonly height: number
   readonly id: string
-  /** Number of entries. */
   readonly entries: number
-  /** Bytes of their texts. */
+  /** Bytes of the entries' texts. */
   readonly bytes: number
-  /** Duration of the commit, milliseconds. */
+  /** Duration of the commit. */
   readonly ms: number
 }
 
-/** A failure of the store. After `stopped` nothing more is written. */
+/** A failure of the store. If `stopped`, the writer accepts no more changes. */
 export interface StoreRefusal {
   readonly refused: LedgerErrorCode
   readonly reason: string
   readonly stopped: boolean
 }
 
-/** Writer to main thread. */
+/** Messages from the writer thread. */
 export type FromWriter =
   | { readonly ready: true }
-  /** The units are durable. `block` is null if none of them could be done. */
+  /** The units are durable. `block` is null if all of them were rejected. */
   | { readonly block: CommittedBlock | null; readonly outcomes: readonly Outcome[] }
-  /** None of the units was done, or with `unknown` it is not known which. */
+  /** None of the units was recorded; if `unknown`, they may have been. */
   | (StoreRefusal & { readonly unknown: boolean })
-  /** Outcome of the oldest index change; null when the store failed. */
+  /** Outcome of the oldest index change; null if the store failed. */
   | { readonly indexed: IndexOutcome }
   | (StoreRefusal & { readonly indexed: null })
-  /** Maintenance failed for good: nothing more is written. */
+  /** Maintenance failed permanently; the writer has stopped. */
   | { readonly maintenanceFailed: string }
   /** The thread could not start. */
   | { readonly code: string; readonly failed: string }

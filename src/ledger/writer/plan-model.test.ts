@@ -17,7 +17,7 @@ interface Held {
 }
 type Databases = Map<string, Map<string, Held>>
 
-/** What the store has before the batch. */
+/** The store before the batch. */
 function stored(): Databases {
   const held = (id: string, revision: number): [string, Held] => [
     id,
@@ -37,11 +37,11 @@ function storeOf(databases: Databases): StoreReader {
       return { id, created: 1, revision: held.revision, text: canonicalJson(held.item as never) }
     },
   }
-  // Planning reads databases, items and kept answers only.
+  // Planning reads databases, items and idempotency records only.
   return store as unknown as StoreReader
 }
 
-/** What one operation does to `databases`: the entry that it makes, or the code of its refusal. */
+/** Applies one operation to `databases`: returns the entry that it makes, or its error code. */
 function done(databases: Databases, operation: Operation, revision: number): Members | string {
   const { kind, db } = operation
   const entry = { db, method: kind === 'patch_item' ? 'update_item' : kind, serverid: SERVER_ID }
@@ -72,7 +72,7 @@ function done(databases: Databases, operation: Operation, revision: number): Mem
   return { ...entry, item }
 }
 
-/** What the first operation says that does not find what `precondition` asks for, or null. */
+/** Returns the error of the first operation that violates `precondition`, or null. */
 function unexpected(databases: Databases, unit: UnitOfWork, terms: RequestConditions | undefined) {
   for (const operation of unit) {
     if (!terms?.precondition || !('id' in operation)) continue
@@ -85,7 +85,7 @@ function unexpected(databases: Databases, unit: UnitOfWork, terms: RequestCondit
   return null
 }
 
-/** Mostly the one that is there. */
+/** Usually the current tag. */
 const db = fc.constantFrom('a', 'a', 'a', 'b')
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
@@ -132,7 +132,7 @@ const batch = fc.array(
   { maxLength: 8 },
 )
 
-it('a batch comes to what its changes do one after the other; of a refused one nothing is left', async () => {
+it('a batch equals its units executed one after the other; a rejected unit has no effect', async () => {
   const codes = new Set<string>()
   const property = fc.asyncProperty(batch, async (units) => {
     let databases = stored()

@@ -7,7 +7,7 @@ const ITEM_CHARACTERS = 9 * 1024 * 1024
 
 const smallUnit: UnitOfWork = [{ kind: 'delete_db', db: 'b' }]
 
-/** A store that holds one large item, in every database. */
+/** A store with one large item in every database. */
 const store = {
   serverId: 7,
   database: async (name: string) => ({ name, created: 0 }),
@@ -20,7 +20,7 @@ const store = {
   // Planning reads databases and items only.
 } as unknown as StoreReader
 
-it('small patches of large items do not add up to a block that no store can take', async () => {
+it('small patches of large items do not make a block too large to store', async () => {
   const patch = (n: number): UnitOfWork => [
     { kind: 'patch_item', db: 'a', id: 'x', text: `{"n":${n}}` },
   ]

@@ -1,10 +1,12 @@
 import { EventEmitter } from 'node:events'
 import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 
-/** A writer thread that the test controls: the messages it received, and the messages it sends. */
+/**
+ * A writer thread controlled by the test: records the messages it receives, and sends those of the test.
+ */
 export class PlayedThread extends EventEmitter {
   readonly sent: ToWriter[] = []
-  /** The buffers that were moved to it without a copy. */
+  /** The buffers transferred to it without a copy. */
   readonly moved: ArrayBuffer[] = []
   isTerminated = false
 
@@ -22,14 +24,17 @@ export class PlayedThread extends EventEmitter {
     this.emit('message', message)
   }
 
-  /** The number of units of each block that it received. */
+  /** Number of units of each block that it received. */
   blocks(): number[] {
     return this.sent.flatMap((message) =>
       'units' in message ? [unpackBatch(message.units).length] : [],
     )
   }
 
-  /** Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes of no unit. */
+  /**
+   * Stores the next block of `entries`, as if each unit had one; the writer ignores outcomes without a
+   * unit.
+   */
   stores(height: number, entries: number): void {
     const block = { height, id: `block ${height}`, entries, bytes: 1, ms: 1 }
     const units = Math.max(...this.blocks())

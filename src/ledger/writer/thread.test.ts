@@ -7,7 +7,7 @@ import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { type FromWriter, packBatch, type ToWriter } from './messages.ts'
 import { pauseAfter, serveWriter } from './thread.ts'
 
-/** The writer's thread on a real store whose methods in `overrides` are the test's. */
+/** The writer's thread on a real store, some of whose methods are replaced by `overrides`. */
 async function started(overrides: Partial<Store>) {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -53,7 +53,7 @@ async function started(overrides: Partial<Store>) {
   await serveWriter(start, port as unknown as ThreadPort, platform)
   return {
     sent,
-    /** Scheduled maintenance, which the test runs. */
+    /** Scheduled maintenance, run by the test. */
     due,
     isClosed: () => isClosed,
     ask: (message: ToWriter) =>
@@ -79,7 +79,7 @@ it('reports failed maintenance at once, closes the store and writes nothing more
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
 })
 
-it('tries maintenance again that found no room, and writes meanwhile', async () => {
+it('retries maintenance after the disk was full, and writes in between', async () => {
   const { sent, due, ask, isClosed } = await started({ maintain: failing('STORE_FULL') })
   due.shift()?.()
   await turn()
@@ -98,7 +98,7 @@ it('stops after an index change failed on the disk', async () => {
   expect(await ask(unit())).toMatchObject({ refused: 'WRITER_STOPPED', stopped: true })
 })
 
-it('leaves four fifths of the time to blocks after a long step of maintenance, and pauses a minute at most', () => {
+it('leaves four fifths of the time to blocks after a long maintenance step, with a pause of at most a minute', () => {
   expect([0, 5, 99.9].map(pauseAfter)).toEqual([0, 0, 0])
   expect([100, 1_500, 15_000].map(pauseAfter)).toEqual([400, 6_000, 60_000])
   expect(pauseAfter(600_000)).toBe(60_000)

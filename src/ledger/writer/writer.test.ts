@@ -12,7 +12,7 @@ const MIB = 1024 * 1024
 const ANY: Precondition = { match: '*', noneMatch: null }
 const START = { folder: '/none', serverId: 7, durable: true, difficulty: 0 }
 
-/** So many changes of together `bytes`, as the writer counts. */
+/** Makes `count` changes with a total of `bytes`, as the writer counts. */
 function unitOf(entries: number, bytes = 0): UnitOfWork {
   const plain = { kind: 'delete_item', db: 'a', id: 'x' } as const
   const first = { kind: 'update_item', db: 'a', id: 'x' } as const
@@ -20,12 +20,12 @@ function unitOf(entries: number, bytes = 0): UnitOfWork {
   return [{ ...first, text }, ...Array.from({ length: entries - 1 }, () => plain)]
 }
 
-/** What becomes of a promise, once it is known. */
+/** Records the outcome of a promise. */
 function fate(promise: Promise<unknown>): Promise<unknown> {
   return promise.catch((error: unknown) => error)
 }
 
-/** Until the writer has closed the block that it holds open. */
+/** Waits until the writer has closed its open block. */
 async function gathered(): Promise<void> {
   for (let turns = 0; turns < 20; turns += 1) await turn()
 }
@@ -44,7 +44,7 @@ beforeEach(async () => {
   writer = await started({ ready: true })
 })
 
-it('says why it cannot start', async () => {
+it('reports why it cannot start', async () => {
   const tooNew = started({ code: 'STORE_TOO_NEW', failed: 'of a later version' })
   await expect(tooNew).rejects.toMatchObject({
     code: 'STORE_TOO_NEW',
@@ -58,7 +58,7 @@ it('says why it cannot start', async () => {
 })
 
 describe('blocks', () => {
-  it('hold what came together, with the time and the conditions of requests that have any', async () => {
+  it('contain concurrent changes, with the time and the conditions of their requests', async () => {
     const once = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
     void writer.record(unitOf(1), { precondition: null, once })
@@ -79,7 +79,7 @@ describe('blocks', () => {
     expect(thread.moved).toEqual([])
   })
 
-  it('of long changes go to the thread without a copy', async () => {
+  it('of long changes are transferred to the thread without a copy', async () => {
     void writer.record(unitOf(1, MIB))
     await gathered()
     const [message] = thread.sent
@@ -88,7 +88,7 @@ describe('blocks', () => {
     expect(thread.moved.map(({ byteLength }) => byteLength > MIB / 2)).toEqual([true])
   })
 
-  it('are held open while more comes, and not for ever', async () => {
+  it('stay open while more requests arrive, up to a limit', async () => {
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
     await turn()
     void writer.record(unitOf(1))
@@ -104,7 +104,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([3, 32])
   })
 
-  it('are not begun beside one that is written, until enough of a crowd waits; two are under way at most', async () => {
+  it('wait for a batch fraction while another is written; at most two are in flight', async () => {
     const come = (count: number) => {
       for (let n = 0; n < count; n += 1) void writer.record(unitOf(1))
     }
@@ -113,7 +113,7 @@ describe('blocks', () => {
     come(10)
     await gathered()
     expect(thread.blocks()).toEqual([10])
-    // Twenty are a crowd; eight of them are enough for a block.
+    // With twenty concurrent requests, eight are enough for a block.
     thread.stores(0, 10)
     expect(thread.blocks()).toEqual([10, 10])
     come(7)
@@ -129,7 +129,7 @@ describe('blocks', () => {
     expect(writer.depth).toBe(38)
   })
 
-  it('wait for those who were just answered and go on', async () => {
+  it('wait for clients that were just answered and continue', async () => {
     void writer.record(unitOf(1))
     await gathered()
     for (let n = 0; n < 2; n += 1) void writer.record(unitOf(1))
@@ -140,7 +140,7 @@ describe('blocks', () => {
     expect(thread.blocks()).toEqual([1, 3])
   })
 
-  it('of seven waiting nothing is cut off: they are no crowd', async () => {
+  it('are not split with seven concurrent requests', async () => {
     for (let n = 0; n < 7; n += 1) void writer.record(unitOf(1))
     await gathered()
     thread.stores(0, 7)
@@ -166,8 +166,8 @@ describe('blocks', () => {
   })
 })
 
-describe('answers', () => {
-  it('name the place of each change, after the block was made known', async () => {
+describe('replies', () => {
+  it('contain the position of each change, after the block was announced', async () => {
     const told: unknown[] = []
     writer.onCommit = (last) => told.push(last)
     const answers = [unitOf(1), unitOf(1)].map(async (unit) => told.push(await writer.record(unit)))
@@ -181,7 +181,7 @@ describe('answers', () => {
     ])
   })
 
-  it('are of each change its own: done, done before, refused', async () => {
+  it('differ per change: done, done before, rejected', async () => {
     const units = [unitOf(1), unitOf(1), unitOf(1), unitOf(1)]
     const answers = units.map((unit) => fate(writer.record(unit)))
     await gathered()
@@ -203,7 +203,7 @@ describe('answers', () => {
     ])
   })
 
-  it('of a full disk are told as one failure, until a block is stored again', async () => {
+  it('of a full disk refer to one failure, until a block is stored again', async () => {
     const full = async () => {
       const answer = fate(writer.record(unitOf(1)))
       await gathered()
@@ -214,7 +214,7 @@ describe('answers', () => {
     expect(first).toMatchObject({ code: 'STORE_FULL', message: 'nothing was written: no room' })
     expect(await full()).toMatchObject({ cause: first })
     expect(writer.failure).toBe(first)
-    // What made no block says nothing of the disk.
+    // A rejected batch makes no block, so the state of the disk stays unknown.
     const answer = fate(writer.record(unitOf(1)))
     await gathered()
     const refusal = { code: 'ITEM_NOT_FOUND', message: 'none' } as const
@@ -227,7 +227,7 @@ describe('answers', () => {
     expect(writer.failure).toBeNull()
   })
 
-  it('are the same for all that waits when nobody knows what was written, and nothing is taken then', async () => {
+  it('are the same for all pending changes if the outcome is unknown, and later changes are rejected', async () => {
     const written = fate(writer.record(unitOf(1)))
     await gathered()
     const waiting = [fate(writer.record(unitOf(1))), fate(writer.changeIndex('add', INDEX))]
@@ -278,15 +278,15 @@ describe('answers', () => {
 const INDEX = { db: 'a', path: 'n' }
 const BUSY = { code: 'WRITER_BUSY' }
 
-describe('what may wait', () => {
-  it('is 20,000 changes', async () => {
+describe('the queue', () => {
+  it('accepts 20,000 changes', async () => {
     const unit = unitOf(1)
     for (let n = 0; n < 20_000; n += 1) void writer.record(unit)
     await expect(writer.record(unit)).rejects.toMatchObject(BUSY)
     expect(writer.depth).toBe(20_000)
   })
 
-  it('is 128 MiB, of which one request makes at most the half', async () => {
+  it('accepts 128 MiB, of which one request uses at most half', async () => {
     const half = unitOf(1, 64 * MIB)
     await expect(writer.record(unitOf(1, 64 * MIB + 1))).rejects.toMatchObject({
       code: 'UNIT_TOO_LARGE',
@@ -302,7 +302,7 @@ describe('what may wait', () => {
     expect(writer.queueBytes).toBe(64 * MIB + 129)
   })
 
-  it('is 100 changes of indexes, which are answered in their order', async () => {
+  it('accepts 100 index changes, which are answered in order', async () => {
     const told: unknown[] = []
     writer.onCommit = (last) => told.push(last)
     const changes = Array.from({ length: 100 }, () => fate(writer.changeIndex('add', INDEX)))
@@ -320,7 +320,7 @@ describe('what may wait', () => {
   })
 })
 
-it('a change of an index is answered beside a block that is written, which is answered too', async () => {
+it('answers an index change while a block is written, and the block too', async () => {
   const written = writer.record(unitOf(1))
   await gathered()
   const changed = writer.changeIndex('add', INDEX)
@@ -331,7 +331,7 @@ it('a change of an index is answered beside a block that is written, which is an
 })
 
 describe('closing', () => {
-  it('writes what waits, has indexes changed, and only then lets go of the store', async () => {
+  it('writes pending changes, then index changes, then closes the store', async () => {
     void writer.record(unitOf(1))
     const closed = writer.close()
     expect(thread.blocks()).toEqual([1])
@@ -348,7 +348,7 @@ describe('closing', () => {
     await closed
   })
 
-  it('waits for a change of an index that is under way', async () => {
+  it('waits for an index change in flight', async () => {
     const changed = writer.changeIndex('add', INDEX)
     void writer.close()
     expect(thread.sent).toEqual([{ index: 'add', ...INDEX }])
@@ -358,12 +358,12 @@ describe('closing', () => {
   })
 })
 
-it('a change that was made before is where it was then', () => {
+it('a repeated change returns its original position', () => {
   expect(positionOf({ position: 9, entries: 2 })).toBe(9)
   expect(positionOf({ height: 3, index: 1, blockId: 'b' })).toBe(packPosition(3, 1))
 })
 
-it('databases of a network are changed by their owner alone', async () => {
+it('only the owner changes the databases of a network', async () => {
   writer.owned.add('a')
   await expect(writer.record(unitOf(1))).rejects.toMatchObject({
     code: 'OWNED_BY_NETWORK',
@@ -374,7 +374,7 @@ it('databases of a network are changed by their owner alone', async () => {
   expect(writer.depth).toBe(2)
 })
 
-it('held back, it refuses what comes and writes what waits', async () => {
+it('when suspended, rejects new changes and writes pending ones', async () => {
   const waiting = writer.record(unitOf(1))
   const why = Object.assign(new Error('evidence'), { code: 'CHAIN_FROZEN' })
   writer.suspend(why as never)

@@ -33,7 +33,7 @@ function testFolder(): string {
   return folder
 }
 
-/** A data folder with a store of `blocks` blocks and a key, and where its backups go. */
+/** Creates a data folder with a store of `blocks` blocks and a key, and a folder for its backups. */
 async function world(blocks = 3): Promise<{ folder: string; to: string; store: Store }> {
   const folder = join(testFolder(), 'data')
   mkdirSync(folder)
@@ -58,7 +58,7 @@ function backup(folder: string, to: string, options: Partial<BackupOptions> = {}
   })
 }
 
-/** Puts a file called after its content into the folder. */
+/** Adds a file named by its content to the folder. */
 function keepContent(folder: string, content: string): string {
   const name = createHash('sha256').update(content).digest('hex')
   mkdirSync(join(folder, 'attachments', name.slice(0, 2)), { recursive: true })
@@ -75,7 +75,7 @@ async function verification(folder: string) {
   }
 }
 
-it('a backup is a data folder: the store of one moment, verified, and the files that were named', async () => {
+it('a backup is a data folder: one state of the store, verified, and the named files', async () => {
   const { folder, to, store } = await world()
   writeFileSync(join(folder, 'rates.json'), 'not named')
   const shares: number[] = []
@@ -98,7 +98,7 @@ it('a backup is a data folder: the store of one moment, verified, and the files 
   expect(await verification(made.path ?? '')).toMatchObject({ finding: null, blocks: 4 })
 })
 
-it('a backup while the node writes holds the chain up to one block, and the databases as of it', async () => {
+it('a backup of a running node contains the chain up to one block, and the databases as of it', async () => {
   const { folder, to, store } = await world(2_000)
   let isWriting = true
   const writing = (async () => {
@@ -122,7 +122,7 @@ it('a backup while the node writes holds the chain up to one block, and the data
   expect((await store.head(serverId))?.height).toBeGreaterThan(made.blocks)
 })
 
-it('a store that does not hold gives no backup, unless nobody looks', async () => {
+it('a damaged store gives no backup, unless verification is off', async () => {
   const { folder, to, store } = await world()
   await store.close()
   tamper(folder, `UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
@@ -134,13 +134,13 @@ it('a store that does not hold gives no backup, unless nobody looks', async () =
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('what an interrupted run left is never a backup, and the next one makes it whole', async () => {
+it('an interrupted run leaves no backup, and the next one completes it', async () => {
   const { folder, to } = await world()
   const content = keepContent(folder, 'a picture')
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
   mkdirSync(join(to, '.partial', gone, '..'), { recursive: true })
-  // Finished files are kept; to see it, this one has a content of its own.
+  // Complete files are reused; a changed content proves it.
   writeFileSync(join(to, '.partial', content), 'as the last run left it')
   writeFileSync(join(to, '.partial', gone), 'erased since')
   writeFileSync(join(to, '.partial', `${content}.unfinished`), 'a pic')
@@ -160,7 +160,7 @@ it('what an interrupted run left is never a backup, and the next one makes it wh
   expect(readdirSync(to)).toEqual(['2026-11-20T19-30-05.123Z'])
 })
 
-it('contents are copied once: the next backup links those of the last, and leaves out what went', async () => {
+it('copies each blob once: the next backup links those of the last, and omits removed ones', async () => {
   const { folder, to } = await world()
   const first = keepContent(folder, 'first')
   const second = keepContent(folder, 'second')
@@ -189,7 +189,7 @@ it('contents are copied once: the next backup links those of the last, and leave
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'STORE_DAMAGED' })
 })
 
-it('backups of one moment stand beside each other, and old ones go on demand', async () => {
+it('backups of the same time coexist, and old ones are removed on request', async () => {
   const { folder, to } = await world()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
@@ -200,7 +200,7 @@ it('backups of one moment stand beside each other, and old ones go on demand', a
   expect(await dropOldBackups(to, 2)).toEqual([])
 })
 
-it('two backups into one folder do not meet, and nothing is made where there is no store', async () => {
+it('two backups into one folder exclude each other, and a missing store creates nothing', async () => {
   const { folder, to } = await world()
   const other = holdFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
@@ -213,7 +213,7 @@ it('two backups into one folder do not meet, and nothing is made where there is 
   expect(readdirSync(nothing)).toEqual([])
 })
 
-it('a store of an older format is copied as it is, before a newer daicho changes it', async () => {
+it('copies a store of an older format unchanged, before a newer daicho upgrades it', async () => {
   const folder = testFolder()
   const vector = new URL('../../../test/vectors/store-format-1/ledger.db', import.meta.url)
   writeFileSync(join(folder, 'ledger.db'), readFileSync(vector))
@@ -234,7 +234,7 @@ it('a store of an older format is copied as it is, before a newer daicho changes
   expect((await verification(made.path ?? '')).finding).toBeNull()
 })
 
-/** Mounts a small disk at a folder of its own, or says why it cannot. */
+/** Mounts a small disk, or returns why it cannot. */
 function smallDisk(kilobytes: number): string | null {
   const disk = testFolder()
   try {
@@ -250,19 +250,19 @@ function smallDisk(kilobytes: number): string | null {
   return disk
 }
 
-it('a full disk is said, nothing half is left as a backup, and with room it goes on', async (test) => {
+it('reports a full disk, leaves no incomplete backup, and continues once there is space', async (test) => {
   const disk = smallDisk(400)
   if (disk === null) return test.skip('no disk can be mounted here: needs root on Linux')
   const { folder, store } = await world()
   const to = join(disk, 'backups')
-  // Not enough for the store: known beforehand.
+  // Not enough for the store: detected before copying.
   await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
   await expect(backup(folder, to)).rejects.toMatchObject({
     code: 'STORE_FULL',
     message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has room for \d+$/),
   })
   expect(readdirSync(to)).toEqual(['.partial'])
-  // Enough for the store, not for the file beside it.
+  // Enough for the store, but not for the other file.
   const { folder: small } = await world()
   keepContent(small, 'y'.repeat(500_000))
   await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })
@@ -271,7 +271,7 @@ it('a full disk is said, nothing half is left as a backup, and with room it goes
   expect((await backup(small, to)).path).not.toBeNull()
 })
 
-it('reading the folder of a stopped node leaves it byte for byte as it was, also on a read-only disk', async (test) => {
+it('reading the folder of a stopped node changes no byte of it, also on a read-only disk', async (test) => {
   const { folder, store } = await world()
   await store.close()
   const picture = (path: string) =>
@@ -283,7 +283,7 @@ it('reading the folder of a stopped node leaves it byte for byte as it was, also
   const before = picture(folder)
   expect((await verification(folder)).finding).toBeNull()
   expect(picture(folder)).toEqual(before)
-  // What an earlier reader that was killed left goes with the next one.
+  // The next reader removes the leftovers of one that was killed.
   writeFileSync(join(folder, 'ledger.db-wal'), '')
   writeFileSync(join(folder, 'ledger.db-shm'), '')
   expect((await verification(folder)).finding).toBeNull()
@@ -311,7 +311,7 @@ it.each(['attachments', 'node.key'])(
   async (name) => {
     const { folder, to } = await world()
     rmSync(join(folder, name), { force: true })
-    // A link to itself: a look-up fails, as it does on a failing disk.
+    // A link to itself: a look-up fails, as on a failing disk.
     symlinkSync(name, join(folder, name))
     await expect(backup(folder, to)).rejects.toMatchObject({ code: 'ELOOP' })
     expect(readdirSync(to)).toEqual(['.partial'])

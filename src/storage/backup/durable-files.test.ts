@@ -17,10 +17,10 @@ beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(base, { recursive: true, force: true }))
 })
-/** What was done to the disk since this was asked last, with paths from the test's folder on. */
+/** Returns the disk operations since the last call, with paths relative to the test's folder. */
 const told = () => diskLog.splice(0).map((line) => line.replace(base, '').replace(/ $/, ' .'))
 
-it('a copied content is on the disk before it has its name, and every folder that got one is after', async () => {
+it('syncs a copied blob before its rename, and every changed folder after it', async () => {
   const name = createHash('sha256').update('content').digest('hex')
   const [start, rest] = [name.slice(0, 2), name.slice(2)]
   mkdirSync(join(base, 'from', start), { recursive: true })
@@ -39,7 +39,7 @@ it('a copied content is on the disk before it has its name, and every folder tha
   expect(told()).toEqual([])
 })
 
-it('a backup gets its name when all of it is on the disk, and the name is on the disk when it is told', async () => {
+it('syncs the whole backup before its rename, and the rename before returning', async () => {
   const folder = join(base, 'data')
   mkdirSync(folder)
   writeFileSync(join(folder, 'node.key'), 'the key')

@@ -10,7 +10,7 @@ beforeEach(async () => {
   stage = await BlobStage.open()
 })
 
-describe('a content that comes in parts', () => {
+describe('a blob that arrives in parts', () => {
   const text = 'from elsewhere'
   const content = { sha256: shaOf(text), length: text.length }
   const add = (from: number, part: string, of = content) =>
@@ -18,7 +18,7 @@ describe('a content that comes in parts', () => {
 
   beforeEach(() => stage.record('n', text))
 
-  it('is in its place when the last part has come, and not before', async () => {
+  it('is in place only after its last part', async () => {
     expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
     expect(await add(0, text.slice(0, 4))).toBe(4)
     expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
@@ -27,13 +27,13 @@ describe('a content that comes in parts', () => {
     expect(await stage.contents.arrived(content)).toEqual({ isWhole: true, bytes: text.length })
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(stage.incoming()).toEqual([])
-    // The same again changes nothing.
+    // A repetition changes nothing.
     expect(await add(0, 'x')).toBe(text.length)
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(await stage.finding()).toBeNull()
   })
 
-  it('is on the disk before it is in its place', async () => {
+  it('is synced before it is in place', async () => {
     await add(0, text.slice(0, 4))
     expect(await stage.synced(text, () => add(4, text.slice(4)))).toEqual([
       `${text.length} bytes, not named`,
@@ -42,7 +42,7 @@ describe('a content that comes in parts', () => {
     ])
   })
 
-  it('takes a part that does not begin where the parts end as no part, and says where they end', async () => {
+  it('ignores a part that does not start where the others end, and returns that offset', async () => {
     expect(await add(2, text.slice(2))).toBe(0)
     expect(await add(0, text.slice(0, 4))).toBe(4)
     expect(await add(0, text.slice(0, 6))).toBe(4)
@@ -52,7 +52,7 @@ describe('a content that comes in parts', () => {
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })
 
-  it('goes on where it was after a crash, unless no entry names it any more', async () => {
+  it('continues after a crash, unless no entry names it any more', async () => {
     await add(0, text.slice(0, 4))
     const other = { sha256: shaOf('nobody'), length: 6 }
     await add(0, 'nob', other)
@@ -61,7 +61,7 @@ describe('a content that comes in parts', () => {
     await stage.contents.recover()
     expect(stage.incoming()).toEqual([content.sha256])
     expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
-    // Closed in between, too.
+    // Also when closed in between.
     await stage.contents.close()
     stage.contents = stage.again()
     await stage.contents.recover()
@@ -69,7 +69,7 @@ describe('a content that comes in parts', () => {
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })
 
-  it('is refused when it has other bytes or more of them, and then begins anew', async () => {
+  it('is rejected if its bytes are wrong or too many, and then restarts', async () => {
     for (const parts of [
       ['from elsewherE'],
       ['from', ' elsewherE'],
@@ -88,7 +88,7 @@ describe('a content that comes in parts', () => {
     expect(await add(0, text)).toBe(text.length)
   })
 
-  it('of no bytes is there with its first part', async () => {
+  it('without bytes is complete after its first part', async () => {
     const empty = { sha256: shaOf(''), length: 0 }
     await stage.record('n', '')
     expect(await stage.contents.arrived(empty)).toEqual({ isWhole: false, bytes: 0 })
@@ -96,7 +96,7 @@ describe('a content that comes in parts', () => {
     expect(await stage.contents.arrived(empty)).toEqual({ isWhole: true, bytes: 0 })
   })
 
-  it('begins anew when its sync failed: a second sync would report success', async () => {
+  it('restarts after a failed sync: a second sync would report success', async () => {
     const file = await open(join(stage.folder, 'ledger.db'))
     const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
     await file.close()
@@ -108,7 +108,7 @@ describe('a content that comes in parts', () => {
     expect(await add(0, text)).toBe(text.length)
   })
 
-  it('does not come back when its entry was erased meanwhile', async () => {
+  it('stays removed if its entry is erased during the transfer', async () => {
     const forget = () =>
       stage.contents.erasing(
         async () => {
@@ -129,7 +129,7 @@ describe('a content that comes in parts', () => {
     expect(await stage.finding()).toBeNull()
   })
 
-  it('of the wrong length is exchanged for the right bytes', async () => {
+  it('of the wrong length is replaced by the right bytes', async () => {
     mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
     writeFileSync(stage.pathOf(text), 'cut')
     expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })

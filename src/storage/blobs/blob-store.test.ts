@@ -23,7 +23,7 @@ beforeEach(async () => {
   stage = await BlobStage.open()
 })
 
-it('a content is whole and in its place before its entry is recorded, and kept once', async () => {
+it('a blob is complete and in place before its entry is recorded, and is stored once', async () => {
   await Promise.all([
     stage.put('one', 'the same'),
     stage.put('two', 'the same'),
@@ -37,7 +37,7 @@ it('a content is whole and in its place before its entry is recorded, and kept o
   expect(await stage.finding()).toBeNull()
 })
 
-it('content of any length, in pieces of any length, is kept byte for byte', async () => {
+it('stores blobs of any length, in chunks of any length, byte for byte', async () => {
   for (const length of [0, 1, 262_143, 262_144, 262_145, 900_000]) {
     const bytes = Buffer.from(Array.from({ length }, (_, at) => (at * 7 + length) & 255))
     const pieces = async function* () {
@@ -51,7 +51,7 @@ it('content of any length, in pieces of any length, is kept byte for byte', asyn
   }
 })
 
-it('the bytes of a content are on the disk before it has its name, and the name before its entry', async () => {
+it('syncs the bytes before the rename, and the rename before the entry', async () => {
   await stage.put('first', 'what makes the folders')
   expect(await stage.synced('seven b', () => stage.put('n', 'seven b'))).toEqual([
     '7 bytes, not named',
@@ -60,7 +60,7 @@ it('the bytes of a content are on the disk before it has its name, and the name 
   ])
 })
 
-it('a damaged file is whole again when its content is sent again', async () => {
+it('another upload repairs a damaged file', async () => {
   await stage.put('one', 'precious')
   writeFileSync(stage.pathOf('precious'), 'precioux')
   expect(await stage.finding()).toContain('has other bytes')
@@ -68,8 +68,8 @@ it('a damaged file is whole again when its content is sent again', async () => {
   expect(await stage.finding()).toBeNull()
 })
 
-describe('nothing is left', () => {
-  it('of bytes that break off, and of entries that are refused', async () => {
+describe('leaves nothing', () => {
+  it('of aborted uploads and rejected entries', async () => {
     async function* broken(): AsyncGenerator<Uint8Array> {
       yield Buffer.alloc(600_000)
       throw new Error('broken off')
@@ -85,7 +85,7 @@ describe('nothing is left', () => {
     expect(existsSync(stage.pathOf('refused'))).toBe(false)
   })
 
-  it('of an upload for which the disk has no room: STORE_FULL', async () => {
+  it('of an upload when the disk is full: STORE_FULL', async () => {
     const probe = await open(join(stage.folder, 'node.key'), 'w')
     const kind = Object.getPrototypeOf(probe)
     await probe.close()
@@ -103,13 +103,13 @@ describe('nothing is left', () => {
   })
 })
 
-it('a refused upload does not take away what another one has recorded or is about to', async () => {
+it('a rejected upload does not remove a blob that another one has recorded or will record', async () => {
   const steps: string[] = []
   let goOn = () => {}
   const halted = new Promise<void>((resolve) => {
     goOn = resolve
   })
-  // The first has placed the content and waits; the second is refused meanwhile.
+  // The first has placed the blob and waits; the second is rejected in between.
   const first = stage.contents.take(
     chunksOf('shared'),
     async () => {
@@ -130,7 +130,7 @@ it('a refused upload does not take away what another one has recorded or is abou
   expect(readFileSync(stage.pathOf('shared'), 'utf8')).toBe('shared')
 })
 
-it('a content for which nothing was recorded goes again, unless others name it', async () => {
+it('removes a blob for which nothing was recorded, unless other entries name it', async () => {
   await stage.put('one', 'named')
   const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
   for (const text of ['named', 'named by nobody']) {
@@ -144,7 +144,7 @@ it('a content for which nothing was recorded goes again, unless others name it',
   expect(await stage.finding()).toBeNull()
 })
 
-it('where nobody knows whether the entry was recorded, the content stays for the next start to judge', async () => {
+it('keeps a blob if the outcome of its entry is unknown, until the next start', async () => {
   const unknown = stage.contents.take(
     chunksOf('who knows'),
     () => Promise.reject(new Error('unknown')),
@@ -162,14 +162,14 @@ it('where nobody knows whether the entry was recorded, the content stays for the
   expect(existsSync(stage.pathOf('who knows'))).toBe(false)
 })
 
-it('after a crash, recovery removes what arrived in part and what no entry names, and nothing else', async () => {
+it('after a crash, recovery removes incomplete files and unnamed blobs, and nothing else', async () => {
   await stage.put('kept', 'kept')
   mkdirSync(join(stage.folder, 'attachments', 'aa'), { recursive: true })
   const stray = join(stage.folder, 'attachments', 'aa', 'b'.repeat(62))
   writeFileSync(stray, 'no entry')
   writeFileSync(join(stage.folder, 'attachments', 'incoming', '7'), 'half')
   const notes = join(stage.folder, 'attachments', 'notes.txt')
-  // While a process may be at work, or was killed, this is no difference.
+  // Not a difference while a process may be running, or was killed.
   expect(await stage.finding()).toBeNull()
   const next = stage.again()
   await next.recover()
@@ -180,7 +180,7 @@ it('after a crash, recovery removes what arrived in part and what no entry names
   expect(await stage.finding()).toContain('notes.txt')
 })
 
-it('verification finds what is missing, too short, changed, or without an entry', async () => {
+it('verification finds missing, truncated, changed and unnamed blobs', async () => {
   await stage.put('n', 'content')
   await stage.contents.close()
   const path = stage.pathOf('content')
@@ -203,7 +203,7 @@ it('verification finds what is missing, too short, changed, or without an entry'
   expect(await stage.finding()).toBe(`content ab${'c'.repeat(62)} is stored, but no entry names it`)
 })
 
-it('an erased entry takes its content along, unless another one names it', async () => {
+it('an erased entry removes its blob, unless another entry names it', async () => {
   await stage.put('one', 'mine')
   await stage.put('two', 'shared')
   await stage.put('three', 'shared')
@@ -227,7 +227,7 @@ it('an erased entry takes its content along, unless another one names it', async
   expect(await stage.finding()).toBeNull()
 })
 
-it('uploads, refusals and erasures of few contents at once: what is named is there, the rest is not', async () => {
+it('concurrent uploads, rejections and erasures of few blobs leave exactly the named blobs', async () => {
   const text = fc.constantFrom('a', 'b')
   const kind = fc.constantFrom('recorded', 'refused', 'erased')
   const crowd = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), { maxLength: 24 })

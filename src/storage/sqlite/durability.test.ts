@@ -1,4 +1,4 @@
-// Failed syncs, power cuts and full disks, played without a disk that fails: see test/faults/ for real ones.
+// Failed syncs, power cuts and full disks, simulated: see test/faults/ for real ones.
 
 import type fs from 'node:fs'
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 
 const PAGE_BYTES = 4_096
 
-/** What the modules below do to files: `writes` says which pages are dirty, `syncs` when they were synced. */
+/** Records the file operations of the modules below: `writes` the dirty pages, `syncs` the synced ones. */
 const disk = { dirty: new Set<number>(), synced: new Set<number>(), fail: null as string | null }
 
 const real = await vi.importActual<typeof fs>('node:fs')
@@ -80,13 +80,13 @@ function killed(folder: string): string {
   return copy
 }
 
-it('keeps writes that follow the recovery of frames whose sync failed, after a power cut', async () => {
+it('keeps writes after the recovery of frames whose sync failed, despite a power cut', async () => {
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('durable')])
   const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
-  // The kernel has these frames and takes them for clean, but the disk does not have them.
+  // The kernel has these frames and considers them clean, but the disk lacks them.
   const folder = killed(first)
   await store.close()
   const path = join(folder, 'ledger.db-wal')
@@ -96,7 +96,7 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   const { synced } = disk
   await appendEntries(next, [entry.createDb('acknowledged')])
 
-  // The power cut: a page that nobody has written since is as the disk has it.
+  // The power cut: a page not written since has the state of the disk.
   const cut = killed(folder)
   const log = readFileSync(join(cut, 'ledger.db-wal'))
   for (let at = 0; at < log.length; at += PAGE_BYTES) {
@@ -109,7 +109,7 @@ it('keeps writes that follow the recovery of frames whose sync failed, after a p
   await next.close()
 })
 
-it('starts with an empty WAL: everything recovered is in the file', async () => {
+it('starts with an empty WAL: all recovered changes are in the file', async () => {
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -135,7 +135,7 @@ it('does not open a store whose WAL cannot be synced, and opens it later', async
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
-it('refuses to open with STORE_FULL when the disk has no room for the WAL, and opens later', async () => {
+it('rejects opening with STORE_FULL if the disk has no space for the WAL, and opens later', async () => {
   const first = testFolder()
   const store = open(first)
   await appendEntries(store, [entry.createDb('fruit')])
@@ -152,7 +152,7 @@ it('refuses to open with STORE_FULL when the disk has no room for the WAL, and o
 
 /** Lets the connection of `store` fail once at statements that begin with `sql`. */
 function failOnce(store: Store, sql: string, errcode: number): void {
-  // The connection is the store's own: nothing else can make the engine fail here.
+  // The store's own connection: the engine cannot be made to fail otherwise.
   const { connection } = store as unknown as { connection: DatabaseSync }
   const exec = connection.exec.bind(connection)
   let hasFailed = false

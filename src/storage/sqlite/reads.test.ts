@@ -23,7 +23,7 @@ it.each([
   expect(reads.failure()?.message).toContain(message)
 })
 
-it('names the first failure until the read that failed succeeds', () => {
+it('reports the first failure until the failed read succeeds', () => {
   const reads = new Reads(NO_VIEW)
   expect(reads.failure()).toBeNull()
   let isBroken = true
@@ -51,7 +51,7 @@ it('names the first failure until the read that failed succeeds', () => {
   expect(count).toBe(3)
 })
 
-it('passes on errors that say nothing of the file, and does not remember them', () => {
+it('passes on errors that do not concern the file, and does not remember them', () => {
   const reads = new Reads(NO_VIEW)
   for (const error of [new StoreError('SEARCH_TOO_LARGE', 'large'), new TypeError('a defect')]) {
     const read = () => {
@@ -69,7 +69,7 @@ it('does not quote a stored text that is not JSON', () => {
   )
 })
 
-it('ends a view whose transaction the engine has ended already', () => {
+it('ends a view whose transaction the engine has already ended', () => {
   const database = new DatabaseSync(':memory:')
   const view = viewPerTurn(database)
   view.take()

@@ -44,7 +44,7 @@ const codeOf = (open: () => unknown) => {
   }
 }
 
-it('refuses a file without one of its tables or columns when it is opened, not at the first request', async () => {
+it('rejects a file with a missing table or column when it is opened, not at the first request', async () => {
   const whole = testFolder()
   await openStore({ folder: whole, serverId, durable: true }).close()
   const database = new DatabaseSync(join(whole, 'ledger.db'))
@@ -64,7 +64,7 @@ it('refuses a file without one of its tables or columns when it is opened, not a
   }
 })
 
-it('refuses a file that a newer version wrote, another program’s, another node’s, and none', async () => {
+it('rejects a file of a newer version, another program or another node, and a missing one', async () => {
   const folder = testFolder()
   expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
   await openStore({ folder, serverId, durable: true }).close()
@@ -79,17 +79,17 @@ it('refuses a file that a newer version wrote, another program’s, another node
   expect(opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 
-it('commits with the log on the disk: write-ahead log, synchronous FULL', async () => {
+it('commits to disk: write-ahead log, synchronous FULL', async () => {
   const folder = testFolder()
   const store = openStore({ folder, serverId, durable: true })
-  // The pragma is the connection's own; its class keeps it, so ask it there.
+  // The pragma is per connection, so this reads it on the store's own connection.
   const { connection } = store as unknown as { connection: DatabaseSync }
   expect(connection.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
   expect(connection.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
   await store.close()
 })
 
-it('keeps its files from other users', async () => {
+it('hides its files from other users', async () => {
   const folder = testFolder()
   const store = openStore({ folder, serverId, durable: true })
   await appendEntries(store, [entry.createDb('fruit')])
@@ -99,7 +99,7 @@ it('keeps its files from other users', async () => {
   await store.close()
 })
 
-it('a frozen reader sees the store as it was, while the writer goes on and tidies', async () => {
+it('a frozen reader sees the old state while the writer continues and runs maintenance', async () => {
   const folder = testFolder()
   const store = openStore({ folder, serverId, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
@@ -114,7 +114,7 @@ it('a frozen reader sees the store as it was, while the writer goes on and tidie
   await store.close()
 })
 
-it('a folder is held by one process at a time, and a temporary one goes with its process', () => {
+it('one process at a time locks a folder, and a temporary one is removed with its process', () => {
   const path = testFolder()
   const held = holdFolder(path)
   expect(codeOf(() => holdFolder(path))).toBe('FOLDER_IN_USE')
@@ -129,7 +129,7 @@ it('a folder is held by one process at a time, and a temporary one goes with its
   expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
 })
 
-it('a folder whose lock cannot be opened is not said to be in use', () => {
+it('an unreadable lock file is not reported as a folder in use', () => {
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
   expect(codeOf(() => holdFolder(path))).toBe('FOLDER_UNUSABLE')
@@ -137,7 +137,7 @@ it('a folder whose lock cannot be opened is not said to be in use', () => {
 
 it.each([
   { layout: 'store-format-1', counts: { entries: 14, items: 5 } },
-  // Of the first program that served: its blocks and items lie in other tables.
+  // The earliest format: its blocks and items are in other tables.
   { layout: 'store-format-1-early', counts: { entries: 9, items: 2 } },
 ])('brings a store of $layout up to the present format, losing nothing', async (early) => {
   const folder = testFolder()
@@ -161,7 +161,7 @@ it.each([
     return rows
   }
 
-  // What the upgrade notes of histories is what a store notes that lives through the same chain.
+  // The upgrade records the same histories as a store that processes the same chain.
   const again = testFolder()
   const replayed = openStore({ folder: again, serverId: owner, durable: false })
   for (const block of blocks) {
@@ -182,6 +182,6 @@ it.each([
   })
   expect(noted[0]).toEqual(noted[1])
   expect(noted[0]?.length).toBeGreaterThan(1)
-  // The tables are those of a store that was made today, so it is written as one.
+  // The tables equal those of a new store, so it is written in the same way.
   expect(tables(folder)).toEqual(tables(again))
 })

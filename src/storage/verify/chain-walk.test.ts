@@ -24,12 +24,12 @@ beforeEach(async () => {
   await appendEntries(store, [entry.createDb('fruit'), entry.createDb('veg')])
 })
 
-/** The last block, as a plain one, once `entries` were appended. */
+/** Returns the last block as a plain one, after `entries` were appended. */
 async function met(...entries: Entry[]): Promise<PlainBlock | null> {
   return plainBlock(await appendEntries(store, entries, 1), store)
 }
 
-it('a block that only created items is plain, whatever they say', async () => {
+it('a block that only creates items is plain, whatever their content', async () => {
   const block = await appendEntries(store, [
     entry.create('fruit', 'a', 7),
     entry.create('fruit', 'ü🍎', 'line\nfeed, "quote" and \u0001'),
@@ -43,7 +43,7 @@ it('a block that only created items is plain, whatever they say', async () => {
   })
 })
 
-it('a plain block of several databases tells how many items each of them got', async () => {
+it('a plain block of several databases returns the number of items of each', async () => {
   const some = ['a', 'b', 'c'].map((id) => entry.create('veg', id))
   const plain = await met(entry.create('fruit', 'a'), ...some, entry.create('fruit', 'b'))
   expect(plain?.creations).toEqual([
@@ -52,7 +52,7 @@ it('a plain block of several databases tells how many items each of them got', a
   ])
 })
 
-it('a block that did anything else is not plain', async () => {
+it('a block with any other entry is not plain', async () => {
   await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   expect(await met(entry.createDb('nuts'))).toBeNull()
   expect(await met(entry.create('fruit', 'c'), entry.update('fruit', 'a', 1))).toBeNull()
@@ -61,7 +61,7 @@ it('a block that did anything else is not plain', async () => {
   expect(await met(entry.create('fruit', 'e'))).not.toBeNull()
 })
 
-it('a block is plain no more when one of its items was changed, deleted or erased, or is of a deleted database', async () => {
+it('a block is no longer plain if an item was changed, deleted or erased, or its database was deleted', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('veg', 'a')])
   const other = await appendEntries(store, [entry.create('fruit', 'b'), entry.create('fruit', 'c')])
   expect(await plainBlock(block, store)).not.toBeNull()
@@ -72,7 +72,7 @@ it('a block is plain no more when one of its items was changed, deleted or erase
   expect(await plainBlock(block, store)).toBeNull()
 })
 
-it('rows that are not those of the entries make a block not plain, also where their texts in a row are', async () => {
+it('a block is not plain if the rows differ from the entries, even if their concatenated texts are equal', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   await store.close()
   const at = (index: number) => packPosition(1, index)
@@ -107,7 +107,7 @@ it('rows that are not those of the entries make a block not plain, also where th
   expect(await plainBlock(block, store)).not.toBeNull()
 })
 
-it('a block whose entries are not in canonical form, or that name an id of two lines, is left to the comparison', async () => {
+it('leaves entries that are not in canonical form, or ids of two lines, to the comparison', async () => {
   const block = await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
   const [first = '', second = ''] = block.entries
   for (const entries of [

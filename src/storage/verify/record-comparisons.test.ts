@@ -19,7 +19,7 @@ const ENTRIES = [
   entry.attach('fruit', 'a', 'n', 'three'),
 ]
 
-it('an attachment is erased after what it replaced and with its deletion: anything else is a difference', async () => {
+it('an attachment must be erased after the one it replaced and with its deletion', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -44,7 +44,7 @@ it('an attachment is erased after what it replaced and with its deletion: anythi
     return found.filter((what) => what !== '')
   }
   expect(await findings([], [])).toEqual([])
-  // What deletes says of what is stored that it ended, and nothing else does.
+  // A deletion ends a stored attachment; no other entry does.
   expect(await findings([], [4])).toEqual(['2 attachments are stored as ended; the chain ends 1'])
   // First the one that was replaced, then also the one that was deleted.
   expect(await findings([2], [2])).toEqual([])

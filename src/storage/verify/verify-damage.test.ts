@@ -7,7 +7,7 @@ import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
 
 const PAGE_BYTES = 4096
 
-/** One bit of the value's last or first byte; of a number a bit that no neighbour differs in. */
+/** Flips one bit of the value's last or first byte; of a number, a bit in which neighbours are equal. */
 function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   if (typeof value === 'number') {
     const bit = last ? 2 ** 20 : 2 ** 30
@@ -25,7 +25,7 @@ function flipped(value: SQLOutputValue, last: boolean): SQLOutputValue {
   return 'x'
 }
 
-it('finds one flipped bit in every column of every row of every table, and names where', async () => {
+it('finds one flipped bit in every column of every row of every table, and its location', async () => {
   const folder = await filledFolder(ERASING)
   const database = new DatabaseSync(join(folder, FILE))
   const names = (sql: string) =>
@@ -53,7 +53,7 @@ it('finds one flipped bit in every column of every row of every table, and names
     const rows = inCopy(folder, (copy) => copy.prepare(`SELECT * FROM ${table}`).all()).result
     expect(rows.length).toBeGreaterThan(0)
     for (const [at, row] of rows.entries()) {
-      // What is left of a deleted database is on its way out, and nobody can read it.
+      // The remnants of a deleted database are being removed and unreadable.
       if ((table === 'items' || table === 'superseded') && row.db === 0) continue
       if (table === 'items' && row.db === 0) continue
       if (table === 'index_entries' && row.number === 1) continue
@@ -81,17 +81,17 @@ it('finds one flipped bit in every column of every row of every table, and names
   expect(flips).toBeGreaterThan(100)
 })
 
-it('ends with a finding, or says that the store is damaged, whichever page was overwritten', async () => {
+it('ends with a finding or STORE_DAMAGED, whichever page is overwritten', async () => {
   const folder = await filledFolder(ERASING)
   const whole = readFileSync(join(inCopy(folder, () => null).path, FILE))
   let found = 0
   for (let at = PAGE_BYTES; at < whole.length; at += PAGE_BYTES) {
     const { path } = inCopy(folder, () => null)
-    // 0xff is no kind of page, so this is not a page that merely looks empty.
+    // 0xff is not a valid page type, so this page does not merely look empty.
     writeFileSync(join(path, FILE), Buffer.from(whole).fill(0xff, at, at + PAGE_BYTES))
     try {
       const finding = await findingIn(path)
-      // A page that nothing is in, or an index that nothing here reads, may go unnoticed.
+      // Damage of an empty page, or of an index not used here, may be undetected.
       if (finding !== null) found += 1
     } catch (error) {
       expect(error, `page ${at / PAGE_BYTES}`).toMatchObject({ code: 'STORE_DAMAGED' })

@@ -7,7 +7,7 @@ import { FILE, inCopy } from '../test-copy.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { type Verification, verifyStore } from './verify.ts'
 
-/** What is verified is the same without threads and with three of them, which is given back. */
+/** Expects the same result without threads and with three; returns it. */
 async function verifiedBothWays(path: string): Promise<Verification> {
   const results: Verification[] = []
   for (const threads of [undefined, { folder: path, count: 3 }]) {
@@ -21,7 +21,7 @@ async function verifiedBothWays(path: string): Promise<Verification> {
   return together
 }
 
-it('finds the same with threads as without, wherever the damage is', async () => {
+it('finds the same with and without threads, wherever the damage is', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -60,7 +60,7 @@ it('finds the same with threads as without, wherever the damage is', async () =>
   }
 })
 
-it('finds the same with threads where blocks that only create items stand between others', async () => {
+it('finds the same with threads if blocks that only create items are mixed with others', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
@@ -83,7 +83,7 @@ it('finds the same with threads where blocks that only create items stand betwee
     items: 227,
     finding: null,
   })
-  // Block 50 only creates, 51 stands behind it; 53 changes an item, 54 stands behind that.
+  // Block 50 only creates, 51 follows it; 53 changes an item, 54 follows that.
   const at = (height: number, index: number) => height * 16_384 + index
   const damage: [string, number | null][] = [
     ["DELETE FROM items WHERE id = '50' AND item LIKE '%50%'", null],
@@ -105,7 +105,7 @@ it('finds the same with threads where blocks that only create items stand betwee
   }
 })
 
-it('finds a damaged page of the file, with threads and without', async () => {
+it('finds a damaged page of the file, with and without threads', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })

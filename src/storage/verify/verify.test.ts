@@ -8,7 +8,7 @@ import { ERASING, filledFolder, findingIn } from '../test-filled.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
 import { verifyStore } from './verify.ts'
 
-it('finds nothing in a store that nobody touched, and counts what it saw', async () => {
+it('finds nothing in an intact store, and counts its contents', async () => {
   const folder = await filledFolder(ERASING)
   const store = openStoreReader(folder, { frozen: true })
   const seen: number[] = []
@@ -27,14 +27,14 @@ it('finds nothing in a store that nobody touched, and counts what it saw', async
   expect(seen).toEqual([6])
 })
 
-it('finds nothing when the chain ends with items that came and went', async () => {
+it('finds nothing if the chain ends with items that were created and deleted', async () => {
   const folder = await filledFolder()
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
   for (const id of ['e', 'f', 'g']) {
     await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
   }
   await store.close()
-  // Once it read the rows from the first one again, after the last one.
+  // Regression: it reread the rows from the first one after the last one.
   expect(await findingIn(folder)).toBeNull()
 })
 
@@ -132,7 +132,7 @@ it.each([
   const folder = await filledFolder()
   const { path } = inCopy(folder, (copy) => {
     if (sql !== 'INDEX') return copy.exec(sql)
-    // Take the row out of the index only, as a damaged page would.
+    // Removes the row from the index only, like a damaged page.
     copy.enableDefensive(false)
     copy.exec(
       "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' WHERE id <> ''c''' WHERE name = 'items_in_order'",
@@ -207,13 +207,13 @@ it.each<[string, string, string]>([
     blinds: randomBytes(64),
   })
   const position = 6 * 16_384
-  // Nothing of the second entry is done: whoever forges a chain does not ask whether it can be.
+  // The second entry has no effect: a forger need not make a valid change.
   await store.append(block, [{ kind: 'create_db', position, db: 'before' }])
   await store.close()
   expect(await findingIn(folder)).toEqual({ height: 6, index: 1, what })
 })
 
-it('finds a note of a deleted database where the chain deletes none', async () => {
+it('finds a record of a deleted database that the chain does not delete', async () => {
   const folder = await filledFolder()
   const { path } = inCopy(folder, (copy) => copy.exec('INSERT INTO dropped SELECT 77 FROM node'))
   expect((await findingIn(path))?.what).toBe(
@@ -221,7 +221,7 @@ it('finds a note of a deleted database where the chain deletes none', async () =
   )
 })
 
-it('finds content that was put in the place of what was erased', async () => {
+it('finds content that replaces an erased entry', async () => {
   const folder = await filledFolder(ERASING)
   const { path } = inCopy(folder, (copy) =>
     copy.exec(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
@@ -230,13 +230,13 @@ it('finds content that was put in the place of what was erased', async () => {
   expect((await findingIn(path))?.what).toBe('1.1 is not what is left of item a of fruit')
 })
 
-it('an index tells its progress in blocks since its database was made', async () => {
+it('an index reports its progress in blocks since its database was created', async () => {
   const folder = await filledFolder()
   const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
   onTestFinished(() => store.close())
   const progress = async (db: string) =>
     (await store.indexes()).filter((one) => one.db === db).map(({ done, total }) => [done, total])
-  // Made in the blocks of heights 1 and 3, of 6.
+  // Created in the blocks of heights 1 and 3, of 6.
   expect(await progress('fruit')).toEqual([[5, 5]])
   expect(await progress('veg')).toEqual([[0, 3]])
   while (await store.maintain());
