@@ -173,7 +173,7 @@ export class UserDirectory {
   readonly #preset: Users
   #merged: { readonly stored: Users; readonly users: ReadonlyMap<string, User> } | null = null
 
-  /** Private; use `openUserDirectory`. */
+  /** Use `openUserDirectory` instead. */
   constructor(declared: Users, stored: SharedValue<Users> | null, preset: Users) {
     this.#declared = declared
     this.#stored = stored

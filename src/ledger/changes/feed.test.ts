@@ -1,4 +1,4 @@
-// When the feed works and when it rests; what it sends is in test/changes.test.ts.
+// When the feed sends and when it pauses. The content that it sends is tested in test/changes.test.ts.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Schedule } from '../../base/clock.ts'
 import { packPosition } from '../../chain/index.ts'
@@ -6,7 +6,7 @@ import type { StoreReader } from '../../storage/index.ts'
 import { ChangeFeed, FEED_BOUNDS, pauseMs, type Subscriber, type Subscription } from './feed.ts'
 import { databaseFilter } from './page-cache.ts'
 
-/** Runs what waits when it is told to, and remembers for how long it was to wait. */
+/** Runs pending functions on demand, and records their delays. */
 class HandSchedule implements Schedule {
   readonly waits: number[] = []
   #next: (() => void) | null = null
@@ -18,7 +18,7 @@ class HandSchedule implements Schedule {
     return () => {}
   }
 
-  /** Runs it, and what comes of it until the feed waits again. */
+  /** Runs the pending function and its consequences until the feed waits again. */
   async run(): Promise<void> {
     this.#next?.()
     await new Promise((resolve) => setImmediate(resolve))
@@ -29,7 +29,7 @@ let loopShare: number
 beforeEach(() => {
   loopShare = 0
   let nowMs = 0
-  // Each look at the clock costs a millisecond: a round with one subscriber takes two.
+  // Each reading of the clock advances it by a millisecond: a round with one subscriber takes two.
   vi.spyOn(performance, 'now').mockImplementation(() => {
     nowMs += 1
     return nowMs
@@ -42,7 +42,7 @@ beforeEach(() => {
 })
 afterEach(() => vi.restoreAllMocks())
 
-/** `db`: the database that the subscriber wants; the entries are of database `a`. */
+/** `db`: the database of the subscription; the entries are in database `a`. */
 async function subscribed(
   db = 'b',
 ): Promise<{ schedule: HandSchedule; commit: (height: number) => void }> {
@@ -60,7 +60,7 @@ async function subscribed(
   return { schedule, commit: (height) => feed.committed(packPosition(height, 0)) }
 }
 
-it('sends an occasional entry at once, and is soon ready again', async () => {
+it('sends a single entry at once, and is soon ready again', async () => {
   const { schedule, commit } = await subscribed()
   for (let height = 0; height < 3; height += 1) {
     commit(height)
@@ -83,12 +83,12 @@ it.each([
       commit(height)
       await schedule.run()
     }
-    // Woken, the first round alone, then one for each of the others.
+    // Started by the commit; the first round serves one subscriber, then one round per other subscriber.
     expect(schedule.waits).toEqual([0, 2, rest, rest])
   },
 )
 
-it('pauses for each chunk, too, when the event loop is busy', async () => {
+it('also pauses for each chunk if the event loop is busy', async () => {
   const { schedule, commit } = await subscribed('a')
   commit(0)
   await schedule.run()
@@ -101,7 +101,7 @@ it('pauses for each chunk, too, when the event loop is busy', async () => {
 })
 
 it.each([
-  // Round, written, share of the loop, chunks, pause.
+  // Duration of the round, whether blocks were written, use of the event loop, chunks, pause.
   [10, false, 0, 100, 10],
   [10, false, 1, 100, 10],
   [10, true, 0, 100, 90],

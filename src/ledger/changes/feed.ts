@@ -11,9 +11,9 @@ export interface FeedBounds {
   readonly subscribersMax: number
   /** Memory for cached pages and chunks. */
   readonly cacheBytesMax: number
-  /** Bytes that connections have not taken yet; shared ones count once. */
+  /** Maximum bytes that connections have not taken yet; shared ones count once. */
   readonly heldBytesMax: number
-  /** A subscriber that was sent nothing for this long is sent a heartbeat. */
+  /** Interval of heartbeats to a subscriber to which nothing else is sent. */
   readonly heartbeatMs: number
 }
 
@@ -24,7 +24,7 @@ export const FEED_BOUNDS: FeedBounds = {
   heartbeatMs: 15_000,
 }
 
-/** A round of work ends with the subscriber that reaches this time. */
+/** A round ends with the subscriber during which this time is exceeded. */
 const ROUND_MS = 10
 /** Bytes that a connection must take between two heartbeats. */
 const BYTES_PER_HEARTBEAT = 262_144
@@ -51,13 +51,12 @@ export interface Subscription {
   leave(): void
 }
 
-/** The feed's state of a subscription. */
 interface Slot {
   readonly subscriber: Subscriber
   readonly filter: DatabaseFilter | null
   /** Packed position of the next entry to send. */
   next: number
-  /** The chunk that its connection has not taken yet. */
+  /** The chunk that the connection has not taken yet. */
   held: Chunk | null
   /** Heartbeats since something was sent or taken. */
   idleHeartbeats: number
@@ -72,11 +71,11 @@ export interface FeedDeps {
 /**
  * Delivers the entries of a chain to subscribers, each entry once and in order.
  *
- * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow
- * subscriber costs no more memory than one chunk. Pages that are read are shared by all subscribers, and without
- * subscribers nothing is read.
+ * A subscription is a position in the chain. Entries that were not sent stay in the store, so a slow subscriber
+ * costs no more memory than one chunk. All subscribers share the pages that were read, and nothing is read without
+ * subscribers.
  *
- * Writers have priority: the feed works in rounds, and pauses after each of them (`pauseMs`). Entries that are
+ * Writers have priority: the feed works in rounds and pauses after each of them (`pauseMs`). Entries that are
  * written while it is idle are sent at once.
  */
 export class ChangeFeed {
@@ -86,12 +85,12 @@ export class ChangeFeed {
   #last: number | null
   /** Packed position after the last block. */
   #end: number
-  /** Subscriptions that have all entries; that can be sent more; that are busy. Oldest first. */
+  /** Subscriptions that have all entries; that can be sent more; whose connection is busy. Oldest first. */
   readonly #idle = new Set<Slot>()
   readonly #due = new Set<Slot>()
   readonly #busy = new Set<Slot>()
   #heldBytes = 0
-  /** Whether a round is running or scheduled, or the pause after one. */
+  /** Whether a round or the pause after it is running or scheduled. */
   #isActive = false
   /** Whether anything was committed since the last round began, except for the commit that started it. */
   #isWritten = false
@@ -111,12 +110,11 @@ export class ChangeFeed {
     this.#cache = new PageCache(deps.store, deps.bounds.cacheBytesMax)
   }
 
-  /** Number of subscribers. */
   get subscribers(): number {
     return this.#idle.size + this.#due.size + this.#busy.size
   }
 
-  /** Number of subscriptions that ended, by reason. */
+  /** Number of ended subscriptions, by reason. */
   get ended(): Readonly<Record<EndReason, number>> {
     return this.#ended
   }
@@ -137,28 +135,28 @@ export class ChangeFeed {
     this.#activate()
   }
 
-  /** Called after an erasure: cached entries may be erased ones. */
+  /** Called after an erasure, because cached entries may be erased ones. */
   erased(): void {
     this.#cache.clear()
   }
 
   /**
-   * Checks whether a subscription can begin.
-   * Errors: POSITION_UNKNOWN if there is no entry at the position, FEED_UNAVAILABLE.
+   * Checks whether a subscription can start. Errors: POSITION_UNKNOWN if there is no entry at the position,
+   * FEED_UNAVAILABLE.
    */
   async check(after: ChangesStart): Promise<void> {
     this.#expectCapacity()
     if (typeof after === 'number') await this.#expectEntry(after)
   }
 
-  /** Begins a subscription. Errors: as `check`. */
+  /** Starts a subscription. Errors: as `check`. */
   async subscribe(
     subscriber: Subscriber,
     after: ChangesStart,
     filter: DatabaseFilter | null,
   ): Promise<Subscription> {
     await this.check(after)
-    // Again, since `check` has waited. Nothing can change from here on.
+    // Checked again, since `check` has waited. Nothing can change from here on.
     this.#expectCapacity()
     const passed = after === 'now' ? this.#last : after === 'start' ? null : after
     const next = after === 'now' ? this.#end : passed === null ? 0 : passed + 1
@@ -172,7 +170,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Ends all subscriptions; there will be no more. */
+  /** Ends all subscriptions; new ones are refused. */
   close(): void {
     this.#closed = true
     for (const slot of this.#slots()) this.#endSubscription(slot, 'closing', null)
@@ -202,8 +200,8 @@ export class ChangeFeed {
   }
 
   /**
-   * Returns the page that begins at `height`. It ends where the feed does: the store may already have a block
-   * that was not reported as committed, and subscribers must not be ahead of the feed.
+   * Returns the page that begins at `height`. It ends where the feed ends: the store may already have a block that
+   * was not reported as committed, and subscribers must not be ahead of the feed.
    */
   #page(height: number): Promise<EntryPage> {
     return this.#cache.page(height, heightOf(this.#end))
@@ -250,7 +248,7 @@ export class ChangeFeed {
     this.#deps.schedule.after(0, () => void this.#round())
   }
 
-  /** Serves due subscriptions until there are none or the time is up; then pauses. */
+  /** Serves due subscriptions until there are none or the time is up, then pauses. */
   async #round(): Promise<void> {
     const startedAt = performance.now()
     const loopShare = performance.eventLoopUtilization(this.#loopUse).utilization
@@ -267,7 +265,7 @@ export class ChangeFeed {
       }
       if (performance.now() - startedAt > ROUND_MS) break
     }
-    // Everybody has everything; V8 frees young objects cheaply if nothing keeps them.
+    // All subscribers are up to date. V8 frees young objects cheaply if nothing references them.
     if (this.#due.size + this.#busy.size === 0) this.#cache.clear()
     const pause = pauseMs(performance.now() - startedAt, {
       isWritten: this.#isWritten,
@@ -289,7 +287,7 @@ export class ChangeFeed {
     if (chunk.bytes.length > 0) this.#hold(slot, chunk)
     this.#enqueue(slot)
     if (chunk.bytes.length > 0) slot.subscriber.send(chunk.bytes)
-    // The one that has been busy for longest is the slowest.
+    // The subscriber that has been busy for longest is the slowest.
     for (const slowest of this.#busy) {
       if (this.#heldBytes <= this.#deps.bounds.heldBytesMax) break
       this.#endSubscription(slowest, 'crowded', null)
@@ -317,7 +315,7 @@ export class ChangeFeed {
     this.#cancelHeartbeat = schedule.after(bounds.heartbeatMs, () => this.#heartbeat())
   }
 
-  /** Sends heartbeats to subscribers that were sent nothing; ends those that take nothing. */
+  /** Sends heartbeats to idle subscribers, and ends those whose connection takes no data. */
   #heartbeat(): void {
     for (const slot of this.#slots()) {
       slot.idleHeartbeats += 1
@@ -333,23 +331,23 @@ export class ChangeFeed {
   }
 }
 
-/** What happened since the last round of the feed ended. */
+/** Load since the end of the last round. */
 export interface RoundLoad {
   /** Whether blocks were committed. */
   readonly isWritten: boolean
   /** Share of the event loop that was in use, 0 to 1. */
   readonly loopShare: number
-  /** Number of chunks that the round sent. */
+  /** Chunks sent in the round. */
   readonly chunks: number
 }
 
-/** A pause is this many times as long as the round before it, */
+/** A pause takes this many times as long as the previous round, */
 const PAUSE_FACTOR = 1
-/** while blocks are committed, so that the feed takes a tenth of the event loop, */
+/** this many times while blocks are committed, so that the feed uses a tenth of the event loop, */
 const PAUSE_FACTOR_WRITES = 9
-/** and if no subscriber wants them. */
+/** and this many times if no subscriber wants those blocks. */
 const PAUSE_FACTOR_UNWANTED = 29
-/** Also per chunk, while blocks are committed and the event loop is busy. */
+/** Additional pause per chunk, while blocks are committed and the event loop is busy. */
 const PAUSE_MS_PER_CHUNK = 6
 const BUSY_LOOP_SHARE = 0.5
 const PAUSE_MS_MAX = 1_000
@@ -357,9 +355,9 @@ const PAUSE_MS_MAX = 1_000
 /**
  * Returns how long the feed pauses after a round of `roundMs`.
  *
- * The round sees only part of its cost. Each chunk is also processed by the kernel, and maybe by a client on
- * the same computer, which takes many times as long. On an idle computer that slows down nobody; on a busy one
- * it would slow down writers (docs/decisions/0020-change-feed.md).
+ * The duration of the round is only part of its cost: the kernel, and perhaps a client on the same computer, also
+ * process each chunk, which takes many times as long. On an idle computer that slows nobody down; on a busy one it
+ * would slow down writers (docs/decisions/0020-change-feed.md).
  */
 export function pauseMs(roundMs: number, { isWritten, loopShare, chunks }: RoundLoad): number {
   if (!isWritten) return Math.min(roundMs * PAUSE_FACTOR, PAUSE_MS_MAX)

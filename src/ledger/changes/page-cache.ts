@@ -3,14 +3,14 @@ import { type Block, heightOf, packPosition, positionText } from '../../chain/in
 import { StoreError, type StoreReader, storedJson } from '../../storage/index.ts'
 import { checkDatabaseName } from '../names.ts'
 
-/** Maximum blocks of a page; the store bounds its text too. */
+/** Maximum blocks of a page. The store also limits the length of its text. */
 const PAGE_BLOCKS = 256
 /** A chunk ends with the entry that reaches this many characters. */
 const CHUNK_CHARACTERS = 131_072
-/** Approximate memory of a block or a chunk beside its text. */
+/** Approximate memory of a block or a chunk in addition to its text. */
 const OVERHEAD_BYTES = 2_048
 
-/** The databases that a subscriber wants. */
+/** The databases of a subscription. */
 export interface DatabaseFilter {
   readonly names: ReadonlySet<string>
   /** Equal for equal filters. */
@@ -18,8 +18,8 @@ export interface DatabaseFilter {
 }
 
 /**
- * Returns a filter of the databases `names`, which need not exist yet; null, all databases, if there is no
- * name. Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
+ * Returns a filter of the databases `names`, which need not exist yet, or null (all databases) if `names` is empty.
+ * Errors: DATABASE_NAME_INVALID, DATABASE_NAME_RESERVED.
  */
 export function databaseFilter(names: readonly string[]): DatabaseFilter | null {
   if (names.length === 0) return null
@@ -33,12 +33,12 @@ const DATABASE_FIRST = /^\{"db":("(?:[^"\\]|\\.)*")/
 
 function databaseOf(entry: string): string {
   const [, quoted] = DATABASE_FIRST.exec(entry) ?? []
-  // Entries in the store have a text as `db`: this program has written them.
+  // `db` is a string in all stored entries, since this program has written them.
   const db: unknown = quoted === undefined ? storedJson(entry).db : storedJson(quoted)
   return String(db)
 }
 
-/** Events in wire format, shared by the subscribers that need the same ones. */
+/** Events in wire format, shared by the subscribers that need the same events. */
 export interface Chunk {
   readonly bytes: Buffer
   /** Packed position at which the next chunk begins. */
@@ -47,7 +47,7 @@ export interface Chunk {
   holders: number
 }
 
-/** Receives entries one by one; returns whether it wants more. */
+/** Receives entries one by one; returns whether to continue. */
 type EntryVisitor = (position: number, timestamp: number, entry: string) => boolean
 
 /** Blocks that were read from the store together. */
@@ -68,7 +68,7 @@ export class EntryPage {
     this.#blocks = blocks
   }
 
-  /** Approximate memory. */
+  /** Approximate memory in bytes. */
   get bytes(): number {
     let sum = 0
     for (const { entries } of this.#blocks) {
@@ -78,7 +78,7 @@ export class EntryPage {
     return sum
   }
 
-  /** Whether there is an entry at `position`, which lies in this page. */
+  /** Whether an entry exists at `position`, which is in the range of this page. */
   holds(position: number): boolean {
     const block = this.#blocks[heightOf(position) - this.#first]
     if (block === undefined) return false
@@ -108,8 +108,8 @@ export class EntryPage {
 }
 
 /**
- * The pages of the own chain that were read last, and the chunks made of them. An entry is read and encoded
- * once, however many subscribers need it.
+ * The most recently read pages of the node's own chain, and the chunks made from them. An entry is read and encoded
+ * once for all subscribers.
  */
 export class PageCache {
   readonly #store: StoreReader
@@ -118,21 +118,21 @@ export class PageCache {
   /** By position and filter. */
   readonly #chunks: BoundedMap<string, Chunk>
 
-  /** `bytesMax`: maximum memory; the newest page and chunk are kept in any case. */
+  /** `bytesMax`: maximum memory, except that the newest page and chunk are always kept. */
   constructor(store: StoreReader, bytesMax: number) {
     this.#store = store
     this.#pages = new BoundedMap(bytesMax / 2, (page) => page.bytes)
     this.#chunks = new BoundedMap(bytesMax / 2, ({ bytes }) => bytes.length + OVERHEAD_BYTES)
   }
 
-  /** The page that begins at `height` if it is cached. */
+  /** The page that begins at `height`, if it is cached. */
   cached(height: number): EntryPage | undefined {
     return this.#pages.get(height)
   }
 
   /**
-   * Returns the page that begins at `height`, which must exist. A page that is read now ends before the
-   * height `end`. Errors: those of the store.
+   * Returns the page that begins at `height`, which must exist. If it is read now, it ends before height `end`.
+   * Errors: those of the store.
    */
   async page(height: number, end: number): Promise<EntryPage> {
     const cached = this.#pages.get(height)
@@ -147,7 +147,7 @@ export class PageCache {
     return page
   }
 
-  /** Returns the events of `page` from packed position `from` on, of the databases in `filter`. */
+  /** Returns the events of `page` from packed position `from` on, restricted to the databases in `filter`. */
   chunk(page: EntryPage, from: number, filter: DatabaseFilter | null): Chunk {
     const key = `${from} ${filter?.key ?? ''}`
     const cached = this.#chunks.get(key)
@@ -168,7 +168,7 @@ export class PageCache {
   }
 }
 
-/** A map that evicts the oldest values when their sizes exceed `max` together; the newest one stays. */
+/** A map that evicts the oldest values when their total size exceeds `max`; the newest one is kept. */
 class BoundedMap<Key, Value> {
   readonly #max: number
   readonly #sizeOf: (value: Value) => number

@@ -1,5 +1,4 @@
-// What an export promises to whoever keeps one: it is whole or it is noticed, and an import leaves
-// all of the node or nothing of it.
+// An export is either complete or detectably damaged, and an import restores the whole node or nothing.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +29,7 @@ import { readExport } from './read-export.ts'
 const TAKES_ALL = { header: async () => {}, blocks: async () => {} }
 const noProgress = () => {}
 
-/** The export of a folder, as one text. */
+/** The export of a folder as one string. */
 async function exportOf(folder: string): Promise<string> {
   const store = openStoreReader(folder, { frozen: false })
   try {
@@ -46,7 +45,7 @@ async function* chunksOf(bytes: Uint8Array, size = 1_000): AsyncGenerator<Uint8A
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }
 
-/** What reading `bytes` comes to: the error's code and finding, or null. */
+/** Error code and finding of reading `bytes`, or null. */
 async function refusalOf(bytes: Uint8Array, size?: number) {
   try {
     await readExport(chunksOf(bytes, size), TAKES_ALL)
@@ -57,7 +56,7 @@ async function refusalOf(bytes: Uint8Array, size?: number) {
   }
 }
 
-/** A folder in which a node lived, and its export. */
+/** A folder that a node has used, and its export. */
 async function livedIn(): Promise<{ folder: string; text: string }> {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -90,10 +89,10 @@ it('reports a flipped bit in any byte, with its line', async () => {
       damaged[at] = (damaged[at] ?? 0) ^ bit
       const error = await refusalOf(damaged, bytes.length)
       expect(error, `byte ${at}, bit ${bit}`).not.toBeNull()
-      // Damage of the header can look like something else altogether.
+      // Damage in the header can also look like another kind of file.
       if (line === 1) continue
       expect([error?.code, error?.message]).toEqual(['EXPORT_DAMAGED', expect.any(String)])
-      // A break that became something else leaves two lines in one, or the last without its end.
+      // A damaged line break joins two lines, or leaves the last line without its end.
       const found = error?.finding?.line ?? 0
       expect([line, line + 1], `byte ${at}: ${error?.message}`).toContain(found)
     }
@@ -101,7 +100,7 @@ it('reports a flipped bit in any byte, with its line', async () => {
   }
 })
 
-it('rejects an export that was cut short anywhere, compressed or not', async () => {
+it('rejects an export that was truncated anywhere, compressed or not', async () => {
   const bytes = Buffer.from((await livedIn()).text)
   for (let length = 0; length < bytes.length; length += 1) {
     const error = await refusalOf(bytes.subarray(0, length), bytes.length)
@@ -113,7 +112,7 @@ it('rejects an export that was cut short anywhere, compressed or not', async () 
   }
 })
 
-it('reports lines that were exchanged, left out, repeated or added', async () => {
+it('reports exchanged, missing, repeated and added lines', async () => {
   const lines = (await livedIn()).text.trimEnd().split('\n')
   const [header = '', one = '', two = '', ...rest] = lines
   const findings = await Promise.all(
@@ -152,7 +151,7 @@ it('distinguishes foreign files, exports of a newer daicho, and damaged exports'
   expect(await code(`${headerLine(header)}\nwhatever\n`)).toBe('EXPORT_TOO_NEW')
 })
 
-/** A chain that anyone can compute, with the right hashes; what it says need not make sense. */
+/** A chain with correct hashes that anyone can compute; its content may be invalid. */
 function forged(serverId: number, ...blocks: Entry[][]): Buffer {
   let head: Head | null = null
   let entries = 0
@@ -173,7 +172,7 @@ function forged(serverId: number, ...blocks: Entry[][]): Buffer {
   return Buffer.from(`${[headerLine(header), ...lines, end].join('\n')}\n`)
 }
 
-it('rejects a chain with correct hashes if a node could not have made an entry', async () => {
+it('rejects a chain with correct hashes if it contains an entry that a node could not have made', async () => {
   const serverid = 7
   const created: Entry = { serverid, method: 'create_db', db: 'fruit' }
   const findingOf = async (entry: Entry) =>
@@ -184,7 +183,7 @@ it('rejects a chain with correct hashes if a node could not have made an entry',
     index: 1,
     what: 'the entry names another server id',
   })
-  // Names cross to the writer as lines: one with a break in it would be another change there.
+  // Names are sent to the writer as lines, so a line break in a name would be another change.
   expect(await findingOf({ ...created, db: 'a\nX\na' })).toMatchObject({ line: 3, index: 1 })
   expect(await findingOf({ ...created, db: 'ledgers' })).toMatchObject({ line: 3, index: 1 })
   expect(
@@ -223,7 +222,7 @@ it('imports a chain that the node then continues, into files that only the owner
   const target = temporaryFolder()
   const key = existingNodeKey(folder)?.privateKey.export({ format: 'pem', type: 'pkcs8' }) ?? ''
   writeFileSync(join(target, 'node.key'), key, { mode: 0o600 })
-  // What an interrupted import left is of no interest.
+  // The leftovers of an interrupted import are ignored.
   mkdirSync(join(target, 'import.partial'))
   writeFileSync(join(target, 'import.partial', 'ledger.db'), 'half')
 
@@ -272,7 +271,7 @@ it('imports only with the key of the chain, into a folder without a store or its
   expect(await codeIn(folder)).toBe('IMPORT_OVER_STORE')
 })
 
-it('refuses to export a damaged chain', async () => {
+it('rejects the export of a damaged chain', async () => {
   const { folder } = await livedIn()
   tamper(folder, `UPDATE blocks SET body = replace(body, 'plum', 'plus') WHERE height = 1`)
   await expect(exportOf(folder)).rejects.toMatchObject({

@@ -29,11 +29,11 @@ export interface ExportHeader {
   readonly size: number
   /** Id of the last block, or null if there is none. */
   readonly headId: string | null
-  /** The node's raw Ed25519 key, 64 lowercase hex digits, or null if it was not available. */
+  /** The node's raw Ed25519 key as 64 lowercase hex digits, or null if it is not available. */
   readonly publicKey: string | null
 }
 
-/** The last line: counts what stands before it. */
+/** The last line, with the totals of the preceding lines. */
 export interface ExportEnd {
   readonly blocks: number
   readonly entries: number
@@ -57,7 +57,7 @@ export function endLine({ blocks, entries, headId }: ExportEnd): string {
   return JSON.stringify({ daicho: 'end', blocks, entries, head: headId })
 }
 
-/** Reads a header; null if it is none. Of a newer version, only the version is certain. */
+/** Parses a header; returns null if it is not one. For a newer version, only the version is reliable. */
 export function headerOf(value: Json): ExportHeader | null {
   if (!isJsonObject(value) || value.daicho !== 'export') return null
   const { version, serverid, size, head = null, public_key = null } = value
@@ -71,25 +71,24 @@ function isCount(value: Json | undefined): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** Returns the public key of a node as a header has it. */
+/** The public key of a node in the form of the header. */
 function publicKeyHex(key: KeyObject): string {
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' })
   return Buffer.from(x, 'base64url').toString('hex')
 }
 
-/** Returns the server id of the public key of a header, or null if it is no key. */
+/** Returns the server id for the public key of a header, or null if the key is invalid. */
 export function serverIdOfHex(publicKey: string): number | null {
   if (!/^[0-9a-f]{64}$/.test(publicKey)) return null
   return serverIdOfRaw(Buffer.from(publicKey, 'hex'))
 }
 
-/** Errors of exports and imports. */
 export type ExportErrorCode =
-  | 'EXPORT_FOREIGN' // the file is no export
-  | 'EXPORT_TOO_NEW' // a newer daicho wrote it
-  | 'EXPORT_DAMAGED' // a line of it is wrong; `finding` says where
+  | 'EXPORT_FOREIGN' // the file is not an export
+  | 'EXPORT_TOO_NEW' // written by a newer daicho
+  | 'EXPORT_DAMAGED' // a line is wrong; `finding` has its number
   | 'CHAIN_DAMAGED' // the chain to export does not verify
-  | 'IMPORT_OVER_STORE' // the folder has a store already
+  | 'IMPORT_OVER_STORE' // the folder already has a store
   | 'IMPORT_WITHOUT_KEY' // the folder does not have the key of the chain's node
 
 /** The first error in an export. Lines count from 1. */
@@ -103,7 +102,7 @@ export interface ExportFinding {
 /** Thrown by exports and imports. */
 export class ExportError extends CodedError<ExportErrorCode> {
   override readonly name = 'ExportError'
-  /** Of EXPORT_DAMAGED; null otherwise. */
+  /** The finding of EXPORT_DAMAGED, otherwise null. */
   readonly finding: ExportFinding | null
 
   constructor(
@@ -117,7 +116,7 @@ export class ExportError extends CodedError<ExportErrorCode> {
   }
 }
 
-/** Returns EXPORT_DAMAGED with the location in the message. */
+/** Returns an EXPORT_DAMAGED error with the location in its message. */
 export function damagedExport(finding: ExportFinding, cause?: unknown): ExportError {
   const { line, height, index, what } = finding
   const location = [
@@ -128,19 +127,19 @@ export function damagedExport(finding: ExportFinding, cause?: unknown): ExportEr
   return new ExportError('EXPORT_DAMAGED', `${location}: ${what}`, finding, { cause })
 }
 
-/** Blocks read at a time; the store bounds their text. */
+/** Blocks per page; the store limits the length of their text. */
 const BLOCKS_PER_PAGE = 256
 
 /** Called after each page. */
 export type ExportProgress = (done: { blocks: number; ofBlocks: number; entries: number }) => void
 
 /**
- * Yields the lines of an export of `store`, page by page; returns what the end line says. Looks for the
- * node's key in `folder`.
+ * Yields the lines of an export of `store`, page by page, and returns the totals of the end line. Reads the node's
+ * key from `folder`.
  *
- * Exports the blocks that exist at the first call. The chain only grows, so this holds no database
- * snapshot, and a slow reader does not hold up the node. Each block is verified before it is yielded.
- * Errors: CHAIN_DAMAGED; StoreError.
+ * Exports the blocks that exist at the first call. The chain only grows, so the export needs no database snapshot,
+ * and a slow consumer does not delay the node. Each block is verified before it is yielded. Errors: CHAIN_DAMAGED;
+ * StoreError.
  */
 export async function* exportLines(
   store: StoreReader,
@@ -178,7 +177,7 @@ export async function* exportLines(
   return end
 }
 
-/** An erased entry must be exported together with the entry that erases it, or an import refuses it. */
+/** An erased entry must be exported together with the entry that erases it; otherwise an import rejects it. */
 async function expectErasers(store: StoreReader, block: Block, size: number): Promise<void> {
   const { height } = block
   for (const index of erasedIn(block)) {

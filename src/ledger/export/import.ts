@@ -15,10 +15,9 @@ import {
 } from './export.ts'
 import { readExport } from './read-export.ts'
 
-/** Folder in which the store is built; removed when an import begins and when it ends. */
+/** Folder in which the store is built; removed at the start and the end of an import. */
 const SIDE_FOLDER = 'import.partial'
 
-/** An import into a data folder. */
 export interface ImportOptions {
   /** A data folder with the key of the chain's node and without a store. */
   readonly folder: string
@@ -28,13 +27,13 @@ export interface ImportOptions {
 }
 
 /**
- * Creates the store of a node from an export of it: the same chain, and the databases that it results in.
- * The node then continues the chain.
+ * Creates the store of a node from its export: the chain and the resulting databases. The node then continues the
+ * chain.
  *
- * After a crash:
- * - before the store is moved: the folder is unchanged but for a side folder, which the next import removes;
- * - after that: the folder has the whole store, which was on the disk before it was moved.
- * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (a key that is none).
+ * After a crash before the store is moved, the folder is unchanged except for a side folder, which the next import
+ * removes. After a later crash, the folder has the complete store, which was durable before it was moved.
+ *
+ * Errors: ExportError, StoreError (FOLDER_IN_USE, STORE_FULL …), LedgerError (an invalid key).
  */
 export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
   const { folder } = options
@@ -57,13 +56,13 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
   }
 }
 
-/** An import under a new chain. */
+/** Options of an import under a new chain. */
 export interface AnewOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
 
 /**
- * Creates a mirror of the exported chain, and a new chain, with a new key, that begins with its databases
- * (`underNewChain`). An export is not signed, so the mirror has no signed head until a peer provides one.
- * Errors: as for `importExport` and `underNewChain`.
+ * Creates a mirror of the exported chain, and a new chain with a new key that begins with the exported databases
+ * (`underNewChain`). An export is not signed, so the mirror has no signed head until a peer provides one. Errors:
+ * as for `importExport` and `underNewChain`.
  */
 export function importAnew(options: AnewOptions): Promise<NewChain> {
   const { folder, vkey } = options
@@ -94,7 +93,7 @@ export function importAnew(options: AnewOptions): Promise<NewChain> {
   })
 }
 
-/** Builds a store in `side`; it is on the disk when this resolves. */
+/** Builds a store in `side`, which is durable when this resolves. */
 async function buildStore(
   side: string,
   { chunks, progress }: Pick<ImportOptions, 'chunks' | 'progress'>,

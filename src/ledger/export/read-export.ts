@@ -16,7 +16,7 @@ import {
   serverIdOfHex,
 } from './export.ts'
 
-/** Maximum bytes of a line: a block with the most text it may have, and its proof. */
+/** Maximum length of a line: a block with the longest possible text, and its proof. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024
 const LINE_BREAK = 0x0a
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b])
@@ -28,21 +28,22 @@ export interface ReadBlock extends DecodedBlock {
   readonly line: number
 }
 
-/** Receives an export while it is read. */
+/** Receives the content of an export while it is read. */
 export interface ExportTaker {
-  /** Called first; an error ends the reading. */
+  /** Called first; an error stops the reading. */
   header(header: ExportHeader): Promise<void>
-  /** Receives the next blocks, each verified; `entries` counts those of all blocks so far. */
+  /** Receives the next verified blocks; `entries` is the total number so far. */
   blocks(blocks: readonly ReadBlock[], entries: number): Promise<void>
 }
 
 /**
- * Reads an export to its end. Before a line is handed on, it is verified: commitments, root, id and link of
- * the block, form and names of the entries. Every byte counts, since a line has exactly one valid form.
- * One batch of lines is in memory at a time.
+ * Reads an export to its end. Each line is verified before it is passed on: commitments, root, id and link of the
+ * block, format and names of the entries. Every byte is covered, since a line has exactly one valid form. Only one
+ * batch of lines is in memory at a time.
  *
- * This does not prove that the chain is the node's own. Anybody with the file can compute another chain;
- * compare `headId` with one that was noted.
+ * This does not prove that the chain is the node's own. Anybody with the file can compute another chain; compare
+ * `headId` with a value noted earlier.
+ *
  * Errors: ExportError.
  */
 export async function readExport(
@@ -66,7 +67,7 @@ export async function readExport(
         if (block !== null) blocks.push(block)
       }
     } finally {
-      // Blocks before a damaged line are handed on too.
+      // Blocks before a damaged line are also passed on.
       if (blocks.length > 0) await taker.blocks(blocks, verifier.entries)
     }
   }
@@ -74,7 +75,7 @@ export async function readExport(
   return { ...header, ...verifier.ended() }
 }
 
-/** Whole lines that arrived together, without their breaks. */
+/** Complete lines that arrived together, without their line breaks. */
 interface LineBatch {
   readonly lines: readonly string[]
   /** Number of the first line, from 1. */
@@ -167,7 +168,7 @@ function headerIn(line: string): ExportHeader {
   return header
 }
 
-/** Verifies the lines after the header, in their order. */
+/** Verifies the lines after the header, in order. */
 class LineVerifier {
   entries = 0
   readonly #header: ExportHeader
@@ -201,7 +202,7 @@ class LineVerifier {
     return { block, effects, line: number }
   }
 
-  /** Returns the content of the end line. Errors: EXPORT_DAMAGED if there was none. */
+  /** Returns the content of the end line. Errors: EXPORT_DAMAGED if it is missing. */
   ended(): ExportEnd {
     if (this.#isEnded) return this.#counted()
     this.#line += 1

@@ -1,4 +1,4 @@
-// The log over real HTTP, verified with nothing but what an outsider has.
+// The log over HTTP, verified with only public data.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import {
@@ -44,7 +44,7 @@ async function bytesOf(node: LedgerNode, path: string): Promise<Buffer> {
   return Buffer.from(await reply.arrayBuffer())
 }
 
-/** As many blocks as items: one request after the other. */
+/** Creates one block per item with sequential requests. */
 async function fill(node: LedgerNode, db: string, blocks: number): Promise<void> {
   await node.send('POST', `/api/${db}`)
   for (let n = 1; n < blocks; n += 1) await node.send('POST', `/api/${db}`, { id: `${n}`, n })
@@ -58,7 +58,7 @@ it('an empty log has a signed head of size 0', async () => {
   await node.close()
 })
 
-it('tiles, entries and checkpoint fit each other; the entries are the headers of the blocks', async () => {
+it('tiles, entries and checkpoint match; the entries are the headers of the blocks', async () => {
   const node = await startLedgerNode()
   await fill(node, 'fruit', 300)
   const { size, root } = await checkpointOf(node)
@@ -81,7 +81,7 @@ it('tiles, entries and checkpoint fit each other; the entries are the headers of
     const header = JSON.parse(Buffer.from(entry).toString())
     expect([header.height, header.prev_id]).toEqual([at, ledgers[at].prev_id])
   }
-  // What the upper tile says follows from the lower one, and the root from both.
+  // The upper tile follows from the lower one, and the root from both.
   const fold = (hashes: Buffer[]): Buffer => {
     if (hashes.length === 1) return hashes[0] ?? Buffer.alloc(0)
     const half = 2 ** (Math.ceil(Math.log2(hashes.length)) - 1)
@@ -92,7 +92,7 @@ it('tiles, entries and checkpoint fit each other; the entries are the headers of
   expect(fold(hashes.slice(0, 256)).equals(upper)).toBe(true)
   expect(fold(hashes).equals(root)).toBe(true)
 
-  // All partial tiles of sizes before are served as well.
+  // Partial tiles of smaller sizes are served as well.
   expect((await bytesOf(node, '0/000.p/7')).equals(full.subarray(0, 7 * 32))).toBe(true)
   for (const path of [
     ...['0/002', '0/001', '0/001.p/45', '1/000.p/2', '1/000', '2/000.p/1', 'entries/001'],
@@ -104,7 +104,7 @@ it('tiles, entries and checkpoint fit each other; the entries are the headers of
   await node.close()
 })
 
-it('any two sizes are shown to be consistent, and what is no size is refused', async () => {
+it('proves the consistency of any two sizes, and rejects invalid sizes', async () => {
   const node = await startLedgerNode()
   const heads = [await checkpointOf(node)]
   for (let n = 0; n < 20; n += 1) {
@@ -139,7 +139,7 @@ it('any two sizes are shown to be consistent, and what is no size is refused', a
   await node.close()
 })
 
-it('the proof of an item verifies offline, and says what the item is, where and since when', async () => {
+it('verifies the proof of an item offline, with its content, position and time', async () => {
   const node = await startLedgerNode()
   await fill(node, 'fruit', 5)
   const key = await keyOf(node)
@@ -188,7 +188,7 @@ it('the proof of an item verifies offline, and says what the item is, where and 
   await node.close()
 })
 
-it('heads continue each other over restarts, and a proof from before verifies after', async () => {
+it('heads are consistent across restarts, and an earlier proof verifies afterwards', async () => {
   const folder = temporaryFolder()
   let node = await startLedgerNode({ folder })
   await fill(node, 'fruit', 4)

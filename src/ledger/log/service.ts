@@ -32,7 +32,6 @@ import type { Signed } from './thread.ts'
 /** A signed head: the size of the log, and the note. */
 export type SignedNote = Pick<Signed, 'size' | 'note'>
 
-/** The signed heads of a log. */
 export interface SignedHeads {
   /** Returns a recent one; `committed` is the number of blocks in the store. */
   newest(committed: number): Promise<SignedNote>
@@ -40,7 +39,7 @@ export interface SignedHeads {
   covering(size: number): Promise<SignedNote>
 }
 
-/** Where an entry is in the chain. */
+/** Position of an entry in the chain. */
 export interface EntryPath {
   readonly height: number
   readonly index: number
@@ -70,7 +69,7 @@ export async function openLog(
   return { log: new LedgerLog(store, signing, verifier), signing }
 }
 
-/** The log of a chain: proves to others that its node keeps a single history and only appends to it. */
+/** The log of a chain. It proves that the node keeps a single history and only appends to it. */
 export class LedgerLog {
   readonly #store: StoreReader
   readonly #signing: SignedHeads
@@ -111,8 +110,8 @@ export class LedgerLog {
   }
 
   /**
-   * Proves that the log of `to` blocks begins with the one of `from`. If `to` is null, a recent signed head.
-   * Errors: SIZE_UNKNOWN, LOG_….
+   * Proves that the log of `to` blocks begins with the log of `from` blocks. If `to` is null, uses a recent signed
+   * head. Errors: SIZE_UNKNOWN, LOG_….
    */
   async consistency(from: number, to: number | null): Promise<Consistency> {
     const size = to ?? (await this.#newest()).size

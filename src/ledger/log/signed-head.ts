@@ -17,18 +17,18 @@ import { LedgerError } from '../errors.ts'
 
 const FILE = 'signed-head'
 
-/** Where the last signed head is stored. It is written before the signature is given out. */
+/** Storage of the last signed head. The head is stored before its signature is published. */
 export interface SignedHead {
-  /** Null when nothing was ever signed. Errors: LOG_HEAD_DAMAGED. */
+  /** Returns null if nothing was ever signed. Errors: LOG_HEAD_DAMAGED. */
   read(): Checkpoint | null
-  /** When it returns, the head survives a power cut. */
+  /** On return, the head survives a power cut. */
   write(head: Checkpoint): void
 }
 
 /**
- * The signed head in a data folder. It is a file beside the store, so that a store that is put back to an
- * older state contradicts it; therefore backups leave it out. It contains the signed text: origin, size
- * and root, a line each.
+ * The signed head in a data folder. It is a file separate from the store, so that restoring an older store
+ * contradicts it; backups exclude it for the same reason. It contains the signed text: origin, size and root, one
+ * per line.
  */
 export function signedHeadIn(folder: string): SignedHead {
   const path = join(folder, FILE)
@@ -50,7 +50,7 @@ export function signedHeadIn(folder: string): SignedHead {
   }
 }
 
-/** The signed head of a node whose folder is temporary. */
+/** The signed head of a node with a temporary folder. */
 export function temporaryHead(): SignedHead {
   let kept: Checkpoint | null = null
   return {
@@ -61,7 +61,7 @@ export function temporaryHead(): SignedHead {
   }
 }
 
-/** The root of the log of the first `size` blocks of `store`, which has them. */
+/** The root of the log of the first `size` blocks of `store`, which must exist. */
 export async function rootAt(
   store: Pick<StoreReader, 'serverId' | 'treeNodes'>,
   size: number,
@@ -71,10 +71,9 @@ export async function rootAt(
 }
 
 /**
- * Refuses a store that contradicts the signed head. A shorter one was put back to an older state; to
- * continue from there would make a second history under the same key.
- *
- * Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED.
+ * Rejects a store that contradicts the signed head. A shorter store was restored from an older state; continuing
+ * from there would make a second history under the same key. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED,
+ * LOG_HEAD_DAMAGED.
  */
 export async function expectSignedHead(store: StoreReader, kept: SignedHead): Promise<void> {
   const signed = kept.read()
@@ -100,8 +99,8 @@ export async function expectSignedHead(store: StoreReader, kept: SignedHead): Pr
 }
 
 /**
- * Describes in one sentence how the store contradicts `text`, the content of a `signed-head` file; null if it
- * does not. The store must be opened after `text` was read: blocks are committed before they are signed.
+ * Describes in one sentence how the store contradicts `text`, the content of a `signed-head` file, or returns null.
+ * The store must be opened after `text` was read: blocks are committed before they are signed.
  */
 export async function contradictionOf(store: StoreReader, text: string): Promise<string | null> {
   try {
@@ -116,10 +115,8 @@ export async function contradictionOf(store: StoreReader, text: string): Promise
 }
 
 /**
- * Refuses a folder that has a signed head but no store: a new store under the same key would be a second
- * history. Call it before a store is created.
- *
- * Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
+ * Rejects a folder that has a signed head but no store: a new store under the same key would be a second history.
+ * Call it before creating a store. Errors: STORE_ROLLED_BACK, LOG_HEAD_DAMAGED.
  */
 export function expectNoHead(folder: string, kept: SignedHead): void {
   const signed = kept.read()
@@ -133,10 +130,9 @@ export function expectNoHead(folder: string, kept: SignedHead): void {
 }
 
 /**
- * Stores the head of the empty log, which every log continues, if no head is stored yet. So a store that
- * is lost later is noticed even if nothing was signed.
- *
- * After a crash before it, the store has no blocks, and the next start calls this again.
+ * Stores the head of the empty log, which every log continues, if no head is stored yet, so that a store that is
+ * lost later is detected even if nothing was signed. After a crash before this, the store has no blocks, and the
+ * next start calls this again.
  */
 export function beginSigning(kept: SignedHead, origin: string): void {
   if (kept.read() !== null) return

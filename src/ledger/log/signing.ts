@@ -4,11 +4,11 @@ import type { FromSigner, Signed, SignerStart, ToSigner } from './thread.ts'
 
 /** Minimum time between two signatures. */
 const REST_MS = 100
-/** The log is signed when nothing was requested or written for this long. */
+/** The log is signed after this time without requests and writes. */
 const IDLE_MS = 1_000
-/** Maximum time that a request waits for a signature. */
+/** Maximum wait of a request for a signature. */
 const WAIT_MS = 10_000
-/** `threadId` of a thread that has ended. */
+/** `threadId` of a terminated thread. */
 const ENDED = -1
 /** V8 young generation of the thread, which allocates little. */
 const YOUNG_MB = 8
@@ -21,10 +21,9 @@ interface Waiting {
 }
 
 /**
- * Signs the log on request, when idle, and on shutdown. Recomputing blocks costs as much as writing them
- * did, so they are not signed while nobody asks.
- *
- * A worker thread does it (`thread.ts`); it starts when first needed.
+ * Signs the log on request, when idle, and on shutdown. Recomputing blocks costs as much as writing them, so blocks
+ * are not signed under load unless a signature is requested. The work is done in a worker thread (`thread.ts`),
+ * which is started on first use.
  */
 export class LogSigning {
   readonly #start: SignerStart
@@ -33,11 +32,11 @@ export class LogSigning {
   #signed: Signed | null = null
   #waiting: Waiting[] = []
   #isSigning = false
-  /** Cancels the rest after a signature; null while there is none. */
+  /** Cancels the pause after a signature; null if there is none. */
   #cancelRest: (() => void) | null = null
   #cancelIdle: (() => void) | null = null
   #commits = 0
-  /** Set when signing has stopped for good. */
+  /** Set when signing has stopped permanently. */
   #stopped: LedgerError | null = null
 
   constructor(start: SignerStart, platform: Platform) {
@@ -45,15 +44,15 @@ export class LogSigning {
     this.#platform = platform
   }
 
-  /** Called after each durable block; costs next to nothing. */
+  /** Called after each durable block; its cost is negligible. */
   onCommit(): void {
     this.#commits += 1
     if (this.#cancelIdle === null) this.#signWhenIdle(this.#commits)
   }
 
   /**
-   * Returns a head that covers all `committed` blocks, or one that is not older than the rest between
-   * two signatures. Errors: as `covering`.
+   * Returns a head that covers all `committed` blocks, or one that is not older than the pause between two
+   * signatures. Errors: as `covering`.
    */
   newest(committed: number): Promise<Signed> {
     if (this.#signed === null) return this.covering(0)
@@ -81,8 +80,8 @@ export class LogSigning {
   }
 
   /**
-   * Rejects waiting requests, signs the blocks committed since the last signature, so that an older store
-   * that is put in place while the node is down contradicts it, and ends the thread.
+   * Rejects pending requests, signs the blocks committed since the last signature, and ends the thread. Because of
+   * that signature, an older store that replaces this one while the node is down is detected.
    */
   async close(): Promise<void> {
     this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
@@ -115,7 +114,7 @@ export class LogSigning {
   }
 
   #startWorker(): Thread {
-    // The sources run as they are; a build has only JavaScript.
+    // The sources run without a build; a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -125,7 +124,7 @@ export class LogSigning {
     })
     worker.unref()
     worker.on('message', (message: FromSigner) => this.#receive(message))
-    // It may be out of memory or files, which passes: the next request starts another thread.
+    // The thread may have run out of memory or files, which can be temporary: the next request starts another one.
     worker.on('error', (error) => {
       this.#worker = null
       this.#isSigning = false

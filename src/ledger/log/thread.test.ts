@@ -1,5 +1,5 @@
-// The process dies at each step between committing and giving a signature out, with the step done and
-// not done: whatever is signed before and after, no two heads contradict each other.
+// The process is killed at each step between a commit and the publication of its signature, before and after the
+// step takes effect. No two signed heads may contradict each other.
 import {
   copyFileSync,
   existsSync,
@@ -77,7 +77,7 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
 it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKept, fault) => {
   const { folder, node, write, key } = await writtenFolder()
   const store = openStoreReader(folder, { frozen: false })
-  // The node signs in its own folder when it has time.
+  // The node signs in its own folder when it is idle.
   const real = signedHeadIn(temporaryFolder())
   const given: Checkpoint[] = []
   const give = async (note: string) =>
@@ -101,7 +101,7 @@ it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKe
     )
     await expect(dying.advance()).rejects.toThrow(Killed)
     expect(real.read()?.size).toBe(isKept ? 5 * round + 5 : before?.size)
-    // Once more killed, then whole: the same size comes out with the same note.
+    // Killed once more, then completed: the same size gives the same note.
     const whole = await LogSigner.open(store, real, key)
     const { note, size } = await whole.advance()
     expect(size).toBe(5 * round + 5)
@@ -113,7 +113,7 @@ it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKe
   await node.close()
 })
 
-it('killed while the file of the head is written: it is the old one or the new one', async () => {
+it('killed while the head is written: the file has the old head or the new one', async () => {
   const { folder, node, write, key } = await writtenFolder()
   const store = openStoreReader(folder, { frozen: false })
   const folderOfHead = temporaryFolder()
@@ -123,7 +123,7 @@ it('killed while the file of the head is written: it is the old one or the new o
   const file = join(folderOfHead, 'signed-head')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   await write(2)
-  // Not renamed yet: half of the new one beside the old one.
+  // Not renamed yet: half of the new file exists next to the old one.
   writeFileSync(`${file}.new`, 'daicho/1\n5')
   expect(kept.read()?.size).toBe(3)
   expect((await (await LogSigner.open(store, kept, key)).advance()).size).toBe(5)
@@ -133,7 +133,7 @@ it('killed while the file of the head is written: it is the old one or the new o
   await node.close()
 })
 
-it('nothing is signed that the store does not hold: a changed entry, header or node', async () => {
+it('does not sign a store with a changed entry, header or node', async () => {
   for (const sql of [
     "UPDATE blocks SET body = replace(body, 'db2', 'db9') WHERE height = 1",
     'UPDATE blocks SET nonce = 7 WHERE height = 2',
@@ -157,7 +157,7 @@ it('nothing is signed that the store does not hold: a changed entry, header or n
   }
 })
 
-it('a node whose store was put back to an older state does not start, and says why', async () => {
+it('does not start if the store was restored from an older state, and says why', async () => {
   const { folder, node, write } = await writtenFolder()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   await write(3)
@@ -171,7 +171,7 @@ it('a node whose store was put back to an older state does not start, and says w
   expect((await again.send('GET', path)).status).toBe(200)
   await again.close()
 
-  // The store of before, the signed head of now.
+  // The earlier store with the current signed head.
   copyFileSync(join(older, 'ledger.db'), join(folder, 'ledger.db'))
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({
     code: 'STORE_ROLLED_BACK',
@@ -192,14 +192,14 @@ it('a node whose store was put back to an older state does not start, and says w
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_HEAD_DAMAGED' })
   writeFileSync(head, `daicho/5\n4\n${Buffer.alloc(32).toString('base64')}\n`)
   await expect(startLedgerNode({ folder })).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
-  // And once the state with all blocks is back, all is well.
+  // With the complete store, it starts again.
   rmSync(head)
   const well = await startLedgerNode({ folder })
   expect((await well.send('GET', path)).status).toBe(200)
   await well.close()
 })
 
-it('a node that has lost its store does not start, whenever that was, and makes nothing', async () => {
+it('does not start or create files if the store is lost, at any time', async () => {
   const none = await writtenFolder()
   await none.node.close()
   const some = await writtenFolder()
@@ -227,7 +227,7 @@ it('a node that has lost its store does not start, whenever that was, and makes 
   }
 })
 
-it('killed between store and head, the first start that goes through keeps the empty head', async () => {
+it('killed between store and head, the first successful start stores the empty head', async () => {
   const { folder, node } = await writtenFolder()
   await node.close()
   const kept = signedHeadIn(folder)
@@ -242,7 +242,7 @@ it('killed between store and head, the first start that goes through keeps the e
   expect(kept.read()?.size).toBe(0)
 })
 
-it('what was written last is signed when the node closes, so an older store does not pass', async () => {
+it('signs the last writes when the node closes, so that an older store is detected', async () => {
   const { folder, node, write } = await writtenFolder()
   await write(1)
   await node.close()
@@ -250,7 +250,7 @@ it('what was written last is signed when the node closes, so an older store does
   expect(signedHeadIn(folder).read()?.size).toBe(1)
   const again = await startLedgerNode({ folder })
   expect((await again.send('POST', '/api/later')).status).toBe(200)
-  // At once: nobody asked for a head, and the node had no time of rest.
+  // Closed at once: no head was requested, and the node was never idle.
   await again.close()
   expect(signedHeadIn(folder).read()?.size).toBe(2)
   writeFileSync(join(folder, 'ledger.db'), older)
@@ -260,7 +260,7 @@ it('what was written last is signed when the node closes, so an older store does
   })
 })
 
-it('what does not hold is not signed when the node closes either', async () => {
+it('does not sign an invalid store when the node closes', async () => {
   const { folder, node, write } = await writtenFolder()
   await write(3)
   tamper(folder, 'UPDATE blocks SET nonce = 7 WHERE height = 1')
@@ -268,7 +268,7 @@ it('what does not hold is not signed when the node closes either', async () => {
   expect(signedHeadIn(folder).read()?.size).toBe(0)
 })
 
-it('under load heads are signed with rests between them, and each continues the one before', async () => {
+it('signs heads under load with pauses between them, and each continues the previous one', async () => {
   const { folder, node, write } = await writtenFolder()
   const heads = new Map<string, Checkpoint>()
   let writing = true
@@ -280,7 +280,7 @@ it('under load heads are signed with rests between them, and each continues the 
     }
   })
   let blocks = 0
-  // On a quick platform one rest is longer than many writes.
+  // On a fast computer one pause is longer than many writes.
   do {
     await write(150)
     blocks += 150
@@ -297,10 +297,10 @@ it('under load heads are signed with rests between them, and each continues the 
   await node.close()
 })
 
-it('a signed head that cannot be looked up is not taken for one that is not there', () => {
+it('does not treat an unreadable signed head as a missing one', () => {
   const folder = temporaryFolder()
   expect(signedHeadIn(folder).read()).toBeNull()
-  // A link to itself: a look-up fails, as it does on a failing disk.
+  // A link to itself: reading it fails, as on a failing disk.
   symlinkSync('signed-head', join(folder, 'signed-head'))
   expect(() => signedHeadIn(folder).read()).toThrow('ELOOP')
 })

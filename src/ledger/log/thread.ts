@@ -13,11 +13,11 @@ import { LedgerError } from '../errors.ts'
 import type { ThreadPort } from '../platform.ts'
 import { expectSignedHead, type SignedHead, signedHeadIn, temporaryHead } from './signed-head.ts'
 
-// The worker thread that recomputes the chain and signs the log, so that requests and commits need not wait.
+// The worker thread that recomputes the chain and signs the log, so that requests and commits do not wait for it.
 
-/** Maximum entries recomputed per signature, beyond the first page of blocks: some tenths of a second. */
+/** Maximum entries recomputed per signature, beyond the first page of blocks: a few tenths of a second. */
 const ENTRIES_PER_SIGNATURE = 50_000
-/** Maximum time for the last signature. Blocks that are not recomputed by then are left to the next run. */
+/** Maximum time for the last signature. Blocks that are not recomputed by then are left to the next start. */
 const LAST_MS_MAX = 2_000
 
 interface LogKey {
@@ -32,32 +32,32 @@ export interface SignerStart extends LogKey {
   readonly lasting: boolean
 }
 
-/** To the thread: sign the committed blocks; or finish, sign once more, and end. */
+/** Messages to the thread: sign the committed blocks; or finish, sign once more, and end. */
 export type ToSigner = 'sign' | 'close'
 
-/** From the thread. `contradicted`: the store is not what was signed, so nothing more will be signed. */
+/**
+ * Messages from the thread. After `contradicted` (the store contradicts the signed head), nothing is signed any
+ * more.
+ */
 export type FromSigner =
   | { readonly kind: 'signed'; readonly signed: Signed }
   | { readonly kind: 'failed'; readonly message: string; readonly contradicted: boolean }
 
-/** A signed head. */
 export interface Signed {
   readonly size: number
   /** The signed note. */
   readonly note: string
-  /** Whether more blocks were committed than are recomputed at a time. */
+  /** Whether more blocks are committed than one signature covers. */
   readonly isBehind: boolean
 }
 
 /**
- * Signs the log of one store, and never a head that contradicts an earlier one: from the last signed head
- * on it recomputes every block from the disk, and signs the result.
+ * Signs the log of one store, and never a head that contradicts an earlier one: it recomputes every block after the
+ * last signed head from the disk, and signs the result.
  *
- * After a crash in `advance`:
- * - before or while the head is written: the file holds the old head or the new one. The new one is true,
- *   since it was recomputed from durable blocks, and nobody has seen its signature.
- * - after that: the new head is signed again on request.
- * So the stored head is never behind a note that somebody holds.
+ * After a crash in `advance` before or while the head is written, the file has the old head or the new one. The new
+ * one is valid, since it was recomputed from durable blocks, and its signature was not published. After a later
+ * crash, the new head is signed again on request. So the stored head is never behind a published note.
  */
 export class LogSigner {
   readonly #store: StoreReader
@@ -81,9 +81,9 @@ export class LogSigner {
   }
 
   /**
-   * Recomputes the blocks committed since the last call, up to a bound, and signs the log up to there.
-   * Errors: LOG_CONTRADICTED if the store is wrong, then for good; STORE_DAMAGED if it cannot be read,
-   * then the next call tries again.
+   * Recomputes the blocks committed since the last call, up to a limit, and signs the log up to there. Errors:
+   * LOG_CONTRADICTED if the store is wrong, which is permanent; STORE_DAMAGED if it cannot be read, in which case
+   * the next call tries again.
    */
   async advance(): Promise<Signed> {
     const entries = await this.#recompute()
@@ -107,7 +107,7 @@ export class LogSigner {
     let entries = 0
     while (entries < ENTRIES_PER_SIGNATURE) {
       const { blocks, finding } = await this.#walk.next()
-      // An I/O error may pass.
+      // An I/O error can be temporary.
       if (finding?.isUnread === true) throw new StoreError('STORE_DAMAGED', finding.what)
       if (finding !== null) {
         const where = finding.height === null ? '' : ` at height ${finding.height}`
@@ -123,14 +123,14 @@ export class LogSigner {
   }
 }
 
-/** Runs the thread: signs on request, until a message at `port` closes it. */
+/** Runs the thread: signs on request, until a message on `port` closes it. */
 export function serveSigner(start: SignerStart, port: ThreadPort): void {
   const { folder, lasting, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
   const kept = lasting ? signedHeadIn(folder) : temporaryHead()
   const store = openStoreReader(folder, { frozen: false })
   let opened: Promise<LogSigner> | null = null
-  // A failure to open may pass, so the next request opens it again.
+  // A failure to open can be temporary, so the next request tries again.
   const signer = () => {
     opened ??= LogSigner.open(store, kept, { verifier, privateKey }).catch((error: unknown) => {
       opened = null
@@ -143,7 +143,7 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
       send({ kind: 'signed', signed: await (await signer()).advance() })
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
-      // Other errors, such as a full disk, may pass.
+      // Other errors, such as a full disk, can be temporary.
       const contradicted = error instanceof CodedError && error.code === 'LOG_CONTRADICTED'
       send({ kind: 'failed', message, contradicted })
     }
@@ -152,7 +152,7 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
     try {
       if (lasting) await signRest(await signer())
     } catch {
-      // Nobody waits for the last signature, and nothing depends on it.
+      // The last signature is optional: no request waits for it.
     }
     await store.close()
     port.close()
@@ -163,7 +163,7 @@ export function serveSigner(start: SignerStart, port: ThreadPort): void {
   })
 }
 
-/** After a crash in between, the stored head is one of those on the way, each of them true. */
+/** After a crash during this, the stored head is one of the intermediate ones, all of which are valid. */
 async function signRest(signer: LogSigner): Promise<void> {
   const startedMs = performance.now()
   for (let isBehind = true; isBehind && performance.now() - startedMs < LAST_MS_MAX; ) {

@@ -1,4 +1,4 @@
-// BlobStore that were lost on the disk of a node that mirrors a chain come again, by themselves.
+// A mirror restores attachment blobs that its disk has lost.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -121,7 +121,7 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
   await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
   const mirror = mirrorFolder(keeperFolder, serverId)
   await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
-  // From here on it has to be brought.
+  // From here on, blobs must be pushed.
   await keeper.send('DELETE', `/api/config/peers/${serverId}`)
   await send(keeper, { vkey: node.service.log.verifierKey })
   const clock = new HandClock()
@@ -159,7 +159,7 @@ function scanning({ tookMs = 0, isMissing = false }) {
   const blob = { sha256: SHA256, length: 1, bytes: 0 }
   const absent = async (after: number) => {
     if (after === -1) {
-      // Not the first one, which is before the time that counts.
+      // Skips the first scan, which is not timed.
       if (scans > 0) clock.time += tookMs
       scans += 1
     }

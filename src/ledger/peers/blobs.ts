@@ -11,27 +11,30 @@ import {
 import { PeerError } from './errors.ts'
 import type { AbsentBlob, AbsentBlobs, BlobSource, PeerClient } from './peer-client.ts'
 
-/** Maximum bytes of a blob in one request between nodes. */
+/** Maximum size of a part of a blob in one request between nodes. */
 export const PART_BYTES_MAX = 2 * 1024 * 1024
 const ROWS_PER_PAGE = 100
 /** Maximum rows that one call of `absent` checks. */
 const ROWS_MAX = 1_000
 const BLOBS_PER_PAGE = 16
-/** Delay before all blobs are checked again: while some are missing (it doubles up to the maximum), and else. */
+/**
+ * Delay before all blobs are checked again: while some are missing (doubled each time up to the maximum), and
+ * otherwise.
+ */
 const RETRY_MS = 500
 const RETRY_MS_MAX = 30_000
 const RESCAN_MS = 60_000
-/** At least this many times as long as a rescan took, within the maximum. */
+/** The delay is at least this many times the duration of a rescan, within the maximum. */
 const TIME_SHARE = 10
 const REST_MS_MAX = 3_600_000
 
-/** The blobs (contents of attachments) that the entries of one chain name, here or not. */
+/** The blobs (contents of attachments) that the entries of one chain name, whether stored here or not. */
 export class ChainBlobs {
   readonly #rows: AttachmentReader
   readonly #files: BlobStore
   readonly #bytesMax: number
 
-  /** `bytesMax`: maximum bytes of a blob that is taken from another node. */
+  /** `bytesMax`: maximum size of a blob accepted from another node. */
   constructor(rows: AttachmentReader, files: BlobStore, bytesMax = Number.POSITIVE_INFINITY) {
     this.#rows = rows
     this.#files = files
@@ -39,8 +42,8 @@ export class ChainBlobs {
   }
 
   /**
-   * Opens the file of a blob, which the caller closes. Its attachment has no name or type of its own,
-   * since several entries may name it. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
+   * Opens the file of a blob, which the caller closes. The returned attachment has no name and no type, since
+   * several entries may name the blob. Errors: CONTENT_UNKNOWN, CONTENT_ABSENT.
    */
   async open(sha256: string): Promise<{ attachment: Attachment; file: FileHandle }> {
     const { length } = await this.#blob(sha256)
@@ -71,8 +74,8 @@ export class ChainBlobs {
   }
 
   /**
-   * Stores `bytes` of a blob that follow its first `from` ones; returns how many bytes are here then.
-   * Errors: CONTENT_UNKNOWN, CONTENT_TOO_LARGE; CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
+   * Stores the `bytes` of a blob at offset `from`; returns how many bytes are stored then. Errors: CONTENT_UNKNOWN,
+   * CONTENT_TOO_LARGE; CONTENT_DIFFERS, STORE_FULL, STORE_FAILED.
    */
   async add(sha256: string, from: number, bytes: Uint8Array): Promise<number> {
     const { length } = await this.#blob(sha256)
@@ -91,15 +94,15 @@ export class ChainBlobs {
 
 /** Moves blobs of one chain between this node and another: fetches or pushes them. */
 export interface BlobTransfer {
-  /** Lists the next blobs that the receiver does not have. */
+  /** Lists the next blobs that the receiver lacks. */
   absent(after: number, limit: number): Promise<AbsentBlobs>
   /** Moves a blob; returns whether the receiver has all of it. `isStopped` is called before each part. */
   move(blob: AbsentBlob, isStopped: () => boolean): Promise<boolean>
 }
 
 /**
- * Keeps the blobs of a chain in sync: moves those of new entries, and from time to time checks all of them,
- * since some may have failed before, or may have been lost on the disk.
+ * Keeps the blobs of a chain in sync: moves the blobs of new entries, and periodically checks all of them, since
+ * some may have failed before or may have been lost on disk.
  */
 export class BlobSync {
   readonly #clock: Clock
@@ -188,7 +191,7 @@ export function pushingBlobs(
   return {
     async absent(after, limit) {
       store.refresh()
-      // Usually nothing was attached since, and the mirror need not be asked.
+      // Usually there is no new attachment, and the mirror need not be asked.
       const isNothingNew = (await store.attachments.byPosition(after, 1)).length === 0
       if (isNothingNew) return { blobs: [], upTo: after, more: false }
       return peer.absentBlobs(after, limit)
@@ -214,7 +217,7 @@ export function pushingBlobs(
 }
 
 /**
- * Moves a blob part by part. `movePart` moves the part at `from`, and returns how many bytes the receiver has
+ * Moves a blob part by part. `movePart` moves the part at offset `from`; it returns how many bytes the receiver has
  * then, or null to give up. Returns whether the receiver has the whole blob.
  */
 async function moveParts(
@@ -231,7 +234,7 @@ async function moveParts(
   return false
 }
 
-/** Whether the error concerns one blob only, so that others can still be moved. */
+/** Whether the error concerns only one blob, so that others can still be moved. */
 function concernsOneBlob(error: unknown): boolean {
   if (error instanceof StoreError) return error.code === 'CONTENT_DIFFERS'
   return error instanceof PeerError && error.code.startsWith('CONTENT_')

@@ -6,15 +6,15 @@ export type PeerErrorCode =
   | 'REPLY_MALFORMED' // the reply does not have the expected form
   | 'BLOCK_REFUSED' // the block is invalid, or does not follow the last one
   | 'LOG_UNPROVEN' // the data are not proven to be in the signed log
-  | 'MIRROR_FROZEN' // two signed heads contradict each other: nothing is added any more
+  | 'MIRROR_FROZEN' // two signed heads contradict each other, so nothing is added any more
   | 'MIRROR_FAILED' // the store of the mirror failed
   | 'PEER_INVALID' // not a verifier key, or a wrong address
   | 'SIGNATURE_REFUSED' // the request is not signed by the key of a peer, or its signature expired
   | 'PUSH_INVALID' // the pushed data do not have the expected form
   | 'PUSH_GAP' // the pushed blocks do not begin where the mirror ends
   | 'CONTENT_UNKNOWN' // no entry of the chain names a blob of this SHA-256
-  | 'CONTENT_ABSENT' // an entry does, but its bytes are not here
-  | 'CONTENT_TOO_LARGE' // the blob is longer than attachments may be here
+  | 'CONTENT_ABSENT' // an entry does, but its bytes are not stored here
+  | 'CONTENT_TOO_LARGE' // the blob exceeds the limit for attachments on this node
   | 'PEER_UNKNOWN'
   | 'PEERS_TOO_MANY'
   | 'RESTORE_OVER_STORE' // the folder has a store that is not the chain of the peer

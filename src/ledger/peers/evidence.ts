@@ -18,20 +18,20 @@ import { jsonMembers } from '../json-members.ts'
 import { rootAt } from '../log/signed-head.ts'
 import type { ChainSource } from './peer-client.ts'
 
-// A key that signed two checkpoints of which neither log continues the other has signed two histories (a
-// split view). This file detects it and stores both notes as evidence.
+// A key that signed two checkpoints has signed two histories (a split view) if neither log continues the other.
+// This file detects that and stores both notes as evidence.
 
 const FILE = 'evidence.json'
-/** Longer logs are not searched for a fork; their blocks are refused all the same. */
+/** Longer logs are not searched for a fork, but their blocks are still rejected. */
 const FORK_BLOCKS_MAX = 2 ** 24
-/** Number of notes whose signature need not be verified again. */
+/** Maximum number of verified notes that are remembered. */
 export const CHECKPOINTS_MAX = 64
 
 /** Two notes of one key that cannot both be true. */
 export interface Evidence {
-  /** One sentence that says what contradicts. */
+  /** One sentence that describes the contradiction. */
   readonly what: string
-  /** The note that was seen first, and the other one. */
+  /** The note that was seen first, and the contradicting one. */
   readonly notes: [string, string]
 }
 
@@ -56,8 +56,8 @@ export interface SignedCheckpoint extends Checkpoint {
 }
 
 /**
- * Verifies the checkpoints of one log. Peers mostly repeat the same note, and verifying its signature is the
- * most expensive part of a round, so it remembers the notes.
+ * Verifies the checkpoints of one log and remembers verified notes. Peers mostly repeat the same note, and
+ * verifying its signature is the most expensive part of a round.
  */
 export class CheckpointVerifier {
   readonly #key: VerifierKey
@@ -82,8 +82,8 @@ export class CheckpointVerifier {
 export type TreeHead = Pick<Checkpoint, 'size' | 'root'>
 
 /**
- * Whether the log of `head` does not begin with one of the logs in `known`: its leaves result in the root of
- * `head`, and in another root at a known size. A source that only lies cannot show that. Never rejects.
+ * Whether the log of `head` does not begin with one of the logs in `known`: its leaves give the root of `head`, and
+ * a different root at a known size. A source that merely lies cannot produce this. Never rejects.
  */
 export async function isForkByLeaves(
   known: readonly TreeHead[],
@@ -119,19 +119,19 @@ export interface OwnChain {
   readonly store: StoreReader
   /** The data folder. */
   readonly folder: string
-  /** Returns its newest signed head, or null if it is not available now. */
+  /** Returns the newest signed head of the node, or null if it is not available now. */
   readonly checkpoint: () => Promise<string | null>
 }
 
 /**
- * Asks a peer for its copy of this node's own chain. If the copy has a signed head that the store does not
- * have, an older state of the disk was put back, or another node has the same key; to go on writing would
- * make a second history. Returns a sentence about it, or null if all is well.
- * Errors: of the source; ProofError if the head is not signed by the node's key.
+ * Asks a peer for its copy of this node's own chain. If the copy has a signed head that the store lacks, an older
+ * state of the disk was restored, or another node has the same key; writing more would make a second history.
+ * Returns a sentence about it, or null if there is no conflict. Errors: of the source; ProofError if the head is
+ * not signed by the node's key.
  */
 export async function ownChainConflict(source: ChainSource, own: OwnChain): Promise<string | null> {
   const head = await own.checkpoints.open(await source.checkpoint())
-  // Refreshed after the reply: whatever this node itself has signed until then is in the store.
+  // Refreshed after the reply, so that the store includes everything this node has signed until then.
   own.store.refresh()
   const last = await own.store.head(own.store.serverId)
   const size = last === null ? 0 : last.height + 1

@@ -18,13 +18,13 @@ import { Mirror, pull } from './mirror.ts'
 import { type ChainSource, PeerClient } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
 
-/** Waits until the node has signed all of its chain: heads are signed with rests between them. */
+/** Waits until the node has signed all of its chain; there are pauses between signed heads. */
 async function signed({ service }: LedgerNode): Promise<void> {
   const { blocks } = await service.chainSize()
   await service.log.consistency(0, blocks)
 }
 
-/** A spoiled reply. */
+/** A manipulated reply. */
 type Spoil = Partial<ChainSource>
 
 function sourceOf({ url, service }: LedgerNode, serverId = service.serverId): PeerClient {
@@ -56,7 +56,7 @@ async function nodeWith(blocks: number, folder: string | null = null): Promise<L
   return node
 }
 
-/** The first blocks of a node's chain as JSON, to be changed. */
+/** The first blocks of a node's chain as JSON, for manipulation. */
 async function valuesOf({ service, send }: LedgerNode, blocks: number): Promise<Json> {
   const path = `/api/ledgers?serverid=${service.serverId}&limit=${blocks}&proof=1`
   return (await send('GET', path)).json.ledgers
@@ -121,12 +121,12 @@ it('rejects and does not store a block that was changed or belongs to another ch
       })
       expect([what, mirror.size, mirror.evidence]).toEqual([what, 0, null])
     }
-    // It was the source, not the chain: an honest one is heard.
+    // Only the source was wrong: the chain of an honest source is accepted.
     await pull(mirror, source)
     expect(mirror.size).toBe(8)
     await mirror.close()
   }
-  // The others are nothing that a node writes.
+  // All other manipulations are nothing that a node writes.
   expect(cuts).toBe(14)
 })
 
@@ -231,7 +231,7 @@ it('continues while a reader uses erased bytes, and overwrites them when it is d
   expect(mirror.size).toBe(6)
   expect(filesWith(folder, 'SECRET')).not.toEqual([])
   await reader.close()
-  // Nothing new is there to be pulled.
+  // There is nothing new to pull.
   await pull(mirror, sourceOf(node))
   expect(filesWith(folder, 'SECRET')).toEqual([])
   await mirror.close()
@@ -267,7 +267,7 @@ it('detects two histories under one key, keeps evidence, and adds nothing more',
     await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     const notes = mirror.evidence?.notes ?? []
     expect(notes).toEqual([await sourceOf(node).checkpoint(), await sourceOf(twin).checkpoint()])
-    // Served, never extended: also not by the one that was first.
+    // It is served but never extended, not even by the first node.
     await expect(pull(mirror, sourceOf(node))).rejects.toMatchObject({ code: 'MIRROR_FROZEN' })
     expect(mirror.size).toBe(5)
     await mirror.close()
@@ -281,7 +281,7 @@ it('detects them also if the mirror has seen only a head and none of its blocks'
   await expect(pull(mirror, spoiled(sourceOf(node), { blocks }))).rejects.toThrow('broke')
   expect([mirror.size, mirror.seenSize]).toEqual([0, 5])
 
-  // Three blocks of the other history lie before that head: nothing shows that they do not fit, or that they do.
+  // Three blocks of the other history are before that head; nothing shows whether they fit.
   await twin.send('POST', '/api/twin')
   await signed(twin)
   await expect(pull(mirror, sourceOf(twin))).rejects.toMatchObject({ code: 'REPLY_REFUSED' })
@@ -323,7 +323,7 @@ async function served(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-it('cuts off replies that are endless, incomplete, redirected or nonsense', async () => {
+it('aborts replies that are endless, incomplete, redirected or nonsense', async () => {
   const chunk = Buffer.alloc(1_048_576, 0x20)
   const endless: RequestListener = (_request, response) => {
     const more = () => {

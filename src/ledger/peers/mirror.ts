@@ -42,7 +42,7 @@ export const VKEY_FILE = 'vkey'
 const CHECKPOINT_FILE = 'checkpoint'
 /** File with the newest signed head that was accepted; its blocks may still be missing. */
 const SEEN_FILE = 'seen'
-/** Maximum maintenance steps after a change; the next call does the rest. */
+/** Maximum maintenance steps after a change; the next call continues. */
 const MAINTENANCE_STEPS_MAX = 64
 
 /** Returns the folder of the mirror of the chain of `serverId`. */
@@ -84,7 +84,7 @@ export interface MirrorOptions {
   readonly folder: string
   readonly serverId: number
   readonly key: VerifierKey
-  /** False if the folder is temporary. */
+  /** Is false if the folder is temporary. */
   readonly durable: boolean
   /** Folder of the blobs; default: `folder`. */
   readonly contentsFolder?: string
@@ -103,12 +103,12 @@ interface OpenedMirror {
 }
 
 /**
- * A copy of the chain of another node. A block is stored only after it was recomputed, follows the last one,
- * and is proven to be in the log that the node's key has signed.
+ * A copy of the chain of another node. A block is stored only after it was recomputed, follows the last one, and is
+ * proven to be in the log that the node's key has signed.
  *
- * After a crash, the store has whole pages of blocks (one transaction each), and the next round continues
- * from its head. `seen` is written before the first block of a round, so it is never behind the store;
- * `checkpoint` after the last one, so it is never ahead.
+ * After a crash, the store has complete pages of blocks (one transaction each), and the next round continues from
+ * its head. `seen` is written before the first block of a round, so it is never behind the store; `checkpoint` is
+ * written after the last one, so it is never ahead.
  */
 export class Mirror {
   readonly blobs: ChainBlobs
@@ -187,7 +187,8 @@ export class Mirror {
     } else if (seen !== null && head.size === seen.size) {
       if (!equalBytes(seen.root, head.root)) throw this.#frozen(head, 'one size, two roots')
     } else if (seen !== null) {
-      // A smaller one too: only blocks that the newest head covers are stored, or they could not accuse it.
+      // This also applies to a smaller head: only blocks that the newest head covers are stored, and only they can
+      // prove a contradiction.
       const [from, to] = head.size < seen.size ? [head, seen] : [seen, head]
       const proof = await prove(from.size, to.size)
       if (!verifyConsistency(from, to, proof)) throw unproven(from.size, to.size)
@@ -228,7 +229,7 @@ export class Mirror {
   }
 
   /**
-   * Runs `work`. If it is refused and `isFork` shows that the log of `head` does not begin like the known
+   * Runs `work`. If the data are rejected and `isFork` shows that the log of `head` does not begin like the known
    * ones, stores evidence and rejects with MIRROR_FROZEN instead.
    */
   async detectFork(
@@ -247,7 +248,7 @@ export class Mirror {
 
   async close(): Promise<void> {
     const { folder, contentsFolder = folder } = this.#options
-    // In another folder, no row names the blobs yet; opening that folder checks them later.
+    // If the blobs are in another folder, no row there names them yet; opening that folder checks them later.
     if (contentsFolder === folder) await this.#files.close()
     await this.#store.close()
   }
@@ -274,13 +275,13 @@ export class Mirror {
   }
 
   #storeCheckpoint({ note }: SignedCheckpoint): void {
-    // Most rounds find the same head; do not wait for the disk then.
+    // Most rounds find the same head; this avoids waiting for the disk.
     if (note === this.#checkpointNote) return
     writeDurably(join(this.#options.folder, CHECKPOINT_FILE), note)
     this.#checkpointNote = note
   }
 
-  /** Does pending maintenance, such as overwriting erased bytes after their last reader has finished. */
+  /** Runs pending maintenance, such as overwriting erased bytes after their last reader has finished. */
   async #maintain(): Promise<void> {
     for (let step = 0; step < MAINTENANCE_STEPS_MAX; step += 1) {
       if (!(await this.#store.maintain())) return
@@ -304,7 +305,7 @@ export class Mirror {
     return { decoded, last: decoded.length === 0 ? null : last, frontier }
   }
 
-  /** Appends blocks, and removes the blobs that no entry names any more because of erasures in them. */
+  /** Appends blocks, and removes the blobs that no entry names any more after erasures in these blocks. */
   async #append(decoded: readonly DecodedBlock[]): Promise<void> {
     const append = () =>
       appendBlocks(this.#store, decoded, ({ block }, index, what) =>
@@ -331,7 +332,7 @@ export class Mirror {
 }
 
 /**
- * Appends blocks with their effects in one transaction. `fault` makes the error for an entry whose effect is
+ * Appends blocks with their effects in one transaction. `fault` creates the error for an entry whose effect is
  * impossible, such as a change of an item that does not exist.
  */
 export async function appendBlocks<Decoded extends DecodedBlock>(
@@ -367,7 +368,7 @@ function unproven(from: number, to: number): PeerError {
 
 const BLOCKS_AT_FIRST = 8
 const BLOCKS_MAX = 1_024
-/** Desired bytes of a page of blocks. */
+/** Target size of a page of blocks. */
 const PAGE_BYTES = 2 * 1024 * 1024
 
 /** Called after each page; `entries` counts those of this round. */

@@ -19,9 +19,9 @@ import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mir
 import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
 
-/** Maximum time that a start waits for the peers' copies of the node's own chain. */
+/** Maximum time that the start waits for the peers' copies of the node's own chain. */
 const ASK_MS = 3_000
-/** Memory of the thread. Replies of peers are parsed in it; if it runs out, only the thread ends. */
+/** Memory limit of the thread. It parses the replies of peers; if it runs out of memory, only the thread ends. */
 const OLD_MB = 512
 const YOUNG_MB = 16
 /** Maximum pushes in progress. */
@@ -82,13 +82,13 @@ export class Mirrors {
       try {
         this.#openMirror(Number(name))
       } catch (error) {
-        // A damaged mirror is not served; the node runs all the same.
+        // A damaged mirror is not served, but the node still starts.
         if (!(error instanceof CodedError)) throw error
       }
     }
   }
 
-  /** Starts mirroring. Resolves when the peers were asked for the node's own chain, or do not reply. */
+  /** Starts mirroring. Resolves when the peers have replied about the node's own chain, or after a timeout. */
   async begin(): Promise<void> {
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
@@ -144,7 +144,7 @@ export class Mirrors {
     return this.#list.all.find(({ key }) => key.name === name) ?? null
   }
 
-  /** Takes blocks, or a part of a blob, that the node of `vkey`, a peer, pushes. Errors: MIRROR_FAILED. */
+  /** Accepts blocks, or a part of a blob, that the node of `vkey` (a peer) pushes. Errors: MIRROR_FAILED. */
   push(
     vkey: string,
     body: Uint8Array,
@@ -192,7 +192,7 @@ export class Mirrors {
   }
 
   #startWorker(): Thread {
-    // The sources run as they are; a build has only JavaScript.
+    // The sources run without a build; a build has only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const program = new URL(`./thread.${extension}`, import.meta.url)
     const worker = this.#platform.startThread(program, {
@@ -206,7 +206,7 @@ export class Mirrors {
     return worker
   }
 
-  /** The stores of the failed thread are consistent; the next thread continues from them. */
+  /** The stores of the failed thread are consistent, so the next thread continues from them. */
   #workerFailed({ message }: Error): void {
     this.#worker = null
     this.#onPeersAsked()

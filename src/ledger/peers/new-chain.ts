@@ -32,9 +32,9 @@ import {
   withReader,
 } from './side-store.ts'
 
-/** File in a data folder that says from which chain its databases were taken. */
+/** File in a data folder that names the chain from which its databases were taken. */
 const NOTE_FILE = 'restored.json'
-/** Folder in which the new chain is built; removed when that begins and when it ends. */
+/** Folder in which the new chain is built; removed at the start and the end. */
 const SIDE_FOLDER = 'rebuild.partial'
 /** Maximum operations and characters of a unit of work, and so of a block. */
 const OPERATIONS_MAX = 1_024
@@ -75,14 +75,14 @@ interface Note {
 }
 
 /**
- * Restores data whose key is lost. `fill` creates or completes a mirror of their chain in the given folder.
- * If that verifies, its databases become the first blocks of a chain with a new key.
+ * Restores data whose key is lost. `fill` creates or completes a mirror of their chain in the given folder. If that
+ * verifies, its databases become the first blocks of a chain with a new key.
  *
- * After a crash:
- * - before the note is written, nothing has changed;
- * - before the store is moved, there are the note, a key that has signed nothing, a mirror with whole pages
- *   of verified blocks, and blobs that nothing names yet; the next run continues with them;
- * - after that, the store is complete, and the note identifies its last block.
+ * A crash before the note is written changes nothing. After a crash before the store is moved, there are the note,
+ * a key that has signed nothing, a mirror with complete pages of verified blocks, and blobs that nothing names yet;
+ * the next run continues with them. After a later crash, the store is complete, and the note identifies its last
+ * block.
+ *
  * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
 export async function underNewChain(
@@ -124,7 +124,7 @@ export async function underNewChain(
   }
 }
 
-/** An earlier run has moved the store, so nothing is left to do. Errors: RESTORE_OVER_STORE. */
+/** Handles an earlier run that has moved the store, so that nothing is left to do. Errors: RESTORE_OVER_STORE. */
 async function builtBefore(
   { folder, threads }: NewChainOptions,
   note: Note | null,
@@ -167,9 +167,9 @@ function noteIn(folder: string): Note | null {
 }
 
 /**
- * Builds the new chain in `side` from the databases that the mirror contains now: each database with its
- * items in the order of their creation, and their attachments. Histories stay in the mirror. Blobs go to the
- * data folder; those that are there already are not copied again.
+ * Builds the new chain in `side` from the current databases of the mirror: each database with its items in creation
+ * order, and their attachments. Histories stay in the mirror. Blobs are copied to the data folder unless they exist
+ * there.
  */
 async function build(
   { folder, clock, difficulty, threads, progress }: NewChainOptions,
@@ -238,7 +238,7 @@ class DatabaseCopier {
   }
 
   async *#operations(): AsyncGenerator<Operation> {
-    // Most chains have no attachments; then the items need not be asked for theirs.
+    // Most chains have no attachments, so the items need not be searched for them.
     const hasBlobs = (await this.#store.attachments.countBlobs()).blobs > 0
     for (const database of await this.#store.databases()) {
       const { name: db } = database
@@ -276,7 +276,7 @@ class DatabaseCopier {
     }
   }
 
-  /** Returns whether the whole blob is in the data folder now, and on the disk. */
+  /** Returns whether the complete blob is now durable in the data folder. */
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
     if ((await this.#target.arrived({ sha256, length })).isWhole) return true
     try {

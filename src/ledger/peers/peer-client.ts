@@ -15,7 +15,7 @@ import { PeerError } from './errors.ts'
 import type { NodeSigner } from './signed-request.ts'
 
 const TIMEOUT_MS = 30_000
-/** How a node writes a page of blocks before and after them. */
+/** Prefix and suffix of a page of blocks as a node writes it. */
 const PAGE_OPENING = '{"status":true,"ledgers":'
 const PAGE_END = /^,"limit":\d+,"offset":\d+}$/
 const NO_BODY = new Uint8Array()
@@ -25,7 +25,7 @@ const PAGE_BYTES_MAX = 16 * 1024 * 1024
 /** Maximum bytes of one block: 64 MiB of entries, and their proofs. */
 const BLOCK_BYTES_MAX = 80 * 1024 * 1024
 
-/** A node to call, and the chain to ask it for. */
+/** A node, and the chain to request from it. */
 export interface PeerClientOptions {
   /** The root of a ledger's listener. */
   readonly url: string
@@ -54,7 +54,7 @@ export interface MirrorSize {
   readonly seen: number
 }
 
-/** A blob that the chain names and that is not here. */
+/** A blob that the chain names but that is not stored here. */
 export interface AbsentBlob extends StoredBlob {
   /** Number of its bytes that have arrived. */
   readonly bytes: number
@@ -75,8 +75,8 @@ export type ChainSource = Pick<PeerClient, 'checkpoint' | 'blocks' | 'consistenc
 export type BlobSource = Pick<PeerClient, 'blob'>
 
 /**
- * Calls another node about one chain. Each request is bounded in time, bytes and reach.
- * Errors of all methods: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+ * Calls another node about one chain. Each request has limits on time, bytes and allowed addresses. Errors of all
+ * methods: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
  */
 export class PeerClient {
   readonly #options: PeerClientOptions
@@ -166,7 +166,7 @@ export class PeerClient {
     return { blobs, upTo: Math.max(after, upTo ?? -1), more }
   }
 
-  /** Sends `part` of a blob; returns how many bytes the node has then, or null if it refuses the blob. */
+  /** Sends `part` of a blob; returns how many bytes the node has then, or null if it rejects the blob. */
   async sendBlobPart(sha256: string, from: number, part: Uint8Array): Promise<number | null> {
     const path = this.#path(`attachments/${sha256}?offset=${from}`)
     const headers = { 'content-type': 'application/octet-stream' }
@@ -215,7 +215,7 @@ function malformed(message: string): PeerError {
   return new PeerError('REPLY_MALFORMED', message)
 }
 
-/** The blocks of a page, or null if it is none. Errors: REPLY_MALFORMED. */
+/** The blocks of a page, or null if `body` is not a page. Errors: REPLY_MALFORMED. */
 function blocksIn(body: Buffer, serverId: number): readonly (Json | RawBlock)[] | null {
   const text = body.toString()
   if (text.startsWith(PAGE_OPENING)) {
@@ -244,7 +244,7 @@ function isSize(value: Json | undefined): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
-/** The error code in a reply, or an empty text. */
+/** The error code in a reply, or an empty string. */
 function codeIn(body: Buffer): string {
   const [, code = ''] = /"code":"([A-Z_]{1,40})"/.exec(body.subarray(0, 1_000).toString()) ?? []
   return code

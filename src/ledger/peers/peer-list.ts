@@ -17,11 +17,11 @@ const FILE = 'peers.json'
 const PEERS_MAX = 64
 const URL_LENGTH_MAX = 2_000
 
-/** A chain to mirror, and where to get it. */
+/** A chain to mirror, and its source. */
 export interface Peer {
   /** The C2SP verifier key of the chain's node; nobody else can sign for the chain. */
   readonly vkey: string
-  /** A node that has the chain: its own node or a mirror. Null if its node pushes it. */
+  /** A node that has the chain: its own node or a mirror. Null if its node pushes the chain. */
   readonly url: string | null
   /** Whether this node pushes its own chain to `url`. Default false. */
   readonly push?: boolean

@@ -1,4 +1,4 @@
-// What is pushed is taken from the key of the chain only, once, and as it was signed.
+// A push is accepted only from the key of the chain, only once, and only as signed.
 import { generateKeyPairSync, hash, randomBytes } from 'node:crypto'
 import { cpSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
@@ -15,7 +15,7 @@ import { existingNodeKey } from '../node-key.ts'
 import { nextPush } from './push.ts'
 import { type Signer, signatureHeaders } from './signed-request.ts'
 
-/** A node with some blocks, and another one that takes its pushes. */
+/** A node with some blocks, and another one that accepts its pushes. */
 async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const folder = temporaryFolder()
   const node = await startLedgerNode({ folder })
@@ -138,7 +138,7 @@ it('rejects a signed push with wrong blocks, with the reason, and stores nothing
   }
 })
 
-/** A node that went on from an earlier state of the one in `pair`, with `blocks` in all, and what it pushes. */
+/** A node that continued from an earlier state of the one in `pair`, up to `blocks` blocks, and its push. */
 async function twinOf(folder: string, blocks: number) {
   const twin = await startLedgerNode({ folder })
   onTestFinished(() => twin.close())
@@ -169,7 +169,7 @@ it.each([
   const twin = await twinOf(twinFolder, blocks)
   const body = await twin.push(to)
   if (to !== null) {
-    // A root that no proof leads to accuses nobody, whoever says it.
+    // A root without a proof is no evidence against anyone, whoever sends it.
     const lie = JSON.parse(body.toString())
     lie.roots[6] = randomBytes(32).toString('base64')
     const refused = await post(Buffer.from(JSON.stringify(lie)))
@@ -209,7 +209,7 @@ it('stores a part of a blob if an entry names it, it is not too long, and the ke
   expect(await send('nobody names it', 'x', 0)).toEqual([404, 'CONTENT_UNKNOWN'])
   expect(await send('much too long', 'much', 0)).toEqual([413, 'CONTENT_TOO_LARGE'])
   expect(await send('right', 'ri', 0)).toEqual([200, 2])
-  // Not behind it: nothing is taken, and the reply says where to go on.
+  // With a gap, nothing is stored, and the reply says where to continue.
   expect(await send('right', 'ght', 3)).toEqual([200, 2])
   expect(await send('right', 'GHT', 2)).toEqual([422, 'CONTENT_DIFFERS'])
   expect(await send('right', 'right', 0)).toEqual([200, 5])

@@ -18,9 +18,9 @@ import type { MirrorSize, PeerClient } from './peer-client.ts'
 
 /** Maximum bytes of a pushed body, unless a single block is longer. */
 const PUSH_BYTES = 4 * 1024 * 1024
-/** Maximum bytes of a body that is accepted: one block with 64 MiB of entries, and its proofs. */
+/** Maximum size of an accepted body: one block with 64 MiB of entries, and its proofs. */
 export const PUSH_BYTES_MAX = 80 * 1024 * 1024
-/** Maximum blocks per push; the store bounds a page too. */
+/** Maximum blocks per push; the store also limits a page. */
 const BLOCKS_MAX = 1_024
 
 /** Pushes the own chain to a mirror that cannot fetch it. */
@@ -28,7 +28,7 @@ export class Pusher {
   readonly #peer: PeerClient
   readonly #store: StoreReader
   readonly #checkpoint: () => Promise<string | null>
-  /** How much the mirror has; null if it must be asked, at first and after an error. */
+  /** State of the mirror; null if it must be requested, at first and after an error. */
   #mirror: MirrorSize | null = null
 
   /** `checkpoint` returns the newest signed head of the own chain, or null if it is not available now. */
@@ -39,8 +39,8 @@ export class Pusher {
   }
 
   /**
-   * Pushes all signed blocks; calls `pushed` after each push. What was pushed before an error stays.
-   * Errors: OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
+   * Pushes all signed blocks; calls `pushed` after each push. An error does not undo earlier pushes. Errors:
+   * OutboundError; PeerError REPLY_REFUSED, REPLY_MALFORMED.
    */
   async push(pushed: () => void): Promise<void> {
     const note = await this.#checkpoint()
@@ -71,10 +71,10 @@ interface Push {
 }
 
 /**
- * Makes the next push of the own chain: as many of the blocks that the mirror lacks as fit, up to those
- * that `note` signs; proofs that they and the mirror's blocks are in the log of `note`; and the roots at which
- * the proofs begin. If the mirror has another root there, the proof is evidence against the key.
- * If `mirror` is null, a push without blocks, which asks how much the mirror has.
+ * Creates the next push of the own chain: as many of the blocks that the mirror lacks as fit, up to those that
+ * `note` signs; proofs that they and the mirror's blocks are in the log of `note`; and the roots at which the
+ * proofs begin. If the mirror has a different root there, the proof is evidence against the key. If `mirror` is
+ * null, creates a push without blocks, which requests the state of the mirror.
  */
 export async function nextPush(
   store: StoreReader,
@@ -83,7 +83,7 @@ export async function nextPush(
 ): Promise<Push> {
   const { serverId } = store
   if (mirror === null) return pushText({ from: 0, texts: [], note, proofs: {}, roots: {} }, 0)
-  // The node has just signed it.
+  // Skips verification: the node has just signed it.
   const { size } = checkpointOf(note.slice(0, note.lastIndexOf('\n\n') + 1))
   const texts: string[] = []
   let bytes = 0
@@ -125,9 +125,8 @@ function pushText({ from, texts, note, proofs, roots }: PushParts, end: number):
 }
 
 /**
- * Takes a push from the node of the chain. A repeated push changes nothing. A head that contradicts the
- * mirror is kept as evidence, even if it comes without blocks.
- * Errors: PUSH_INVALID, PUSH_GAP; those of `Mirror`.
+ * Accepts a push from the node of the chain. A repeated push changes nothing. A head that contradicts the mirror is
+ * stored as evidence, even if it comes without blocks. Errors: PUSH_INVALID, PUSH_GAP; those of `Mirror`.
  */
 export async function takePush(mirror: Mirror, body: Uint8Array): Promise<void> {
   const push = parsedPush(body)
@@ -157,8 +156,8 @@ export async function takePush(mirror: Mirror, body: Uint8Array): Promise<void> 
 }
 
 /**
- * Whether the log of `head` is proven to begin with another root than a known one of the same size. A wrong
- * root without a proof accuses nobody.
+ * Whether the log of `head` is proven to begin with a different root than a known one of the same size. A wrong
+ * root without a proof is no evidence.
  */
 function isForkByProof(
   known: readonly TreeHead[],

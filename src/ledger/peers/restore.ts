@@ -28,8 +28,8 @@ export type RestoreSource = ChainSource & BlobSource
 /** What to restore, and where to. */
 export interface RestoreOptions extends Omit<NewChainOptions, 'vkey'> {
   /**
-   * A data folder with the key of the chain's node, and no store. If `vkey` is given: a folder with neither;
-   * the data come back under a new chain, and the old one becomes a mirror.
+   * A data folder with the key of the chain's node, and no store. If `vkey` is given, a folder with neither; the
+   * data are restored under a new chain, and the old one becomes a mirror.
    */
   readonly folder: string
   readonly serverId: number
@@ -50,16 +50,16 @@ export interface Restored {
 }
 
 /**
- * Restores the store of a node from a mirror of its chain: chain, log, databases and attachments. The node
- * then continues the chain. Blocks are verified against the node's key as they arrive, and the whole store at
- * the end. Memory does not grow with the chain.
+ * Restores the store of a node from a mirror of its chain: chain, log, databases and attachments. The node then
+ * continues the chain. Blocks are verified against the node's key as they arrive, and the whole store at the end.
+ * Memory use does not grow with the chain.
  *
- * After a crash:
- * - before the store is moved, the folder has no store yet. Its side folder has whole pages of verified
- *   blocks, and the attachments folder verified blobs; the next restore continues after them;
- * - after that, the folder has the whole store, which was on the disk before it was moved.
- * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has
- * fewer blocks than the node has signed. Without the key: those of `underNewChain`.
+ * After a crash before the store is moved, the folder has no store yet. Its side folder has complete pages of
+ * verified blocks, and the attachments folder has verified blobs; the next restore continues after them. After a
+ * later crash, the folder has the complete store, which was durable before it was moved.
+ *
+ * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
+ * blocks than the node has signed. Without the key: those of `underNewChain`.
  */
 export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   const { folder, serverId, vkey } = options
@@ -111,7 +111,7 @@ async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise
   return { ...done, absent: Math.max(absent, done.absent) }
 }
 
-/** Opens a mirror; if it is damaged, starts over, since it is a copy of what the source has. */
+/** Opens a mirror. A damaged one is deleted, since the source has its data. */
 async function openMirror(options: Omit<MirrorOptions, 'durable'>): Promise<Mirror> {
   try {
     return await Mirror.open({ ...options, durable: true })
@@ -143,7 +143,7 @@ async function fillMirror(
   }
 }
 
-/** Fetches the blobs that are missing in a store that is restored already. */
+/** Fetches the missing blobs of a store that is already restored. */
 function fetchBlobs({ folder, clock }: RestoreOptions, source: RestoreSource): Promise<number> {
   return withReader(folder, async (store) => {
     const files = new BlobStore(folder, store.attachments, true)
@@ -159,7 +159,7 @@ async function verified(side: string, { folder, threads }: RestoreOptions): Prom
   const verification = await verifyIn(side, threads)
   const { finding } = verification
   if (finding === null) return verification
-  // For example a source that hides entries as if they were erased. Nothing of it is kept.
+  // For example, the source hid entries as if they were erased. All data are discarded.
   removeFolder(side)
   const where = finding.height === null ? '' : `block ${finding.height}: `
   throw new PeerError('RESTORE_REFUSED', `what the peer has does not hold: ${where}${finding.what}`)

@@ -1,4 +1,4 @@
-// Where tokens are required, a peer reads what a mirror is made of by its signature, and nothing else.
+// If tokens are required, the signature of a peer gives access only to the data of a mirror.
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
 import { HandClock, startLedgerNode } from '../../../test/support/ledger-node.ts'
@@ -17,7 +17,7 @@ function keyPair(): { serverId: number; privateKey: KeyObject; vkey: string } {
   return { serverId, privateKey, vkey: verifierKeyText(key) }
 }
 
-/** A node that asks for tokens and knows one peer, by its key alone. */
+/** A node that requires tokens and knows one peer, only by its key. */
 async function guarded() {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
@@ -41,7 +41,7 @@ async function guarded() {
     ...change,
   })
   const { host: authority } = new URL(node.url)
-  /** Signs for `signedFor`, which is the path where it is left out. */
+  /** Signs for `signedFor`, the path by default. */
   const headersOf = (signedFor: string, change: Partial<Signer> = {}, body = NOTHING) => {
     const { pathname: path, search } = new URL(signedFor, node.url)
     const request = { method: 'GET', authority, path, query: search === '' ? '?' : search }
@@ -52,7 +52,7 @@ async function guarded() {
   return { node, clock, peer, admin, authority, signer, headersOf, read }
 }
 
-it('a peer reads checkpoint, blocks, consistency and tiles without a token', async () => {
+it('allows a peer to read checkpoint, blocks, consistency and tiles without a token', async () => {
   const { node, clock, peer, admin, read } = await guarded()
   const { serverId } = node.service
   const source = new PeerClient({
@@ -74,7 +74,7 @@ it('a peer reads checkpoint, blocks, consistency and tiles without a token', asy
   await expect(unsigned.checkpoint()).rejects.toThrow('answered 401 with TOKEN_NEEDED')
 })
 
-it('the signature of a peer opens nothing else', async () => {
+it('allows nothing else with the signature of a peer', async () => {
   const { node, headersOf, read } = await guarded()
   const { serverId } = node.service
   for (const path of [
@@ -99,7 +99,7 @@ it('the signature of a peer opens nothing else', async () => {
   expect([changed.status, changed.json.code]).toEqual([401, 'TOKEN_NEEDED'])
 })
 
-it('a request with another key, path, query, host, body or time is refused, and so is one made before', async () => {
+it('rejects another key, path, query, host, body or time, and a repeated request', async () => {
   const { node, clock, authority, signer, headersOf, read } = await guarded()
   const { serverId } = node.service
   const path = `/api/ledgers?serverid=${serverId}&limit=1`
@@ -131,7 +131,7 @@ it('a request with another key, path, query, host, body or time is refused, and 
       { status: false, code: 'SIGNATURE_REFUSED', message: expect.any(String) },
     ])
   }
-  // What is appended behind a second question mark is not signed either.
+  // Text after a second question mark is signed, too.
   const longer = await read(`${path}?&offset=3`, headersOf(path))
   expect([longer.status, longer.json.code]).toEqual([401, 'SIGNATURE_REFUSED'])
 
@@ -141,7 +141,7 @@ it('a request with another key, path, query, host, body or time is refused, and 
   expect([again.status, again.json.message]).toEqual([401, 'the request was made before'])
 })
 
-it('a signature holds for its minute, and is known as used until that has passed', async () => {
+it('accepts a signature for one minute, and remembers its nonce for as long', async () => {
   const { node, clock, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const headers = headersOf(path)
@@ -153,7 +153,7 @@ it('a signature holds for its minute, and is known as used until that has passed
   expect((await read(path, headers)).json.message).toContain('not valid now')
 })
 
-it('a token that is given decides: a signature makes none good', async () => {
+it('a token takes precedence: a signature does not replace an invalid one', async () => {
   const { node, admin, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   const bad = await read(path, { ...headersOf(path), authorization: 'Bearer nonsense' })
@@ -162,7 +162,7 @@ it('a token that is given decides: a signature makes none good', async () => {
   expect((await read(path, { ...forged, ...admin })).status).toBe(200)
 })
 
-it('a peer that is taken out reads no more', async () => {
+it('a removed peer can no longer read', async () => {
   const { node, peer, admin, headersOf, read } = await guarded()
   const path = `/api/ledgers/${node.service.serverId}/checkpoint`
   expect((await read(path, headersOf(path))).status).toBe(200)

@@ -12,11 +12,11 @@ const INPUT =
 const SIGNATURE = /^sig1=:([A-Za-z0-9+/]{86}==):$/
 const DIGEST = /^sha-256=:[A-Za-z0-9+/]{43}=:$/
 const NONCE_BYTES = 16
-/** How long a signature is valid, and how far the clocks of nodes may differ. Seconds. */
+/** Validity of a signature, and maximum difference between the clocks of nodes, in seconds. */
 const VALID_S = 60
 const VALID_S_MAX = 300
 const SKEW_S = 30
-/** Maximum remembered nonces. While there are more unexpired ones, requests are refused. */
+/** Maximum remembered nonces. Requests are rejected while there are more unexpired ones. */
 const NONCES_MAX = 100_000
 
 /** The components of a request that are signed besides its body. */
@@ -33,7 +33,7 @@ export interface Signer {
   readonly keyId: string
   readonly privateKey: KeyObject
   readonly nowMs: number
-  /** Used once. */
+  /** May be used only once. */
   readonly nonce: string
 }
 
@@ -138,7 +138,7 @@ export class SignedRequests {
     if (!isDigestOf(digest, new Uint8Array())) throw refused('who reads signs for no body')
   }
 
-  /** Only verified nonces are remembered, so others cannot fill the map. Errors: SIGNATURE_REFUSED. */
+  /** Remembers only verified nonces, so that others cannot fill the map. Errors: SIGNATURE_REFUSED. */
   #use(nonce: string, expires: number, nowS: number): void {
     for (const [used, until] of this.#used) {
       if (until >= nowS) break
@@ -150,7 +150,7 @@ export class SignedRequests {
   }
 }
 
-/** Whether `digest`, which was signed, is that of `body`. */
+/** Whether `digest`, which was signed, is the digest of `body`. */
 export function isDigestOf(digest: string, body: Uint8Array): boolean {
   const [given, own] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
   return given.length === own.length && timingSafeEqual(given, own)

@@ -1,4 +1,4 @@
-// How long a mirror rests between two rounds with a peer: the rests are turned by hand.
+// The delays between two rounds with a peer, with timers controlled by the test.
 
 import { generateKeyPairSync } from 'node:crypto'
 import { EventEmitter } from 'node:events'
@@ -18,7 +18,7 @@ async function signed({ service }: LedgerNode): Promise<void> {
   await service.log.consistency(0, blocks)
 }
 
-/** A node whose mirrors follow `source`; `round` has the next round come, and gives the rest after it. */
+/** A node that mirrors `source`; `round` triggers the next round, and returns the delay after it. */
 async function following(source: LedgerNode) {
   const folder = temporaryFolder()
   const own = await startLedgerNode({ folder })
@@ -56,7 +56,7 @@ async function following(source: LedgerNode) {
     blobBytesMax: 1_024,
   }
   let ended: () => void = () => {}
-  // The members that the program uses of it are there.
+  // Only the members that the program uses.
   serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
   const round = (turn: () => void): Promise<number> =>
     new Promise((resolve) => {
@@ -79,7 +79,7 @@ async function following(source: LedgerNode) {
   }
 }
 
-it('begins the next round soon after one that moved blocks, otherwise after the interval', async () => {
+it('starts the next round soon after one that moved blocks, otherwise after the interval', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')
@@ -95,7 +95,7 @@ it('begins the next round soon after one that moved blocks, otherwise after the 
   await mirror.close()
 })
 
-it('asks for the own chain once per interval while blocks keep coming', async () => {
+it('requests the own chain once per interval while blocks keep arriving', async () => {
   const source = await startLedgerNode({})
   onTestFinished(() => source.close())
   await source.send('POST', '/api/fruit')

@@ -15,8 +15,8 @@ import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
 import { Pusher, takePush } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 
-// The worker thread that mirrors the chains of peers, so that verifying their data and waiting for the disk do
-// not hold up the node, and their data have a memory limit of their own.
+// The worker thread that mirrors the chains of peers. Verifying and storing their data does not delay the node, and
+// has its own memory limit.
 
 /** Maximum delay between two rounds with a peer that fails. */
 const RETRY_MS_MAX = 30_000
@@ -29,7 +29,7 @@ const MESSAGE_LENGTH_MAX = 300
 export interface MirrorsStart {
   /** The data folder. */
   readonly folder: string
-  /** False for a temporary folder. */
+  /** Is false for a temporary folder. */
   readonly lasting: boolean
   /** The verifier key of this node. */
   readonly ownKey: string
@@ -65,12 +65,12 @@ export interface PeerState {
   readonly error: ShownError | null
 }
 
-/** The result of a push to this node. If a part of a blob was pushed, `size` is how many of its bytes are here. */
+/** The result of a push to this node. For a part of a blob, `size` is the number of its bytes stored here. */
 export interface PushResult extends MirrorSize {
   readonly error: ShownError | null
 }
 
-/** To the thread. */
+/** Messages to the thread. */
 export type ToMirrors =
   | { readonly kind: 'peers'; readonly peers: readonly Peer[] }
   /** Reply to `checkpointNeeded`; null if there is none now. */
@@ -81,22 +81,22 @@ export type ToMirrors =
       readonly id: number
       readonly vkey: string
       readonly body: Uint8Array
-      /** If the body is a part of a blob: which blob, and at which byte it begins. */
+      /** Is set if the body is a part of a blob: which blob, and its offset. */
       readonly part: { readonly sha256: string; readonly from: number } | null
     }
   | { readonly kind: 'close' }
 
-/** From the thread. */
+/** Messages from the thread. */
 export type FromMirrors =
   | { readonly kind: 'state'; readonly state: PeerState }
   /** A mirror or its head has changed. */
   | { readonly kind: 'stored'; readonly serverId: number }
-  /** A peer has a copy of the node's own chain that contradicts it. */
+  /** A peer has a contradicting copy of the node's own chain. */
   | { readonly kind: 'conflict'; readonly message: string }
   /** A signed head of the node's own chain is needed. */
   | { readonly kind: 'checkpointNeeded' }
   | { readonly kind: 'pushed'; readonly id: number; readonly result: PushResult }
-  /** Every peer of the last list was asked for the node's own chain. */
+  /** All peers have replied about the node's own chain, or failed to. */
   | { readonly kind: 'peersAsked' }
 
 /** Runs the thread until a message at `port` closes it; then calls `end`. */
@@ -118,7 +118,7 @@ export function serveMirrors(
 /** A mirror, shared by the peers that have the same chain. */
 interface SharedMirror {
   readonly mirror: Promise<Mirror>
-  /** The last task that adds blocks; they run one after the other. */
+  /** The last task that adds blocks; tasks run one after another. */
   lastTask: Promise<void>
 }
 
@@ -177,7 +177,7 @@ class MirrorsThread {
     this.#awaitingCheckpoint = []
   }
 
-  /** Takes blocks, or a part of a blob, that the node of `vkey` pushes. */
+  /** Accepts blocks, or a part of a blob, that the node of `vkey` pushes. */
   async takePush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
     const result = await (part === null
@@ -195,7 +195,7 @@ class MirrorsThread {
     return { size, seen, error }
   }
 
-  /** Does not wait for blocks that are being added. */
+  /** Does not wait for tasks that add blocks. */
   async #takeBlobPart(
     peer: KnownPeer,
     { sha256, from, body }: { sha256: string; from: number; body: Uint8Array },
@@ -208,7 +208,7 @@ class MirrorsThread {
     }
   }
 
-  /** Closes the stores. A round in progress is cut off; what it has stored is complete. */
+  /** Closes the stores. A round in progress is aborted; the data it has stored are consistent. */
   async close(): Promise<void> {
     this.#closing = true
     for (const rounds of this.#rounds.values()) rounds.isStopped = true
@@ -233,7 +233,7 @@ class MirrorsThread {
     void this.#runRounds(peer, rounds)
   }
 
-  /** In each round, pushes and pulls blocks, and starts the transfer of blobs beside them. */
+  /** In each round, pushes and pulls blocks, and starts the transfer of blobs in parallel. */
   async #runRounds(peer: KnownPeer, rounds: Rounds): Promise<void> {
     const { intervalMs } = this.#start
     const { store, checkpoint } = this.#own
@@ -256,7 +256,7 @@ class MirrorsThread {
         this.#send({ kind: 'stored', serverId: peer.serverId })
         void this.#report(peer, { currentMs, error: null })
       }
-      // Pushes first: this node may be unreachable for the other one. After a refusal it still pulls.
+      // Pushes first, since this node may be unreachable for the other one. Pulls even if the push is rejected.
       const pushError = (await pusher?.push(pushed).then(() => null, shownError)) ?? null
       const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, shownError)
       if (rounds.isStopped) return
@@ -269,7 +269,7 @@ class MirrorsThread {
         task.start()
       }
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
-      // No more often than if no blocks came.
+      // Counts at least the normal delay, also after rounds that moved blocks.
       sinceOwnChainMs += delayMs
       if (sinceOwnChainMs >= intervalMs) {
         sinceOwnChainMs = 0
@@ -346,7 +346,7 @@ class MirrorsThread {
       const message = await ownChainConflict(source, this.#own)
       if (message !== null) this.#send({ kind: 'conflict', message })
     } catch {
-      // A peer that does not reply, or does not have this chain, tells nothing about it.
+      // A peer that does not reply, or does not have this chain, gives no information about it.
     }
   }
 
@@ -370,7 +370,7 @@ class MirrorsThread {
     const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
     const shared = { mirror, lastTask: Promise.resolve() }
     this.#mirrors.set(serverId, shared)
-    // The cause, such as a full disk, may pass.
+    // The cause, such as a full disk, can be temporary.
     mirror.catch(() => this.#mirrors.delete(serverId))
     return shared
   }
@@ -413,6 +413,6 @@ function shownError(error: unknown): ShownError {
 }
 
 if (parentPort !== null) {
-  // Ends this thread only. Replies of peers may be pending, which nobody needs now.
+  // Ends only this thread. Pending replies of peers are discarded.
   serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
 }
