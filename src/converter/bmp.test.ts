@@ -5,7 +5,7 @@ import { bmpSize, readBmp } from './bmp.ts'
 const INFO_AT = 14
 const COMPRESSION_AT = 30
 
-/** The pixels of the only row, 0xRRGGBB each. */
+/** The pixels of the only row as 0xRRGGBB. */
 function row(file: Buffer): string[] {
   const { rgb, width } = readBmp(file)
   return Array.from({ length: width }, (_, x) =>
@@ -46,13 +46,13 @@ it.each<[string, BmpKind, number[], number[], string[]]>([
   expect(row(bmpOf(kind, [pixels], colors))).toEqual(expected)
 })
 
-it('where a BMP names no number of colours, there are as many as its bits can tell apart', () => {
+it('a BMP without a number of colours has as many as its bits can represent', () => {
   const file = bmpOf({ bits: 1 }, [[1, 0]], [0x102030, 0x405060])
   file.writeUInt32LE(0, INFO_AT + 32)
   expect(row(file)).toEqual(['405060', '102030'])
 })
 
-it('masks of a BMP with alpha are where those without it are', () => {
+it('the masks of a BMP with alpha are at the same offset as without it', () => {
   const file = bmpOf({ bits: 32, masks: [0xff, 0xff00, 0xff0000] }, [[0x112233]])
   file.writeUInt32LE(6, COMPRESSION_AT)
   expect(row(file)).toEqual(['332211'])

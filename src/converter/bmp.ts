@@ -5,13 +5,13 @@ import type { ImageSize } from './options.ts'
 interface Header extends ImageSize {
   readonly topDown: boolean
   readonly bitsPerPixel: number
-  /** Where the rows start. */
+  /** Offset of the pixel rows. */
   readonly offset: number
   /** Bytes per row: padded to four. */
   readonly stride: number
   /** Red, green and blue of a pixel, for 16 and 32 bits. */
   readonly masks: readonly [number, number, number]
-  /** 0xRRGGBB each, for up to 8 bits. */
+  /** Palette for up to 8 bits per pixel, 0xRRGGBB each. */
   readonly colors: Uint32Array
 }
 
@@ -21,7 +21,7 @@ const RGB = 0
 const BIT_FIELDS = 3
 const ALPHA_BIT_FIELDS = 6
 
-/** The size of a BMP, without decoding it. Errors: as `readBmp`. */
+/** Reads the size of a BMP without decoding it. Errors: as `readBmp`. */
 export function bmpSize(bytes: Uint8Array): ImageSize {
   const { width, height } = readHeader(viewOf(bytes))
   return { width, height }
@@ -56,7 +56,7 @@ function readHeader(view: DataView): Header {
   try {
     return parseHeader(view)
   } catch (error) {
-    // From a read beyond the end.
+    // Thrown by a read beyond the end.
     if (error instanceof RangeError) throw undecodable('bmp', error)
     throw error
   }
@@ -171,7 +171,7 @@ function maskedRow({ width, bitsPerPixel, masks }: Header): RowReader {
   }
 }
 
-/** Takes the bits under `mask` out of a pixel, as 0..255. */
+/** Extracts the bits under `mask` from a pixel, scaled to 0..255. */
 function channelReader(mask: number): (value: number) => number {
   if (mask === 0) return () => 0
   const shift = 31 - Math.clz32(mask & -mask)

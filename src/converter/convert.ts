@@ -6,11 +6,11 @@ import { type Palette, paletteOf, repaint } from './palette.ts'
 import { SHEET_PART, sheetXml, workbookParts } from './workbook.ts'
 import { ZipWriter } from './zip.ts'
 
-/** From this many cells on, the fast level is used: 2.4 times faster, 14 % larger. */
+/** Number of cells from which the fast compression level is used: 2.4 times faster, 14 % larger. */
 const FAST_CELLS = 300_000
 const LEVEL_SMALL = 6
 const LEVEL_FAST = 1
-/** Minimum size of a piece of the product, but for the last. */
+/** Minimum size of a piece of the product, except the last one. */
 const PIECE_BYTES = 64 * 1024
 
 /** One image to convert. */
@@ -25,7 +25,7 @@ export interface Job {
   readonly product: 'workbook' | 'preview'
 }
 
-/** The result of a conversion, known before its first byte. Its size is that of the image. */
+/** Properties of the result, known before its first byte. Its size is that of the image. */
 export interface Plan extends ImageSize {
   readonly format: ImageFormat
   readonly grid: Grid
@@ -36,8 +36,8 @@ export interface Plan extends ImageSize {
 }
 
 /**
- * Messages of a conversion worker about its job: `plan`, then `rows` while the product goes through the pipe, then
- * `end` with its number of bytes; or `failed` at any point, with null for an unexpected error.
+ * Messages of a conversion worker about its job: `plan`, then `rows` while the product is written to the pipe, then
+ * `end` with its number of bytes; or `failed` at any time, with null for an unexpected error.
  */
 export type WorkerMessage =
   | { readonly kind: 'plan'; readonly plan: Plan }
@@ -45,20 +45,18 @@ export type WorkerMessage =
   | { readonly kind: 'end'; readonly bytes: number }
   | { readonly kind: 'failed'; readonly code: string | null; readonly message: string }
 
-/** The descriptor of the pipe for the product, in the worker. */
+/** File descriptor of the pipe for the product, in the worker. */
 export const PRODUCT_FD = 4
 
-/** Some bytes of the product, and the number of complete rows. */
+/** A part of the product, and the number of complete rows. */
 interface Piece {
   readonly bytes: Uint8Array
   readonly rows: number
 }
 
 /**
- * Decodes one image; its product is made while the pieces are consumed. The work is done in the calling process,
- * see `workers.ts`.
- *
- * Errors: ConverterError; after it has resolved, none.
+ * Decodes an image. Its product is created while the pieces are consumed, in the calling process; see `workers.ts`.
+ * Errors: ConverterError, only before it resolves.
  */
 export async function convert(
   job: Job,
@@ -96,7 +94,7 @@ function* workbook(job: Job, grid: Grid, rgb: Uint8Array, palette: Palette): Gen
   for (const bytes of gathered(archive())) yield { bytes, rows }
 }
 
-/** The same bytes in fewer pieces. */
+/** Joins chunks into fewer, larger ones. */
 function* gathered(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
   let pending: Uint8Array[] = []
   let bytes = 0

@@ -5,13 +5,12 @@ import { ConverterError, undecodable } from './errors.ts'
 import type { ConversionOptions, Grid, ImageSize, Resample } from './options.ts'
 import { resample } from './resample.ts'
 
-/** Maximum number of pixels of an image. */
 const PIXELS_MAX = 100_000_000
-/** Maximum memory of a decoder that cannot work row by row. */
+/** Maximum memory of a decoder that cannot decode row by row. */
 const DECODER_BYTES_MAX = 224 * 1024 * 1024
-/** Transparent pixels of an SVG have no colour. */
+/** Background of an SVG, because its transparent pixels have no colour. */
 const SVG_BACKGROUND = 0xffffff
-/** Messages of libtiff and libvips about valid files that they do not decode. */
+/** Messages of libtiff and libvips about valid files that they cannot decode. */
 const TIFF_UNSUPPORTED = new RegExp(
   [
     'not (?:configured|implemented|supported)|unsupported tiff|Unsupported (?:Bits|photometric|sample)',
@@ -20,7 +19,7 @@ const TIFF_UNSUPPORTED = new RegExp(
   ].join('|'),
   'i',
 )
-/** Larger intermediate images are kept compressed. */
+/** Larger intermediate images are compressed. */
 const PLAIN_BYTES_MAX = 48 * 1024 * 1024
 
 /** The options that affect decoding. */
@@ -34,7 +33,7 @@ export interface Decoded extends ImageSize {
   readonly rgb: Uint8Array
 }
 
-// Of all loaders only those of the accepted formats are allowed.
+// Enables only the loaders of the accepted formats.
 sharp.block({ operation: ['VipsForeignLoad'] })
 sharp.unblock({
   operation: ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Heif', 'Tiff', 'Svg'].map(
@@ -88,7 +87,7 @@ interface Source extends ImageSize {
 }
 
 async function open(bytes: Uint8Array, format: ImageFormat): Promise<Source> {
-  // Any warning about missing or wrong data is an error.
+  // Treats any warning about missing or wrong data as an error.
   const start = () => sharp(bytes, { failOn: 'error', limitInputPixels: false, pages: 1 })
   const meta = await start().metadata()
   const isScalable = format === 'svg'
@@ -118,7 +117,7 @@ function requireDecodable(pixels: number, bytesPerPixel: number): void {
   }
 }
 
-/** Bytes per pixel that the decoder needs at once; 0 if it works row by row. */
+/** Bytes per pixel that the decoder needs at once; 0 if it decodes row by row. */
 function decoderBytesPerPixel(
   format: ImageFormat,
   meta: Pick<Metadata, 'isProgressive' | 'channels' | 'depth' | 'chromaSubsampling' | 'hasAlpha'>,
@@ -126,13 +125,13 @@ function decoderBytesPerPixel(
   const plain = meta.channels * (meta.depth === 'uchar' ? 1 : 2)
   switch (format) {
     case 'jpeg':
-      // A progressive JPEG keeps two bytes for every coefficient until the end.
+      // A progressive JPEG stores two bytes for every coefficient until the end.
       if (!meta.isProgressive) return 0
       return meta.chromaSubsampling === '4:2:0' ? 3 : plain * 2
     case 'png':
       return meta.isProgressive ? plain : 0
     default:
-      // The whole frame, and with alpha its opaque copy (see `withoutAlpha`).
+      // The whole frame; with alpha, also its opaque copy (see `withoutAlpha`).
       return (format === 'tiff' ? plain : 4) + (meta.hasAlpha ? 3 : 0)
   }
 }
@@ -154,19 +153,20 @@ async function cellsOf(source: Source, grid: Grid, options: DecodeOptions): Prom
   return resample(data, size, grid, options.resample)
 }
 
-/** The size to request from libvips; `resample` does what libvips would shift. */
+/** The size to request from libvips. `resample` does the rest where libvips would shift the image. */
 function sizeFromDecoder({ width, height, isScalable }: Source, grid: Grid, how: Resample): Grid {
   if (isScalable) return grid
   const { columns, rows } = grid
   if (how === 'cubic') return { columns: Math.min(columns, width), rows: Math.min(rows, height) }
   if (width * height * 3 <= PLAIN_BYTES_MAX) return { columns: width, rows: height }
-  // To reduce, libvips takes the first pixel of each cell: of twice as many, every second is in the middle.
+  // To reduce an image, libvips takes the first pixel of each cell. With twice as many cells, every second pixel is
+  // in the middle of a cell.
   return { columns: Math.min(columns * 2, width), rows: Math.min(rows * 2, height) }
 }
 
 /**
- * The upright image without alpha, before it is resized: resizing weighs pixels by their alpha, so that
- * transparent pixels would become black.
+ * The upright image without alpha, before resizing: resizing weights pixels by their alpha, which would turn
+ * transparent pixels black.
  */
 async function withoutAlpha(source: Source, background: number | null): Promise<Sharp> {
   const { width, height, hasAlpha, orientation, start } = source
@@ -176,7 +176,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
     return start().autoOrient().flatten({ background: { r, g, b } })
   }
   if (width * height * 3 > PLAIN_BYTES_MAX) {
-    // Not rotated yet, so that it can be processed row by row; rotated after it is resized.
+    // Not rotated yet, so that it can be processed row by row; the rotation follows the resizing.
     const packed = start().removeAlpha().toColourspace('srgb').png({ compressionLevel: 1 })
     const bytes = await packed.withExif({ IFD0: { Orientation: `${orientation}` } }).toBuffer()
     return sharp(bytes, { limitInputPixels: false }).autoOrient()
@@ -187,7 +187,7 @@ async function withoutAlpha(source: Source, background: number | null): Promise<
   return sharp(data, { raw: { width: info.width, height: info.height, channels } })
 }
 
-/** Luma by Rec. 709, rounded, in place. */
+/** Converts to luma (Rec. 709), rounded, in place. */
 function gray(rgb: Uint8Array): Uint8Array {
   for (let at = 0; at < rgb.length; at += 3) {
     const luma = 0.2126 * (rgb[at] ?? 0) + 0.7152 * (rgb[at + 1] ?? 0) + 0.0722 * (rgb[at + 2] ?? 0)
@@ -196,7 +196,6 @@ function gray(rgb: Uint8Array): Uint8Array {
   return rgb
 }
 
-/** The accepted formats. */
 export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'tiff' | 'bmp' | 'svg'
 
 const ACCEPTED = 'JPEG, PNG, GIF, WebP, AVIF, TIFF, BMP, SVG'
@@ -218,13 +217,12 @@ const PNG_CHUNKS: ReadonlySet<string> = new Set([
   'iCCP',
   'eXIf',
 ])
-/** Larger EXIF data is removed. JPEG cannot hold more. */
+/** Larger EXIF data is removed. A JPEG cannot contain more. */
 const PNG_EXIF_BYTES_MAX = 65_536
 
 /**
- * The format of an image by its first bytes; its name and its declared type are ignored.
- *
- * Errors: FORMAT_NOT_ACCEPTED, also for compressed SVG.
+ * Detects the format of an image from its first bytes; ignores its name and its declared type. Errors:
+ * FORMAT_NOT_ACCEPTED, also for compressed SVG.
  */
 function formatOf(bytes: Uint8Array): ImageFormat {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 64))
@@ -244,7 +242,7 @@ function formatOf(bytes: Uint8Array): ImageFormat {
   )
 }
 
-/** Major brand or one of the first compatible brands. Source: AVIF 1.2 section 6. */
+/** Checks the major brand and the first compatible brands. Source: AVIF 1.2 section 6. */
 function isAvif(head: Buffer): boolean {
   const brands = head.toString('latin1', 8, Math.min(head.length, head.readUInt32BE(0)))
   return (
@@ -258,9 +256,8 @@ function isSvg(bytes: Uint8Array): boolean {
 }
 
 /**
- * A PNG without the chunks that do not affect its pixels.
- *
- * Errors: IMAGE_UNDECODABLE if it ends before its last chunk, which decoders accept.
+ * Returns a PNG without the chunks that do not affect its pixels. Errors: IMAGE_UNDECODABLE if the last chunk is
+ * missing, which decoders would accept.
  */
 export function essentialPng(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

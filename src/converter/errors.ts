@@ -1,6 +1,6 @@
 import { CodedError } from '../base/coded-error.ts'
 
-/** Every reason to refuse an image. */
+/** All error codes of the converter. */
 const CODES = [
   'FORM_MALFORMED', // not a complete multipart form
   'FILE_MISSING', // no field `file` with a file
@@ -9,14 +9,13 @@ const CODES = [
   'FILE_TOO_LARGE',
   'IMAGE_TOO_LARGE', // too many pixels, or too much memory or time to decode
   'GRID_TOO_LARGE', // too many cells, columns or rows
-  'FORMAT_NOT_ACCEPTED', // not an image of an accepted format
-  'IMAGE_UNDECODABLE', // of an accepted format, but damaged
-  'GIVEN_UP', // the client has left; neither sent nor logged
+  'FORMAT_NOT_ACCEPTED', // not an image in an accepted format
+  'IMAGE_UNDECODABLE', // in an accepted format, but damaged
+  'GIVEN_UP', // the client has disconnected; neither sent nor logged
   'BUSY', // all workers are in use, and the queue is full
   'WORKER_ENDED', // the worker process was killed
 ] as const
 
-/** One of `CODES`. */
 export type ConverterErrorCode = (typeof CODES)[number]
 
 /** Whether a code from a worker process is one of `CODES`. */
@@ -24,12 +23,12 @@ export function isConverterErrorCode(code: string): code is ConverterErrorCode {
   return CODES.some((known) => known === code)
 }
 
-/** Thrown by the converter; the message has the values and what is accepted. */
+/** Thrown by the converter. The message contains the values and the accepted ones. */
 export class ConverterError extends CodedError<ConverterErrorCode> {
   override readonly name = 'ConverterError'
 }
 
-/** The error for a damaged image; the decoder's own message means nothing to a user. */
+/** The error for a damaged image. The decoder's own message would not help a user. */
 export function undecodable(format: string, cause?: unknown): ConverterError {
   const message = `the ${format.toUpperCase()} image cannot be decoded: it is damaged or cut short`
   return new ConverterError('IMAGE_UNDECODABLE', message, { cause })

@@ -14,9 +14,8 @@ export { ConverterError } from './errors.ts'
 export { OPTION_NAMES, optionsOf } from './options.ts'
 export { ConversionWorkers, WORKER_LIMITS } from './workers.ts'
 
-/** The dependencies of the converter. */
 export interface ConverterDependencies {
-  /** The release, for the documentation. */
+  /** Version shown in the documentation. */
   readonly version: string
   /** `DEFAULT_PX` and `DEFAULT_WIDTH`. */
   readonly defaults?: Partial<ConverterDefaults>

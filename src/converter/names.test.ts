@@ -7,8 +7,8 @@ const anything = fc.oneof(
   fc.string({ unit: fc.constantFrom("'", '🍎', '\ud83c', '/', '.', '\u0000', 'h', ':', '"', '%') }),
 )
 
-describe('whatever a file is named', () => {
-  it('its sheet has a name that is allowed', () => {
+describe('for any file name', () => {
+  it('the sheet has an allowed name', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const sheet = sheetNameOf(name)
@@ -21,7 +21,7 @@ describe('whatever a file is named', () => {
     )
   })
 
-  it('its workbook has a header that cannot be broken out of, and gives the name back', () => {
+  it('the workbook has a header that cannot be injected into, and that contains the name', () => {
     fc.assert(
       fc.property(anything, (name) => {
         const workbook = workbookNameOf(name)
@@ -61,7 +61,7 @@ it.each([
   ['console.png', 'console.xlsx'],
 ])('%j becomes %j', (name, workbook) => expect(workbookNameOf(name)).toBe(workbook))
 
-it('removes controls of writing direction from the name of the sheet', () => {
+it('removes bidirectional controls from the name of the sheet', () => {
   expect(sheetNameOf('photo\u202egnp.exe')).toBe('photognp.exe')
   expect(sheetNameOf('\u2066\u200e')).toBe('Sheet1')
 })

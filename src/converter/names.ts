@@ -1,24 +1,23 @@
 /** Maximum length of a sheet name in UTF-16 units. Source: Excel specifications. */
 const SHEET_NAME_UNITS_MAX = 31
-/** Maximum length of a file name; a longer one is cut before its extension. */
+/** Maximum length of a file name; a longer one is truncated before its extension. */
 const FILE_NAME_UNITS_MAX = 255
 const EXTENSION = '.xlsx'
 const IMAGE_EXTENSION = /^\.(?:jpe?g|png|gif|webp|avif|tiff?|bmp|svg)$/i
-/** Reserved with any extension. */
+/** Device names, which are reserved with any extension. */
 const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)/i
 
 /**
- * Characters to remove from names: controls, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0 forbids; and
- * bidirectional controls, which make a name look like another.
+ * Characters to remove from names: control characters, U+FFFE, U+FFFF and unpaired surrogates, which XML 1.0
+ * forbids; and bidirectional controls, which can make one name look like another.
  */
 const UNPRINTABLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /**
- * The sheet name for an upload: its file name, as far as Excel allows.
- *
- * `\ / ? * [ ] :` and an apostrophe at either end become `_`; the reserved name `History` becomes
- * `_History`. Source: specification, “Output workbook” 1; decision 0010.
+ * The sheet name for an upload: its file name, adapted to the rules of Excel. `\ / ? * [ ] :` and an apostrophe at
+ * either end become `_`; the reserved name `History` becomes `_History`. Source: specification, “Output workbook”
+ * 1; decision 0010.
  */
 export function sheetNameOf(fileName: string): string {
   const clean = fileName.replace(UNPRINTABLE, '').replace(/[\\/?*[\]:]/g, '_')
@@ -28,11 +27,10 @@ export function sheetNameOf(fileName: string): string {
 }
 
 /**
- * The name of the workbook for an upload: its file name with the extension replaced by `xlsx`.
- *
- * The extension follows the last dot; `.hidden` has none, `.png` is one. Dots and spaces at the end are
- * removed, characters that Windows forbids become `_`, and its device names get a leading `_`.
- * Source: specification, “Output workbook” 2; decision 0010.
+ * The name of the workbook for an upload: its file name with the extension replaced by `xlsx`. The extension
+ * follows the last dot; `.hidden` has none, `.png` is one. Dots and spaces at the end are removed, characters that
+ * Windows forbids become `_`, and its device names get a leading `_`. Source: specification, “Output workbook” 2;
+ * decision 0010.
  */
 export function workbookNameOf(fileName: string): string {
   const clean = fileName
@@ -63,7 +61,7 @@ export function dispositionOf(name: string): string {
   return `${quoted}; filename*=UTF-8''${extended}`
 }
 
-/** The first `unitsMax` UTF-16 units of `text`, without half a surrogate pair. */
+/** The first `unitsMax` UTF-16 units of `text`, without splitting a surrogate pair. */
 function cutUnits(text: string, unitsMax: number): string {
   const cut = text.slice(0, unitsMax)
   return cut.isWellFormed() ? cut : cut.slice(0, -1)

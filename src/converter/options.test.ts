@@ -8,7 +8,7 @@ const read = (fields: Record<string, string>) =>
   optionsOf(new Map(Object.entries(fields)), DEFAULTS)
 
 describe('the options', () => {
-  it('are filled in where nothing or an empty text is given', () => {
+  it('have defaults if they are missing or empty', () => {
     const plain = {
       px: 2,
       defaultWidth: 100,
@@ -58,7 +58,7 @@ describe('the options', () => {
 const CELLS_MAX = 10_000_000
 
 describe('the grid of an image', () => {
-  it('has exactly the truncated quotient, whatever the numbers', () => {
+  it('is the exactly truncated quotient, for any numbers', () => {
     const side = fc.integer({ min: 1, max: 100_000_000 })
     const count = fc.integer({ min: 1, max: COLUMNS_MAX })
     fc.assert(
@@ -88,7 +88,7 @@ describe('the grid of an image', () => {
   })
 })
 
-it('a column is exactly px pixels wide by the rule that spreadsheets use, for every px', () => {
+it('has columns that spreadsheets show with exactly px pixels, for every px', () => {
   for (let px = 1; px <= PX_MAX; px += 1) {
     const width = columnWidth(px)
     expect(Math.trunc(((256 * width + Math.trunc(128 / 7)) / 256) * 7)).toBe(px)

@@ -16,13 +16,12 @@ export interface ConverterDefaults {
   readonly width: number
 }
 
-/** The defaults of the specification, “Limits”. */
+/** Defaults of the specification, “Limits”. */
 export const DEFAULTS: ConverterDefaults = { px: 2, width: 100 }
 
-/** How the pixels of the cells are computed from those of the image. */
+/** How cell pixels are computed from image pixels. */
 export type Resample = 'cubic' | 'nearest'
 
-/** How to convert one image. */
 export interface ConversionOptions {
   readonly px: number
   readonly width?: number
@@ -33,11 +32,11 @@ export interface ConversionOptions {
   readonly background: number | null
   readonly resample: Resample
   readonly grayscale: boolean
-  /** Per cent; null for the default of the spreadsheet program. */
+  /** In per cent; null for the default of the spreadsheet program. */
   readonly zoom: number | null
 }
 
-/** Minimum and maximum of the fields that are whole numbers. */
+/** Minimum and maximum of the integer fields. */
 export const RANGES = {
   px: [1, PX_MAX],
   width: [1, COLUMNS_MAX],
@@ -46,10 +45,9 @@ export const RANGES = {
   zoom: [10, 400],
 } as const satisfies Record<string, readonly [number, number]>
 
-/** The fields that are whole numbers. */
 export type WholeNumberField = keyof typeof RANGES
 
-/** The names of all fields but `file`. */
+/** Names of all fields except `file`. */
 export const OPTION_NAMES = [
   'px',
   'width',
@@ -63,7 +61,7 @@ export const OPTION_NAMES = [
 
 type OptionName = (typeof OPTION_NAMES)[number]
 
-/** The options in `fields`; an empty field counts as absent, as forms send it. Errors: FIELD_INVALID. */
+/** Parses the options in `fields`. Forms send empty fields, which count as absent. Errors: FIELD_INVALID. */
 export function optionsOf(
   fields: ReadonlyMap<string, string>,
   defaults: ConverterDefaults,
@@ -113,23 +111,20 @@ function invalid(name: OptionName, takes: string): ConverterError {
   return new ConverterError('FIELD_INVALID', `the field ${name} takes ${takes}`)
 }
 
-/** The size of a sheet in cells; both are at least 1. */
+/** Size of a sheet in cells; both sides are at least 1. */
 export interface Grid {
   readonly columns: number
   readonly rows: number
 }
 
-/** The size of an image in pixels. */
 export interface ImageSize {
   readonly width: number
   readonly height: number
 }
 
 /**
- * The grid of an image. A computed side is truncated, and at least 1.
- *
- * Errors: GRID_TOO_LARGE if a side exceeds a sheet, or the number of cells exceeds `cellsMax`.
- * Source: specification, “Size rules”; decision 0010.
+ * Computes the grid of an image. A computed side is truncated, and at least 1. Errors: GRID_TOO_LARGE if a side
+ * exceeds a sheet, or the number of cells exceeds `cellsMax`. Source: specification, “Size rules”; decision 0010.
  */
 export function gridOf(
   image: ImageSize,
@@ -151,7 +146,7 @@ export function gridOf(
   return { columns, rows }
 }
 
-/** `count * numerator / denominator`, exactly: the product is below 2^53. */
+/** `count * numerator / denominator`, exact because the product is below 2^53. */
 function scaled(count: number, numerator: number, denominator: number): number {
   return Math.max(1, Math.floor((count * numerator) / denominator))
 }

@@ -21,7 +21,7 @@ function farthest(rgb: Uint8Array, painted: Uint8Array): number {
 }
 
 describe('a palette', () => {
-  it('is exact while the colours fit, and every colour is used', () => {
+  it('is exact if the colours fit, and every colour is used', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffffff }), { minLength: 1 }), (colors) => {
         const rgb = Uint8Array.from(colors.flatMap((c) => [c >>> 16, (c >>> 8) & 255, c & 255]))
@@ -51,7 +51,7 @@ describe('a palette', () => {
     expect(farthest(rgb, painted)).toBeLessThanOrEqual(reach)
   })
 
-  it('of at most N colours has at most N, all different, and is exact when there are no more', () => {
+  it('has at most N colours, all different, and is exact if there are no more', () => {
     const few = fc.integer({ min: 1, max: 300 })
     fc.assert(
       fc.property(few, fc.integer({ min: 1, max: 400 }), fc.nat(), (most, count, seed) => {
@@ -67,12 +67,12 @@ describe('a palette', () => {
     )
   })
 
-  it('of two colours parts light from dark', () => {
+  it('with two colours separates light from dark', () => {
     const rgb = Uint8Array.from([0, 0, 0, 10, 10, 10, 245, 245, 245, 255, 255, 255])
     expect([...paletteOf(rgb, 2).colors]).toEqual([0x050505, 0xfafafa])
   })
 
-  it('of fewer colours is nearer the more there may be', () => {
+  it('approximates better with a higher limit', () => {
     const rgb = spread(100_000, 3)
     const errors = [16, 256, 4_096, COLORS_MAX].map((most) => {
       const painted = rgb.slice()

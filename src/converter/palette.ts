@@ -1,8 +1,8 @@
 import { type Bins, varianceCut } from './variance-cut.ts'
 
 /**
- * Maximum number of colours of one workbook: with more than 65,430 cell formats or fills Excel “repairs” the
- * picture away, and two fills and one format are reserved.
+ * Maximum number of colours of a workbook. With more than 65,430 cell formats or fills, Excel “repairs” the file
+ * and loses the picture; two fills and one format are reserved.
  */
 export const COLORS_MAX = 65_428
 
@@ -18,9 +18,9 @@ export interface Palette {
 }
 
 /**
- * The palette of a picture of three bytes per cell: exact if its colours fit, otherwise the finest bins that
- * do. With COLORS_MAX no channel of any cell is off by more than 3 of 255; with a smaller `colorsMax` (at
- * least 1) the bins are merged by `varianceCut`. Source: decision 0010.
+ * Creates the palette of a picture with three bytes per cell: exact if its colours fit, otherwise the finest bins
+ * that do. With COLORS_MAX, no channel of any cell is off by more than 3 of 255; with a smaller `colorsMax` (at
+ * least 1), `varianceCut` merges the bins. Source: decision 0010.
  */
 export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
   const exact = new ColorSet([1, 1, 1])
@@ -46,8 +46,8 @@ export function paletteOf(rgb: Uint8Array, colorsMax: number): Palette {
 }
 
 /**
- * `exact` if it fits, otherwise the finest bins that do. The width of blue grows first, then red, then green: from
- * [1, 1, 2] to [7, 6, 7] at most, whose 37 × 43 × 37 bins always fit.
+ * Returns `exact` if it fits, otherwise the finest bins that do. The width of blue grows first, then red, then
+ * green: from [1, 1, 2] to [7, 6, 7] at most, whose 37 × 43 × 37 bins always fit.
  */
 function finestBins(exact: ColorSet): ColorSet {
   let set = exact
@@ -79,7 +79,7 @@ function binsOf(set: ColorSet, rgb: Uint8Array): Bins {
   return { mean, pixels }
 }
 
-/** 0xRRGGBB per bin: the mean, within half a bin's size of its farthest member. */
+/** The colour of each bin as 0xRRGGBB: the mean, limited to half a bin's size from its farthest member. */
 function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Array {
   const min = new Uint8Array(mean.length).fill(255)
   const max = new Uint8Array(mean.length)
@@ -106,14 +106,14 @@ function paintOf(set: ColorSet, exact: ColorSet, mean: Float64Array): Uint32Arra
   return paint
 }
 
-/** Bins that are painted alike share one colour. */
+/** Merges bins with equal colours. */
 function withoutRepeats(paint: Uint32Array): Pick<Palette, 'colors' | 'colorOf'> {
   const colors = Uint32Array.from(new Set(paint)).sort()
   const index = new Map(Array.from(colors, (color, at) => [color, at]))
   return { colors, colorOf: Uint16Array.from(paint, (color) => index.get(color) ?? 0) }
 }
 
-/** Replaces each pixel by its colour of the palette. */
+/** Replaces each pixel with its colour in the palette. */
 export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): void {
   for (let at = 0; at < rgb.length; at += 3) {
     const color = colors[colorOf[set.indexOfPixel(rgb, at)] ?? 0] ?? 0
@@ -124,10 +124,10 @@ export function repaint(rgb: Uint8Array, { colors, set, colorOf }: Palette): voi
 }
 
 /**
- * A set of colours that numbers its members 0, 1, 2 … in order, after `seal`.
+ * A set of colours. After `seal`, it numbers its members 0, 1, 2 … in order.
  *
- * A colour's code is the sum of one table entry per channel. The set has one bit per code, and the number of
- * members before each word of 32 bits: at most 4 MB, which stays in the cache, unlike a table of 2^24 numbers.
+ * The code of a colour is the sum of one table entry per channel. The set has one bit per code, and a member count
+ * for each 32-bit word: at most 4 MB, which fits into the cache, unlike a table of 2^24 numbers.
  */
 class ColorSet {
   readonly #red: Uint32Array
@@ -137,7 +137,7 @@ class ColorSet {
   readonly #before: Uint32Array
   #size = 0
 
-  /** `widths` values of red, green and blue share a code: [1, 1, 1] distinguishes all colours. */
+  /** `widths` values of red, green and blue have the same code: [1, 1, 1] distinguishes all colours. */
   constructor(widths: readonly [number, number, number]) {
     const [red, green, blue] = widths
     const [reds, greens, blues] = [codes(red), codes(green), codes(blue)]
@@ -151,7 +151,6 @@ class ColorSet {
     this.#before = new Uint32Array(words)
   }
 
-  /** Number of members. */
   get size(): number {
     return this.#size
   }
@@ -174,7 +173,7 @@ class ColorSet {
     this.#size += 1
   }
 
-  /** Numbers the members; call it after the last `add` and before the first `indexOf`. */
+  /** Numbers the members. Call it after the last `add` and before the first `indexOf`. */
   seal(): void {
     let count = 0
     for (let word = 0; word < this.#bits.length; word += 1) {

@@ -6,7 +6,7 @@ import { resample } from './resample.ts'
 const grays = (...values: number[]) =>
   Uint8Array.from(values.flatMap((value) => [value, value, value]))
 
-/** Resizes a row of gray pixels, and returns its reds. */
+/** Resizes a row of gray pixels, and returns the red channel. */
 function row(values: number[], columns: number, how: Resample): number[] {
   const from = { columns: values.length, rows: 1 }
   const resized = resample(grays(...values), from, { columns, rows: 1 }, how)
@@ -23,7 +23,7 @@ describe('resample', () => {
     ['cubic', [0, 255, 0], [0, 255, 0]],
   ])('by %s makes %j into %j', (how, values, expected) => {
     expect(row(values, expected.length, how)).toEqual(expected)
-    // Down is as across.
+    // Vertical resizing gives the same result as horizontal.
     const [from, to] = [values.length, expected.length]
     const column = resample(
       grays(...values),
@@ -48,7 +48,7 @@ describe('resample', () => {
     const seen = resample(rotated(bytes), from, { columns, rows }, how)
     const expected = rotated(resample(bytes, from, { columns, rows }, how))
     const off = seen.map((value, at) => Math.abs(value - (expected[at] ?? 0)))
-    // A sum in the other order may round differently.
+    // A sum in another order may round differently.
     expect(Math.max(...off)).toBeLessThanOrEqual(how === 'cubic' ? 1 : 0)
   })
 })

@@ -1,6 +1,6 @@
 import type { Grid, Resample } from './options.ts'
 
-/** Pixels per result along one axis. */
+/** Source pixels per result pixel along one axis. */
 const TAPS = 4
 
 /**
@@ -14,7 +14,7 @@ export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): 
   const across = tapsOf(from.columns, to.columns, how)
   const down = tapsOf(from.rows, to.rows, how)
   const rowBytes = to.columns * 3
-  // Rounds, and keeps within 0 to 255.
+  // The array rounds, and clamps to 0..255.
   const result = new Uint8ClampedArray(rowBytes * to.rows)
   const sum = new Float32Array(rowBytes)
   // Resized source rows: row r is at r % TAPS.
@@ -38,7 +38,7 @@ export function resample(rgb: Uint8Array, from: Grid, to: Grid, how: Resample): 
   return new Uint8Array(result.buffer)
 }
 
-/** For each result along an axis, TAPS source positions and their weights. */
+/** TAPS source positions and weights for each result pixel along an axis. */
 interface Taps {
   readonly sources: Int32Array
   readonly weights: Float32Array

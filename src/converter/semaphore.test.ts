@@ -4,7 +4,7 @@ import { Semaphore } from './semaphore.ts'
 const forever = () => new AbortController().signal
 const LONG_MS = 60_000
 
-it('serves callers in the order of their requests', async () => {
+it('serves callers in the order of their calls', async () => {
   const semaphore = new Semaphore(1, 2, LONG_MS)
   await semaphore.acquire(forever())
   const order: string[] = []
@@ -18,7 +18,7 @@ it('serves callers in the order of their requests', async () => {
   expect(order).toEqual(['first', 'second'])
 })
 
-it('refuses one more caller than the queue holds', async () => {
+it('rejects a caller if the queue is full', async () => {
   const semaphore = new Semaphore(1, 1, LONG_MS)
   await semaphore.acquire(forever())
   const waiting = semaphore.acquire(forever())
@@ -40,7 +40,7 @@ it('removes a caller that aborts from the queue', async () => {
   await expect(semaphore.acquire(AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone')
 })
 
-it('refuses a caller that has waited too long', async () => {
+it('rejects a caller that has waited too long', async () => {
   const semaphore = new Semaphore(1, 1, 1)
   await semaphore.acquire(forever())
   await expect(semaphore.acquire(forever())).rejects.toMatchObject({ code: 'BUSY' })

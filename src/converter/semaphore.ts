@@ -1,11 +1,11 @@
 import { ConverterError } from './errors.ts'
 
-/** A semaphore with a bounded queue, first come, first served. */
+/** A semaphore with a bounded first-in-first-out queue. */
 export class Semaphore {
   #free: number
   readonly #queueMax: number
   readonly #queueMs: number
-  /** Called when the caller has acquired it. */
+  /** Called when the permit is acquired. */
   readonly #queue: (() => void)[] = []
 
   /** At most `queueMax` callers wait, none longer than `queueMs` milliseconds. */
@@ -15,7 +15,6 @@ export class Semaphore {
     this.#queueMs = queueMs
   }
 
-  /** Number of waiting callers. */
   get waiting(): number {
     return this.#queue.length
   }

@@ -9,7 +9,7 @@ const cut = (bins: number[][], weight: number[], colorsMax: number) =>
     ),
   ].map((color) => color.toString(16).padStart(6, '0'))
 
-it('the bins that lie farthest apart are parted first, and each part has its mean by pixels', () => {
+it('separates the most distant bins first, and uses the mean by pixels of each part', () => {
   const bins = [
     [0, 0, 0],
     [0, 0, 4],
@@ -20,11 +20,11 @@ it('the bins that lie farthest apart are parted first, and each part has its mea
   expect(cut(bins, [3, 1, 1], 3)).toEqual(['000000', '000004', 'c80000'])
 })
 
-it('there are no more colours than bins', () => {
+it('returns at most as many colours as bins', () => {
   expect(cut([[9, 8, 7]], [5], 4)).toEqual(['090807'])
 })
 
-it('bins that cannot be told apart share a colour, however many there may be', () => {
+it('gives indistinguishable bins the same colour, even if more colours are allowed', () => {
   expect(
     cut(
       [

@@ -1,4 +1,3 @@
-/** The bins to merge. */
 export interface Bins {
   /** Red, green and blue of each bin. */
   readonly mean: Float64Array
@@ -10,19 +9,17 @@ export interface Bins {
 interface Box {
   readonly from: number
   readonly to: number
-  /** Weighted squared distance of the bins from their mean, all channels. */
+  /** Weighted squared distance of the bins from their mean, over all channels. */
   readonly error: number
-  /** The channel with the greatest error. */
+  /** Channel with the greatest error. */
   readonly axis: number
 }
 
 /**
- * Merges bins into at most `colorsMax` colours: the box with the greatest squared error is cut where the
- * least error remains, until there are enough boxes. Returns the mean of its box for each bin, 0xRRGGBB.
- *
- * Bins are told apart by the integer part of a channel.
- * Source: X. Wu, “Efficient statistical computations for optimal color quantization”, 1991, with the bins
- * instead of a coarser grid.
+ * Merges bins into at most `colorsMax` colours: the box with the greatest squared error is cut at the position with
+ * the least remaining error, until there are enough boxes. Returns the mean of its box for each bin, 0xRRGGBB. Bins
+ * are distinguished by the integer part of a channel. Source: X. Wu, “Efficient statistical computations for
+ * optimal color quantization”, 1991, with the bins instead of a coarser grid.
  */
 export function varianceCut(bins: Bins, colorsMax: number): Uint32Array {
   const order = Uint32Array.from(bins.pixels.keys())
@@ -78,7 +75,7 @@ function add(sums: Float64Array, at: number, value: number): void {
   sums[at] = (sums[at] ?? 0) + value
 }
 
-/** Partitions `box` in `order` and returns the start of its second half; `box.to` if it cannot be cut. */
+/** Partitions `box` in `order` and returns the start of its second half, or `box.to` if it cannot be cut. */
 function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   const members = order.slice(from, to)
   const meanOf = (bin: number) => bins.mean[bin * 3 + axis] ?? 0
@@ -104,7 +101,7 @@ function cut(order: Uint32Array, bins: Bins, { from, to, axis }: Box): number {
   return low
 }
 
-/** The last level of the first half that leaves the least error in both halves. */
+/** The last level of the first half with the least total error of both halves. */
 function bestLevel(pixels: Float64Array, sum: Float64Array): number {
   const allPixels = pixels.reduce((all, one) => all + one, 0)
   const all = sum.reduce((total, one) => total + one, 0)

@@ -15,11 +15,10 @@ const MAIN = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main'
 const OFFICE = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
 const PACKAGE = 'http://schemas.openxmlformats.org/package/2006'
 const TYPE = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
-/** Colours per chunk of the styles part. */
 const COLORS_PER_CHUNK = 2_048
 
 /**
- * All parts of the workbook but the sheet, in order. The only shared string is empty; colour i of the palette is
+ * All parts of the workbook except the sheet, in order. The only shared string is empty; colour i of the palette is
  * style i + 1, a solid fill. Source: ECMA-376 part 1, 18.2, 18.4 and 18.8; part 2, 10.1.2.
  */
 export function workbookParts(sheetName: string, palette: Palette): Part[] {
@@ -120,7 +119,6 @@ function format(fillId: number): string {
   return `<xf numFmtId="0" fontId="0" fillId="${fillId}" borderId="0" xfId="0" applyFill="1"/>`
 }
 
-/** Size of a chunk of the sheet. */
 const CHUNK_BYTES = 512 * 1024
 /** More than a cell `<c r="XFD1048576" s="65428" t="s"><v>0</v></c>` with the tags of a row. */
 const SPARE_BYTES = 256
@@ -133,7 +131,7 @@ export interface SheetChunk {
   readonly rows: number
 }
 
-/** The letters of column `index`: A for 0, B … Z, AA … XFD. */
+/** Letters of column `index`: A for 0, B … Z, AA … XFD. */
 function columnName(index: number): string {
   let name = ''
   for (let rest = index + 1; rest > 0; rest = Math.floor((rest - 1) / 26)) {
@@ -143,8 +141,8 @@ function columnName(index: number): string {
 }
 
 /**
- * Short texts in one table of 32-bit words, to be copied four bytes at a time. Up to 65,428 texts are used in
- * random order, so the memory that is touched determines the speed.
+ * Short texts in a table of 32-bit words, which are copied four bytes at a time. Up to 65,428 texts are used in
+ * random order, so the size of the table determines the speed.
  */
 class TextTable {
   readonly #words: Int32Array
@@ -174,11 +172,10 @@ class TextTable {
 }
 
 /**
- * The XML of the sheet: one cell per pixel, with an empty string and its style. `rgb` has three bytes per cell, row
- * by row. A chunk is overwritten by the next one.
- *
- * The cell `<c r="A1" s="1" t="s"><v>0</v></c>` is the only form that all readers read as an empty string.
- * Source: specification, “Output workbook” 3 to 7; ECMA-376 part 1, 18.3.1; decision 0011.
+ * Yields the XML of the sheet: one cell per pixel, with an empty string and its style. `rgb` has three bytes per
+ * cell, row by row. Each chunk reuses the buffer of the previous one. The cell `<c r="A1" s="1" t="s"><v>0</v></c>`
+ * is the only form that all readers parse as an empty string. Source: specification, “Output workbook” 3 to 7;
+ * ECMA-376 part 1, 18.3.1; decision 0011.
  */
 export function* sheetXml(
   grid: Grid,
@@ -234,7 +231,7 @@ function opening({ columns, rows }: Grid, { px, zoom }: SheetOptions): string {
     '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">' +
     `<dimension ref="${used}"/>` +
     `<sheetViews><sheetView tabSelected="1" workbookViewId="0"${scale}/></sheetViews>` +
-    // For rows below the picture.
+    // Applies to rows below the picture.
     '<sheetFormatPr defaultRowHeight="15"/>' +
     `<cols>${cols.join('')}</cols><sheetData>`
   )

@@ -1,4 +1,4 @@
-// The program of a conversion worker: it converts one job after the other and ends with its parent process.
+// The conversion worker: converts one job after another, and exits with its parent process.
 import { once } from 'node:events'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
@@ -9,7 +9,7 @@ const DECODE_MS_MAX = 30_000
 const MEMORY_CHECK_MS = 5
 const MEMORY_BYTES_MAX = Number(process.argv[2])
 
-// Now, because a worker is killed in the end.
+// Flushed now, because a worker is killed at the end.
 flushCompileCache()
 
 const pipe = new Socket({ fd: PRODUCT_FD, readable: false, writable: true })
@@ -21,7 +21,9 @@ function send(message: WorkerMessage): void {
   })
 }
 
-/** Reports that the image takes too much; the worker is then killed, because decoders cannot be interrupted. */
+/**
+ * Reports that the image exceeds a limit. The parent then kills the worker, because decoders cannot be interrupted.
+ */
 function tooLarge(message: string): void {
   send({ kind: 'failed', code: 'IMAGE_TOO_LARGE', message })
 }
@@ -45,7 +47,7 @@ async function run(job: Job): Promise<void> {
     for (const { bytes, rows } of pieces) {
       sent += bytes.byteLength
       send({ kind: 'rows', rows })
-      // While the pipe is full, no more is converted.
+      // Stops converting while the pipe is full.
       if (!pipe.write(bytes)) await once(pipe, 'drain')
     }
     send({ kind: 'end', bytes: sent })

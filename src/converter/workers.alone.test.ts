@@ -34,7 +34,7 @@ function job(fields: Record<string, string> = {}, bytes: Uint8Array = image): Jo
 const LARGE = { width: '1200', height: '1200' }
 
 describe('conversion workers', () => {
-  it('give the same bytes as converting here, one job after the other', async () => {
+  it('give the same bytes as converting in this process, one job after another', async () => {
     const workers = workersWith({ workers: 1 })
     const here = await convert(job())
     const expected = Buffer.concat(Array.from(here.pieces, (piece) => piece.bytes))
@@ -44,12 +44,12 @@ describe('conversion workers', () => {
       expect(plan).toEqual(here.plan)
       expect((await buffer(product)).equals(expected)).toBe(true)
       expect(rows.at(-1)).toEqual([100, 100])
-      // Of how many is known from the first one on, however early it comes.
+      // The total is known from the first report on.
       expect(new Set(rows.map(([, of]) => of))).toEqual(new Set([100]))
     }
   })
 
-  it('refuse with the code of the refusal, and go on', async () => {
+  it('reject with the code of the error, and continue', async () => {
     const workers = workersWith({ workers: 1 })
     const bad = job({}, Buffer.from('no image'))
     await expect(workers.start(bad, forever())).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('conversion workers', () => {
     )
   })
 
-  it('free the seat of a job that is given up, before and after its image is decoded', async () => {
+  it('free the worker of an aborted job, before and after its image is decoded', async () => {
     const workers = workersWith({ workers: 1, queueMax: 1 })
     const early = new AbortController()
     const given = workers.start(job(LARGE), early.signal)
@@ -78,7 +78,7 @@ describe('conversion workers', () => {
     await buffer((await workers.start(job(), forever())).product)
   })
 
-  it('end a job whose product nobody reads', async () => {
+  it('end a job whose product is not read', async () => {
     const { product } = await workersWith({ stallMs: 1 }).start(job(LARGE), forever())
     const error = await new Promise((resolve) => product.once('error', resolve))
     expect(error).toMatchObject({ message: 'nobody reads the product' })
@@ -90,9 +90,9 @@ describe('conversion workers', () => {
     })
   })
 
-  it('refuse a job that takes more memory than it may', async () => {
+  it('reject a job that exceeds the memory limit', async () => {
     const workers = workersWith({ workers: 1, memoryBytesMax: 1 })
-    // Long enough to decode that its memory is looked at meanwhile.
+    // Decoding takes long enough for a check of its memory.
     const large = sharp({ create: { width: 4_000, height: 4_000, channels: 3, background: 'red' } })
     const bytes = await large.png().toBuffer()
     await expect(workers.start(job({}, bytes), forever())).rejects.toMatchObject({
@@ -101,7 +101,7 @@ describe('conversion workers', () => {
     })
   })
 
-  it('that are full refuse at once; that are closed refuse, and end what runs', async () => {
+  it('reject at once if they are full; if they are closed, reject and end running jobs', async () => {
     const workers = workersWith({ workers: 1, queueMax: 0 })
     const { product } = await workers.start(job(LARGE), forever())
     await expect(workers.start(job(), forever())).rejects.toMatchObject({ code: 'BUSY' })
@@ -122,7 +122,7 @@ describe('conversion workers', () => {
     const running = await Promise.all([1, 2].map(() => workers.start(job(LARGE), forever())))
     expect(children()).toBe(before + 2)
     for (const { product } of running) product.destroy()
-    // Seats are free only when their workers have ended.
+    // Workers are available only after the previous ones have exited.
     const next = await Promise.all([1, 2].map(() => workers.start(job(), forever())))
     expect(children()).toBe(before + 2)
     await Promise.all(next.map(({ product }) => buffer(product)))
@@ -146,14 +146,14 @@ describe('conversion workers', () => {
     kill()
     const message = expect.stringMatching(/^the process that converts has ended, by SIGKILL: /)
     expect(await broken).toMatchObject({ code: 'WORKER_ENDED', message })
-    // Before anything is known of the product: whoever asks for it is told.
+    // Before the plan is known, the caller gets the error.
     const early = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,
     )
     while (kill() === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(await early).toMatchObject({ code: 'WORKER_ENDED', message })
-    // A decoder that crashes would crash again: clients need not try again.
+    // A decoder that crashes would crash again, so clients need not retry.
     const crashed = workers.start(job(LARGE), forever()).then(
       () => null,
       (error: unknown) => error,

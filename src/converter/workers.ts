@@ -12,15 +12,15 @@ import { Semaphore } from './semaphore.ts'
 export interface WorkerLimits {
   /** Concurrent conversions. */
   readonly workers: number
-  /** Conversions that wait for a worker. */
+  /** Maximum number of queued conversions. */
   readonly queueMax: number
-  /** Maximum wait for a worker, milliseconds. */
+  /** Maximum wait for a worker, in milliseconds. */
   readonly queueMs: number
-  /** Maximum time without a read of the product, milliseconds. */
+  /** Maximum time without a read of the product, in milliseconds. */
   readonly stallMs: number
-  /** Maximum duration of a conversion, without its wait, milliseconds. */
+  /** Maximum duration of a conversion without its wait, in milliseconds. */
   readonly conversionMs: number
-  /** How long an idle worker is kept, milliseconds. */
+  /** Time after which an idle worker exits, in milliseconds. */
   readonly idleMs: number
   /** Maximum resident memory of a worker, including 60 MB of Node. */
   readonly memoryBytesMax: number
@@ -28,7 +28,6 @@ export interface WorkerLimits {
   readonly nice: number
 }
 
-/** The limits of the service. */
 export const WORKER_LIMITS: WorkerLimits = {
   workers: 2,
   queueMax: 8,
@@ -40,42 +39,45 @@ export const WORKER_LIMITS: WorkerLimits = {
   nice: 10,
 }
 
-/** A small heap, because pixels are outside of it, and a small young generation for short-lived objects. */
+/**
+ * A small heap, because pixels are outside of it, and a small young generation, because most objects are
+ * short-lived.
+ */
 export const WORKER_FLAGS: readonly string[] = [
   '--max-old-space-size=64',
   '--max-semi-space-size=1',
   '--disable-warning=ExperimentalWarning',
 ]
-/** A decoder does not get the operator's environment. glibc returns large blocks to the system at once. */
+/** A decoder does not inherit the operator's environment. glibc returns large blocks to the system at once. */
 export const WORKER_ENVIRONMENT: Readonly<Record<string, string>> = {
   MALLOC_MMAP_THRESHOLD_: '131072',
   MALLOC_ARENA_MAX: '2',
 }
-/** After a larger job a worker is ended, because its memory has grown. */
+/** A worker exits after a larger job, because its memory has grown. */
 const CELLS_KEPT_MAX = 1_000_000
-/** Signals of a crash: the same image would crash the next worker, too. */
+/** Signals of a crash. The same image would crash the next worker, too. */
 const CRASH_SIGNALS: ReadonlySet<string> = new Set(
   'SIGABRT SIGBUS SIGFPE SIGILL SIGSEGV SIGTRAP'.split(' '),
 )
-/** The program is compiled in the package. */
+/** Compiled in the package. */
 const WORKER_FILE = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
 )
 
-/** Called with the number of complete rows, and of all. */
+/** Called with the number of complete rows and the total. */
 type OnRows = (rows: number, ofRows: number) => void
 
 /**
- * Converts in worker processes: this process stays responsive, and survives any image.
+ * Converts in worker processes, so that this process stays responsive and survives any image.
  *
- * A worker is started on demand and kept for a while. If a job is given up, its worker is killed, and the next job
- * starts only after it has ended. Source: decision 0011.
+ * A worker is started on demand and reused while it is not idle for long. If a job is aborted, its worker is
+ * killed, and the next job starts only after it has exited. Source: decision 0011.
  */
 export class ConversionWorkers {
   readonly #limits: WorkerLimits
   readonly #semaphore: Semaphore
   readonly #idle: { readonly worker: ChildProcess; readonly timer: NodeJS.Timeout }[] = []
-  /** The products under way; each promise resolves when the worker is idle or has ended. */
+  /** Products in progress; each promise resolves when the worker is idle or has exited. */
   readonly #running = new Map<Product, Promise<void>>()
   #isClosed = false
 
@@ -85,9 +87,8 @@ export class ConversionWorkers {
   }
 
   /**
-   * Resolves when the image of `job` is decoded. Destroying the product, or aborting `signal`, ends the work.
-   *
-   * Errors: ConverterError; the reason of `signal`; Error if the worker itself fails.
+   * Resolves when the image of `job` is decoded. Destroying the product, or aborting `signal`, aborts the
+   * conversion. Errors: ConverterError; the reason of `signal`; Error if the worker itself fails.
    */
   async start(
     job: Job,
@@ -113,7 +114,7 @@ export class ConversionWorkers {
     return { plan: await product.begin(job), product }
   }
 
-  /** Ends all work and all workers. */
+  /** Aborts all jobs and ends all workers. */
   async close(): Promise<void> {
     this.#isClosed = true
     const released = [...this.#running.values()]
@@ -148,7 +149,7 @@ export class ConversionWorkers {
 
 function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   const worker = fork(WORKER_FILE, [String(memoryBytesMax)], {
-    // stdin, stdout, stderr, messages, the product.
+    // In order: stdin, stdout, stderr, messages, the product.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     serialization: 'advanced',
     execArgv: [...WORKER_FLAGS],
@@ -157,7 +158,7 @@ function startWorker({ memoryBytesMax, nice }: WorkerLimits): ChildProcess {
   try {
     if (worker.pid !== undefined) setPriority(worker.pid, nice)
   } catch {
-    // The system has no priorities, or the worker has already ended.
+    // The system has no priorities, or the worker has already exited.
   }
   // A job fails when its worker exits.
   worker.on('error', () => {})
@@ -171,14 +172,14 @@ async function kill(worker: ChildProcess): Promise<void> {
   await exit
 }
 
-/** A worker that a hostile image controls may send any code. */
+/** A hostile image that controls the worker could send any code. */
 function errorOf(code: string | null, message: string): Error {
   return code !== null && isConverterErrorCode(code)
     ? new ConverterError(code, message)
     : new Error(message)
 }
 
-/** The bytes of one product, read from the pipe of its worker. */
+/** The bytes of a product, read from the pipe of its worker. */
 class Product extends Readable {
   readonly #worker: ChildProcess
   readonly #pipe: Readable
@@ -205,14 +206,14 @@ class Product extends Readable {
       const seconds = limits.conversionMs / 1000
       this.destroy(new ConverterError('IMAGE_TOO_LARGE', `converting takes over ${seconds} s`))
     }, limits.conversionMs)
-    // Before the plan, `begin` rejects; after it, the reader sees that the stream ends too early.
+    // Before the plan, `begin` rejects; after it, the reader gets a premature end.
     this.on('error', () => {})
     this.#plan.promise.catch(() => {})
     worker.on('message', this.#onMessage).once('exit', this.#onExit)
     this.#pipe.on('data', this.#onData)
   }
 
-  /** Whether the worker has ended its job and may take another one. */
+  /** Whether the worker has finished its job and can be reused. */
   get isReusable(): boolean {
     return this.#isJobOver && this.#cells <= CELLS_KEPT_MAX
   }
@@ -263,7 +264,7 @@ class Product extends Readable {
         this.#endIfComplete()
         return
       case 'failed':
-        // An image that is too large may still be being decoded.
+        // The decoder of an image that is too large may still be running.
         this.#isJobOver = this.#received === 0 && message.code !== 'IMAGE_TOO_LARGE'
         this.destroy(errorOf(message.code, message.message))
     }

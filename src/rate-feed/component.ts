@@ -15,8 +15,8 @@ const LINKS = [
 ]
 
 /**
- * The exchange-rate feed as an HTTP program. Any site may read it: the rates are public, and nothing can
- * be changed. Errors: SourceListError if a source lacks its key.
+ * The exchange-rate feed as an HTTP component. Any website may read it: the rates are public, and nothing can be
+ * changed. Errors: SourceListError if a source lacks its key.
  */
 export function rateFeedComponent(
   deps: RateFeedDeps & { readonly version: string },
@@ -25,7 +25,7 @@ export function rateFeedComponent(
   return {
     name: 'rates',
     defaultPort: 4128,
-    // No route takes a body.
+    // No route accepts a body.
     limits: { bodyBytesMax: 1, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
     statusOf,

@@ -8,7 +8,7 @@ import type { RateSource } from './sources.ts'
 
 const MINUTE = 60_000
 
-/** A source that says what it is told to, and counts how often it is asked. */
+/** A source with configurable replies that counts its requests. */
 class Puppet implements RateSource {
   readonly name: string
   readonly family: string
@@ -59,7 +59,7 @@ function world(puppets: readonly Puppet[], options: { kept?: Quote; banded?: boo
 }
 
 describe('the order of sources', () => {
-  it('asks the first alone while it answers', async () => {
+  it('asks only the first source while it answers', async () => {
     const [first, second] = [
       new Puppet('ecb', quote('2026-10-07')),
       new Puppet('other', quote('2026-10-07')),
@@ -70,7 +70,7 @@ describe('the order of sources', () => {
     expect([first.asked, second.asked]).toEqual([1, 0])
   })
 
-  it('asks the next when one fails, after one more try', async () => {
+  it('asks the next source if one fails after a retry', async () => {
     const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
     const { rates, served } = world([first, second])
     await rates.refresh()
@@ -78,7 +78,7 @@ describe('the order of sources', () => {
     expect([first.asked, second.asked]).toEqual([2, 1])
   })
 
-  it('backs a failing source off, longer each time, and returns to it', async () => {
+  it('backs off a failing source exponentially, and returns to it', async () => {
     const [first, second] = [new Puppet('ecb', down()), new Puppet('other', quote('2026-10-07'))]
     const { rates, served, clock, pollers } = world([first, second])
     const waits: number[] = []
@@ -94,7 +94,7 @@ describe('the order of sources', () => {
     expect(pollers[0]?.state()).toMatchObject({ failures: 0, lastError: null, backOffUntil: null })
   })
 
-  it('leaves a source alone as long as it asks to be', async () => {
+  it('respects the delay that a source asks for', async () => {
     const first = new Puppet(
       'ecb',
       new SourceError('HTTP_STATUS', '429', { retryAfterMs: 7_200_000 }),
@@ -108,7 +108,7 @@ describe('the order of sources', () => {
     expect(first.asked).toBe(1)
   })
 
-  it('starts the next round by itself when a source is due', async () => {
+  it('starts the next refresh when a source is due', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const { rates, clock, served } = world([first])
     await rates.refresh()
@@ -122,7 +122,7 @@ describe('the order of sources', () => {
     expect(first.asked).toBe(2)
   })
 
-  it('runs one round at a time, however many want one', async () => {
+  it('runs one refresh at a time for concurrent callers', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const { rates } = world([first])
     await Promise.all(Array.from({ length: 500 }, () => rates.refresh()))
@@ -130,7 +130,7 @@ describe('the order of sources', () => {
   })
 })
 
-describe('what is served', () => {
+describe('the served vector', () => {
   it('never becomes older', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const { rates, clock, served } = world([first])
@@ -142,7 +142,7 @@ describe('what is served', () => {
     expect(served()?.perEur.JPY).toBe(178.9)
   })
 
-  it('is corrected by its own source at the same date, and only confirmed by a later one', async () => {
+  it('is replaced by its own source at the same date, and only confirmed by a lower-ranked one', async () => {
     const [first, second] = [
       new Puppet('ecb', quote('2026-10-07')),
       new Puppet('other', quote('2026-10-07', { JPY: 179.5 })),
@@ -161,7 +161,7 @@ describe('what is served', () => {
     expect(accepted.length).toBe(2)
   })
 
-  it('is stale from the moment that nobody has confirmed it for two hours', async () => {
+  it('is stale if no source has confirmed it for two hours', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const { rates, clock } = world([first])
     await rates.refresh()
@@ -172,7 +172,7 @@ describe('what is served', () => {
     expect(rates.served?.staleFrom).toBe(clock.now() + 2 * 60 * MINUTE)
   })
 
-  it('is stale when its date is a week back, however well confirmed', async () => {
+  it('is stale if its date is a week old, even if it was confirmed', async () => {
     const first = new Puppet('ecb', quote('2026-10-01'))
     const { rates } = world([first], { kept: quote('2026-09-30') })
     await rates.refresh()
@@ -191,7 +191,7 @@ describe('what is served', () => {
     expect(rates.served?.confirmed).toEqual({ by: 'ecb', at: clock.now() })
   })
 
-  it('is what was kept while a live source says less, and it is confirmed by it', async () => {
+  it('is the stored one while a live source has an older date, and is confirmed by it', async () => {
     const first = new Puppet('ecb', quote('2026-10-06'))
     const { rates, served } = world([first], { kept: quote('2026-10-07') })
     await rates.refresh()
@@ -243,14 +243,14 @@ describe('the sanity band', () => {
     },
   )
 
-  it('is held against the bundled vector when nothing is kept', async () => {
+  it('uses the bundled vector as the reference if no other is stored', async () => {
     const first = new Puppet('ecb', quote('2026-10-07', { JPY: 1.789 }))
     const { rates, served } = world([first])
     await rates.refresh()
     expect(served()).toBeUndefined()
   })
 
-  it('gives way when two independent sources agree within one percent', async () => {
+  it('accepts a vector if two independent sources agree within one percent', async () => {
     const crash = { CHF: 0.7 }
     const first = new Puppet('ecb', quote('2026-10-08', crash))
     const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.706 }))
@@ -259,7 +259,7 @@ describe('the sanity band', () => {
     expect(served()).toMatchObject({ source: 'ecb', perEur: { CHF: 0.7 } })
   })
 
-  it('does not give way when they differ by more', async () => {
+  it('rejects a vector if they differ by more', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new Puppet('openexchangerates', quote('2026-10-08T09:00:00Z', { CHF: 0.708 }))
     const { rates, served } = world([first, second], { kept: quote('2026-10-07') })
@@ -267,7 +267,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a mirror as a second witness', async () => {
+  it('does not count a mirror as a second source', async () => {
     const poison = { CHF: 0.7 }
     const first = new Puppet('ecb', quote('2026-10-08', poison), 'ecb')
     const mirror = new Puppet('frankfurter', quote('2026-10-08', poison), 'ecb')
@@ -276,7 +276,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('does not count a live source that was completed by the one in doubt', async () => {
+  it('does not count a live source that was completed by the implausible one', async () => {
     const poison = { NOK: 20 }
     const { NOK: _, ...traded } = PER_EUR
     const first = new Puppet('ecb', quote('2026-10-08', poison))
@@ -291,7 +291,7 @@ describe('the sanity band', () => {
     expect(served()?.source).toBe('lastgood')
   })
 
-  it('keeps what was doubted at hand: a witness that comes later confirms it', async () => {
+  it('keeps an implausible vector, which another source can confirm later', async () => {
     const first = new Puppet('ecb', quote('2026-10-08', { CHF: 0.7 }))
     const second = new Puppet('openexchangerates', down())
     const { rates, served, clock } = world([first, second], { kept: quote('2026-10-07') })
@@ -311,8 +311,8 @@ describe('the sanity band', () => {
   })
 })
 
-describe('a source that cannot be right', () => {
-  it('is refused a date to come, and “unchanged” does not bring it in later by the back door', async () => {
+describe('an invalid source', () => {
+  it('is rejected for a future date, which “unchanged” does not make valid later', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const { rates, served, clock, pollers } = world([first])
     await rates.refresh()
@@ -327,7 +327,7 @@ describe('a source that cannot be right', () => {
     expect(served()?.asOf).toBe('2026-10-07')
   })
 
-  it('is refused without a currency; nothing is ever served in part', async () => {
+  it('is rejected if a currency is missing; vectors are never served partially', async () => {
     const { NOK: _, ...rest } = PER_EUR
     const first = new Puppet('ecb', quoteOf('2026-10-08', Object.entries(rest)))
     const { rates, served, pollers } = world([first], { kept: quote('2026-10-07') })
@@ -336,7 +336,7 @@ describe('a source that cannot be right', () => {
     expect(pollers[0]?.state().lastError).toBe('INCOMPLETE')
   })
 
-  it('is warned of once an hour, and once when it is well again', async () => {
+  it('is logged once an hour, and once when it works again', async () => {
     const first = new Puppet('ecb', down())
     const { rates, clock, log } = world([first])
     for (let minutes = 0; minutes < 59; minutes += 1) {
@@ -353,7 +353,7 @@ describe('a source that cannot be right', () => {
 })
 
 describe('the CNH overlay', () => {
-  it('refines the vector when it arrives, and nobody waits for it', async () => {
+  it('refines the vector when it arrives, without delaying a reply', async () => {
     const first = new Puppet('ecb', quote('2026-10-07'))
     const overlay = new Puppet('exchange-api', quote('2026-10-07', { CNY: 8, CNH: 8.08 }))
     let release = () => {}
@@ -376,7 +376,7 @@ describe('the CNH overlay', () => {
 })
 
 describe('the bundled vector', () => {
-  it('gives way to any live one of its date or later, and is not confirmed by an older one', async () => {
+  it('is replaced by any live vector of the same or a later date, and not confirmed by an older one', async () => {
     for (const [date, source] of [
       ['2026-10-05', 'snapshot'],
       ['2026-10-06', 'ecb'],

@@ -12,44 +12,42 @@ import {
   vectorOf,
 } from './rates.ts'
 
-/** A confirmation lasts at least this long, and for this many refreshes of the source. */
+/** A confirmation is valid for at least this time, and for this many refresh intervals of the source. */
 const CONFIRMED_MIN_MS = 2 * 3_600_000
 const CONFIRMED_REFRESHES = 3
-/** A source whose rates are older than the current ones by up to this still confirms them. */
+/** A source still confirms the current rates if its own are older by at most this. */
 const OLDER_CONFIRMS_MAX_MS = 4 * 86_400_000
 /** Limits of the delay between two refreshes. */
 const PAUSE_MIN_MS = 1_000
 const PAUSE_MAX_MS = 6 * 3_600_000
 
-/** The rates that are served. */
 export interface ServedRates {
   readonly vector: RateVector
-  /** The position of the source in the operator's list, lower is better; infinite for stored rates. */
+  /** Position of the source in the operator's list, lower is better; infinite for stored rates. */
   readonly rank: number
   readonly rates: Rates
-  /** The live source that last confirmed them, and when; null if none has. */
+  /** The last live source that confirmed them, with the time; null if none has. */
   readonly confirmed: { readonly by: string; readonly at: number } | null
-  /** When they become stale, milliseconds since the Unix epoch. */
+  /** Time at which they become stale, in milliseconds since the Unix epoch. */
   readonly staleFrom: number
 }
 
-/** The dependencies of `CurrentRates`. */
 export interface CurrentRatesContext {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** Rates with an older date are stale, however well confirmed. */
+  /** Rates with an older date are stale, even if they are confirmed. */
   readonly staleAfterMs: number
-  /** False accepts rates however much they have changed. */
+  /** If false, accepts rates regardless of how much they have changed. */
   readonly banded: boolean
-  /** Gives the ratio of CNH to CNY. */
+  /** Source of the ratio of CNH to CNY. */
   readonly overlay: SourcePoller | null
-  /** Gives the currencies that a partial source does not trade. */
+  /** Source of the currencies that a partial source does not quote. */
   readonly bridge: SourcePoller | null
   /** Called with each new vector of a live source. */
   readonly onAccepted: (vector: RateVector) => void
 }
 
-/** The vector of one source during a refresh. */
+/** The vector of a source during a refresh. */
 interface Candidate {
   readonly poller: SourcePoller
   readonly rank: number
@@ -57,10 +55,8 @@ interface Candidate {
 }
 
 /**
- * Chooses the rates to serve. A refresh asks the sources in the operator's order until one gives new
- * rates or confirms the current ones, then sets the timer for the next refresh.
- *
- * Source: decision 0012.
+ * Chooses the rates to serve. A refresh asks the sources in the operator's order until one provides new rates or
+ * confirms the current ones, then sets the timer for the next refresh. Source: decision 0012.
  */
 export class CurrentRates {
   readonly #pollers: readonly SourcePoller[]
@@ -76,12 +72,12 @@ export class CurrentRates {
     this.#context = context
   }
 
-  /** The rates to serve, or null if there never were any. */
+  /** The rates to serve, or null before the first ones. */
   get served(): ServedRates | null {
     return this.#served
   }
 
-  /** The start of the next refresh, milliseconds since the Unix epoch; 0 if none is planned. */
+  /** Time of the next refresh, in milliseconds since the Unix epoch; 0 if none is planned. */
   get nextAt(): number {
     return this.#nextAt
   }
@@ -91,7 +87,7 @@ export class CurrentRates {
     this.#replace(vectorOf(name, quote), Number.POSITIVE_INFINITY)
   }
 
-  /** Refreshes, or joins the refresh under way. Never rejects. */
+  /** Starts a refresh, or joins the current one. Never rejects. */
   refresh(): Promise<void> {
     if (this.#isStopped) return Promise.resolve()
     this.#refreshing ??= this.#refreshNow().finally(() => {
@@ -100,7 +96,7 @@ export class CurrentRates {
     return this.#refreshing
   }
 
-  /** The same, but waits also for the overlay. */
+  /** Like `refresh`, but also waits for the overlay. */
   async refreshWithOverlay(): Promise<void> {
     await this.refresh()
     const { overlay } = this.#context
@@ -109,7 +105,7 @@ export class CurrentRates {
     await this.refresh()
   }
 
-  /** Starts no further refresh; one under way ends within the time limits of its requests. */
+  /** Starts no further refresh; a current one ends within the time limits of its requests. */
   stop(): void {
     this.#isStopped = true
     this.#cancelTimer()
@@ -152,7 +148,7 @@ export class CurrentRates {
     }
   }
 
-  /** Nobody waits for the overlay, which only refines CNH: a new quote starts another refresh. */
+  /** Runs in the background, because the overlay only refines CNH; a new quote starts another refresh. */
   #refreshOverlay(overlay: SourcePoller): void {
     if (this.#context.clock.now() < overlay.dueAt) return
     const before = overlay.lastGood?.quote
@@ -163,7 +159,7 @@ export class CurrentRates {
     })
   }
 
-  /** Decides about the rates of one source. */
+  /** Decides whether to serve the rates of a source. */
   #consider(candidate: Candidate, implausible: Candidate[]): 'settled' | 'older' | 'ignored' {
     const { vector, rank, poller } = candidate
     const served = this.#served
@@ -225,8 +221,8 @@ export class CurrentRates {
 }
 
 /**
- * Whether two implausible sources confirm each other. Sources of one family do not, nor does a partial
- * one: the source that completed it may be the implausible one.
+ * Whether two implausible sources confirm each other. Sources of one family do not, and a partial source does not,
+ * because the source that completed it may be the wrong one.
  */
 function confirm(one: Candidate, other: Candidate): boolean {
   const [left, right] = [one.poller.source, other.poller.source]

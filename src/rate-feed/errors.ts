@@ -2,10 +2,9 @@ import type { Clock } from '../base/clock.ts'
 import { CodedError } from '../base/coded-error.ts'
 import type { OutboundErrorCode } from '../http/outbound.ts'
 
-/** Every reason to refuse a request. */
 export type RateFeedErrorCode =
-  | 'RATES_NONE_YET' // no source has answered since the start, and no rates were kept
-  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates this old
+  | 'RATES_NONE_YET' // no source has answered since the start, and no rates were stored
+  | 'RATES_STALE' // RATES_STRICT or RATES_MAX_STALE forbids rates of this age
   | 'HISTORY_OFF' // rates are not recorded
   | 'HISTORY_RANGE_INVALID' // `from` or `to` is not a date, or `from` is after `to`
 
@@ -14,7 +13,7 @@ export class RateFeedError extends CodedError<RateFeedErrorCode> {
   override readonly name = 'RateFeedError'
 }
 
-/** An invalid `RATES_SOURCES`; the message names the entry. */
+/** An invalid `RATES_SOURCES`. The message contains the entry. */
 export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   override readonly name = 'SourceListError'
 
@@ -23,13 +22,13 @@ export class SourceListError extends CodedError<'SOURCES_INVALID'> {
   }
 }
 
-/** Why a source gave no rates. */
+/** Reason why a source provided no rates. */
 export type SourceErrorCode =
   | OutboundErrorCode
   | 'FILE_UNREADABLE'
   | 'HTTP_STATUS'
-  | 'MALFORMED' // not the documented body: HTML, a DTD, broken JSON
-  | 'REFUSED' // a status of 200 with a failure in the body, e.g. `success: false`
+  | 'MALFORMED' // not the documented format: HTML, a DTD, broken JSON
+  | 'REFUSED' // status 200 with an error in the body, e.g. `success: false`
   | 'DATE_INVALID'
   | 'DATE_FUTURE'
   | 'DATE_OLD' // before the built-in rates
@@ -39,10 +38,10 @@ export type SourceErrorCode =
   | 'CHECKSUM_WRONG'
   | 'OUT_OF_BAND' // differs too much from the last good rates
 
-/** Thrown by sources. The message is logged, so it never holds an address, which may hold a key. */
+/** Thrown by sources. The message is logged, so it never contains an address, which may contain a key. */
 export class SourceError extends CodedError<SourceErrorCode> {
   override readonly name = 'SourceError'
-  /** The delay that the source asks for, milliseconds; null if it asks for none. */
+  /** Delay that the source asks for, in milliseconds, or null. */
   readonly retryAfterMs: number | null
   /** Whether an immediate retry may help. */
   readonly isTransient: boolean
@@ -58,7 +57,7 @@ export class SourceError extends CodedError<SourceErrorCode> {
   }
 }
 
-/** The log of the feed; a pino logger is one. */
+/** The log of the feed, for example a pino logger. */
 export interface FeedLog {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
@@ -70,7 +69,7 @@ const HOUR_MS = 3_600_000
 export class HourlyWarning {
   readonly #log: FeedLog
   readonly #clock: Clock
-  /** When each subject was last logged; subjects are source names and a few constants. */
+  /** Time of the last log line by subject; subjects are source names and a few constants. */
   readonly #loggedAt = new Map<string, number>()
 
   constructor(log: FeedLog, clock: Clock) {

@@ -45,7 +45,7 @@ const GOOD: readonly (readonly [string, string, string])[] = [
 ]
 
 describe('every source', () => {
-  it.each(GOOD)('%s: the documented body gives the vector', (name, body, asOf) => {
+  it.each(GOOD)('%s: parses the documented body', (name, body, asOf) => {
     const quote = PARSERS[name]?.(body)
     expect(quote?.asOf).toBe(asOf)
     for (const [code, value] of Object.entries(PER_EUR)) {
@@ -56,11 +56,11 @@ describe('every source', () => {
   const HTML = '<html><body>We are down. <Cube currency="USD" rate="1"/></body></html>'
   const junk = ['', ' ', HTML, 'null', '[]', '{}', '"x"', '{', '1', '{"success":false}', '\u0000']
   const every = Object.keys(PARSERS).flatMap((name) => junk.map((body) => [name, body] as const))
-  it.each(every)('%s: %j is refused', (name, body) => {
+  it.each(every)('%s: rejects %j', (name, body) => {
     expect(() => PARSERS[name]?.(body)).toThrow(SourceError)
   })
 
-  it('answers any text with a quote or a SourceError', () => {
+  it('returns a quote or throws a SourceError for any text', () => {
     void fcAssert(
       property(string({ maxLength: 200, unit: 'binary' }), (text) => {
         for (const parse of Object.values(PARSERS)) {
@@ -75,7 +75,7 @@ describe('every source', () => {
   })
 })
 
-describe('a value that is none', () => {
+describe('an invalid value', () => {
   const BAD = [
     '0',
     '-1.13',
@@ -90,13 +90,13 @@ describe('a value that is none', () => {
     ' 1',
     '1.',
   ] as const
-  it.each(BAD)('refuses the ECB file with USD %j', (rate) => {
+  it.each(BAD)('rejects the ECB file with USD %j', (rate) => {
     const file = ecbFile(DATE).replace("rate='1.13'", `rate='${rate}'`)
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
   })
 
   const bad = ['0', '-1.13', '"1.13"', '"."', 'null', 'true', '1e999', '1e-9', '[1]']
-  it.each(bad)('refuses JSON bodies with USD %s', (rate) => {
+  it.each(bad)('rejects JSON bodies with USD %s', (rate) => {
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     const put = (body: string) => body.replace(/("usd":)[^,}]*/i, `$1${rate}`)
     expect(() => parseFrankfurter(put(frankfurterBody(DATE)))).toThrow(refused)
@@ -104,19 +104,22 @@ describe('a value that is none', () => {
     expect(() => parseVectorDocument(put(JSON.stringify(document)))).toThrow(refused)
   })
 
-  it.each(['0', '-1', '"x"', 'null'])('refuses dollar rates with EUR %s', (rate) => {
-    const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
-    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
-    expect(() => parseOpenExchangeRates(body)).toThrow(refused)
-  })
+  it.each(['rejects dollar rates with EUR %s', '-1', '"x"', 'null'])(
+    'refuses dollar rates with EUR %s',
+    (rate) => {
+      const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
+      const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+      expect(() => parseOpenExchangeRates(body)).toThrow(refused)
+    },
+  )
 
-  it.each(['.', '0', '-158', '', '1e2'])('refuses a price of %j', (price) => {
+  it.each(['rejects a price of %j', '0', '-158', '', '1e2'])('refuses a price of %j', (price) => {
     const body = gmoBody(INSTANT).replace(/"bid":"[^"]*"/, `"bid":"${price}"`)
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     expect(() => parseGmo(body)).toThrow(refused)
   })
 
-  it('refuses a book whose ask is below its bid, or far above', () => {
+  it('rejects an order book whose ask is below its bid, or far above', () => {
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     for (const ask of ['1', '900']) {
       const body = gmoBody(INSTANT).replace(/"ask":"[^"]*"/, `"ask":"${ask}"`)
@@ -143,20 +146,20 @@ describe('the ECB file', () => {
     expect(() => parseEcb(file)).toThrow(expect.objectContaining({ code: 'DATE_INVALID' }))
   })
 
-  it('with two dates, or a currency named twice, is refused', () => {
+  it('rejects two dates, or a duplicate currency', () => {
     expect(() => parseEcb(ecbFile(DATE) + ecbFile('2026-10-06'))).toThrow(SourceError)
     const twice = ecbFile(DATE).replace('</Cube>', "<Cube currency='USD' rate='1.14'/></Cube>")
     expect(() => parseEcb(twice)).toThrow(expect.objectContaining({ code: 'VALUE_INVALID' }))
   })
 
-  it('is read in linear time, however hostile', () => {
+  it('is parsed in linear time, even if it is malicious', () => {
     const hostile = `<Cube time='2026-10-07'>${"<Cube currency='USD' rate='".repeat(30_000)}`
     expect(vectorError(() => parseEcb(hostile))).toBe('INCOMPLETE')
   })
 })
 
 describe('the live ticker', () => {
-  it('gives the middle of bid and ask, and lacks what is not traded', () => {
+  it('returns the mean of bid and ask, and lacks currencies that are not traded', () => {
     const quote = parseGmo(gmoBody('2026-10-07T11:00:00.123456Z'))
     expect(quote.asOf).toBe('2026-10-07T11:00:00Z')
     expect(quote.perEur.get('JPY')).toBeCloseTo(178.9, 6)
@@ -165,7 +168,7 @@ describe('the live ticker', () => {
     expect(vectorError(() => quote)).toBe('INCOMPLETE')
   })
 
-  it('is bridged: by the dollar for what follows it, by the euro for the rest', () => {
+  it('is bridged by the dollar for currencies pegged to it, by the euro for the others', () => {
     const bridge = parseFrankfurter(frankfurterBody('2026-10-06', { ...PER_EUR, USD: 1 }))
     const quote = parseGmo(gmoBody(INSTANT))
     const { perEur, source, cnhIsCny } = vectorOf('gmo', quote, null, {
@@ -180,14 +183,14 @@ describe('the live ticker', () => {
     expect(perEur.SEK).toBe(11.25)
   })
 
-  it('is closed at weekends, and asks to be left alone for a while', () => {
+  it('is closed at weekends, and asks for a delay', () => {
     const closed = { code: 'MARKET_CLOSED', retryAfterMs: 600_000 }
     expect(() => parseGmo(gmoBody(INSTANT, PER_EUR, 'CLOSE'))).toThrow(
       expect.objectContaining(closed),
     )
   })
 
-  it('is refused when it says so, lacks the euro, or a timestamp is none', () => {
+  it('is rejected if it reports an error, lacks the euro, or has an invalid timestamp', () => {
     const good = gmoBody(INSTANT)
     expect(() => parseGmo(good.replace('"status":0', '"status":4'))).toThrow(
       expect.objectContaining({ code: 'REFUSED' }),
@@ -222,7 +225,7 @@ describe('CNH', () => {
 })
 
 describe('a vector document', () => {
-  it('has a checksum that a changed value does not fit', () => {
+  it('rejects a changed value by its checksum', () => {
     const text = formatVectorDocument(document)
     expect(parseVectorDocument(text).perEur.get('USD')).toBe(1.13)
     const flipped = text.replace('1.13', '1.73')
@@ -231,14 +234,14 @@ describe('a vector document', () => {
     )
   })
 
-  it('may not bring odd characters into our headers', () => {
+  it('rejects characters that could change our headers', () => {
     const hostile = JSON.stringify({ ...document, source: 'x\r\nSet-Cookie: a=b' })
     expect(() => parseVectorDocument(hostile)).toThrow(
       expect.objectContaining({ code: 'MALFORMED' }),
     )
   })
 
-  it('that lacks a currency makes no vector, and the message says which', () => {
+  it('reports the missing currencies', () => {
     const { NOK: _, SEK: __, ...perEur } = document.perEur
     const quote = parseVectorDocument(JSON.stringify({ ...document, perEur }))
     expect(() => vectorOf('file', quote)).toThrow('it lacks NOK, SEK')
@@ -258,7 +261,7 @@ describe('Retry-After', () => {
   ])('%j is %j ms', (header, ms) => expect(retryAfterMs(header, now)).toBe(ms))
 })
 
-/** The code with which `make` is refused, as far as a whole vector. */
+/** Error code of `make` and `vectorOf`. */
 function vectorError(make: () => Quote): string {
   try {
     vectorOf('x', make())

@@ -1,4 +1,4 @@
-// The documented bodies of the sources, each as a function from its text to a quote. Errors: SourceError.
+// Parsers of the documented replies of the sources, each from a text to a quote. Errors: SourceError.
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../base/canonical-json.ts'
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts'
@@ -10,8 +10,8 @@ const ECB_RATE =
   /<Cube\s{1,64}currency=(["'])([A-Z]{3})\1\s{1,64}rate=(["'])([^"'<>]{0,32})\3\s{0,64}\/>/g
 
 /**
- * The ECB's daily file. It is a flat list, so two bounded patterns read it instead of an XML parser;
- * a file that would need one (a DTD, an entity, a comment, CDATA) is rejected.
+ * Parses the ECB's daily file. It is a flat list, so two bounded patterns replace an XML parser; a file that would
+ * need one (a DTD, an entity, a comment, CDATA) is rejected.
  */
 export function parseEcb(text: string): Quote {
   if (text.includes('<!')) throw malformed('the file declares more than rates')
@@ -23,21 +23,21 @@ export function parseEcb(text: string): Quote {
   return quoteOf(time, rates)
 }
 
-/** `{base: "EUR", date, rates}` of Frankfurter. */
+/** Parses `{base: "EUR", date, rates}` of Frankfurter. */
 export function parseFrankfurter(text: string): Quote {
   const body = parseBody(text)
   if (body.base !== 'EUR') throw malformed('the base is not EUR')
   return quoteOf(stringIn(body, 'date'), numbersIn(objectIn(body, 'rates')))
 }
 
-/** `{date, eur: {usd, …}}` of exchange-api. */
+/** Parses `{date, eur: {usd, …}}` of exchange-api. */
 export function parseExchangeApi(text: string): Quote {
   const body = parseBody(text)
   const rates = numbersIn(objectIn(body, 'eur'), (code) => code.toLowerCase())
   return quoteOf(stringIn(body, 'date'), rates)
 }
 
-/** `{timestamp, base: "USD", rates}` of Open Exchange Rates, converted to euros. */
+/** Parses `{timestamp, base: "USD", rates}` of Open Exchange Rates, and converts it to euros. */
 export function parseOpenExchangeRates(text: string): Quote {
   const body = parseBody(text)
   const { base, timestamp } = body
@@ -55,17 +55,17 @@ export function parseOpenExchangeRates(text: string): Quote {
   return quoteOf(instantText(timestamp * 1_000), [['USD', 1 / euro], ...perEur])
 }
 
-/** How long a closed market is not asked. */
+/** Delay before a closed market is asked again. */
 const CLOSED_MS = 10 * 60_000
-/** A wider spread is not a price. */
+/** Maximum plausible spread. */
 const SPREAD_MAX = 0.05
 const PRICES_MAX = 200
-/** Traded against the yen; the value per euro is the euro's price divided by the currency's. */
+/** Currencies traded against the yen. The value per euro is the price of the euro divided by that of the currency. */
 const GMO_CODES = 'USD AUD GBP NZD CAD CHF ZAR TRY NOK SEK MXN HKD'.split(' ')
 
 /**
- * `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin: the mean of bid and ask, as
- * of the oldest price. Errors: MARKET_CLOSED also if one price is not `OPEN`, as at weekends.
+ * Parses `{status: 0, data: [{symbol, ask, bid, timestamp, status}]}` of GMO Coin: the mean of bid and ask, as of
+ * the oldest price. Errors: MARKET_CLOSED even if a single price is not `OPEN`, as at weekends.
  */
 export function parseGmo(text: string): Quote {
   const { status, data } = parseBody(text)
@@ -114,19 +114,19 @@ function decimal(text: string): number {
   return /^\d{1,9}(?:\.\d{1,12})?$/.test(text) ? Number(text) : Number.NaN
 }
 
-/** `YYYY-MM-DDThh:mm:ssZ`. */
+/** Formats as `YYYY-MM-DDThh:mm:ssZ`. */
 function instantText(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 /**
- * A vector document `{source, asOf, perEur}` with an optional `sha256`, which must match.
- * Source: docs/reference/rates.md, “Vector files”.
+ * Parses a vector document `{source, asOf, perEur}` with an optional `sha256`, which must match. Source:
+ * docs/reference/rates.md, “Vector files”.
  */
 export function parseVectorDocument(text: string): Quote {
   const body = parseBody(text)
   const [source, asOf] = [stringIn(body, 'source'), stringIn(body, 'asOf')]
-  // It is sent in a header and logged, so only plain characters are allowed.
+  // The source is sent in a header and logged, so only plain characters are allowed.
   if (!/^[\w .+:-]{1,64}$/.test(source)) throw malformed('source has invalid characters')
   const perEur = objectIn(body, 'perEur')
   if (body.sha256 !== undefined && body.sha256 !== sha256Of({ source, asOf, perEur })) {
@@ -135,7 +135,7 @@ export function parseVectorDocument(text: string): Quote {
   return quoteOf(asOf, numbersIn(perEur), source)
 }
 
-/** The text of `document` as a file, with its checksum. */
+/** Formats `document` as a file with its checksum. */
 export function formatVectorDocument({ source, asOf, perEur }: VectorDocument): string {
   const sha256 = sha256Of({ source, asOf, perEur: { ...perEur } })
   return `${JSON.stringify({ source, asOf, perEur, sha256 }, null, 2)}\n`
@@ -146,7 +146,7 @@ export function sha256Of(value: JsonObject): string {
   return createHash('sha256').update(canonicalJson(value)).digest('hex')
 }
 
-/** The JSON object in `text`. Errors: SourceError MALFORMED; REFUSED if it reports a failure. */
+/** Parses a JSON object. Errors: SourceError MALFORMED; REFUSED if it reports an error. */
 function parseBody(text: string): JsonObject {
   let value: Json
   try {
@@ -177,7 +177,7 @@ function objectIn(object: JsonObject, name: string): JsonObject {
   return value
 }
 
-/** The currencies in `object`, where `spelled` gives the name of the member. */
+/** The currencies in `object`; `spelled` maps a code to the name of its member. */
 function numbersIn(object: JsonObject, spelled = (code: string) => code): [string, number][] {
   return QUOTED.flatMap((code) => {
     if (!Object.hasOwn(object, spelled(code))) return []

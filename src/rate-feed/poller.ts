@@ -3,31 +3,30 @@ import { type HourlyWarning, SourceError, type SourceErrorCode } from './errors.
 import type { NamedQuote, Quote } from './rates.ts'
 import type { RateSource } from './sources.ts'
 
-/** The delay after the first failure; it doubles with each further one. */
+/** Delay after the first failure; doubled after each further one. */
 const BACK_OFF_MS = 30_000
 const BACK_OFF_MAX_MS = 30 * 60_000
-/** The delay before the one immediate retry. */
+/** Delay before the one immediate retry. */
 const RETRY_MS = 250
-/** Refreshes are spread by this fraction, so that many nodes do not ask at once. */
+/** Random fraction of the interval, so that many nodes do not ask at once. */
 const JITTER = 0.1
-/** A date may be ahead of our clock by this. */
+/** Maximum time by which a date may be ahead of our clock. */
 const CLOCK_SKEW_MS = 3_600_000
 
-/** The dependencies of pollers. */
 export interface PollerContext {
   readonly clock: Clock
   readonly schedule: Schedule
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number
   readonly warning: HourlyWarning
 }
 
-/** Asks one source when it is due, retries, backs off, and keeps its last good quote. */
+/** Asks a source when it is due, retries, backs off, and keeps its last good quote. */
 export class SourcePoller {
   readonly source: RateSource
   readonly #context: PollerContext
   #asking: Promise<Quote | null> | null = null
-  /** The last quote, valid or not: `unchanged` refers to it. */
+  /** The last quote, valid or not, to which `unchanged` refers. */
   #received: Quote | null = null
   #quote: Quote | null = null
   #dueAt = 0
@@ -41,7 +40,7 @@ export class SourcePoller {
     this.#context = context
   }
 
-  /** When to ask again, milliseconds since the Unix epoch. */
+  /** Time of the next request, in milliseconds since the Unix epoch. */
   get dueAt(): number {
     return this.#dueAt
   }
@@ -52,7 +51,7 @@ export class SourcePoller {
   }
 
   /**
-   * The quote of the source: a fresh one if it is due, otherwise the last one; null while it fails.
+   * Returns the quote of the source: a fresh one if it is due, otherwise the last one; null while it fails.
    * Concurrent callers share one request. Never rejects.
    */
   ask(): Promise<Quote | null> {
@@ -67,22 +66,22 @@ export class SourcePoller {
   }
 
   /**
-   * Reports that the quote is implausible. The source is asked again at its usual pace, and the quote
-   * is kept, because another source may confirm it later.
+   * Reports that the quote is implausible. The source is still asked at its usual interval, and the quote is kept,
+   * because another source may confirm it later.
    */
   distrust(error: SourceError): void {
     this.#lastError = error.code
     this.#warn(`doubts about ${this.source.name}`, error)
   }
 
-  /** The state for `/healthz`. */
+  /** State for `/healthz`. */
   state() {
     return {
       name: this.source.name,
       lastSuccessAt: instantOf(this.#lastSuccessAt),
       lastAttemptAt: instantOf(this.#lastAttemptAt),
       asOf: this.#quote?.asOf ?? null,
-      /** Since the last success. */
+      /** Failures since the last success. */
       failures: this.#failures,
       lastError: this.#lastError,
       backOffUntil: instantOf(this.#failures > 0 ? this.#dueAt : null),
@@ -107,7 +106,7 @@ export class SourcePoller {
       warning.recovered(`source ${name}`, { source: name }, 'the source answers again')
       return quote
     } catch (error) {
-      // A defect in the reader of one source must not stop the others.
+      // A bug in the parser of one source must not stop the others.
       const cause = new SourceError('MALFORMED', 'the source cannot be read', { cause: error })
       this.#fail(error instanceof SourceError ? error : cause)
       return null
@@ -150,7 +149,7 @@ export function requirePast({ asOf, asOfMs }: Quote, clock: Clock): void {
   throw new SourceError('DATE_FUTURE', `it is dated ${asOf}, which is in the future`)
 }
 
-/** `ms` in ISO 8601. */
+/** Formats `ms` as ISO 8601. */
 export function instantOf(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
 }

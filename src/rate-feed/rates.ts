@@ -23,7 +23,7 @@ type Currency = (typeof CURRENCIES)[number]
 /** Units of each currency per euro, unrounded. */
 export type PerEur = Readonly<Record<Currency, number>>
 
-/** The pairs, in the order of the reply. Source: specification, “R: rate feed response”. */
+/** The pairs in the order of the reply. Source: specification, “R: rate feed response”. */
 export const PAIRS = [
   'USDJPY',
   'EURJPY',
@@ -47,15 +47,14 @@ export const PAIRS = [
   'MXNJPY',
 ] as const
 
-/** One of `PAIRS`: `ABCXYZ` is the number of units of XYZ per unit of ABC. */
+/** A member of `PAIRS`: `ABCXYZ` is the number of units of XYZ per unit of ABC. */
 export type Pair = (typeof PAIRS)[number]
 
-/** The rounded rate of every pair. */
 export type Rates = Readonly<Record<Pair, number>>
 
 /**
- * The twenty rates. Each is computed from unrounded values and rounded once, to three decimals in
- * yen and five otherwise. Source: specification, “A value for pair ABCXYZ …”; decision 0012.
+ * Computes the twenty rates from unrounded values. Each is rounded once, to three decimals in yen and five
+ * otherwise. Source: specification, “A value for pair ABCXYZ …”; decision 0012.
  */
 export function ratesOf(perEur: PerEur): Rates {
   const units: Readonly<Record<string, number>> = { EUR: 1, ...perEur }
@@ -63,7 +62,7 @@ export function ratesOf(perEur: PerEur): Rates {
     const rate = (units[pair.slice(3)] ?? Number.NaN) / (units[pair.slice(0, 3)] ?? Number.NaN)
     return [pair, Number(rate.toFixed(pair.endsWith('JPY') ? 3 : 5))]
   })
-  // One entry per pair, by construction.
+  // There is one entry per pair, by construction.
   return Object.fromEntries(rates) as Rates
 }
 
@@ -71,24 +70,23 @@ export function ratesOf(perEur: PerEur): Rates {
 export interface Quote {
   /** `YYYY-MM-DD`, or `YYYY-MM-DDThh:mm:ssZ`. */
   readonly asOf: string
-  /** `asOf` in milliseconds since the Unix epoch; of a date, its first instant in GMT. */
+  /** `asOf` in milliseconds since the Unix epoch; for a date, its first instant in GMT. */
   readonly asOfMs: number
   /** Units per euro. */
   readonly perEur: ReadonlyMap<string, number>
-  /** The original source of rates that were stored; null if the source itself is the origin. */
+  /** Original source of stored rates; null if the source itself is the origin. */
   readonly origin: string | null
 }
 
-/** Currencies of a quote. CNY, the onshore renminbi, replaces CNH where that is not known. */
+/** Currencies of a quote. CNY, the onshore renminbi, replaces an unknown CNH. */
 export const QUOTED: readonly string[] = [...CURRENCIES, 'CNY']
-/** No currency of the list was ever outside of these. */
+/** Limits that no listed currency has ever exceeded. */
 const PER_EUR_MIN = 1e-4
 const PER_EUR_MAX = 1e6
 
 /**
- * A quote of `entries` (code and units per euro); unknown codes are ignored.
- *
- * Errors: SourceError DATE_INVALID; VALUE_INVALID for a value out of range or a repeated code.
+ * Creates a quote from `entries` (code and units per euro); ignores unknown codes. Errors: SourceError
+ * DATE_INVALID; VALUE_INVALID for a value out of range or a repeated code.
  */
 export function quoteOf(
   asOf: string,
@@ -109,7 +107,7 @@ export function quoteOf(
   return { asOf, asOfMs, perEur, origin }
 }
 
-/** Milliseconds of `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z`; null if it is neither. */
+/** Parses `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ss[.fff]Z` into milliseconds; returns null for other texts. */
 export function parseInstant(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)?$/.test(text)) return null
   const ms = Date.parse(text)
@@ -142,10 +140,10 @@ export const SNAPSHOT: Quote = quoteOf(
 
 /** The rates of every currency at one date, from which all pairs are computed. */
 export interface RateVector extends Omit<Quote, 'perEur'> {
-  /** The source; several are joined by `+`. */
+  /** Name of the source; several are joined by `+`. */
   readonly source: string
   readonly perEur: PerEur
-  /** The onshore renminbi, if the source quotes it. */
+  /** Onshore renminbi, or null if the source does not quote it. */
   readonly cny: number | null
   /** Whether `perEur.CNH` is the onshore rate. */
   readonly cnhIsCny: boolean
@@ -159,16 +157,15 @@ export interface NamedQuote {
 
 /** Maximum difference between the dates of two quotes that are combined. */
 const COMBINED_AGE_MAX_MS = 7 * 86_400_000
-/** The offshore renminbi trades within about one percent of the onshore one. */
+/** Maximum difference of CNH and CNY. The offshore rate stays within about one percent of the onshore rate. */
 const CNH_BASIS_MAX = 0.02
 /** Managed against the dollar, so between two fixings they follow it and not the euro. */
 const PEGGED_TO_DOLLAR: ReadonlySet<string> = new Set(['HKD', 'CNH', 'CNY'])
 
 /**
- * The vector of `quote`. `bridge` gives the currencies that the source does not trade, `overlay` the
- * ratio of CNH to CNY if CNH is missing; without that ratio, CNY stands in for CNH.
- *
- * Errors: SourceError INCOMPLETE, with the missing currencies.
+ * Creates the vector of `quote`. `bridge` provides the currencies that the source does not trade, `overlay` the
+ * ratio of CNH to CNY if CNH is missing; without that ratio, CNY replaces CNH. Errors: SourceError INCOMPLETE, with
+ * the missing currencies.
  */
 export function vectorOf(
   name: string,
@@ -192,7 +189,7 @@ export function vectorOf(
   const missing = CURRENCIES.filter((currency) => !values.has(currency))
   if (missing.length > 0) throw new SourceError('INCOMPLETE', `it lacks ${missing.join(', ')}`)
   const { origin, asOf, asOfMs } = quote
-  // None is missing.
+  // No currency is missing.
   const perEur = Object.fromEntries(CURRENCIES.map((code) => [code, values.get(code)])) as PerEur
   return { source: sources.join('+'), origin, asOf, asOfMs, perEur, cny, cnhIsCny }
 }
@@ -201,7 +198,7 @@ function isNear(quote: Quote, other: Quote): boolean {
   return Math.abs(quote.asOfMs - other.asOfMs) <= COMBINED_AGE_MAX_MS
 }
 
-/** Adds the currencies of `bridge` that `values` lacks; returns whether there were any. */
+/** Adds the currencies of `bridge` that are missing in `values`; returns whether there were any. */
 function addMissing(values: Map<string, number>, bridge: Quote): boolean {
   const [dollar, bridgeDollar] = [values.get('USD'), bridge.perEur.get('USD')]
   const dollarMove = dollar !== undefined && bridgeDollar !== undefined ? dollar / bridgeDollar : 1
@@ -218,7 +215,7 @@ function cnhBasis({ perEur }: Quote): number | null {
   return Math.abs(basis - 1) <= CNH_BASIS_MAX ? basis : null
 }
 
-/** A vector as it is stored and exchanged. Source: docs/reference/rates.md, “Vector files”. */
+/** The stored and exchanged format of a vector. Source: docs/reference/rates.md, “Vector files”. */
 export interface VectorDocument {
   readonly source: string
   readonly asOf: string
@@ -226,7 +223,7 @@ export interface VectorDocument {
   readonly perEur: Readonly<Record<string, number>>
 }
 
-/** The document of `vector`; `parseVectorDocument` and `vectorOf` give the same vector again. */
+/** Converts `vector` to a document; `parseVectorDocument` and `vectorOf` convert it back. */
 export function documentOf(vector: RateVector): VectorDocument {
   const { CNH, ...others } = vector.perEur
   return {
@@ -242,13 +239,13 @@ export function documentOf(vector: RateVector): VectorDocument {
 const BAND = 0.1
 const BAND_PER_DAY = 0.01
 const BAND_MAX = 0.2
-/** Currencies that have moved by BAND_MAX in a day. */
+/** Currencies that have moved by BAND_MAX within a day. */
 const VOLATILE: ReadonlySet<Currency> = new Set(['TRY', 'ZAR', 'MXN'])
-/** Two independent sources agree if they differ by at most this. */
+/** Maximum difference at which two independent sources agree. */
 const AGREEMENT_MAX = 0.01
 const DAY_MS = 86_400_000
 
-/** The first currency of `candidate` that is outside of the band around `reference`, or null. */
+/** The first currency of `candidate` outside of the band around `reference`, or null. */
 export function outOfBand(
   candidate: RateVector,
   reference: RateVector,
@@ -267,7 +264,7 @@ export function agree(left: RateVector, right: RateVector, tolerance = AGREEMENT
   return CURRENCIES.every((code) => distance(left.perEur[code], right.perEur[code]) <= tolerance)
 }
 
-/** The relative distance of two positive numbers, equal in both directions: 0.1 is ten percent. */
+/** Relative distance of two positive numbers, equal in both directions: 0.1 is ten percent. */
 function distance(value: number, was: number): number {
   return Math.max(value / was, was / value) - 1
 }

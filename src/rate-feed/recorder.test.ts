@@ -13,7 +13,7 @@ import {
 const vector = (changes: Record<string, number> = {}) =>
   vectorOf('ecb', quoteOf('2026-10-07', Object.entries({ ...PER_EUR, ...changes })))
 
-/** A ledger that takes records, or refuses them all. */
+/** A ledger that accepts or rejects all records. */
 class FakeLedger implements RateLedger {
   records: VectorRecord[] = []
   refuses = false
@@ -37,7 +37,7 @@ function recorder() {
 }
 
 describe('recordOf', () => {
-  it('names equal vectors equally, whenever they are accepted, and others otherwise', () => {
+  it('gives equal vectors the same id at any time, and different vectors different ids', () => {
     const record = recordOf(vector(), 1)
     expect(record.id).toMatch(/^2026-10-07\.ecb\.[0-9a-f]{12}$/)
     expect(recordOf(vector(), 2).id).toBe(record.id)
@@ -46,7 +46,7 @@ describe('recordOf', () => {
     expect(record.rate.EURUSD).toBe(1.13)
   })
 
-  it('is read back from an item, and nothing else is', () => {
+  it('is parsed from an item, and other items are rejected', () => {
     const { id, source, asOf, acceptedAt, perEur, rate } = recordOf(vector(), 0)
     const item = { id, source, asOf, acceptedAt, perEur: { ...perEur }, rate: { ...rate } }
     expect(vectorRecordOf(item)).toEqual(item)
@@ -76,7 +76,7 @@ describe('Recorder', () => {
     expect(under.pending).toBe(0)
   })
 
-  it('keeps what the ledger refuses, warns once, and tries again after a minute', async () => {
+  it('keeps rejected records, warns once, and retries after a minute', async () => {
     const { under, ledger, clock, log } = recorder()
     ledger.refuses = true
     under.add(vector())
@@ -92,7 +92,7 @@ describe('Recorder', () => {
     expect(log.lines.at(-1)).toBe('info rates are recorded again')
   })
 
-  it('bounds what waits: the oldest go first', async () => {
+  it('limits the pending records by dropping the oldest', async () => {
     const { under, ledger } = recorder()
     ledger.refuses = true
     for (let n = 0; n < 1_005; n += 1) under.add(vector({ USD: 1 + n / 1e5 }))

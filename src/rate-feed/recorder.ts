@@ -6,7 +6,7 @@ import { documentOf, PAIRS, type RateVector, ratesOf } from './rates.ts'
 
 /** The ledger database of recorded vectors. */
 export const RATES_DATABASE = 'rates'
-/** Maximum number of rows of one call. */
+/** Maximum number of records per call. */
 export const HISTORY_ROWS_MAX = 1_000
 
 /** An accepted vector as an item of the database `rates`. */
@@ -15,17 +15,15 @@ export interface VectorRecord {
   readonly id: string
   readonly source: string
   readonly asOf: string
-  /** When it was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
+  /** Time at which it was first served, `YYYY-MM-DDThh:mm:ss.fffZ`. */
   readonly acceptedAt: string
   /** Units per euro; `CNY` if the offshore rate is not known. */
   readonly perEur: Readonly<Record<string, number>>
-  /** The twenty rates. */
   readonly rate: Readonly<Record<string, number>>
 }
 
-/** Which records to read. */
 export interface HistoryQuery {
-  /** First and last date of `asOf`, `YYYY-MM-DD`, both included; null is open. */
+  /** First and last date of `asOf`, `YYYY-MM-DD`, inclusive; null is unlimited. */
   readonly from: string | null
   readonly to: string | null
   /** 1..HISTORY_ROWS_MAX. */
@@ -39,11 +37,11 @@ export interface RecordedVector {
   readonly position: string
 }
 
-/** The part of a ledger that the feed needs. Errors of its methods do not stop the feed. */
+/** The part of a ledger that the feed needs. Its errors do not stop the feed. */
 export interface RateLedger {
-  /** Writes `record` durably to the database `rates`, which it creates; an existing id is not written again. */
+  /** Writes `record` durably to the database `rates`, which it creates; skips an existing id. */
   record(record: VectorRecord): Promise<void>
-  /** Records in the order they were written. */
+  /** Returns records in the order in which they were written. */
   history(query: HistoryQuery): Promise<readonly RecordedVector[]>
 }
 
@@ -57,7 +55,7 @@ export function recordOf(vector: RateVector, now: number): VectorRecord {
   return { id: `${asOf}.${source}.${digest}`, source, asOf, acceptedAt, perEur, rate }
 }
 
-/** The record in a stored item, or null: anyone who may write to the ledger may put other items there. */
+/** The record in a stored item, or null: other writers may put other items into the database. */
 export function vectorRecordOf(item: Json): VectorRecord | null {
   if (!isJsonObject(item)) return null
   const { id, source, asOf, acceptedAt, perEur, rate } = item
@@ -72,7 +70,7 @@ function isNumbers(value: Json | undefined): value is Record<string, number> {
   return isJsonObject(value) && Object.values(value).every((number) => typeof number === 'number')
 }
 
-/** Records in memory while the ledger refuses them; beyond this the oldest are dropped. */
+/** Maximum pending records while the ledger rejects them; the oldest are dropped. */
 const PENDING_MAX = 1_000
 const RETRY_MS = 60_000
 
@@ -93,19 +91,18 @@ export class Recorder {
     this.#warning = warning
   }
 
-  /** Vectors that are not recorded yet. */
+  /** Number of vectors that are not recorded yet. */
   get pending(): number {
     return this.#pending.length
   }
 
-  /** Adds `vector` to the pending records. */
   add(vector: RateVector): void {
     this.#pending.push(recordOf(vector, this.#clock.now()))
     if (this.#pending.length > PENDING_MAX) this.#pending.shift()
     void this.flush()
   }
 
-  /** Writes the pending records, or as many as the ledger takes. Never rejects. */
+  /** Writes the pending records until the ledger rejects one. Never rejects. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flushNow().finally(() => {
       this.#flushing = null
@@ -113,7 +110,6 @@ export class Recorder {
     return this.#flushing
   }
 
-  /** Cancels the retry. */
   stop(): void {
     this.#cancelRetry()
   }

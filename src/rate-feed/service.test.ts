@@ -38,7 +38,7 @@ afterEach(async () => {
   await fixture.close()
 })
 
-/** What each source answers when all is well, with the vector `PER_EUR`. */
+/** Successful reply of each source for the vector `PER_EUR`. */
 const PLAYED: Readonly<Record<string, string>> = {
   ecb: ecbFile(GOOD_DATE),
   frankfurter: frankfurterBody(GOOD_DATE),
@@ -46,7 +46,7 @@ const PLAYED: Readonly<Record<string, string>> = {
   openexchangerates: openExchangeRatesBody(`${GOOD_DATE}T11:00:00Z`, { ...PER_EUR, CNH: 7.561 }),
 }
 
-describe('each source, played by a local server', () => {
+describe('each source, simulated by a local server', () => {
   const poisoned = { ...PER_EUR, JPY: 1.789 }
   const zero = { ...PER_EUR, USD: 0 }
   const negative = { ...PER_EUR, USD: -1.13 }
@@ -84,7 +84,7 @@ describe('each source, played by a local server', () => {
   )
 
   it.each(cases)(
-    '$name: after $what the old good vector is kept',
+    '$name: keeps the last good vector after $what',
     async ({ name, answer, code }) => {
       const feed = await opened(name, {}, { get: server.get(code === 'TIMEOUT' ? 400 : 5_000) })
       server.answer = send(PLAYED[name] ?? '')
@@ -102,7 +102,7 @@ describe('each source, played by a local server', () => {
     },
   )
 
-  it.each(Object.keys(PLAYED))('%s: an older date does not replace a newer one', async (name) => {
+  it.each(Object.keys(PLAYED))('%s: does not replace a vector with an older one', async (name) => {
     const feed = await opened(name)
     server.answer = send(PLAYED[name] ?? '')
     await feed.refresh()
@@ -112,7 +112,7 @@ describe('each source, played by a local server', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.13)
   })
 
-  it.each(Object.keys(PLAYED))('%s: success:false with 200 is a failure', async (name) => {
+  it.each(Object.keys(PLAYED))('%s: treats success:false with 200 as a failure', async (name) => {
     const feed = await opened(`${name},snapshot`)
     server.answer = send('{"success":false,"error":{"code":104}}')
     await feed.refresh()
@@ -120,7 +120,7 @@ describe('each source, played by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('snapshot')
   })
 
-  it('asks conditionally, and a 304 confirms what is served', async () => {
+  it('sends conditional requests, and a 304 confirms the served vector', async () => {
     const feed = await opened('ecb')
     server.answer = send(PLAYED.ecb ?? '', 200, {
       etag: '"v1"',
@@ -146,14 +146,14 @@ describe('each source, played by a local server', () => {
     expect(second.meta.confirmedAt).toBe(new Date(clock.now()).toISOString())
   })
 
-  it('a 304 that nobody asked for is a failure', async () => {
+  it('treats an unexpected 304 as a failure', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('', 304)
     await feed.refresh()
     expect(feed.health().sources[0]?.lastError).toBe('HTTP_STATUS')
   })
 
-  it('a body that was refused is asked for again in full', async () => {
+  it('requests a rejected body again in full', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('<html>', 200, { etag: '"bad"' })
     await feed.refresh()
@@ -164,7 +164,7 @@ describe('each source, played by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('ecb')
   })
 
-  it('429 is left alone as long as it says, and a 503 is tried once more', async () => {
+  it('waits after a 429 for the requested time, and retries a 503 once', async () => {
     const feed = await opened('ecb,snapshot')
     server.answer = send('', 503)
     await feed.refresh()
@@ -181,7 +181,7 @@ describe('each source, played by a local server', () => {
     expect(server.requests.length).toBe(4)
   })
 
-  it('the collected rates have a second address', async () => {
+  it('uses the second address of the collected rates', async () => {
     server.answer = (request, response) => {
       const fallback = request.url === '/exchange-api-fallback'
       response.writeHead(fallback ? 200 : 500).end(fallback ? PLAYED['exchange-api'] : '')
@@ -191,7 +191,7 @@ describe('each source, played by a local server', () => {
     expect((await feed.detail()).meta.source).toBe('exchange-api')
   })
 
-  it('the operator’s key is sent to its source, and to nobody else', async () => {
+  it('sends the operator’s key only to its source', async () => {
     const log = new MemoryLog()
     server.answer = send('{"error":true,"status":401,"message":"invalid_app_id"}', 401)
     const feed = await opened('openexchangerates,snapshot', {}, { log })
@@ -202,7 +202,7 @@ describe('each source, played by a local server', () => {
   })
 })
 
-describe('the live ticker over the reference rates', () => {
+describe('the live ticker above the reference rates', () => {
   const play =
     (status: string): RequestListener =>
     (request, response) => {
@@ -224,14 +224,14 @@ describe('the live ticker over the reference rates', () => {
     expect(result.rate.NOKJPY).toBe(Number((179.5 / 10.79).toFixed(3)))
   })
 
-  it('brings its own bridge when the reference rates are not listed', async () => {
+  it('has its own bridge if the reference rates are not listed', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo')
     await feed.refresh()
     expect((await feed.detail()).meta.source).toBe('gmo+ecb')
   })
 
-  it('is CLOSE at weekends: the newer live vector is kept and the next source confirms it', async () => {
+  it('is CLOSE at weekends: the newer live vector is kept, and the next source confirms it', async () => {
     server.answer = play('OPEN')
     const feed = await opened('gmo,ecb')
     await feed.refresh()
@@ -244,7 +244,7 @@ describe('the live ticker over the reference rates', () => {
   })
 })
 
-it('waits on request for the source that tells CNH, as daicho rates does', async () => {
+it('waits on request for the source of CNH, as daicho rates does', async () => {
   server.answer = (request, response) =>
     setImmediate(() => response.end(PLAYED[request.url === '/ecb' ? 'ecb' : 'exchange-api']))
   const feed = await opened('ecb,exchange-api')
@@ -253,8 +253,8 @@ it('waits on request for the source that tells CNH, as daicho rates does', async
   expect(meta).toMatchObject({ source: 'ecb+exchange-api', proxies: [] })
 })
 
-describe('rates whose date is further back than RATES_STALE_AFTER', () => {
-  it('say so in the body, with their date, and others do not', async () => {
+describe('rates older than RATES_STALE_AFTER', () => {
+  it('are marked as stale in the body, with their date; others are not', async () => {
     const feed = await opened('snapshot')
     const asOfMs = Date.parse('2026-10-06')
     clock.advance(asOfMs + 5 * DAY - clock.now())
@@ -268,7 +268,7 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
     expect((await feed.detail()).result).toEqual(old.result)
   })
 
-  it('are refused in strict mode, although a live source stands by them', async () => {
+  it('are rejected in strict mode, even if a live source confirms them', async () => {
     server.answer = send(ecbFile('2026-10-07'))
     const feed = await opened('ecb', { strict: true })
     await feed.refresh()
@@ -278,7 +278,7 @@ describe('rates whose date is further back than RATES_STALE_AFTER', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('may be older or younger than five days, as the operator says', async () => {
+  it('may be older or newer than five days, depending on the setting', async () => {
     const feed = await opened('snapshot', { staleAfterMs: DAY })
     expect(JSON.parse((await answerOf(feed)).body).result.stale).toBe(true)
   })
@@ -295,7 +295,7 @@ describe('500 cold requests', () => {
     expect(answers[0]?.headers['x-rates-source']).toBe('ecb')
   })
 
-  it('are refused after ten seconds when nobody answers', async () => {
+  it('fail after ten seconds without any reply', async () => {
     const feed = feedWith(server, clock, 'ecb', {}, { get: () => new Promise(() => {}) })
     const waiting = answerOf(feed)
     clock.advance(10_000)
@@ -303,8 +303,8 @@ describe('500 cold requests', () => {
   })
 })
 
-describe('with every source hanging', () => {
-  it('an answer comes without waiting, in the same turn, once any vector exists', async () => {
+describe('if every source hangs', () => {
+  it('replies in the same turn, once any vector exists', async () => {
     server.answer = () => {}
     const feed = await opened('ecb,frankfurter,snapshot')
     const answer = answerOf(feed)
@@ -316,7 +316,7 @@ describe('with every source hanging', () => {
 describe('without a network', () => {
   const offline = () => ({ get: server.get(60) })
 
-  it('strict mode refuses what nobody confirms', async () => {
+  it('rejects unconfirmed rates in strict mode', async () => {
     server.answer = (request) => request.socket.destroy()
     const feed = await opened('ecb,snapshot', { strict: true }, offline())
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
@@ -327,7 +327,7 @@ describe('without a network', () => {
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'false' } })
   })
 
-  it('RATES_MAX_STALE lets stale rates be given up to that age', async () => {
+  it('serves stale rates up to RATES_MAX_STALE', async () => {
     const feed = await opened('snapshot', { maxStaleMs: 4 * DAY })
     expect(answerOf(feed)).toMatchObject({ headers: { 'x-rates-stale': 'true' } })
     clock.advance(Date.parse('2026-10-10T00:00:00Z') - clock.now())
@@ -336,7 +336,7 @@ describe('without a network', () => {
     expect(() => answerOf(feed)).toThrow(expect.objectContaining({ code: 'RATES_STALE' }))
   })
 
-  it('warns once an hour, also when nobody asks, and says when it is over', async () => {
+  it('warns once an hour, also without requests, and logs the recovery', async () => {
     const log = new MemoryLog()
     const feed = await opened('snapshot', {}, { log })
     for (let minute = 0; minute < 121; minute += 1) {
@@ -353,7 +353,7 @@ const endless: RequestListener = (_request, response) => {
   const block = Buffer.alloc(65_536, 0x20)
   const more = () => {
     while (!response.destroyed && response.write(block)) {
-      // Until the other side has had enough.
+      // Until the other side closes the connection.
     }
   }
   response.on('drain', more)

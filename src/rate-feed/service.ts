@@ -14,45 +14,43 @@ import {
   writeVectorFile,
 } from './sources.ts'
 
-/** Maximum wait of a request while there are no rates. */
+/** Maximum wait of a request before the first rates arrive. */
 const FIRST_RATES_MS = 10_000
 
-/** The operator's settings. */
 export interface RateFeedSettings {
-  /** In order of preference. */
+  /** Sources in order of preference. */
   readonly sources: readonly SourceEntry[]
-  /** Refuse stale rates. */
+  /** Whether stale rates are rejected. */
   readonly strict: boolean
-  /** Rates with an older date are stale, and the reply says so, milliseconds. */
+  /** Rates with an older date are stale, and replies say so; in milliseconds. */
   readonly staleAfterMs: number
-  /** Refuse stale rates with an older date, milliseconds; null never does. */
+  /** Stale rates with an older date are rejected, in milliseconds; null never rejects them. */
   readonly maxStaleMs: number | null
-  /** The folder of the `lastgood` file, or null. */
+  /** Folder of the `lastgood` file, or null. */
   readonly folder: string | null
   readonly openExchangeRatesAppId: string | null
-  /** False accepts rates however much they have changed. */
+  /** If false, accepts rates regardless of how much they have changed. */
   readonly banded: boolean
 }
 
-/** The dependencies of a feed. */
 export interface RateFeedDeps {
   readonly settings: RateFeedSettings
   readonly clock: Clock
-  /** A number in [0, 1), to spread refreshes. */
+  /** Returns a number in [0, 1), which spreads refreshes. */
   readonly random: () => number
   readonly log: FeedLog
-  /** Decides which addresses may be reached. */
+  /** Sends requests, and restricts the allowed addresses. */
   readonly get: Get
-  /** Records accepted vectors; null records none. */
+  /** Records accepted vectors; null disables recording. */
   readonly ledger: RateLedger | null
-  /** The timers of the process by default. */
+  /** Defaults to the timers of the process. */
   readonly schedule?: Schedule
 }
 
-/** The rates and where they come from, as in `GET /?detail=1`. */
+/** The rates and their source, as in `GET /?detail=1`. */
 export type RateDetail = Awaited<ReturnType<RateFeed['detail']>>
 
-/** The feed: `open` it, ask it, `close` it. A request never waits for a source once there are rates. */
+/** The rate feed. Once there are rates, a request never waits for a source. */
 export class RateFeed {
   readonly #settings: RateFeedSettings
   readonly #clock: Clock
@@ -62,11 +60,11 @@ export class RateFeed {
   readonly #current: CurrentRates
   readonly #ledger: RateLedger | null
   readonly #recorder: Recorder | null
-  /** The file of `lastgood`, or null. */
+  /** Path of the `lastgood` file, or null. */
   readonly #lastGoodPath: string | null
-  /** Writes of that file, one after the other. */
+  /** Pending writes of that file, one after another. */
   #writing: Promise<void> = Promise.resolve()
-  /** The reply of the current second. */
+  /** The reply for the current second. */
   #cached: { served: ServedRates; second: number; detail: RateDetail } | null = null
 
   /** Errors: SourceListError if a source lacks its key. */
@@ -86,7 +84,7 @@ export class RateFeed {
     const context = { get, now: () => clock.now(), openExchangeRatesAppId }
     this.#pollers = openSources(sources, context).map((source) => new SourcePoller(source, pollers))
     const named = (name: string) => this.#pollers.find(({ source }) => source.name === name)
-    // Live prices lack some currencies: the reference rates complete them, listed or not.
+    // Live prices lack some currencies, which the reference rates complete even if they are not listed.
     const bridge = () =>
       named('ecb') ??
       named('frankfurter') ??
@@ -109,7 +107,7 @@ export class RateFeed {
     }
     const refreshed = this.#current.refresh().then(() => this.#warnIfStale())
     const local = this.#pollers.filter(({ source }) => source.isLocal)
-    // Only files are waited for.
+    // Waits only if all sources are files.
     if (local.length === this.#pollers.length) await refreshed
     else await Promise.all(local.map((poller) => poller.ask()))
   }
@@ -119,7 +117,7 @@ export class RateFeed {
     return this.#current.refreshWithOverlay()
   }
 
-  /** Stops the refreshes; resolves when all writes have ended. */
+  /** Stops the refreshes; resolves when all writes have completed. */
   async close(): Promise<void> {
     this.#current.stop()
     this.#recorder?.stop()
@@ -129,8 +127,8 @@ export class RateFeed {
   }
 
   /**
-   * The rates, at once if there are any. Within one second it returns the same object.
-   * Errors: RateFeedError RATES_NONE_YET, RATES_STALE.
+   * Returns the rates, synchronously if there are any. Within one second it returns the same object. Errors:
+   * RateFeedError RATES_NONE_YET, RATES_STALE.
    */
   current(): RateDetail | Promise<RateDetail> {
     const { served } = this.#current
@@ -144,19 +142,19 @@ export class RateFeed {
     return detail
   }
 
-  /** The rates as of now. Errors: as `current`. */
+  /** Errors: as `current`. */
   async detail() {
     return this.#detailOf(this.#current.served ?? (await this.#firstRates()))
   }
 
-  /** The state of the feed, for `/healthz`. */
+  /** State of the feed for `/healthz`. */
   health() {
     const now = this.#clock.now()
     const { served } = this.#current
     const isServing = served !== null && !this.#isRefused(served, now)
     const quality = isServing && now < served.staleFrom ? ('ok' as const) : ('degraded' as const)
     return {
-      /** Whether `GET /` answers. */
+      /** Whether `GET /` succeeds. */
       status: isServing,
       health: isServing ? quality : ('down' as const),
       vector: served === null ? null : this.#metaOf(served, now),
@@ -165,13 +163,13 @@ export class RateFeed {
     }
   }
 
-  /** When a refused client may try again, 1 to 3,600 seconds. */
+  /** Returns the delay before a rejected client may retry, 1 to 3,600 seconds. */
   retryAfterSeconds(): number {
     const ms = this.#current.nextAt - this.#clock.now()
     return Math.min(Math.max(Math.ceil(ms / 1_000), 1), 3_600)
   }
 
-  /** The recorded rates of `pair`, oldest first. Errors: RateFeedError HISTORY_OFF, HISTORY_RANGE_INVALID. */
+  /** Returns the recorded rates of `pair`, oldest first. Errors: RateFeedError HISTORY_OFF, HISTORY_RANGE_INVALID. */
   async history(pair: Pair, query: HistoryQuery) {
     if (this.#ledger === null) {
       throw new RateFeedError('HISTORY_OFF', 'rates are not recorded here; see RATES_RECORD')
@@ -204,7 +202,7 @@ export class RateFeed {
     } catch (error) {
       if (!(error instanceof SourceError)) throw error
       const { cause, code, message } = error
-      // Before the first rates there is no file.
+      // The file does not exist before the first rates.
       const isAbsent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
       const text = `the kept rates are no use: ${message}`
       if (!isAbsent) this.#warning.warn('lastgood', { code }, text)
@@ -255,7 +253,7 @@ export class RateFeed {
     const { nextAt } = this.#current
     return {
       source: vector.source,
-      /** The original source of stored rates. */
+      /** Original source of stored rates. */
       origin: vector.origin,
       asOf: vector.asOf,
       ageSeconds: Math.max(0, Math.floor((now - vector.asOfMs) / 1_000)),
@@ -268,7 +266,7 @@ export class RateFeed {
     }
   }
 
-  /** Whether the operator forbids rates this old. */
+  /** Whether the settings forbid rates of this age. */
   #isRefused({ vector, staleFrom }: ServedRates, now: number): boolean {
     const { strict, maxStaleMs } = this.#settings
     if (now < staleFrom) return false
@@ -287,7 +285,7 @@ export class RateFeed {
   }
 }
 
-/** `now` as `YYYY-MM-DD hh:mm:ss+0`, GMT. Source: specification, “result.datetime”. */
+/** Formats `now` as `YYYY-MM-DD hh:mm:ss+0`, GMT. Source: specification, “result.datetime”. */
 function datetimeOf(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19).replace('T', ' ')}+0`
 }

@@ -42,7 +42,7 @@ afterEach(async () => {
 describe('the last good vector', () => {
   const path = () => join(folder, 'rates.json')
 
-  it('is kept in the system folder and served by the next start, which says so', async () => {
+  it('is stored in the system folder and served after a restart, marked as such', async () => {
     server.answer = send(ecbFile(GOOD_DATE))
     const first = await opened('ecb,lastgood,snapshot', { folder })
     await first.refresh()
@@ -82,19 +82,19 @@ describe('the last good vector', () => {
     expect(log.lines[0]).toMatch(/^warn the kept rates are no use/)
   })
 
-  it('that is no file does not hold up the start', async () => {
+  it('does not delay the start if it is not a regular file', async () => {
     symlinkSync('/dev/zero', path())
     const feed = await opened('lastgood,snapshot', { folder })
     expect((await feed.detail()).meta.source).toBe('snapshot')
   })
 
-  it('absent is a first start, of which nobody is warned', async () => {
+  it('is missing at the first start, without a warning', async () => {
     const log = new MemoryLog()
     await opened('lastgood,snapshot', { folder }, { log })
     expect(log.lines.some((line) => line.includes('kept'))).toBe(false)
   })
 
-  it('that cannot be written is a warning, and the rates are served', async () => {
+  it('causes a warning if it cannot be written, and the rates are served', async () => {
     const log = new MemoryLog()
     writeFileSync(join(folder, 'file'), '')
     server.answer = send(ecbFile(GOOD_DATE))
@@ -112,7 +112,7 @@ describe('the operator’s own vector', () => {
     return `file:${join(folder, 'own.json')}`
   }
 
-  it('in a file is there from the start, and followed', async () => {
+  it('is available from the start if it is a file, and reloaded', async () => {
     const entry = write({ source: 'desk', asOf: GOOD_DATE, perEur: { ...PER_EUR, CNH: 7.58 } })
     const feed = await opened(`${entry},snapshot`)
     const { meta } = await feed.detail()
@@ -123,7 +123,7 @@ describe('the operator’s own vector', () => {
     expect((await feed.detail()).result.rate.EURUSD).toBe(1.14)
   })
 
-  it('behind https is told apart by number, never by address', async () => {
+  it('is identified by number and never by address if it is at an https address', async () => {
     server.answer = send(JSON.stringify({ source: 'desk', asOf: GOOD_DATE, perEur: PER_EUR }))
     const get = loopbackGet()
     const feed = await opened(
@@ -152,7 +152,7 @@ describe('RATES_SOURCES', () => {
     expect(() => parseSourceList(text)).toThrow(message)
   })
 
-  it('needs the key of a source that has one', () => {
+  it('requires the key of a source that needs one', () => {
     expect(() =>
       feedWith(server, clock, 'openexchangerates', { openExchangeRatesAppId: null }),
     ).toThrow('openexchangerates needs a key')

@@ -15,33 +15,33 @@ import {
 } from './parsers.ts'
 import type { Quote, VectorDocument } from './rates.ts'
 
-/** A place that rates come from. It only reads; when to ask and what to believe is decided elsewhere. */
+/** A source of rates. It only reads; callers decide when to ask and which rates to accept. */
 export interface RateSource {
-  /** As in `X-Rates-Source` and `/healthz`; of `file:` and `url:` never the address. */
+  /** Name in `X-Rates-Source` and `/healthz`; for `file:` and `url:` never the address. */
   readonly name: string
   /** Sources of one family repeat each other, so they do not confirm each other. */
   readonly family: string
-  /** How often it is asked, milliseconds. */
+  /** Refresh interval in milliseconds. */
   readonly refreshMs: number
-  /** Whether it quotes only some currencies, and another source completes it. */
+  /** Whether it quotes only some currencies, so that another source must complete it. */
   readonly isPartial: boolean
-  /** Whether it answers without a network. */
+  /** Whether it works without a network. */
   readonly isLocal: boolean
-  /** The current rates, or `unchanged` since the last quote. Errors: SourceError. */
+  /** Returns the current rates, or `unchanged` since the last quote. Errors: SourceError. */
   read(): Promise<Quote | 'unchanged'>
 }
 
-/** One bounded GET without redirects. Errors: OutboundError. */
+/** Sends a GET request with limits and without redirects. Errors: OutboundError. */
 export type Get = (url: URL, headers: Readonly<Record<string, string>>) => Promise<OutboundReply>
 
 interface HttpSource {
-  /** Its own name by default. */
+  /** Defaults to its own name. */
   readonly family?: string
   readonly refreshMs: number
   readonly isPartial?: boolean
-  /** JSON by default. */
+  /** Defaults to JSON. */
   readonly accept?: string
-  /** Tried in order until one gives rates. */
+  /** Tried in order until one provides rates. */
   readonly urls: readonly string[]
   readonly parse: (text: string) => Quote
 }
@@ -50,14 +50,14 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 
 const PUBLIC_SOURCES = {
-  /** Reference rates of the European Central Bank, set once on each working day. */
+  /** Reference rates of the European Central Bank, published once on each working day. */
   ecb: {
     refreshMs: 30 * MINUTE_MS,
     accept: 'application/xml, text/xml',
     urls: ['https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml'],
     parse: parseEcb,
   },
-  /** Repeats the rates of the ECB, so it has CNY and not CNH. */
+  /** Repeats the rates of the ECB, so it has CNY but not CNH. */
   frankfurter: {
     family: 'ecb',
     refreshMs: 30 * MINUTE_MS,
@@ -66,17 +66,17 @@ const PUBLIC_SOURCES = {
     ],
     parse: parseFrankfurter,
   },
-  /** Collected daily by volunteers: the only free source of CNH, and not always right. */
+  /** Collected daily by volunteers. The only free source of CNH, but not always correct. */
   'exchange-api': {
     refreshMs: 6 * HOUR_MS,
-    // The second is the fallback that its authors name.
+    // The second one is the fallback recommended by its authors.
     urls: [
       'https://cdn.jsdelivr.net/npm/@fawazahmed0/currency-api@latest/v1/currencies/eur.min.json',
       'https://latest.currency-api.pages.dev/v1/currencies/eur.min.json',
     ],
     parse: parseExchangeApi,
   },
-  /** Hourly, which its free plan allows all month. */
+  /** Refreshed hourly, which its free plan allows. */
   openexchangerates: {
     refreshMs: HOUR_MS,
     urls: ['https://openexchangerates.org/api/latest.json'],
@@ -93,7 +93,7 @@ const PUBLIC_SOURCES = {
 
 type PublicSource = keyof typeof PUBLIC_SOURCES
 
-/** One entry of `RATES_SOURCES`. */
+/** An entry of `RATES_SOURCES`. */
 export type SourceEntry =
   | { readonly kind: PublicSource | 'lastgood' | 'snapshot' }
   | { readonly kind: 'file'; readonly path: string }
@@ -101,7 +101,7 @@ export type SourceEntry =
 
 const ENTRIES_MAX = 16
 
-/** The entries of `text`, comma-separated, in order of preference. Errors: SourceListError. */
+/** Parses a comma-separated list in order of preference. Errors: SourceListError. */
 export function parseSourceList(text: string): readonly SourceEntry[] {
   const names = text.split(',').map((name) => name.trim())
   if (names.length > ENTRIES_MAX) {
@@ -120,7 +120,7 @@ function parseEntry(name: string): SourceEntry {
   }
   if (name.startsWith('url:')) {
     const url = URL.parse(name.slice('url:'.length))
-    // The message does not repeat the address, which may hold a key.
+    // The message omits the address, which may contain a key.
     if (url?.protocol !== 'https:') throw new SourceListError('url: needs an https address')
     return { kind: 'url', url }
   }
@@ -134,7 +134,6 @@ function isPublicSource(name: string): name is PublicSource {
   return Object.hasOwn(PUBLIC_SOURCES, name)
 }
 
-/** The dependencies of sources. */
 export interface SourceContext {
   readonly get: Get
   readonly now: () => number
@@ -143,9 +142,8 @@ export interface SourceContext {
 }
 
 /**
- * The sources of `entries` in their order, without `lastgood` and `snapshot`.
- *
- * Errors: SourceListError if `openexchangerates` is listed without a key.
+ * Opens the sources of `entries` in order, without `lastgood` and `snapshot`. Errors: SourceListError if
+ * `openexchangerates` is listed without a key.
  */
 export function openSources(entries: readonly SourceEntry[], context: SourceContext): RateSource[] {
   const names: string[] = []
@@ -165,7 +163,7 @@ export function openSources(entries: readonly SourceEntry[], context: SourceCont
   })
 }
 
-/** One public source. Errors: SourceListError if it needs a key and there is none. */
+/** Opens a public source. Errors: SourceListError if its key is missing. */
 export function publicSource(name: PublicSource, context: SourceContext): RateSource {
   const source: HttpSource = PUBLIC_SOURCES[name]
   if (name !== 'openexchangerates') return httpSource(name, source, context)
@@ -191,7 +189,7 @@ function fileSource(name: string, path: string): RateSource {
 function httpSource(name: string, source: HttpSource, { get, now }: SourceContext): RateSource {
   const { family = name, refreshMs, isPartial = false, urls, parse } = source
   const { accept = 'application/json' } = source
-  /** The headers of the last good reply, by which the next request to that address is conditional. */
+  /** Headers of the last good reply, which make the next request to that address conditional. */
   let validators: { url: string; etag: string | null; lastModified: string | null } | null = null
   const readAt = async (url: string): Promise<Quote | 'unchanged'> => {
     const known = validators?.url === url ? validators : null
@@ -235,7 +233,7 @@ function throwSourceError(error: unknown): never {
   throw new SourceError(error.code, error.message, { cause: error, isTransient })
 }
 
-/** Maximum length of a header that is sent back. */
+/** Drops headers that are too long to be sent back. */
 function short(header: string | null): string | null {
   return header === null || header.length > 256 ? null : header
 }
@@ -248,10 +246,10 @@ function decodeUtf8(body: Buffer): string {
   }
 }
 
-/** A longer `Retry-After` counts as this. */
+/** Upper limit of `Retry-After`. */
 const RETRY_AFTER_MAX_MS = 86_400_000
 
-/** Milliseconds of `Retry-After` (seconds or a date), or null if it is absent or invalid. */
+/** Parses `Retry-After` (seconds or a date) into milliseconds; returns null if it is absent or invalid. */
 export function retryAfterMs(header: string | null, now: number): number | null {
   if (header === null) return null
   const ms = /^\d{1,9}$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - now
@@ -261,8 +259,8 @@ export function retryAfterMs(header: string | null, now: number): number | null 
 const FILE_BYTES_MAX = 1_048_576
 
 /**
- * The quote in the vector file at `path`. Errors: SourceError; FILE_UNREADABLE also for a pipe or a
- * device, because reading one may never end.
+ * Reads the quote in the vector file at `path`. Errors: SourceError; FILE_UNREADABLE also for a pipe or a device,
+ * because reading one may never end.
  */
 export async function readVectorFile(path: string): Promise<Quote> {
   const text = await readBounded(path).catch((error: unknown) => {
@@ -289,7 +287,7 @@ async function readBounded(path: string): Promise<string> {
   }
 }
 
-/** Replaces the vector file at `path`; a reader sees the old or the new one, complete. */
+/** Replaces the vector file at `path` atomically. */
 export async function writeVectorFile(path: string, document: VectorDocument): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
   const temporary = `${path}.${randomUUID()}`

@@ -26,9 +26,9 @@ export const statusOf: Record<ConverterErrorCode, number> = {
 
 /** Maximum number of cells of an upload's workbook. */
 const CELLS_MAX = 10_000_000
-/** Concurrent requests; each may have a form of the maximum size. */
+/** Maximum concurrent requests; each may have a form of the maximum size. */
 const UPLOADS_MAX = 16
-/** A JSON body is read up to this size before it is refused. Source: specification, “Limits”. */
+/** A larger JSON body is rejected before it is parsed. Source: specification, “Limits”. */
 const JSON_BYTES_MAX = 10 * 1024 * 1024
 /** `Retry-After` of a 503, seconds. */
 const RETRY_AFTER = '5'
@@ -138,7 +138,7 @@ function uploadLimit() {
   }
 }
 
-/** Aborts when the reply is sent or the client has left. */
+/** Aborts when the reply is sent or the client has disconnected. */
 function signalOf(reply: FastifyReply): AbortSignal {
   const controller = new AbortController()
   const abort = () => controller.abort(new ConverterError('GIVEN_UP', 'nobody waits for the image'))

@@ -4,7 +4,7 @@ import type { Upload } from './upload.ts'
 
 /** The workbook's media type: specification, “Endpoints”, row C. */
 export const EXCEL = 'application/vnd.ms-excel'
-/** The registered type, for clients that accept it and not EXCEL. */
+/** The registered type, for clients that accept it but not EXCEL. */
 export const OOXML = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 
 const whole = (name: WholeNumberField, description: string) => ({
@@ -15,8 +15,8 @@ const whole = (name: WholeNumberField, description: string) => ({
 })
 
 /**
- * The form, for the documentation only: `upload.ts` and `options.ts` read and check it.
- * Source: specification, “C: converter parameters”.
+ * The form, only for the documentation: `upload.ts` and `options.ts` parse and check it. Source: specification, “C:
+ * converter parameters”.
  */
 export const UploadForm = Type.Unsafe<Upload>({
   type: 'object',
@@ -56,21 +56,19 @@ const headers = {
   },
 }
 
-/** The workbook. */
 export const WorkbookReply = {
   description: 'The workbook',
   headers: { 'Content-Disposition': { type: 'string' }, ...headers },
   content: { [EXCEL]: { schema: binary }, [OOXML]: { schema: binary } },
 }
 
-/** The picture of the cells. */
 export const PreviewReply = {
   description: 'One pixel per cell',
   headers,
   content: { 'image/png': { schema: binary } },
 }
 
-/** Every error: specification, “Errors”, row C, does not define it. */
+/** The body of all errors; specification, “Errors”, row C, does not define it. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.String(),

@@ -4,7 +4,7 @@ import { readForm, readUpload } from './upload.ts'
 
 const TYPE = 'multipart/form-data; boundary=b0und'
 
-/** A body whose parts are given as their headers and content. */
+/** A body with parts, each given as its headers and content. */
 function body(...parts: [string, string | Buffer][]): Buffer {
   const pieces = parts.flatMap(([headers, content]) => [
     Buffer.from(`--b0und\r\n${headers}\r\n\r\n`),
@@ -34,7 +34,7 @@ describe('a form', () => {
     expect(part).toMatchObject({ name: 'file', fileName })
   })
 
-  it('reads a Latin-1 name where it is not UTF-8', () => {
+  it('reads a Latin-1 name that is not valid UTF-8', () => {
     const bytes = body([disposition('name="file"; filename="#.png"'), 'x'])
     bytes[bytes.indexOf('#')] = 0xe9
     expect(readForm(bytes, TYPE)[0]?.fileName).toBe('é.png')
@@ -50,7 +50,7 @@ describe('a form', () => {
     ])
   })
 
-  it('gives back any content, also one that holds most of a boundary', () => {
+  it('returns any content, even if it contains most of a boundary', () => {
     const content = fc.oneof(
       fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
       fc
@@ -60,7 +60,7 @@ describe('a form', () => {
     fc.assert(
       fc.property(fc.array(content, { maxLength: 5 }), (contents) => {
         const parts = contents.map((bytes): [string, Buffer] => [disposition('name="x"'), bytes])
-        // A content that holds a whole boundary line has an end of its own.
+        // A content with a complete boundary line would end the part.
         const line = /(?:^|\r\n)--b0und(?:--|[ \t]*\r\n)/
         fc.pre(contents.every((bytes) => !line.test(`${bytes.toString('latin1')}\r\n`)))
         expect(readForm(body(...parts), TYPE).map((part) => part.bytes)).toEqual(contents)
@@ -68,14 +68,14 @@ describe('a form', () => {
     )
   })
 
-  it('ends a part at a boundary that is a line of its own, and nowhere else', () => {
+  it('ends a part only at a boundary on a line of its own', () => {
     const content = Buffer.from('x--b0und\r\ny--b0und--\r\n--b0undX')
     expect(readForm(body([disposition('name="x"'), content]), TYPE)).toEqual([
       { name: 'x', fileName: null, bytes: content },
     ])
   })
 
-  it('that is cut short anywhere, or is anything else, is refused with a code', () => {
+  it('is rejected with a code if it is truncated anywhere or malformed', () => {
     const whole = body([disposition('name="file"; filename="a.png"'), 'content'])
     for (let length = 0; length < whole.length - 3; length += 1) {
       expect(() => readForm(whole.subarray(0, length), TYPE), `${length}`).toThrow(
@@ -114,7 +114,7 @@ describe('an upload', () => {
     value,
   ]
 
-  it('is the file and the fields that are known', () => {
+  it('returns the file and the known fields', () => {
     const upload = readUpload(
       body(field('px', '3'), file, field('other', 'x'), field('__proto__', '1')),
       TYPE,

@@ -3,20 +3,20 @@ import { ConverterError } from '../errors.ts'
 import { OPTION_NAMES } from '../options.ts'
 
 // Why not @fastify/multipart 10.1.9: it ends a file at a line that only begins like the boundary, ignores
-// `filename*`, loses Latin-1 names, refuses fields named `__proto__` and JSON fields that are ignored here, and
-// keeps a body in as many buffers as it has pieces. Here the body is one bounded buffer (`readBody`).
+// `filename*`, loses Latin-1 names, rejects fields named `__proto__` and JSON fields that are ignored here, and
+// stores a body in as many buffers as it arrives in. Here the body is one bounded buffer (`readBody`).
 
 /** Maximum size of a file: 10 MiB. Source: specification, “Limits”. */
 export const FILE_BYTES_MAX: number = 10 * 1024 * 1024
 /** Maximum size of a form with its fields and headers. */
 export const FORM_BYTES_MAX: number = FILE_BYTES_MAX + 64 * 1024
-/** Every valid value is shorter. */
+/** Maximum length of a field; every valid value is shorter. */
 const FIELD_BYTES_MAX = 64
-/** Many times the number of fields. */
+/** Maximum number of parts, many times the number of fields. */
 const PARTS_MAX = 64
 /** Maximum size of the headers of one part. */
 const HEADER_BYTES_MAX = 16 * 1024
-/** RFC 2046 allows 70, but some clients use more. */
+/** Maximum length of a boundary. RFC 2046 allows 70, but some clients use more. */
 const BOUNDARY_LENGTH_MAX = 200
 
 const CRLF = Buffer.from('\r\n')
@@ -32,10 +32,8 @@ export interface Upload {
 }
 
 /**
- * The upload in a complete `multipart/form-data` body. Fields with other names are ignored.
- *
- * Errors: FORM_MALFORMED, FILE_MISSING, FILE_EMPTY, FILE_TOO_LARGE; FIELD_INVALID for a field that is repeated or
- * too long.
+ * Parses the upload in a complete `multipart/form-data` body. Fields with other names are ignored. Errors:
+ * FORM_MALFORMED, FILE_MISSING, FILE_EMPTY, FILE_TOO_LARGE; FIELD_INVALID for a field that is repeated or too long.
  */
 export function readUpload(body: Buffer, contentType: string): Upload {
   const known: ReadonlySet<string> = new Set(OPTION_NAMES)
@@ -44,7 +42,7 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   for (const { name, fileName, bytes } of readForm(body, contentType)) {
     if (name === 'file' && fileName !== null) {
       if (file !== null) throw new ConverterError('FIELD_INVALID', 'the field file comes twice')
-      // Without a chosen file, a browser sends the field with an empty name.
+      // If no file is chosen, a browser sends the field with an empty name.
       if (fileName !== '' || bytes.length > 0) file = { bytes, name: fileName }
     } else if (known.has(name)) {
       const isRepeated = fields.has(name)
@@ -66,7 +64,6 @@ export function readUpload(body: Buffer, contentType: string): Upload {
   return { ...file, fields }
 }
 
-/** One part of a form. */
 interface FormPart {
   readonly name: string
   /** The name of the file, as sent; null for a plain field. */
@@ -76,10 +73,9 @@ interface FormPart {
 }
 
 /**
- * The parts of a form, in order. Clients differ, so quoted and bare parameters, `filename*`, and names with `\"`,
- * `%22` or raw UTF-8 are understood. Parts that are not form data are skipped.
- *
- * Errors: FORM_MALFORMED. Source: RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
+ * Parses the parts of a form, in order. Clients differ, so it accepts quoted and bare parameters, `filename*`, and
+ * names with `\"`, `%22` or raw UTF-8. Parts that are not form data are skipped. Errors: FORM_MALFORMED. Source:
+ * RFC 7578; RFC 2046 section 5.1; WHATWG HTML 4.10.21.8.
  */
 export function readForm(body: Buffer, contentType: string): FormPart[] {
   const boundary = boundaryOf(contentType)
@@ -108,7 +104,7 @@ function boundaryOf(contentType: string): Buffer {
   return Buffer.from(`--${boundary}`, 'latin1')
 }
 
-/** A boundary line, with the CRLF before it. */
+/** A boundary line with the preceding CRLF. */
 interface Delimiter {
   readonly start: number
   readonly end: number
@@ -156,14 +152,14 @@ function parametersOf(text: string): Map<string, string> {
   return parameters
 }
 
-/** Older clients escape with a backslash, browsers with exactly three percent codes. */
+/** Removes escapes. Older clients use backslashes, browsers exactly three percent codes. */
 function unquoted(text: string): string {
   return text
     .replace(/\\(["\\])/g, '$1')
     .replace(/%(22|0A|0D)/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** The value of an RFC 8187 parameter in UTF-8; undefined if it is something else. */
+/** The value of an RFC 8187 parameter in UTF-8; undefined if it has another form. */
 function extendedValue(text = ''): string | undefined {
   const encoded = /^utf-8'[^']*'(.*)$/i.exec(text)?.[1]
   if (encoded === undefined) return undefined

@@ -1,11 +1,11 @@
-// The upload page: asks the service for the cells as a picture whenever an option changes, and for
-// the workbook when the form is sent. Everything it shows of a file goes through textContent.
+// The upload page: requests a preview of the cells whenever an option changes, and the workbook when the form is
+// sent. Text from a file is only inserted with textContent.
 import { language, t } from '{{assets}}/language.js'
 
 const FILE_BYTES_MAX = 10 * 1024 * 1024
-/** From this many colours on LibreOffice takes its time. */
+/** Number of colours from which LibreOffice is slow. */
 const COLORS_SLOW = 8_192
-/** How long the options must rest before the preview is asked for. */
+/** Delay between the last change of an option and the request of the preview. */
 const REST_MS = 250
 
 const at = (id) => document.getElementById(id)
@@ -21,7 +21,7 @@ let preview = null
 /** @type {XMLHttpRequest | null} */
 let download = null
 let rest = 0
-/** Of the cells that are shown. */
+/** Number of colours in the preview. */
 let colorsUsed = 10_000
 
 function say(text, kind = '') {
@@ -36,7 +36,7 @@ function size(bytes) {
     : `${number.format(Math.round(bytes / 1e5) / 10)} MB`
 }
 
-/** The fields as they stand; the file comes last, so that what is wrong with them is known first. */
+/** The current fields. The file comes last, so that errors in the other fields are reported first. */
 function fields() {
   const data = new FormData()
   for (const [name, value] of new FormData(form)) {
@@ -72,7 +72,7 @@ function clearPreview() {
   at('hint').hidden = true
 }
 
-/** What the service said was wrong. */
+/** The error message in a reply. */
 async function reasonOf(response) {
   try {
     const { message } = await response.json()
@@ -118,7 +118,7 @@ function draw(picture, counts) {
   canvas.width = picture.width
   canvas.height = picture.height
   canvas.getContext('2d').drawImage(picture, 0, 0)
-  // As large as the sheet would be, unless that is more than fits.
+  // As large as the sheet would be, within the available space.
   canvas.style.width = `${picture.width * px}px`
   canvas.hidden = false
   at('empty').hidden = true
@@ -137,7 +137,7 @@ function draw(picture, counts) {
   at('hint').hidden = colorsUsed < COLORS_SLOW
 }
 
-/** A rough guess before the end is known: bytes per cell and per colour of the packed workbook. */
+/** Rough estimate of the size: bytes per cell and per colour of the compressed workbook. */
 function expectedBytes() {
   return canvas.width * canvas.height * 5.5 + colorsUsed * 12 + 3_000
 }
@@ -225,7 +225,7 @@ at('fewer').addEventListener('click', () => {
   void showPreview()
 })
 
-// Dropping anywhere on the page counts: a near miss must not make the browser leave the page.
+// Accepts drops anywhere on the page: with a near miss, the browser would leave the page.
 for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
   document.addEventListener(kind, (event) => {
     event.preventDefault()
@@ -235,7 +235,7 @@ for (const kind of ['dragenter', 'dragover', 'dragleave', 'drop']) {
 document.addEventListener('drop', (event) => {
   const [dropped] = event.dataTransfer?.files ?? []
   if (dropped === undefined) return
-  // So that the form holds it too, also for what the browser itself checks.
+  // Also puts the file into the form, so that the browser's own validation sees it.
   fileInput.files = event.dataTransfer.files
   choose(dropped)
 })

@@ -4,9 +4,9 @@ import { RatesReply } from './schemas.ts'
 
 const INTEGER_DIGITS = 5
 
-/** The detail in the body of `GET /?detail=1`, or null if it is something else. */
+/** Parses the body of `GET /?detail=1`; returns null if it has another form. */
 export async function parseRateDetail(text: string): Promise<RateDetail | null> {
-  // Loaded only for the one command that needs it: it takes longer than the rest of the module.
+  // Loaded only for the command that needs it: it takes longer than the rest of the module.
   const { Value } = await import('typebox/value')
   try {
     const body: unknown = JSON.parse(text)
@@ -17,7 +17,7 @@ export async function parseRateDetail(text: string): Promise<RateDetail | null> 
   }
 }
 
-/** `detail` for a terminal: one line per pair, with aligned decimal points. */
+/** Formats `detail` for a terminal: one line per pair, with aligned decimal points. */
 export function rateTable({ result, meta }: RateDetail): string {
   const { source, origin, asOf, stale, proxies } = meta
   const from = origin === null || origin === source ? source : `${source} (${origin})`

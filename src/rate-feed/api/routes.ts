@@ -21,7 +21,6 @@ export const statusOf: Record<RateFeedErrorCode, number> = {
 
 const failures = { '4xx': Failure, '5xx': Failure }
 
-/** Adds the routes of the feed to `app`. */
 export function rateFeedRoutes(app: HttpApp, feed: RateFeed): void {
   currentRoute(app, feed)
 
@@ -93,9 +92,9 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
         const detail = current instanceof Promise ? await current : current
         if (sent?.detail !== detail) sent = { detail, reply: currentReply(detail) }
         const { headers, rawHeaders, body } = sent.reply
-        // The header of a listener that is closing must be sent, too.
+        // A listener that is closing must send its header, too.
         if (reply.hasHeader('connection')) return reply.headers(headers).send(body)
-        // The text and its headers are the same for a second, so they bypass Fastify's reply: decision 0012.
+        // The text and its headers are constant for a second, so they bypass Fastify's reply: decision 0012.
         reply.hijack()
         reply.raw.writeHead(200, rawHeaders).end(body)
         return reply
@@ -109,11 +108,10 @@ function currentRoute(app: HttpApp, feed: RateFeed): void {
   )
 }
 
-/** The reply of `GET /`. */
 export interface CurrentReply {
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
-  /** `headers` and `content-length`, as alternating names and values: the fastest form for Node. */
+  /** `headers` and `content-length`, as alternating names and values: the fastest format for Node. */
   readonly rawHeaders: string[]
 }
 
@@ -136,7 +134,7 @@ export function currentReply({ result, meta }: RateDetail): CurrentReply {
   }
 }
 
-/** The path on the ledger of the block at `position`, with its proof. */
+/** Path of the block at `position` in the ledger API, with its proof. */
 function proofPath(position: string): string {
   const [, serverId = '', height = ''] = /^(\d+)\/(\d+)\./.exec(position) ?? []
   return `/api/ledgers?serverid=${serverId}&offset=${height}&limit=1&proof=1`

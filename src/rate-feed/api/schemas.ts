@@ -11,7 +11,7 @@ function numbersNamed(names: readonly string[], description: string) {
   })
 }
 
-/** With its type, which documentation pages need to show a choice. */
+/** Includes the type, which documentation pages need to show a choice. */
 function oneOf<Word extends string>(words: readonly Word[], description: string) {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], description })
 }
@@ -55,7 +55,7 @@ const metaFields = {
   nextRefresh: Type.Union([Instant, Type.Null()]),
 }
 
-/** `GET /`, and with `detail=1` its `meta`. */
+/** The reply of `GET /`; `meta` is included with `detail=1`. */
 export const RatesReply = Type.Object({
   status: Type.Literal(true),
   result: Result,
@@ -69,22 +69,20 @@ export const RatesReply = Type.Object({
   ),
 })
 
-/** The query of `GET /`. */
 export const RatesQuery = Type.Object({
   detail: Type.Optional(oneOf<'0' | '1'>(['0', '1'], '1 adds `meta`: where the rates come from')),
 })
 
-/** What every failure looks like. Source: specification, “Errors”, row R. */
+/** The body of all errors. Source: specification, “Errors”, row R. */
 export const Failure = Type.Object({
   status: Type.Literal(false),
   code: Type.String(),
   message: Type.String(),
 })
 
-/** Digits of a date; which days there are is checked where dates are read. */
+/** Format of a date; whether the day exists is checked when the date is parsed. */
 const DATE = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$'
 
-/** The query of `GET /history`. */
 export const HistoryParams = Type.Object({
   pair: oneOf<Pair>(PAIRS, 'Whose rates'),
   from: Type.Optional(
@@ -97,7 +95,7 @@ export const HistoryParams = Type.Object({
   offset: Type.Integer({ minimum: 0, maximum: 1e9, default: 0 }),
 })
 
-/** `GET /history`: oldest first. */
+/** The reply of `GET /history`, oldest first. */
 export const HistoryReply = Type.Object({
   status: Type.Literal(true),
   pair: Type.String(),
@@ -118,7 +116,7 @@ export const HistoryReply = Type.Object({
   offset: Type.Integer(),
 })
 
-/** `GET /healthz`, with 200 and 503. */
+/** The reply of `GET /healthz`, with 200 and 503. */
 export const HealthReply = Type.Object({
   status: Type.Boolean({ description: 'Whether GET / answers with rates' }),
   health: Type.Union([Type.Literal('ok'), Type.Literal('degraded'), Type.Literal('down')]),

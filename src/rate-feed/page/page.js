@@ -1,13 +1,13 @@
-// The page of the feed: asks for the rates and the record of the sources, and again while it is seen.
-// Everything it shows of a reply goes through textContent.
+// The page of the feed: polls the rates and the state of the sources while it is visible. Text from a reply is only
+// inserted with textContent.
 import { language, t, timeText } from '{{assets}}/language.js'
 
-/** Rates change a few times a day, what is known of the sources more often. */
+/** Polling interval. Rates change a few times a day, the state of the sources more often. */
 const LOOK_MS = 10_000
 const PAIR = /^(...)(...)$/
 
 const at = (id) => document.getElementById(id)
-/** As many digits as a pair is rounded to, so that points stand below each other. */
+/** A fixed number of digits per pair, so that the decimal points are aligned. */
 const numberOf = (digits) =>
   new Intl.NumberFormat(language, {
     minimumFractionDigits: digits,
