@@ -100,7 +100,7 @@ it('verification recomputes the whole chain, and compares it with the previous v
   await page.locator('.verdict.good').waitFor()
   expect(await page.locator('.verdict').innerText()).toContain('18 blocks, 150,003 entries')
   const states = page.locator('.checks li small')
-  expect((await states.allTextContents()).slice(0, 8)).toEqual(Array(8).fill('holds'))
+  expect((await states.allTextContents()).slice(0, 8)).toEqual(Array(8).fill('valid'))
   expect(await states.last().textContent()).toBe('nothing to compare with')
   await button(page, 'Verify again').click()
   await button(page, 'Stop').click()
@@ -111,7 +111,7 @@ it('verification recomputes the whole chain, and compares it with the previous v
     .replace('"verifierKey":"', '"verifierKey":"!'))`)
   await button(page, 'Verify again').click()
   await page.locator('.verdict.bad').waitFor()
-  await shown(page, 'The node shows another key than when this browser verified it before.')
+  await shown(page, 'The key of the node has changed since this browser verified it.')
   expect(complaints).toEqual([])
 })
 
@@ -119,9 +119,9 @@ it.each([
   [
     'entry',
     `UPDATE blocks SET body = replace(body, '"price":5', '"price":6') WHERE height = 2`,
-    'Entry 2.0 is wrong',
+    'Entry 2.0 is not valid',
   ],
-  ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is wrong'],
+  ['id', `UPDATE blocks SET nonce = 7 WHERE height = 3`, 'Block 3 is not valid'],
 ])(
   'a store with a wrong %s turns the verification red and names the block',
   async (_, sql, said) => {
@@ -134,7 +134,7 @@ it.each([
     const broken = await startNode({ folder })
     const { page, complaints } = await openPage(broken, { at: '#/verify' })
     await button(page, 'Verify the chain').click()
-    await shown(page, 'The chain does not hold.')
+    await shown(page, 'The chain is not valid.')
     const verdict = page.locator('.verdict.bad')
     await verdict.getByRole('link', { name: said }).waitFor()
     expect(await page.locator('.checks .fails').count()).toBe(1)

@@ -56,7 +56,7 @@ it('shows on every page that two histories under one key freeze a chain', async 
   const said = `Node ${going.service.serverId} has signed two histories.`
   await page.locator('.peer .state.frozen').first().waitFor()
   await page.locator('.peer').first().getByText(said).waitFor()
-  await page.locator('.peer').first().getByText('What was signed').click()
+  await page.locator('.peer').first().getByText('Signed notes').click()
   const notes = await page.locator('.peer').first().locator('pre').allTextContents()
   expect(notes).toHaveLength(2)
   for (const note of notes) expect(note).toContain(`${going.service.serverId}`)
@@ -90,7 +90,7 @@ it('explains that a node refuses changes because peers have more of its chain', 
   const fixed = [{ vkey: keeper.service.log.verifierKey, url: keeper.url }]
   const returned = await startNode({ folder: old, peers: { ...PEERS, fixed } })
   const { page } = await openPage(returned)
-  await page.getByRole('alert').getByText('This node takes no changes now:').waitFor()
+  await page.getByRole('alert').getByText('This node accepts no changes at the moment:').waitFor()
   await page.getByRole('alert').getByText('(CHAIN_DOUBTED)').waitFor()
   await expectAccessible(page, 'doubted')
   await keeper.close()

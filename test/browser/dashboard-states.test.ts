@@ -30,7 +30,7 @@ it('every view of an empty node explains the next step, and is accessible', asyn
   await shown(page, 'This database is empty. Add the first item.')
   await expectAccessible(page, 'empty-items')
   await page.goto(`${node.url}/#/db/fruit/never`)
-  await shown(page, 'There never was such an item.')
+  await shown(page, 'This item has never existed.')
   await expectAccessible(page, 'empty-item')
   expect(complaints).toEqual([])
 })
@@ -69,7 +69,7 @@ it('shows an invalid chain in red, light and dark, and links to its block', asyn
   tamper(folder, `UPDATE blocks SET body = replace(body, 'Aomori', 'Aomorj') WHERE height = 1`)
   const { page } = await openPage(await startNode({ folder }), { at: '#/verify' })
   await page.getByRole('button', { name: 'Verify the chain' }).click()
-  await page.getByRole('link', { name: 'Entry 1.0 is wrong' }).waitFor()
+  await page.getByRole('link', { name: 'Entry 1.0 is not valid' }).waitFor()
   await expectAccessible(page, 'broken-chain')
 })
 
