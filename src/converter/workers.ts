@@ -235,7 +235,7 @@ class Product extends Readable {
     clearTimeout(this.#deadline)
     this.#worker.off('message', this.#onMessage).off('exit', this.#onExit)
     this.#pipe.off('data', this.#onData)
-    this.#plan.reject(error ?? new Error('the conversion was given up'))
+    this.#plan.reject(error ?? new Error('the conversion was aborted'))
     callback(error)
   }
 

@@ -112,7 +112,7 @@ type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLe
 function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
-    throw new Error(`${method} ${url} declares no scope: say in its config what it asks of callers`)
+    throw new Error(`${method} ${url} declares no scope; set one in its config`)
   }
   if (scope === 'public' || scope === 'token' || isNodeScope(scope)) return scope
   const level = LEVELS.find((known) => scope === `db:{db}:${known}`)

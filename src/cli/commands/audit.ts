@@ -130,7 +130,7 @@ function readState(path: string): AuditState | null {
   if (isJsonObject(value) && typeof value.key === 'string' && audited !== null) {
     return { key: verifierKeyOf(value.key), audited }
   }
-  throw new Exit(EXIT.configuration, `${path} does not hold what an audit has remembered`)
+  throw new Exit(EXIT.configuration, `${path} is not the state file of an audit`)
 }
 
 function writeState(path: string, { key, audited }: AuditState): void {
