@@ -60,16 +60,16 @@ function logOf(headers: readonly string[], root = rootOf(frontierOf(headers))) {
 interface Asked {
   readonly before?: Audited
   readonly serverId?: number
-  readonly told?: (readonly [number, number])[]
+  readonly reported?: (readonly [number, number])[]
 }
 
 const audit = (
   { fetch }: Pick<ReturnType<typeof logOf>, 'fetch'>,
-  { before = NOTHING_AUDITED, serverId = SERVER, told }: Asked = {},
+  { before = NOTHING_AUDITED, serverId = SERVER, reported }: Asked = {},
 ) =>
   auditLog({
     ...{ verifySignature: nodeVerifySignature, key, serverId, fetch, before },
-    ...(told === undefined ? {} : { progress: (...now) => told.push(now) }),
+    ...(reported === undefined ? {} : { progress: (...now) => reported.push(now) }),
   })
 
 const findingOf = (work: Promise<unknown>): Promise<string> =>
@@ -101,13 +101,13 @@ it('ends with the head of the log, from the first block or from a later audit', 
 
 it('reads each tile with new hashes once, and reports progress', async () => {
   const log = logOf(longest)
-  const told: (readonly [number, number])[] = []
-  await audit(log, { before: after(longest.slice(0, 256)), told })
+  const reported: (readonly [number, number])[] = []
+  await audit(log, { before: after(longest.slice(0, 256)), reported })
   expect(log.asked).toEqual([
     'checkpoint',
     ...['tile/entries/001', 'tile/0/001', 'tile/entries/002.p/88', 'tile/0/002.p/88'],
   ])
-  expect(told).toEqual([
+  expect(reported).toEqual([
     [512, 600],
     [600, 600],
   ])

@@ -10,7 +10,7 @@ import { importCommand } from './import.ts'
 import { verifyCommand } from './verify.ts'
 
 it('backs up, exports, verifies and imports an empty chain', async () => {
-  const [folder, to, anew] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
+  const [folder, to, target] = [temporaryFolder(), temporaryFolder(), temporaryFolder()]
   await (await startLedgerNode({ folder })).close()
   const file = join(to, 'export.jsonl')
   const said = [
@@ -19,8 +19,8 @@ it('backs up, exports, verifies and imports an empty chain', async () => {
     await runHere(exportCommand(), [folder, '--out', file]),
     await runHere(verifyCommand(), [file]),
   ]
-  copyFileSync(join(folder, 'node.key'), join(anew, 'node.key'))
-  said.push(await runHere(importCommand(), [file], { SYSTEM_FOLDER: anew }))
+  copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
+  said.push(await runHere(importCommand(), [file], { SYSTEM_FOLDER: target }))
   for (const { code, stdout } of said)
     expect([code, stdout]).toEqual([0, expect.stringContaining('\nhead       (none)\n')])
   expect(said.map(({ stdout }) => stdout.split('\n')[0])).toEqual([

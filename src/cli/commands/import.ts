@@ -16,18 +16,21 @@ import { bytesOfFile, onExport } from './export.ts'
 
 export function importCommand(): Command {
   return new Command('import')
-    .description('make the store of the node in SYSTEM_FOLDER from an export of it')
-    .argument('<file>', 'what daicho export wrote, compressed or not; - for stdin')
-    .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')
+    .description('create the store of the node in SYSTEM_FOLDER from its export')
+    .argument('<file>', 'a file written by daicho export, compressed or not; - for stdin')
+    .option(
+      '--key <vkey>',
+      'verifier key of the chain, if node.key is lost: restores into a new chain',
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nSYSTEM_FOLDER holds the node.key of the node that was exported, and no store. Everything is\n' +
-        'verified before the store is there.\n' +
-        'Without that node.key, SYSTEM_FOLDER is empty, and --key names the key of the chain: the databases\n' +
-        'come back under a new key and chain, and the old chain is kept as a mirror.\n' +
-        '\nExit code 0: the store is there. 1: the export does not hold; line, height and entry are named.\n' +
-        '2: no export. 78: the folder does not fit.',
+      '\nSYSTEM_FOLDER must contain the node.key of the exported node, and no store. Everything is verified\n' +
+        'before the store is created.\n' +
+        'Without that node.key, SYSTEM_FOLDER must be empty, and --key is the key of the chain: the databases\n' +
+        'are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
+        '\nExit code 0: the store was created. 1: the export is invalid; line, height and entry are printed.\n' +
+        '2: not an export. 78: the folder is not suitable.',
     )
     .action(importFrom)
 }
@@ -75,20 +78,23 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
 
 export function restoreCommand(): Command {
   return new Command('restore')
-    .description('make the store of the node in SYSTEM_FOLDER again from a peer that mirrors it')
-    .requiredOption('--from <url>', 'root of the listener of a node that has the chain')
-    .requiredOption('--serverid <number>', 'whose chain', parseServerId)
-    .option('--key <vkey>', 'its verifier key, where its node.key is lost: data come back anew')
+    .description('restore the node in SYSTEM_FOLDER from a peer that mirrors it')
+    .requiredOption('--from <url>', 'base URL of a node that has the chain')
+    .requiredOption('--serverid <number>', 'server id of the chain', parseServerId)
+    .option(
+      '--key <vkey>',
+      'verifier key of the chain, if node.key is lost: restores into a new chain',
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
-      '\nSYSTEM_FOLDER holds the node.key of the node, and no store. Everything is verified against that\n' +
-        'key before the store is there. Interrupted, it goes on where it was when it is run again.\n' +
-        'Without that node.key, SYSTEM_FOLDER is empty, and --key names the key that everything is verified\n' +
-        'against: the databases come back under a new key and chain, and the old chain is kept as a mirror.\n' +
-        'PEERS_ALLOW_PRIVATE=1 lets the peer be on a private network.\n' +
-        '\nExit code 0: the store is there. 1: the peer does not answer, or what it has does not hold.\n' +
-        '2: wrong arguments. 78: the folder does not fit.',
+      '\nSYSTEM_FOLDER must contain the node.key of the node, and no store. Everything is verified against\n' +
+        'that key before the store is created. After an interruption, run the command again to continue.\n' +
+        'Without that node.key, SYSTEM_FOLDER must be empty, and everything is verified against --key: the\n' +
+        'databases are restored into a new chain with a new key, and the old chain is kept as a mirror.\n' +
+        'PEERS_ALLOW_PRIVATE=1 allows a peer on a private network.\n' +
+        '\nExit code 0: the store was created. 1: the peer does not answer, or its chain is invalid.\n' +
+        '2: wrong arguments. 78: the folder is not suitable.',
     )
     .action(restore)
 }

@@ -18,7 +18,7 @@ import { readSettings } from '../settings.ts'
 import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
 
 const WHERE = `
-The node is the one whose gateway runs at --url (with GATEWAY_API_KEY, where it has a key), or the one in
+Acts on the running node whose gateway is at --url (with GATEWAY_API_KEY if it has a key), or on the node in
 SYSTEM_FOLDER, which must not be running.`
 
 const JSON_ABOUT = 'print the result as one line of JSON'

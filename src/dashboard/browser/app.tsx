@@ -4,7 +4,7 @@ import { chooseLanguage, LANGUAGE_NAMES, language, t } from './language/language
 import { sessionState } from './node/ledger.ts'
 import { isLive } from './node/live.ts'
 import { Message } from './parts/notices.tsx'
-import { hrefOf, type Place, place } from './routes.ts'
+import { hrefOf, type Route, route } from './routes.ts'
 import { Databases } from './views/databases.tsx'
 import { Item } from './views/item.tsx'
 import { Items } from './views/items.tsx'
@@ -14,7 +14,7 @@ import { VerificationView } from './views/verification.tsx'
 
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null)
-  const now = place.value
+  const now = route.value
   const address = hrefOf(now)
   const isFirst = useRef(true)
   useEffect(() => {
@@ -37,7 +37,7 @@ export function App(): JSX.Element {
   )
 }
 
-function View({ now }: { now: Place }): JSX.Element {
+function View({ now }: { now: Route }): JSX.Element {
   switch (now.view) {
     case 'databases':
       return <Databases />
@@ -54,14 +54,14 @@ function View({ now }: { now: Place }): JSX.Element {
   }
 }
 
-const TABS: readonly { readonly to: Place; readonly views: readonly Place['view'][] }[] = [
+const TABS: readonly { readonly to: Route; readonly views: readonly Route['view'][] }[] = [
   { to: { view: 'databases' }, views: ['databases', 'items', 'item'] },
   { to: { view: 'ledger', height: null }, views: ['ledger'] },
   { to: { view: 'verification' }, views: ['verification'] },
   { to: { view: 'node' }, views: ['node'] },
 ]
 
-function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element {
+function PageHead({ now, skip }: { now: Route; skip: () => void }): JSX.Element {
   return (
     <header class="page-head">
       <a class="skip" href={hrefOf(now)} onClick={skip}>
@@ -101,7 +101,7 @@ function PageHead({ now, skip }: { now: Place; skip: () => void }): JSX.Element 
   )
 }
 
-function titleOf(of: Place): string {
+function titleOf(of: Route): string {
   switch (of.view) {
     case 'databases':
       return t().databases

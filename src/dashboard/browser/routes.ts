@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 
 /** A view of the page. It is stored in the fragment of the URL, so that links and “back” work. */
-export type Place =
+export type Route =
   | { readonly view: 'databases' }
   | { readonly view: 'items'; readonly db: string }
   | { readonly view: 'item'; readonly db: string; readonly id: string }
@@ -9,18 +9,18 @@ export type Place =
   | { readonly view: 'verification' }
   | { readonly view: 'node' }
 
-const FIRST: Place = { view: 'databases' }
+const FIRST: Route = { view: 'databases' }
 
-export function hrefOf(place: Place): string {
-  switch (place.view) {
+export function hrefOf(route: Route): string {
+  switch (route.view) {
     case 'databases':
       return '#/'
     case 'items':
-      return `#/db/${encodeURIComponent(place.db)}`
+      return `#/db/${encodeURIComponent(route.db)}`
     case 'item':
-      return `#/db/${encodeURIComponent(place.db)}/${encodeURIComponent(place.id)}`
+      return `#/db/${encodeURIComponent(route.db)}/${encodeURIComponent(route.id)}`
     case 'ledger':
-      return place.height === null ? '#/ledger' : `#/ledger/${place.height}`
+      return route.height === null ? '#/ledger' : `#/ledger/${route.height}`
     case 'verification':
       return '#/verify'
     case 'node':
@@ -29,7 +29,7 @@ export function hrefOf(place: Place): string {
 }
 
 /** Parses the fragment `hash`; an unknown fragment shows the databases. */
-function placeOf(hash: string): Place {
+function parseRoute(hash: string): Route {
   const [, view = '', first = '', second] = hash.split('/').map(decoded)
   if (view === 'db' && first !== '') {
     return second === undefined
@@ -52,17 +52,17 @@ function decoded(part: string): string {
 }
 
 /** The current view. */
-export const place = signal<Place>(FIRST)
+export const route = signal<Route>(FIRST)
 
-/** Updates `place` whenever the address changes. */
+/** Updates `route` whenever the address changes. */
 export function followAddress(): void {
   const follow = () => {
-    place.value = placeOf(location.hash)
+    route.value = parseRoute(location.hash)
   }
   addEventListener('hashchange', follow)
   follow()
 }
 
-export function goTo(to: Place): void {
+export function goTo(to: Route): void {
   location.hash = hrefOf(to)
 }

@@ -109,24 +109,24 @@ it.each(LOSSES)('a node pushes the blob again to a mirror that has lost %s', asy
   const { folder, node, store } = await origin()
   const { serverId } = node.service
   const keeperFolder = temporaryFolder()
-  const keeper: LedgerNode = await startLedgerNode({
+  const mirrorNode: LedgerNode = await startLedgerNode({
     folder: keeperFolder,
     clock: systemClock,
     peers: PEERS,
   })
-  onTestFinished(() => keeper.close())
+  onTestFinished(() => mirrorNode.close())
   const send = async (at: LedgerNode, peer: object) => {
     expect((await at.send('POST', '/api/config/peers', peer)).status).toBe(200)
   }
-  await send(keeper, { vkey: node.service.log.verifierKey, url: node.url })
+  await send(mirrorNode, { vkey: node.service.log.verifierKey, url: node.url })
   const mirror = mirrorFolder(keeperFolder, serverId)
   await expect.poll(() => existsSync(contentPath(mirror))).toBe(true)
   // From here on, blobs must be pushed.
-  await keeper.send('DELETE', `/api/config/peers/${serverId}`)
-  await send(keeper, { vkey: node.service.log.verifierKey })
+  await mirrorNode.send('DELETE', `/api/config/peers/${serverId}`)
+  await send(mirrorNode, { vkey: node.service.log.verifierKey })
   const clock = new HandClock()
   const client = new PeerClient({
-    url: keeper.url,
+    url: mirrorNode.url,
     serverId,
     allowPrivate: true,
     signer: new NodeSigner(nodeKeyIn(folder, false), systemClock),

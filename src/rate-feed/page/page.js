@@ -3,7 +3,7 @@
 import { language, t, timeText } from '{{assets}}/language.js'
 
 /** Polling interval. Rates change a few times a day, the state of the sources more often. */
-const LOOK_MS = 10_000
+const POLL_MS = 10_000
 const PAIR = /^(...)(...)$/
 
 const at = (id) => document.getElementById(id)
@@ -28,7 +28,7 @@ async function replyOf(path) {
   return reply.json()
 }
 
-async function look() {
+async function refresh() {
   try {
     const [rates, health] = await Promise.all([replyOf('/?detail=1'), replyOf('/healthz')])
     if (rates.status === true) showRates(rates)
@@ -63,7 +63,7 @@ function showRates({ result, meta }) {
         : `${meta.confirmedBy}, ${timeText(meta.confirmedAt)}`,
     ],
     [
-      t('Next look', '次の確認'),
+      t('Next refresh', '次の確認'),
       meta.nextRefresh === null ? t('none', 'なし') : timeText(meta.nextRefresh),
     ],
     ...meta.proxies.map((proxy) => [
@@ -116,9 +116,9 @@ function sourceOf({ name, lastSuccessAt, failures, lastError, backOffUntil }) {
 async function follow() {
   clearTimeout(timer)
   if (document.visibilityState === 'hidden') return
-  await look()
+  await refresh()
   clearTimeout(timer)
-  timer = setTimeout(() => void follow(), LOOK_MS)
+  timer = setTimeout(() => void follow(), POLL_MS)
 }
 
 document.addEventListener('visibilitychange', () => void follow())

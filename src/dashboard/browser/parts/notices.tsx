@@ -70,7 +70,7 @@ export function showMessage(text: string): void {
 /** Shows the text of `showMessage`. Screen readers read it aloud. */
 export function Message(): JSX.Element {
   return (
-    <div class="told" role="status">
+    <div class="message" role="status">
       {message.value !== null && (
         <p class="notice good">
           {message.value}{' '}

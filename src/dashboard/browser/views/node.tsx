@@ -6,7 +6,7 @@ import { useLoaded } from '../parts/hooks.ts'
 import { Copied, LongText } from '../parts/json.tsx'
 import { Fact, Time, ViewHead } from '../parts/layout.tsx'
 import { Failure, failureText, Loading, Waiting } from '../parts/notices.tsx'
-import { hrefOf, place } from '../routes.ts'
+import { hrefOf, route } from '../routes.ts'
 
 interface NodeFacts {
   readonly serverId: number
@@ -164,7 +164,7 @@ function EvidenceNotice(props: { title: string; evidence: Evidence }): JSX.Eleme
 export function Alerts(): JSX.Element {
   const { peers, evidence = null, refusal = null } = standing.value ?? {}
   // The view of the node shows them itself.
-  const isElsewhere = place.value.view !== 'node'
+  const isElsewhere = route.value.view !== 'node'
   const frozen = new Set(
     Array.isArray(peers) && isElsewhere
       ? peers.filter(({ state }) => state === 'frozen').map(({ serverid }) => serverid)
