@@ -191,7 +191,7 @@ describe('an upload', () => {
   it.each([
     ['a Content-Encoding', { 'content-encoding': 'gzip' }, 415, 'CONTENT_ENCODING_UNKNOWN'],
     ['a Content-Range', { 'content-range': 'bytes 0-3/9' }, 400, 'CONTENT_RANGE_REFUSED'],
-    ['a type that is none', { 'content-type': 'text' }, 415, 'CONTENT_TYPE_UNKNOWN'],
+    ['an invalid Content-Type', { 'content-type': 'text' }, 415, 'CONTENT_TYPE_UNKNOWN'],
     ['any type', { 'content-type': '*/*' }, 415, 'ATTACHMENT_TYPE_INVALID'],
     [
       'a type that is too long',

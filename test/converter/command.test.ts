@@ -75,9 +75,9 @@ describe('daicho image', () => {
   })
 
   it.each([
-    ['an image that is none', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
-    ['a file that is not there', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
-    ['a folder that is not there', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
+    ['an invalid image', ['bad.png', 'out.xlsx'], 1, 'JPEG, PNG'],
+    ['a missing file', ['none.png', 'out.xlsx'], 2, 'none.png cannot be read: ENOENT'],
+    ['a missing folder', ['in.png', 'no/out.xlsx'], 2, 'cannot be written: ENOENT'],
     ['a bad number', ['in.png', 'out.xlsx', '--px', '0'], 2, '--px takes a whole number from 1'],
     ['a grid that is too large', ['in.png', 'out.xlsx', '--width', '16384'], 1, 'at most 50000000'],
     ['one argument', ['in.png'], 2, 'missing required argument'],

@@ -309,7 +309,7 @@ describe('rejection', () => {
     ['LERC compression', { 259: 34887 }],
     ['JBIG compression', { 259: 34661 }],
     ['JPEG 2000 compression', { 259: 34712 }],
-    ['a compression that nobody has assigned', { 259: 9999 }],
+    ['an unassigned compression', { 259: 9999 }],
     ['12 bits per sample', { 258: 12 }],
     ['64 bits per sample', { 258: 64, 339: 3 }],
     ['complex numbers', { 258: 32, 339: 5 }],

@@ -69,8 +69,8 @@ it.each<[string, Record<string, Response>, string]>([
   ['no checkpoint', { checkpoint: new Response('', { status: 503 }) }, 'unsigned'],
   ['another key', { vkey: new Response('none') }, 'key'],
   ['an error for its blocks', { ledgers: new Response('', { status: 500 }) }, 'unreadable'],
-  ['blocks that are no JSON', { ledgers: new Response('{"ledgers":[') }, 'unreadable'],
-  ['blocks that are no list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
+  ['blocks that are not JSON', { ledgers: new Response('{"ledgers":[') }, 'unreadable'],
+  ['blocks that are not a list', { ledgers: new Response('{"ledgers":{}}') }, 'unreadable'],
   ['a text for its blocks', { ledgers: new Response('"ledgers"') }, 'unreadable'],
 ])('reports an invalid chain for a node with %s', async (_, answers, code) => {
   // A reply is read once; blocks are requested again, one by one.

@@ -125,7 +125,7 @@ describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400
     ['bad enum', { id: '1', note: '', colour: 'BLUE' }, '/colour'],
     ['bad DateTime', { id: '1', note: '', made: 'yesterday' }, '/made'],
     ['wrong relationship type', { id: '1', note: '', keeper: 'org.test.Thing#1' }, '/keeper'],
-    ['a number that is no whole one', { id: '1', note: '', size: 1.5 }, '/size'],
+    ['a fraction for an Integer', { id: '1', note: '', size: 1.5 }, '/size'],
     ['another class', { $class: 'org.test.Person', id: '1', note: '' }, '/$class'],
   ])('%s', async (_, body, path) => {
     const { status, details } = await refused('POST', '/api/Thing', body)

@@ -196,7 +196,7 @@ describe('DELETE of an array of ids', () => {
   it.each([
     ['a missing resource', ['a', 'none'], 404, 'RESOURCE_NOT_FOUND'],
     ['a repeated id', ['a', 'a'], 422, 'RESOURCE_INVALID'],
-    ['something that is no id', ['a', { id: 'b' }], 422, 'RESOURCE_INVALID'],
+    ['an element that is not an id', ['a', { id: 'b' }], 422, 'RESOURCE_INVALID'],
     ['an empty array', [], 422, 'LIST_EMPTY'],
     ['no body', undefined, 422, 'RESOURCE_INVALID'],
     ['a text', '"a"', 422, 'RESOURCE_INVALID'],
@@ -269,7 +269,7 @@ describe('POST /api/system/query', () => {
 
   it.each([
     ['no query', {}, '/query'],
-    ['a query that is no text', { query: 1 }, '/query'],
+    ['a query that is not a string', { query: 1 }, '/query'],
     [
       'parameters that are no object',
       { query: 'SELECT org.test.Thing', parameters: [] },
@@ -356,8 +356,8 @@ describe('form bodies', () => {
   })
 
   it.each([
-    ['an encoding that is none', 'id=%E0%A4%A'],
-    ['a name that is none', 'a]b=1'],
+    ['invalid percent-encoding', 'id=%E0%A4%A'],
+    ['an invalid field name', 'a]b=1'],
     ['too many brackets', `a${'[b]'.repeat(17)}=1`],
     ['too many fields', 'a=1&'.repeat(1_000)],
   ])('are rejected with 400 for %s', async (_what, form) => {

@@ -55,9 +55,9 @@ it.each([
   ['a giant string', 'let s = "x"; for (;;) s += s', [MEMORY, DEADLINE]],
   ['a giant answer', 'console.log("x".repeat(2 ** 26))', [MEMORY, FAILED, DEADLINE]],
   ['endless recursion', 'const f = () => f() + 1; f()', [MEMORY, FAILED]],
-  ['a pattern that blows up', '/^(a+)+$/.test("a".repeat(50) + "b")', [DEADLINE]],
-  ['an error without end', 'throw { get message() { for (;;); } }', [DEADLINE]],
-  ['an error that is nothing', 'throw undefined', [FAILED]],
+  ['a catastrophic pattern', '/^(a+)+$/.test("a".repeat(50) + "b")', [DEADLINE]],
+  ['an error with an endless message getter', 'throw { get message() { for (;;); } }', [DEADLINE]],
+  ['an undefined error', 'throw undefined', [FAILED]],
   [
     'too many changes',
     `const f = getFactory(), r = await getAssetRegistry("org.test.Thing")
@@ -65,7 +65,7 @@ it.each([
     [FAILED, DEADLINE],
   ],
   ['a way out', 'this.constructor.constructor("return process")().exit()', [FAILED]],
-  ['an answer that is no JSON', 'JSON.stringify = () => "{"; return 1', [FAILED]],
+  ['an answer that is not JSON', 'JSON.stringify = () => "{"; return 1', [FAILED]],
   [
     'questions that are no JSON',
     'JSON.stringify = () => "{"; (await getAssetRegistry("org.test.Thing")).getAll()',

@@ -64,13 +64,13 @@ const ADD = `${registry} tx.account.balance += 1; await registry.update(tx.accou
 const DONE = 'done'
 
 it.each([
-  ['what the transaction names', ADD],
+  ['a resource that the transaction references', ADD],
   [
-    'what is asked for',
+    'a resource read from its registry',
     `${registry} const [one] = await registry.getAll(); one.balance += 1; await registry.update(one)`,
   ],
   [
-    'a resource that is kept in another form than it was written',
+    'a resource that is normalized when stored',
     `${registry} tx.account.seen = '2026-01-0' + (tx.account.balance % 9 + 1);
      tx.account.balance += 1; await registry.update(tx.account)`,
   ],

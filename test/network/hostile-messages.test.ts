@@ -141,8 +141,12 @@ it.each([
     `say('{"ask":"log","text":"' + 'x'.repeat(17e6) + '"}'); console.log(1)`,
     'processors hand over 16777216 characters at a time at most',
   ],
-  ['an error of odd members', `throw { name: { toString: 1 }, message: { toString: 1 } }`, 'Error'],
-  ['an error whose name is none', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
+  [
+    'an error with invalid members',
+    `throw { name: { toString: 1 }, message: { toString: 1 } }`,
+    'Error',
+  ],
+  ['an error with an invalid name', `const e = new Error("no"); e.name = {}; throw e`, 'no'],
 ])('%s fails the transaction with a reason', async (_name, code, message) => {
   const { json } = await node.send('POST', '/api/Run', { code })
   expect([json.error.statusCode, json.error.code]).toEqual([422, 'TRANSACTION_FAILED'])
