@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { fromBase64, toBase64 } from './base64.ts'
 
-it('decodes what it encodes, and encodes like Node', () => {
+it('round-trips bytes, and encodes like Node', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       const text = toBase64(bytes)

@@ -104,16 +104,13 @@ describe('an invalid value', () => {
     expect(() => parseVectorDocument(put(JSON.stringify(document)))).toThrow(refused)
   })
 
-  it.each(['rejects dollar rates with EUR %s', '-1', '"x"', 'null'])(
-    'refuses dollar rates with EUR %s',
-    (rate) => {
-      const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
-      const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
-      expect(() => parseOpenExchangeRates(body)).toThrow(refused)
-    },
-  )
+  it.each(['0', '-1', '"x"', 'null'])('rejects dollar rates with EUR %s', (rate) => {
+    const body = openExchangeRatesBody(INSTANT, WITH_CNH).replace(/("EUR":)[^,}]*/, `$1${rate}`)
+    const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
+    expect(() => parseOpenExchangeRates(body)).toThrow(refused)
+  })
 
-  it.each(['rejects a price of %j', '0', '-158', '', '1e2'])('refuses a price of %j', (price) => {
+  it.each(['.', '0', '-158', '', '1e2'])('rejects a price of %j', (price) => {
     const body = gmoBody(INSTANT).replace(/"bid":"[^"]*"/, `"bid":"${price}"`)
     const refused = expect.objectContaining({ code: 'VALUE_INVALID' })
     expect(() => parseGmo(body)).toThrow(refused)
