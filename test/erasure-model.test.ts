@@ -220,7 +220,7 @@ async function run(node: Node, model: Model, step: Step): Promise<readonly strin
         return service.attachments.put(DB, step.id, step.name, {
           ...{
             contentType: 'text/plain',
-            lengthSaid: null,
+            announcedLength: null,
             digests: [],
             conditions: { precondition: null, keyed: null },
           },

@@ -30,7 +30,7 @@ const MEDIA_TYPE = new RegExp(
 export interface Upload {
   readonly contentType: string
   /** The announced length in bytes, or null. */
-  readonly lengthSaid: number | null
+  readonly announcedLength: number | null
   /** The announced SHA-256 digests, in hex. */
   readonly digests: readonly string[]
   readonly conditions: UploadConditions
@@ -69,7 +69,7 @@ export class AttachmentService {
     name: string,
     upload: Upload,
   ): Promise<Placed & { attachment: Attachment }> {
-    const { contentType, lengthSaid, digests, conditions, chunks } = upload
+    const { contentType, announcedLength, digests, conditions, chunks } = upload
     checkPath(db, id, name)
     if (contentType.length > MEDIA_TYPE_LENGTH_MAX || !MEDIA_TYPE.test(contentType)) {
       throw new LedgerError(
@@ -78,7 +78,7 @@ export class AttachmentService {
       )
     }
     await this.#refuseEarly(db, id, name, conditions)
-    if (lengthSaid !== null) this.#checkLength(lengthSaid)
+    if (announcedLength !== null) this.#checkLength(announcedLength)
     if (this.#uploads >= UPLOADS_MAX) {
       throw new LedgerError('UPLOADS_BUSY', `${UPLOADS_MAX} attachments are arriving already`)
     }

@@ -73,7 +73,7 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
   }
   try {
     const effect =
-      entry instanceof RawEntry ? cutEffect(entry, position) : effectOf(entry, position)
+      entry instanceof RawEntry ? rawEffect(entry, position) : effectOf(entry, position)
     checkDatabaseName(effect.db)
     if ('id' in effect) checkItemId(effect.id)
     if ('of' in effect) checkItemId(effect.of)
@@ -85,6 +85,6 @@ function effectIn(value: Json | RawEntry, serverId: number, position: number): E
 }
 
 /** Like `effectOf`, for a raw entry of the node's own chain. */
-function cutEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
+function rawEffect({ method: kind, db, id, itemText: text }: RawEntry, position: number): Effect {
   return { kind, position, db, id, text }
 }

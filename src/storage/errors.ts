@@ -33,14 +33,14 @@ export class EffectError extends StoreError {
 }
 
 /** Full disk, exceeded quota, file too large. */
-const NO_ROOM = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const SQLITE_FULL = 13
 
 /** Whether the system or the engine reports a full disk. */
-export function isNoRoom(error: unknown): boolean {
+export function isDiskFull(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if ('errcode' in error) return (Number(error.errcode) & 0xff) === SQLITE_FULL
-  return 'code' in error && NO_ROOM.has(String(error.code))
+  return 'code' in error && DISK_FULL_CODES.has(String(error.code))
 }
 
 /**

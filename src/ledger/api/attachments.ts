@@ -5,7 +5,14 @@ import { arrivingBody, type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { LedgerError } from '../errors.ts'
 import type { LedgerService } from '../service.ts'
 import { itemConditionsOf, uploadConditionsOf } from './conditions.ts'
-import { AnyBytes, answerOf, askedIn, refuseToRun, sendAttachment, tagOf } from './content-reply.ts'
+import {
+  AnyBytes,
+  contentReplyTo,
+  contentRequestOf,
+  rejectExecution,
+  sendAttachment,
+  tagOf,
+} from './content-reply.ts'
 import { attachmentListReply, rangeOf, sendText } from './replies.ts'
 import {
   ConditionalHeaders,
@@ -99,7 +106,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
       const pace = { windowMs: requestTimeout, bytesMin: BYTES_PER_WINDOW_MIN }
       const { position, attachment } = await ledger.attachments.put(db, id, name, {
         contentType: headers['content-type'] ?? 'application/octet-stream',
-        lengthSaid: said === undefined ? null : Number(said),
+        announcedLength: said === undefined ? null : Number(said),
         digests: digestsIn(headers),
         conditions: uploadConditionsOf(request),
         chunks: arrivingBody(request, pace),
@@ -136,9 +143,9 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id, name } = request.params
       // Range applies to GET only: RFC 9110 section 14.2.
-      const asked = { ...askedIn(request), range: undefined }
+      const requested = { ...contentRequestOf(request), range: undefined }
       const attachment = await ledger.attachments.read(db, id, name)
-      const { status, headers: own } = answerOf(asked, attachment)
+      const { status, headers: own } = contentReplyTo(requested, attachment)
       return at(reply.code(status).headers(own), ledger, attachment.position).send()
     },
   )
@@ -150,11 +157,11 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     },
     async (request, reply) => {
       const { db, id, name } = request.params
-      refuseToRun(request.headers)
-      const asked = askedIn(request)
+      rejectExecution(request.headers)
+      const requested = contentRequestOf(request)
       const opened = await ledger.attachments.open(db, id, name)
       at(reply, ledger, opened.attachment.position)
-      return sendAttachment(request, reply, { ...opened, asked })
+      return sendAttachment(request, reply, { ...opened, requested })
     },
   )
 }

@@ -10,9 +10,9 @@ import type { Precondition } from '../request-conditions.ts'
 import { preconditionOf, readStatus } from './conditions.ts'
 
 /** Number of request time limits without progress by the client after which a reply is aborted. */
-const WINDOWS_UNTAKEN_MAX = 2
+const STALLED_WINDOWS_MAX = 2
 /** Fetch destinations where a browser would execute the bytes or apply them to a page. */
-const RUNS = new Set([
+const EXECUTING_DESTINATIONS = new Set([
   ...['audioworklet', 'embed', 'manifest', 'object', 'paintworklet', 'script', 'serviceworker'],
   ...['sharedworker', 'style', 'worker', 'xslt'],
 ])
@@ -25,7 +25,7 @@ const NO_SUCH_RANGE = new HttpRefusal(
 )
 
 /** Picks the headers of a request for an attachment. Errors: PRECONDITION_INVALID. */
-export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked {
+export function contentRequestOf(request: Pick<FastifyRequest, 'headers' | 'raw'>): ContentRequest {
   const { 'if-range': ifRange, range } = request.headers
   const precondition = preconditionOf(request)
   return {
@@ -36,9 +36,9 @@ export function askedIn(request: Pick<FastifyRequest, 'headers' | 'raw'>): Asked
 }
 
 /** Rejects a browser that would execute the bytes. Errors: HttpRefusal (403). */
-export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
+export function rejectExecution(headers: Readonly<Record<string, unknown>>): void {
   const destination = headers['sec-fetch-dest']
-  if (typeof destination !== 'string' || !RUNS.has(destination)) return
+  if (typeof destination !== 'string' || !EXECUTING_DESTINATIONS.has(destination)) return
   throw new HttpRefusal(403, 'ATTACHMENT_NOT_CODE', 'attachments are data, not parts of a page')
 }
 
@@ -46,13 +46,17 @@ export function refuseToRun(headers: Readonly<Record<string, unknown>>): void {
 export async function sendAttachment(
   request: Pick<FastifyRequest, 'server' | 'reportFailure'>,
   reply: FastifyReply,
-  { asked, attachment, file }: { asked: Asked; attachment: Attachment; file: FileHandle },
+  {
+    requested,
+    attachment,
+    file,
+  }: { requested: ContentRequest; attachment: Attachment; file: FileHandle },
 ): Promise<FastifyReply> {
-  const { status, headers: own, pieces } = answerOf(asked, attachment)
+  const { status, headers: own, pieces } = contentReplyTo(requested, attachment)
   reply.code(status).headers(own)
   if (pieces.length > 0) {
     reply.hijack()
-    reply.raw.setTimeout(WINDOWS_UNTAKEN_MAX * request.server.server.requestTimeout)
+    reply.raw.setTimeout(STALLED_WINDOWS_MAX * request.server.server.requestTimeout)
     reply.raw.statusCode = status
     for (const [header, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(header, value)
@@ -68,13 +72,13 @@ export async function sendAttachment(
   return reply.send()
 }
 
-interface Asked {
+interface ContentRequest {
   readonly precondition: Precondition | null
   readonly 'if-range'?: string | undefined
   readonly range?: string | undefined
 }
 
-interface Answer {
+interface ContentReply {
   readonly status: 200 | 206 | 304 | 412 | 416
   readonly headers: Readonly<Record<string, string>>
   readonly pieces: readonly Piece[]
@@ -84,7 +88,7 @@ interface Answer {
  * Browsers must not execute uploaded bytes or show them as a page of this origin: they save them, do not
  * guess another type, and sandbox them if they are shown anyway.
  */
-const HARMLESS = {
+const SAFETY_HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
   'cross-origin-resource-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
@@ -94,23 +98,23 @@ const HARMLESS = {
  * The reply to a GET for `attachment`; a HEAD uses its status and headers.
  * Source: RFC 9110 sections 13.2.2 (order of conditions), 13.1.5 (If-Range) and 14.
  */
-export function answerOf(asked: Asked, attachment: Attachment): Answer {
+export function contentReplyTo(requested: ContentRequest, attachment: Attachment): ContentReply {
   const tag = tagOf(attachment)
   const headers = { etag: tag, 'cache-control': 'no-cache', 'accept-ranges': 'bytes' }
-  const { precondition } = asked
+  const { precondition } = requested
   const status = precondition === null ? 200 : readStatus(precondition, attachment.sha256)
   if (status !== 200) return { status, headers, pieces: [] }
 
   const { length, name, content_type: type } = attachment
   const own = {
     ...headers,
-    ...HARMLESS,
+    ...SAFETY_HEADERS,
     'content-disposition': dispositionOf(name),
     'repr-digest': digestHeader(attachment.sha256),
   }
   // Any other tag, or a date, requests all bytes.
-  const inTime = asked['if-range'] === undefined || asked['if-range'].trim() === tag
-  const ranges = inTime && asked.range !== undefined ? rangesOf(asked.range, length) : null
+  const inTime = requested['if-range'] === undefined || requested['if-range'].trim() === tag
+  const ranges = inTime && requested.range !== undefined ? rangesOf(requested.range, length) : null
   const [first, ...more] = ranges ?? []
   if (ranges === null) {
     const pieces = length === 0 ? [] : [{ start: 0, end: length - 1 }]
@@ -134,7 +138,7 @@ function several(
   headers: Readonly<Record<string, string>>,
   { sha256, length, content_type: type }: Attachment,
   ranges: readonly ByteRange[],
-): Answer {
+): ContentReply {
   // The bytes cannot contain their own SHA-256, so the boundary is unique.
   const boundary = `part-${sha256.slice(0, 48)}`
   const pieces = ranges.flatMap((range): Piece[] => [
@@ -214,8 +218,8 @@ function rangesOf(header: string, length: number): ByteRange[] | null {
     if (start < length) ranges.push({ start, end })
   }
   if (count === 0 || count > RANGES_MAX) return null
-  const asked = ranges.reduce((sum, { start, end }) => sum + end - start + 1, 0)
-  return asked > length ? null : ranges
+  const requested = ranges.reduce((sum, { start, end }) => sum + end - start + 1, 0)
+  return requested > length ? null : ranges
 }
 
 const BLOCK_BYTES = 256 * 1024

@@ -12,7 +12,7 @@ import type { RequestConditions } from '../request-conditions.ts'
 import type { ItemListRange, LedgerService } from '../service.ts'
 import type { Written } from '../unit-of-work.ts'
 import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
-import { idListReply, itemListReply, placed, rangeOf, sendText, takenBody } from './replies.ts'
+import { idListReply, itemListReply, placed, rangeOf, sendText, takeBody } from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
@@ -80,7 +80,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
       const { params, caller } = request
       if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
       const conditions = conditionsOf(request)
-      const { written, text } = await create(ledger, params.db, takenBody(request), conditions)
+      const { written, text } = await create(ledger, params.db, takeBody(request), conditions)
       return placed(reply, ledger, written).send(text)
     },
   )
@@ -178,7 +178,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
-      const written = await ledger.updateItem(db, id, requireItem(takenBody(request)), conditions)
+      const written = await ledger.updateItem(db, id, requireItem(takeBody(request)), conditions)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )
@@ -192,7 +192,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     async (request, reply) => {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
-      const written = await ledger.patchItem(db, id, requireItem(takenBody(request)), conditions)
+      const written = await ledger.patchItem(db, id, requireItem(takeBody(request)), conditions)
       return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
     },
   )

@@ -2,7 +2,7 @@ import type { HttpApp } from '../../http/index.ts'
 import { demand } from '../../tokens/index.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
-import { blockListReply, placed, rangeOf, sendText, serverIdFrom, takenBody } from './replies.ts'
+import { blockListReply, placed, rangeOf, sendText, serverIdFrom, takeBody } from './replies.ts'
 import {
   ChangesBody,
   ChangesReply,
@@ -68,7 +68,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         demand(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
       const conditions = conditionsOf(request)
-      const recorded = await ledger.recordChanges(takenBody(request).entries, conditions)
+      const recorded = await ledger.recordChanges(takeBody(request).entries, conditions)
       const { height, blockId, position, ids } = recorded
       placed(reply, ledger, { position })
       return {

@@ -7,7 +7,7 @@ import { PeerError, statusOfPeers } from '../peers/errors.ts'
 import type { Mirrors, ShownPeer } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
 import { isDigestOf, type SignedRequests } from '../peers/signed-request.ts'
-import { AnyBytes, askedIn, refuseToRun, sendAttachment } from './content-reply.ts'
+import { AnyBytes, contentRequestOf, rejectExecution, sendAttachment } from './content-reply.ts'
 import { sendText, serverIdFrom } from './replies.ts'
 import { Count, DoneReply, failures, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
 
@@ -241,10 +241,10 @@ function blobRoutes(app: HttpApp, mirrors: Mirrors): void {
     },
     async (request, reply) => {
       const { serverid, sha256 } = request.params
-      refuseToRun(request.headers)
-      const asked = askedIn(request)
+      rejectExecution(request.headers)
+      const requested = contentRequestOf(request)
       const opened = await mirrors.blobsOf(serverIdFrom(serverid)).open(sha256)
-      return sendAttachment(request, reply.header('vary', VARY), { ...opened, asked })
+      return sendAttachment(request, reply.header('vary', VARY), { ...opened, requested })
     },
   )
 }

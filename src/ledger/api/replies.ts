@@ -135,7 +135,7 @@ export function serverIdFrom(text: string): number {
  * Takes the body out of `request`. A parsed body uses up to twenty times the memory of its text, so a
  * request must not keep it while it waits for the writer.
  */
-export function takenBody<Body>(request: { body: Body }): Body {
+export function takeBody<Body>(request: { body: Body }): Body {
   const { body } = request
   request.body = undefined as Body
   return body

@@ -316,7 +316,7 @@ class Planner {
     this.#add(entryText.item(kind, this.#store.serverId, db, text), { kind, db, id, text })
   }
 
-  #add(entry: string, effect: Unplaced<Effect>): void {
+  #add(entry: string, effect: WithoutPosition<Effect>): void {
     this.#characters += entry.length
     if (this.#characters > BLOCK_CHARACTERS_MAX) {
       throw new LedgerError('WRITER_BUSY', 'too much is being written at once; try again shortly')
@@ -332,7 +332,7 @@ type AttachmentOperation = Extract<
   { kind: 'create_attachment' } | { kind: 'delete_attachment' }
 >
 
-type Unplaced<E> = E extends Effect ? Omit<E, 'position'> : never
+type WithoutPosition<E> = E extends Effect ? Omit<E, 'position'> : never
 
 /**
  * Checks `precondition` against the attachment of a name; null if there is none. Errors:

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, opendir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNoRoom, StoreError } from '../errors.ts'
+import { isDiskFull, StoreError } from '../errors.ts'
 
 /** The folder of blobs in a data folder: `attachments/ab/cdef…`, named by their SHA-256. */
 const FOLDER = 'attachments'
@@ -172,7 +172,7 @@ export async function withDiskErrors<Result>(work: () => Promise<Result>): Promi
     return await work()
   } catch (error) {
     if (error instanceof StoreError) throw error
-    if (isNoRoom(error)) {
+    if (isDiskFull(error)) {
       throw new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
     }
     const reason = error instanceof Error ? error.message : String(error)

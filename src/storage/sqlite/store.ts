@@ -6,7 +6,7 @@ import {
   DamageError,
   damageText,
   EffectError,
-  isNoRoom,
+  isDiskFull,
   isReadDamage,
   StoreError,
 } from '../errors.ts'
@@ -386,7 +386,7 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
     const message = `an effect does not fit: ${reason}`
     return new StoreError('EFFECT_IMPOSSIBLE', message, { cause: error })
   }
-  if (isNoRoom(error)) {
+  if (isDiskFull(error)) {
     return new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
   }
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
@@ -439,7 +439,7 @@ export function openSqliteStore({ path, serverId, durable }: SqliteStoreOptions)
       throw error
     }
     closeWithoutCheckpoint(database, path)
-    if (isNoRoom(error)) throw storeError(error, null)
+    if (isDiskFull(error)) throw storeError(error, null)
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreError('STORE_DAMAGED', `${path} cannot be opened: ${reason}`, {
       cause: error,
@@ -468,6 +468,6 @@ function checkpointAll(database: DatabaseSync): void {
   try {
     database.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   } catch (error) {
-    if (!isNoRoom(error)) throw error
+    if (!isDiskFull(error)) throw error
   }
 }
