@@ -10,6 +10,7 @@ interface Node {
     Buffer: {
       from(hex: string, as: 'hex'): Uint8Array
       from(bytes: ArrayBufferLike, at: number, length: number): { toString(as: 'hex'): string }
+      byteLength(text: string): number
     }
   }
   getBuiltinModule(name: 'node:crypto'): {
@@ -53,6 +54,7 @@ const PAD_BYTES = 64
 const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
 const UTF8 = new TextEncoder()
+const utf8Length = NodeBuffer?.byteLength ?? ((text: string) => UTF8.encode(text).length)
 
 /**
  * HMAC-SHA-256 (RFC 2104) of many texts with 32-byte keys. Every entry of a chain needs one: `createHmac` of Node
@@ -64,9 +66,11 @@ export class HmacSha256 {
   readonly #outer = new Uint8Array(PAD_BYTES + HASH_BYTES).fill(OUTER_PAD)
 
   digest(key: Uint8Array, message: string): Uint8Array {
-    // A UTF-16 unit is at most three bytes of UTF-8.
-    if (message.length * 3 > this.#message.length) {
-      this.#inner = new Uint8Array(PAD_BYTES + message.length * 3).fill(INNER_PAD)
+    // A UTF-16 unit is at most three bytes of UTF-8. The exact length is counted only where that is not enough.
+    const isLong = message.length * 3 > this.#message.length
+    const bytes = isLong ? utf8Length(message) : 0
+    if (bytes > this.#message.length) {
+      this.#inner = new Uint8Array(PAD_BYTES + bytes).fill(INNER_PAD, 0, PAD_BYTES)
       this.#message = this.#inner.subarray(PAD_BYTES)
     }
     const [inner, outer] = [this.#inner, this.#outer]
