@@ -123,7 +123,7 @@ const TABLES = NODE_AND_DATABASES + BLOCKS_AND_ITEMS + ADDED
 /**
  * Creates the tables in an empty file; otherwise checks that the file is a store of this node, and
  * upgrades an older format in one transaction, so that a crash leaves the file unchanged.
- * Errors: STORE_FOREIGN, STORE_TOO_NEW; those of the driver for missing tables or columns.
+ * Errors: STORE_FOREIGN, STORE_TOO_NEW; STORE_DAMAGED if the schema differs.
  */
 export function prepareSchema(database: DatabaseSync, path: string, serverId: number): void {
   const version = checkedVersion(database, path)
@@ -136,6 +136,7 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
     database.exec('COMMIT')
     return
   }
+  if (version === FORMAT_VERSION) requireSchema(database, path)
   const owner = ownerOf(database)
   if (owner !== serverId) {
     throw new StoreError(
@@ -153,8 +154,8 @@ export function prepareSchema(database: DatabaseSync, path: string, serverId: nu
       database.exec('ROLLBACK')
       throw error
     }
+    requireSchema(database, path)
   }
-  requireTables(database)
 }
 
 /**
@@ -178,7 +179,7 @@ export function checkedVersion(database: DatabaseSync, path: string): number {
   return version
 }
 
-/** Checks a file that is only read. Errors: as `checkedVersion`; STORE_TOO_OLD; those of the driver. */
+/** Checks a file that is only read. Errors: as `prepareSchema`; STORE_NOT_FOUND, STORE_TOO_OLD. */
 export function checkReadable(database: DatabaseSync, path: string): void {
   const version = checkedVersion(database, path)
   if (version === 0) throw new StoreError('STORE_NOT_FOUND', `the store at ${path} is empty`)
@@ -188,25 +189,49 @@ export function checkReadable(database: DatabaseSync, path: string): void {
       `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
     )
   }
-  requireTables(database)
+  requireSchema(database, path)
 }
 
 /**
- * Throws the driver's error if a table or column is missing. Queries are prepared on first use, which would
- * be too late; this statement compiles only if all of them exist.
+ * Checks that the schema is exactly the one above. A trigger could copy content before it is erased, and a
+ * unique index that is missing or compares differently would accept two items with the same id.
+ * Errors: STORE_DAMAGED, naming the first difference.
  */
-function requireTables(database: DatabaseSync): void {
+function requireSchema(database: DatabaseSync, path: string): void {
+  const encoding = database.prepare('PRAGMA encoding').get()?.encoding
+  const difference =
+    encoding === 'UTF-8' ? schemaDifference(database) : `its encoding is ${encoding}`
+  if (difference === null) return
+  throw new StoreError('STORE_DAMAGED', `the schema of ${path} was changed: ${difference}`)
+}
+
+function schemaDifference(database: DatabaseSync): string | null {
   const model = new DatabaseSync(':memory:')
   model.exec(TABLES)
-  const selects = model
-    .prepare(
-      `SELECT 'SELECT 1 FROM ' || m.name || ' WHERE ' || group_concat(c.name, '||') AS query
-        FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-        WHERE m.type = 'table' GROUP BY m.name`,
-    )
-    .all()
+  const expected = definitionsIn(model)
   model.close()
-  database.prepare(selects.map(({ query }) => query).join(' UNION ALL '))
+  const found = definitionsIn(database)
+  for (const [name, definition] of expected) {
+    const stored = found.get(name)
+    if (stored === undefined) return `${name} is missing`
+    if (stored !== definition) return `${name} is defined as: ${stored}`
+  }
+  const unknown = [...found.keys()].find((name) => !expected.has(name))
+  return unknown === undefined ? null : `${unknown} does not belong to a store`
+}
+
+/** Lists tables, indexes, triggers and views by type and name, each with its definition. */
+function definitionsIn(database: DatabaseSync): Map<string, string> {
+  const rows = database.prepare(
+    'SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid',
+  )
+  // The index of a PRIMARY KEY or UNIQUE clause has no definition of its own.
+  return new Map(
+    rows.all().map(({ type, name, tbl_name, sql }) => {
+      const definition = sql === null ? `part of table ${tbl_name}` : String(sql)
+      return [`${type} ${name}`, definition.replace(/\s+/g, ' ')]
+    }),
+  )
 }
 
 /** Returns the server id of the owner. Errors: STORE_DAMAGED unless there is exactly one. */

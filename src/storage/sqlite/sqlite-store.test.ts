@@ -44,23 +44,66 @@ const codeOf = (open: () => unknown) => {
   }
 }
 
-it('rejects a file with a missing table or column when it is opened, not at the first request', async () => {
+it('rejects a file whose schema was changed, and names the first difference', async () => {
   const whole = testFolder()
   await openStore({ folder: whole, serverId, durable: true }).close()
   const database = new DatabaseSync(join(whole, 'ledger.db'))
-  const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all()
+  const schema = database
+    .prepare('SELECT type, name, sql FROM sqlite_schema')
+    .all()
+    .map(({ type, name, sql }) => ({ type, name: String(name), sql: String(sql ?? '') }))
+  const columns = database
+    .prepare(
+      `SELECT m.name AS "table", c.name AS "column" FROM sqlite_schema m
+        JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'TEXT'`,
+    )
+    .all()
   database.close()
-  expect(tables.length).toBeGreaterThan(10)
-  const losses = tables.map(({ name }) => `DROP TABLE "${name}"`)
-  for (const loss of [...losses, 'ALTER TABLE items DROP COLUMN revision']) {
+  const named = schema.filter(({ sql }) => sql !== '')
+  expect(named.length).toBeGreaterThan(15)
+  expect(columns.length).toBeGreaterThan(15)
+
+  const edit = (name: string, from: string, to: string) =>
+    `PRAGMA writable_schema = ON;
+     UPDATE sqlite_schema SET sql = replace(sql, '${from}', '${to}') WHERE name = '${name}'`
+  const changes: [string, string][] = [
+    ...named.map(({ type, name }): [string, string] => [
+      `DROP ${type} "${name}"`,
+      `${type} ${name} is missing`,
+    ]),
+    ...columns.map(({ table, column }): [string, string] => [
+      edit(String(table), `${column} TEXT`, `${column} TEXT COLLATE NOCASE`),
+      `table ${table} is defined as`,
+    ]),
+    ...named.flatMap(({ type, name }): [string, string][] =>
+      type === 'table' ? [[edit(name, 'STRICT', ''), `table ${name} is defined as`]] : [],
+    ),
+    [edit('items_by_id', 'UNIQUE', ''), 'index items_by_id is defined as'],
+    ['ALTER TABLE items DROP COLUMN revision', 'table items is defined as'],
+    ['ALTER TABLE items ADD COLUMN more TEXT', 'table items is defined as'],
+    ['CREATE TABLE copies (text TEXT)', 'table copies does not belong to a store'],
+    ['CREATE VIEW texts AS SELECT item FROM items', 'view texts does not belong to a store'],
+    ['CREATE INDEX by_text ON items (item)', 'index by_text does not belong to a store'],
+    [
+      `CREATE TRIGGER copy BEFORE UPDATE ON blocks BEGIN SELECT old.body; END`,
+      'trigger copy does not belong to a store',
+    ],
+  ]
+  for (const [change, difference] of changes) {
     const folder = testFolder()
     copyFileSync(join(whole, 'ledger.db'), join(folder, 'ledger.db'))
-    tamper(folder, loss)
-    expect([
-      loss,
-      codeOf(() => openStore({ folder, serverId, durable: true })),
-      codeOf(() => openStoreReader(folder, { frozen: false })),
-    ]).toEqual([loss, 'STORE_DAMAGED', 'STORE_DAMAGED'])
+    tamper(folder, change)
+    for (const open of [
+      () => openStore({ folder, serverId, durable: true }),
+      () => openStoreReader(folder, { frozen: false }),
+    ]) {
+      expect(open, change).toThrow(
+        expect.objectContaining({
+          code: 'STORE_DAMAGED',
+          message: expect.stringContaining(`was changed: ${difference}`),
+        }),
+      )
+    }
   }
 })
 
