@@ -1,16 +1,13 @@
 // Runs a program of this project on the Node version that the project installs, after installing it if
-// missing. Only this file must work on Node 20, so it is plain JavaScript without dependencies.
+// missing. Must work on Node 20, so it is plain JavaScript without dependencies.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { install } from './install.mjs'
 import { NODE_FLAGS } from './node-flags.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const bin = join(root, 'node_modules', '.bin')
-const lock = join(root, 'package-lock.json')
-// Copy of the installed lock file: if a pull changes the lock, dependencies are installed again.
-const installed = join(root, 'node_modules', '.installed-lock.json')
 
 const major = Number(process.versions.node.split('.')[0])
 if (major < 20) {
@@ -18,19 +15,9 @@ if (major < 20) {
   process.exit(78)
 }
 
-const same = () =>
-  existsSync(installed) && readFileSync(installed, 'utf8') === readFileSync(lock, 'utf8')
-if (!same()) {
-  console.error('daicho: installing what is missing (npm ci), once …')
-  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-  })
-  if (npm.status !== 0) {
-    console.error('daicho: npm ci failed; see above')
-    process.exit(1)
-  }
-  writeFileSync(installed, readFileSync(lock))
+if (!install(root)) {
+  console.error('daicho: npm ci failed; see above')
+  process.exit(1)
 }
 
 const [program, ...rest] = process.argv.slice(2)

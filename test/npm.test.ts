@@ -1,19 +1,16 @@
 // `npm start` with the real npm: other tests start the program directly, which takes less time.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
+import { isInstalled } from '../scripts/install.mjs'
 import { temporaryFolder } from './support/ledger-node.ts'
 
-const INSTALLED = 'node_modules/.installed-lock.json'
 /** Otherwise `npm start` would reinstall dependencies during the tests. */
-const isInstalled =
-  existsSync(INSTALLED) &&
-  readFileSync(INSTALLED, 'utf8') === readFileSync('package-lock.json', 'utf8')
+const installed = isInstalled(process.cwd())
 
-it.skipIf(!isInstalled)(
-  `ending npm start ends the node, which shuts down cleanly${isInstalled ? '' : ' (skipped: npm run has not installed this lock)'}`,
+it.skipIf(!installed)(
+  `ending npm start ends the node, which shuts down cleanly${installed ? '' : ' (skipped: node_modules is not as package-lock.json says)'}`,
   async () => {
     const args = ['start', '-s', '--', '--only', 'ledger', '--port', '0', '--json']
     const npm = spawn('npm', args, {
