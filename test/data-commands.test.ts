@@ -14,7 +14,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
-import { CONTENT_FOLDERS, DATA_FILES } from '../src/cli/node-folder.ts'
+import { BLOB_FOLDERS, DATA_FILES } from '../src/cli/node-folder.ts'
 import { type Ended, runDaicho, serveLedger, startDaicho } from './support/daicho.ts'
 import { livedIn, startLedgerNode, temporaryFolder, verifyFolder } from './support/ledger-node.ts'
 import { MAIN } from './support/program.ts'
@@ -316,7 +316,7 @@ it('a backup copies every file of a node, except for a known list', async () => 
   expect(added.status).toBe(0)
   all.child.kill('SIGTERM')
   await all.ended
-  const taken = [...DATA_FILES, ...CONTENT_FOLDERS].map(({ name }) => name)
+  const taken = [...DATA_FILES, ...BLOB_FOLDERS].map(({ name }) => name)
   // The store is copied by its own method; the lock is created again; the last signed head must not be
   // restored with an older store, because it serves to detect that.
   const left = ['ledger.db', 'ledger.lock', 'signed-head']

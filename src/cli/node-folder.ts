@@ -26,7 +26,7 @@ export const DATA_FILES: readonly {
 ]
 
 /** Folders of blobs, which are named after their SHA-256, each with a folder for unfinished ones. */
-export const CONTENT_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
+export const BLOB_FOLDERS = [{ name: 'attachments', incoming: 'incoming' }] as const
 
 /**
  * Returns the folder of the node that a command acts on. It must exist unless it `mayBeNew`: a mistyped name must

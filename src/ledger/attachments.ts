@@ -37,10 +37,6 @@ export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-export interface Placed {
-  readonly position: number
-}
-
 /** The attachments of items: named bytes outside the chain, which contains their SHA-256. */
 export class AttachmentService {
   readonly #store: StoreReader
@@ -68,7 +64,7 @@ export class AttachmentService {
     id: string,
     name: string,
     upload: Upload,
-  ): Promise<Placed & { attachment: Attachment }> {
+  ): Promise<{ position: number; attachment: Attachment }> {
     const { contentType, announcedLength, digests, conditions, chunks } = upload
     checkPath(db, id, name)
     if (contentType.length > MEDIA_TYPE_LENGTH_MAX || !MEDIA_TYPE.test(contentType)) {
@@ -92,8 +88,11 @@ export class AttachmentService {
           const text = attachmentText(attachment)
           const operation = { kind: 'create_attachment', db, id, text } as const
           const { precondition, keyed } = conditions
-          const once = keyed?.with(text) ?? null
-          const recorded = await this.#writer.record([operation], { precondition, once })
+          const idempotency = keyed?.with(text) ?? null
+          const recorded = await this.#writer.record([operation], {
+            precondition,
+            idempotency,
+          })
           return { position: positionOf(recorded), attachment, isNew: !('entries' in recorded) }
         },
         { isRecorded: ({ isNew }) => isNew, mayBeRecorded },
@@ -136,7 +135,7 @@ export class AttachmentService {
     id: string,
     name: string,
     conditions: RequestConditions | undefined,
-  ): Promise<Placed> {
+  ): Promise<{ position: number }> {
     checkPath(db, id, name)
     const operation = { kind: 'delete_attachment', db, id, name } as const
     return { position: positionOf(await this.#writer.record([operation], conditions)) }

@@ -12,8 +12,13 @@ export {
   type ExportProgress,
   exportLines,
 } from './export/export.ts'
-export { type AnewOptions, type ImportOptions, importAnew, importExport } from './export/import.ts'
-export { type ExportTaker, type ReadBlock, readExport } from './export/read-export.ts'
+export {
+  type ImportOptions,
+  importAsNewChain,
+  importExport,
+  type NewChainImportOptions,
+} from './export/import.ts'
+export { type ExportReceiver, type ReadBlock, readExport } from './export/read-export.ts'
 export { mergePatch } from './item.ts'
 export { contradictionOf } from './log/signed-head.ts'
 export { type OpenLedger, type OpenLedgerOptions, openLedger, type PeersOptions } from './open.ts'

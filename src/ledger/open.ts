@@ -4,7 +4,7 @@ import {
   BlobStore,
   type Folder,
   fileExists,
-  holdFolder,
+  lockFolder,
   openStoreReader,
   type StoreReader,
 } from '../storage/index.ts'
@@ -61,7 +61,7 @@ export interface OpenLedger {
  * Errors: StoreError (folder in use, unusable, too new, damaged), LedgerError (key missing, store lost).
  */
 export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger> {
-  const folder = holdFolder(options.folder)
+  const folder = lockFolder(options.folder)
   try {
     return await openIn(folder, options)
   } catch (error) {

@@ -30,7 +30,7 @@ export interface ItemQuery {
 }
 
 /** The items found; `index` is the path of the index that was used, null for a scan. */
-export interface Found {
+export interface QueryResult {
   readonly index: string | null
   readonly pages: AsyncIterable<FoundItem[]>
 }
@@ -46,7 +46,7 @@ export class LedgerQueries {
   }
 
   /** See `searchPages`. */
-  find(database: number, query: ItemQuery): Promise<Found> {
+  find(database: number, query: ItemQuery): Promise<QueryResult> {
     return searchPages(this.#store, database, query)
   }
 
@@ -97,7 +97,7 @@ export async function searchPages(
   store: StoreReader,
   database: number,
   { filter, after, docs }: ItemQuery,
-): Promise<Found> {
+): Promise<QueryResult> {
   const { where, order, offset, limit, fields } = filter
   if (after !== null && order.length > 0) {
     throw new LedgerError(

@@ -13,7 +13,7 @@ export interface Precondition {
 }
 
 /** Identifies a request that must take effect once, even if it is repeated. */
-export interface Once {
+export interface IdempotencyKey {
   /** Hash of the sender and its key, 64 hex digits. */
   readonly key: string
   /** Hash of method, path, query and body, 64 hex digits. */
@@ -23,7 +23,7 @@ export interface Once {
 /** Conditions of a request besides its changes. */
 export interface RequestConditions {
   readonly precondition: Precondition | null
-  readonly once: Once | null
+  readonly idempotency: IdempotencyKey | null
 }
 
 /** Conditions of an upload. Its fingerprint is unknown until the body has arrived. */
@@ -34,10 +34,10 @@ export interface UploadConditions {
 
 /** A request with an idempotency key whose body may still be arriving. */
 export interface KeyedRequest {
-  /** See `Once`. */
+  /** See `IdempotencyKey`. */
   readonly key: string
   /** Adds the fingerprint; `body` is canonical JSON, or null without a body. */
-  with(body: string | null): Once
+  with(body: string | null): IdempotencyKey
 }
 
 /**

@@ -19,7 +19,7 @@ import { ItemHistory } from './item-history.ts'
 import type { LedgerLog } from './log/service.ts'
 import { checkDatabaseName } from './names.ts'
 import type { Mirrors } from './peers/mirrors.ts'
-import { type Found, type ItemQuery, LedgerQueries } from './queries.ts'
+import { type ItemQuery, LedgerQueries, type QueryResult } from './queries.ts'
 import {
   blockPages,
   ChainCount,
@@ -34,7 +34,7 @@ import {
   type Change,
   checkPath,
   creationOf,
-  type Earlier,
+  type EarlierRequest,
   type Operation,
   type OwnDatabase,
   operationOf,
@@ -50,7 +50,7 @@ interface Recorded<Id = string | null> extends Written {
   readonly ids: readonly Id[]
 }
 
-export interface Erased {
+export interface ErasureResult {
   /** Packed position of the `erase_item` entry. */
   readonly position: number
   /** `<height>.<index>` of each erased entry. */
@@ -253,7 +253,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   }
 
   /** Restores the result of an earlier request from the entries that it recorded. */
-  async #earlierResult({ position, entries }: Earlier): Promise<Recorded> {
+  async #earlierResult({ position, entries }: EarlierRequest): Promise<Recorded> {
     const { height, index } = unpackPosition(position)
     const { id: blockId, entries: texts } = await this.#block(height)
     const ids = texts.slice(index, index + entries).map((text) => {
@@ -279,7 +279,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
     id: string,
     positions: readonly string[] | null,
     conditions?: RequestConditions,
-  ): Promise<Erased> {
+  ): Promise<ErasureResult> {
     checkPath(db, id)
     if (positions !== null && positions.length > ENTRIES_MAX) {
       throw new LedgerError('UNIT_TOO_LARGE', `one request may erase ${ENTRIES_MAX} revisions`)
@@ -348,7 +348,7 @@ export class LedgerService implements Omit<LedgerParts, 'folder'> {
   async findItems(
     db: string,
     query: Omit<ItemQuery, 'after'> & { after: string | null },
-  ): Promise<Found> {
+  ): Promise<QueryResult> {
     const { database, after } = await this.#startOf(db, query)
     return this.queries.find(database, { ...query, after: after === -1 ? null : after })
   }

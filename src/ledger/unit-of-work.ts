@@ -83,7 +83,7 @@ const OPERATION_OVERHEAD_BYTES = 128
 export const UNIT_BYTES_MAX = 64 * 1024 * 1024
 
 /** Position of an earlier request with the same idempotency key. */
-export interface Earlier {
+export interface EarlierRequest {
   /** Packed position of the first entry. */
   readonly position: number
   readonly entries: number
@@ -96,7 +96,7 @@ export type Outcome =
       /** SHA-256 of each blob that an erased entry named, if any. */
       readonly freed?: readonly string[]
     }
-  | Earlier
+  | EarlierRequest
   | { readonly code: LedgerErrorCode; readonly message: string }
 
 /** Estimates the size of `unit` in bytes from the lengths of its texts. */

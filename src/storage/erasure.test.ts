@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { type Block, type Entry, packPosition } from '../chain/index.ts'
 import { effectOf } from './effect.ts'
-import { ErasureTally } from './erasure.ts'
+import { ErasureCheck } from './erasure.ts'
 import { entry } from './test-store.ts'
 
 /** A block in which the entries in `erased` have no blind. */
@@ -12,9 +12,9 @@ function blockOf(height: number, entries: readonly string[], erased: readonly nu
 }
 
 /** Checks one block after the other. */
-function gone(tally: ErasureTally, height: number, entries: readonly Entry[]) {
+function gone(check: ErasureCheck, height: number, entries: readonly Entry[]) {
   const effects = entries.map((one, index) => effectOf(one, packPosition(height, index)))
-  return tally.block(
+  return check.block(
     sealedLike(
       blockOf(
         height,
@@ -35,29 +35,29 @@ function sealedLike(block: ReturnType<typeof blockOf>): Block {
 const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":4126}'
 
 it('an erased entry must be erased by a later entry about its item', () => {
-  const tally = new ErasureTally()
-  expect(tally.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
-  expect([tally.erased, tally.end()]).toEqual([1, '1 entries have no blind, and none erases them'])
+  const check = new ErasureCheck()
+  expect(check.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
+  expect([check.erased, check.end()]).toEqual([1, '1 entries have no blind, and none erases them'])
   const wrong: Entry[] = [
     entry.erase('fruit', 'a', ['3.0']),
     entry.erase('fruit', 'b', ['3.1']),
     entry.erase('veg', 'a', ['3.1']),
   ]
   for (const one of wrong) {
-    expect(gone(tally, 4, [entry.createDb('x'), one])).toEqual({
+    expect(gone(check, 4, [entry.createDb('x'), one])).toEqual({
       index: 1,
       what: 'it erases an entry that still has its content',
     })
   }
-  expect(gone(tally, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()
-  expect([tally.erased, tally.end()]).toEqual([1, null])
+  expect(gone(check, 4, [entry.erase('fruit', 'a', ['3.1'])])).toBeNull()
+  expect([check.erased, check.end()]).toEqual([1, null])
   // And only once.
-  expect(gone(tally, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
+  expect(gone(check, 5, [entry.erase('fruit', 'a', ['3.1'])])).toMatchObject({ index: 0 })
 })
 
 it('the remnant of an erased entry is its id alone; an entry with more content was not erased', () => {
-  const tally = new ErasureTally()
+  const check = new ErasureCheck()
   const more = LEFT.replace('"id":"a"', '"id":"a","n":1')
-  expect(tally.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()
-  expect(gone(tally, 1, [entry.erase('fruit', 'a', ['0.0'])])).toMatchObject({ index: 0 })
+  expect(check.block(sealedLike(blockOf(0, [more], [0])), [])).toBeNull()
+  expect(gone(check, 1, [entry.erase('fruit', 'a', ['0.0'])])).toMatchObject({ index: 0 })
 })

@@ -38,7 +38,7 @@ export function parseEntry(text: string): Entry | null {
  * Checks the erased entries of a chain that is read from its beginning, without a store: each must be
  * erased by a later entry. Memory grows with the erased entries only.
  */
-export class ErasureTally {
+export class ErasureCheck {
   /** Texts of erased entries whose erasing entry has not been read yet, by position. */
   readonly #pending = new Map<number, string>()
   #erased = 0

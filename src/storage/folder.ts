@@ -23,7 +23,7 @@ export interface Folder {
 }
 
 const LOCK_FILE = 'ledger.lock'
-/** Files that `holdFolder` leaves. */
+/** Files that `lockFolder` leaves. */
 export const LOCK_FILES: readonly string[] = [LOCK_FILE, `${LOCK_FILE}-journal`]
 const STORE_FILE = 'ledger.db'
 const MISSING = new Set(['ENOENT', 'ENOTDIR'])
@@ -99,7 +99,7 @@ export function closedStoreIn(folder: string): string {
  * temporary folders of killed processes are removed when the next one is created.
  * Errors: FOLDER_IN_USE, FOLDER_UNUSABLE.
  */
-export function holdFolder(path: string | null): Folder {
+export function lockFolder(path: string | null): Folder {
   if (path !== null) {
     makeFolder(path)
     return folderHeldBy(path, true, lock(path))

@@ -13,7 +13,7 @@ export {
   entryTextOf,
 } from './effect.ts'
 export {
-  ErasureTally,
+  ErasureCheck,
   erasedEntryText,
 } from './erasure.ts'
 export {
@@ -28,7 +28,7 @@ export {
   closedStoreIn,
   type Folder,
   fileExists,
-  holdFolder,
+  lockFolder,
   makeFolder,
   requireStoreFile,
   storePathIn,

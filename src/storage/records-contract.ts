@@ -9,11 +9,11 @@ import {
 } from './store.ts'
 import {
   appendEntries,
-  attachmentMadeOf,
   CONTRACT_SERVER_ID,
   entry,
   StoreStage,
   type StoreUnderTest,
+  textAttachment,
 } from './test-store.ts'
 
 const serverid = CONTRACT_SERVER_ID
@@ -181,7 +181,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           const { attachments } = now
           expect(await named(now, 'a')).toEqual(['a', 'b'])
           expect(await attachments.list('fruit', 'a', { limit: 1, offset: 1 })).toEqual([
-            { ...attachmentMadeOf('b', 'three'), position: packPosition(1, 0) },
+            { ...textAttachment('b', 'three'), position: packPosition(1, 0) },
           ])
           expect(await attachments.list('fruit', 'a', { after: 'a', limit: 5 })).toHaveLength(1)
           expect(await attachments.current('fruit', 'a', 'c')).toBeNull()
@@ -189,9 +189,9 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           expect(await attachments.current('nuts', 'a', 'a')).toBeNull()
           // Blobs are still named by the former entries.
           expect(await attachments.countBlobs()).toEqual({ blobs: 3, bytes: 11 })
-          expect(await attachments.namedAt(attachmentMadeOf('', 'one').sha256)).toBe(2)
-          expect(await attachments.namedAt(attachmentMadeOf('', 'two').sha256)).toBe(4)
-          expect(await attachments.namedAt(attachmentMadeOf('', 'four').sha256)).toBeNull()
+          expect(await attachments.namedAt(textAttachment('', 'one').sha256)).toBe(2)
+          expect(await attachments.namedAt(textAttachment('', 'two').sha256)).toBe(4)
+          expect(await attachments.namedAt(textAttachment('', 'four').sha256)).toBeNull()
         })
       })
 
@@ -242,7 +242,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           const { attachments } = now
           expect(await attachments.at(2)).toBeNull()
           expect(await attachments.at(3)).toMatchObject({ id: 'a', name: 'n', ended: null })
-          expect(await attachments.namedAt(attachmentMadeOf('', 'one').sha256)).toBeNull()
+          expect(await attachments.namedAt(textAttachment('', 'one').sha256)).toBeNull()
           expect(await attachments.ofItem(0, 'a', 5)).toMatchObject([{ position: 3 }])
           expect(await named(now, 'a')).toEqual(['n'])
           const [block] = await now.blocks(serverid, 0, 1)
@@ -254,7 +254,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         })
         const last = entry.detach('fruit', 'a', 'n', 'two')
         await appendEntries(stage.store, [last])
-        const { sha256 } = attachmentMadeOf('n', 'two')
+        const { sha256 } = textAttachment('n', 'two')
         expect(await stage.store.attachments.endedBy(packPosition(2, 0), sha256)).toBe(3)
         await appendEntries(stage.store, [entry.erase('fruit', 'a', ['0.3', '2.0'])])
         expect(await stage.store.attachments.countBlobs()).toEqual({ blobs: 0, bytes: 0 })

@@ -17,7 +17,7 @@ export interface StoredItem {
   readonly text: string
 }
 
-export interface PlacedItem extends StoredItem {
+export interface ItemRow extends StoredItem {
   readonly database: number
 }
 
@@ -112,7 +112,7 @@ export interface StoredAttachment extends Attachment {
 }
 
 /** A name of an attachment of an item, for all its versions. */
-export interface PlacedName {
+export interface AttachmentKey {
   /** Creation position of the database. */
   readonly database: number
   /** The item's id. */
@@ -120,7 +120,7 @@ export interface PlacedName {
   readonly name: string
 }
 
-export interface PlacedAttachment extends StoredAttachment, PlacedName {
+export interface AttachmentRow extends StoredAttachment, AttachmentKey {
   /** The next entry about an attachment of this name of this item, or null. */
   readonly ended: number | null
 }
@@ -148,18 +148,18 @@ export interface AttachmentReader {
   /** Lists the current attachments of an item, by name; empty if the item does not exist. */
   list(db: string, id: string, range: AttachmentRange): Promise<StoredAttachment[]>
   /** Lists all rows after `position`, in that order. */
-  byPosition(after: number, limit: number): Promise<PlacedAttachment[]>
+  byPosition(after: number, limit: number): Promise<AttachmentRow[]>
   /** Returns the newest row of this name before `position`, ended or not. */
-  before(name: PlacedName, position: number): Promise<PlacedAttachment | null>
+  before(name: AttachmentKey, position: number): Promise<AttachmentRow | null>
   /** Lists the blobs that rows name, each once, ordered by SHA-256. */
   blobs(after: string, limit: number): Promise<StoredBlob[]>
   countBlobs(): Promise<{ blobs: number; bytes: number }>
   /** Returns the first entry that names this blob, or null. */
   namedAt(sha256: string): Promise<number | null>
   /** Returns the row of the entry at `position`, or null. */
-  at(position: number): Promise<PlacedAttachment | null>
+  at(position: number): Promise<AttachmentRow | null>
   /** Returns at most `limit` rows of an item, in any order. */
-  ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]>
+  ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]>
   /** Returns the position of the row of this blob that the entry at `position` ended, or null. */
   endedBy(position: number, sha256: string): Promise<number | null>
 }
@@ -221,7 +221,7 @@ export interface StoreReader {
   /** Lists the declared indexes, ordered by database. */
   indexes(): Promise<StoredIndex[]>
   /** Lists the items of all databases created after `after`, in that order; bounded by PAGE_CHARACTERS. */
-  itemsByCreation(after: number, limit: number): Promise<PlacedItem[]>
+  itemsByCreation(after: number, limit: number): Promise<ItemRow[]>
   /**
    * Compares the block of height `height` with the items: if it only created items with these `ids`, one
    * per entry in this order, and each is still stored as created, at its position and with the text of its

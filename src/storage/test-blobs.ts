@@ -13,10 +13,10 @@ import { appendEntries, CONTRACT_SERVER_ID, entry } from './test-store.ts'
 import { verifyBlobs } from './verify/verify-blobs.ts'
 
 /** For uploads whose outcome is always known. */
-export const sure = { isRecorded: () => true, mayBeRecorded: () => false }
+export const RECORDED = { isRecorded: () => true, mayBeRecorded: () => false }
 
 /** Returns the name of the blob with this text. */
-export const shaOf = (text: string): string => hash('sha256', text, 'hex')
+export const sha256OfText = (text: string): string => hash('sha256', text, 'hex')
 
 /** Yields the bytes as they arrive. */
 export async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
@@ -58,7 +58,12 @@ export class BlobStage {
   }
 
   pathOf(text: string): string {
-    return join(this.folder, 'attachments', shaOf(text).slice(0, 2), shaOf(text).slice(2))
+    return join(
+      this.folder,
+      'attachments',
+      sha256OfText(text).slice(0, 2),
+      sha256OfText(text).slice(2),
+    )
   }
 
   /** Returns the sync operations of `work`, in order, and whether the blob `text` was in place at each. */
@@ -95,11 +100,11 @@ export class BlobStage {
     return this.contents.take(
       chunksOf(text.slice(0, 3), text.slice(3)),
       async ({ sha256, length }) => {
-        expect([sha256, length]).toEqual([shaOf(text), Buffer.byteLength(text)])
+        expect([sha256, length]).toEqual([sha256OfText(text), Buffer.byteLength(text)])
         expect(readFileSync(this.pathOf(text), 'utf8')).toBe(text)
         await this.record(name, text)
       },
-      sure,
+      RECORDED,
     )
   }
 

@@ -49,7 +49,7 @@ function effectsOf(height: number, entries: readonly Entry[]): Effect[] {
 }
 
 /** Returns an attachment with this text. */
-export function attachmentMadeOf(name: string, content: string): Attachment {
+export function textAttachment(name: string, content: string): Attachment {
   const sha256 = hash('sha256', content, 'hex')
   return { content_type: 'text/plain', length: Buffer.byteLength(content), name, sha256 }
 }
@@ -84,14 +84,14 @@ export const entry = {
     method: 'create_attachment',
     db,
     id,
-    attachment: attachmentMadeOf(name, content),
+    attachment: textAttachment(name, content),
   }),
   detach: (db: string, id: string, name: string, content: string): Entry => ({
     serverid,
     method: 'delete_attachment',
     db,
     id,
-    attachment: attachmentMadeOf(name, content),
+    attachment: textAttachment(name, content),
   }),
 }
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { provenBlockJson } from '../../src/chain/index.ts'
-import { type Evidence, evidenceIn } from '../../src/ledger/peers/evidence.ts'
+import { type Evidence, readEvidence } from '../../src/ledger/peers/evidence.ts'
 import { mirrorFolder } from '../../src/ledger/peers/mirror.ts'
 import { openStoreReader, storePathIn, verifyStore } from '../../src/storage/index.ts'
 import type { SimulatedNode } from './simulated-node.ts'
@@ -26,7 +26,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
   const folder = isOwn ? node.folder : mirrorFolder(node.folder, serverId)
   const seenPath = join(folder, 'seen')
   const copy = {
-    ...{ at: node, isOwn, evidence: evidenceIn(folder) },
+    ...{ at: node, isOwn, evidence: readEvidence(folder) },
     seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
   }
   if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }

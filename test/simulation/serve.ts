@@ -3,7 +3,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { CodedError } from '../../src/base/coded-error.ts'
 import { logOrigin, provenBlockJson } from '../../src/chain/index.ts'
 import type { LedgerService } from '../../src/ledger/index.ts'
-import { isDigestOf, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
+import { matchesDigest, SignedRequests } from '../../src/ledger/peers/signed-request.ts'
 import type { Answer, Sent, Serve } from './network.ts'
 
 /** Replaces the routes between nodes: the same calls, without HTTP. */
@@ -53,7 +53,7 @@ async function pushed(
   const serverId = Number(url.pathname.split('/').pop())
   const peer = mirrors.peerOfKey(keyId)
   const content = Buffer.from(body ?? [])
-  if (peer === null || keyId !== logOrigin(serverId) || !isDigestOf(digest, content)) {
+  if (peer === null || keyId !== logOrigin(serverId) || !matchesDigest(digest, content)) {
     return { status: 401, body: Buffer.from('{"status":false}') }
   }
   const { error, ...mirror } = await mirrors.push(peer.vkey, content)

@@ -21,7 +21,7 @@ import type { LedgerService } from '../../src/ledger/index.ts'
 import { openStoreReader } from '../../src/storage/index.ts'
 import type { Network } from './network.ts'
 import { serving } from './serve.ts'
-import { SimulatedMachine } from './simulated-machine.ts'
+import { SimulatedPlatform } from './simulated-platform.ts'
 import type { World } from './world.ts'
 
 /** Delay between two rounds with a peer. */
@@ -67,7 +67,7 @@ export interface SignedHistory {
 }
 
 interface Run {
-  readonly platform: SimulatedMachine
+  readonly platform: SimulatedPlatform
   readonly opening: Promise<OpenLedger>
   ledger: OpenLedger | null
 }
@@ -137,7 +137,7 @@ export class SimulatedNode {
     this.refusal = null
     this.#isWarned = false
     this.#ids = await idsIn(this.#folder)
-    const platform = new SimulatedMachine(world, network, this.host, this.#skewMs, {
+    const platform = new SimulatedPlatform(world, network, this.host, this.#skewMs, {
       signed: (note) => this.#signed(note),
       stored: (height, id) => {
         if (this.#run?.platform === platform) this.#ids.splice(height, this.#ids.length, id)

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { type Backup, backupFolder, dropOldBackups } from '../../storage/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { CONTENT_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
+import { BLOB_FOLDERS, DATA_FILES, onStore, requireFolder } from '../node-folder.ts'
 import { count, print, withProgress } from '../output.ts'
 
 export function backupCommand(): Command {
@@ -44,7 +44,7 @@ async function backup(folder: string, to: string, flags: BackupFlags): Promise<v
         to,
         nowMs: systemClock.now(),
         files: files.map(({ name }) => name),
-        contentFolders: CONTENT_FOLDERS,
+        blobFolders: BLOB_FOLDERS,
         verify: flags.verify,
         progress: (share, detail) => line.update(share, detail),
       })

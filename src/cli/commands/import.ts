@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import {
-  importAnew,
+  importAsNewChain,
   importExport,
   PeerClient,
   type Restored,
@@ -47,7 +47,7 @@ async function importFrom(file: string, { key, json }: ImportFlags): Promise<voi
   if (key !== undefined) {
     const { result, seconds } = await withProgress('importing', (line) =>
       onExport(file, async () =>
-        importAnew({
+        importAsNewChain({
           ...{ folder, vkey: key, chunks, clock: systemClock },
           progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
           difficulty: settings.LEDGER_DIFFICULTY,

@@ -87,7 +87,10 @@ describe('preconditions', () => {
 
   it('a revision set by an earlier change of the same block is the current one', async () => {
     const { service } = node
-    const on = (tag: string) => ({ precondition: { match: [tag], noneMatch: null }, once: null })
+    const on = (tag: string) => ({
+      precondition: { match: [tag], noneMatch: null },
+      idempotency: null,
+    })
     const outcomes = await Promise.allSettled([
       service.updateItem('fruit', 'fig', { n: 2 }),
       service.updateItem('fruit', 'fig', { n: 3 }, on('1.0')),

@@ -56,7 +56,7 @@ function conditionsWith(
 ): RequestConditions | undefined {
   const keyed = keyedRequest(request)
   if (precondition === null && keyed === null) return undefined
-  return { precondition, once: keyed?.with(bodyText(request.body)) ?? null }
+  return { precondition, idempotency: keyed?.with(bodyText(request.body)) ?? null }
 }
 
 function keyedRequest({ method, url, headers, caller }: Request): KeyedRequest | null {

@@ -7,7 +7,7 @@ import type { HistoryRange, ItemHistory } from '../item-history.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
 import { sendText } from './replies.ts'
-import { Count, failures, ItemParams, OnceHeaders, okReply, TokenQuery } from './schemas.ts'
+import { Count, failures, IdempotencyHeaders, ItemParams, okReply, TokenQuery } from './schemas.ts'
 
 const position = Type.String({
   pattern: '^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$',
@@ -129,7 +129,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id/erase',
     {
-      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
+      config: { scope: 'db:{db}:admin', shownHeaders: IdempotencyHeaders },
       schema: {
         tags: ['items'],
         summary: 'Erase former revisions of an item and its attachments',

@@ -7,12 +7,19 @@ import { type HttpApp, HttpRefusal } from '../../http/index.ts'
 import { demand, may } from '../../tokens/index.ts'
 import { LedgerError } from '../errors.ts'
 import { requireItem } from '../item.ts'
-import type { Found } from '../queries.ts'
+import type { QueryResult } from '../queries.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import type { ItemListRange, LedgerService } from '../service.ts'
 import type { Written } from '../unit-of-work.ts'
 import { conditionsOf, itemConditionsOf, preconditionOf, readStatus } from './conditions.ts'
-import { idListReply, itemListReply, placed, rangeOf, sendText, takeBody } from './replies.ts'
+import {
+  idListReply,
+  itemListReply,
+  rangeOf,
+  sendText,
+  setPositionHeaders,
+  takeBody,
+} from './replies.ts'
 import {
   ConditionalHeaders,
   ConditionHeaders,
@@ -21,14 +28,14 @@ import {
   DatabasesReply,
   DoneReply,
   failures,
+  IdempotencyHeaders,
   ItemBody,
   ItemListQuery,
   ItemListReply,
   ItemParams,
   ItemQuery,
   ItemReply,
-  isOn,
-  OnceHeaders,
+  isFlagSet,
   TokenQuery,
   WrittenReply,
 } from './schemas.ts'
@@ -74,14 +81,14 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: OnceHeaders },
+      config: { scope: 'db:{db}:write', shownHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       const { params, caller } = request
       if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
       const conditions = conditionsOf(request)
       const { written, text } = await create(ledger, params.db, takeBody(request), conditions)
-      return placed(reply, ledger, written).send(text)
+      return setPositionHeaders(reply, ledger, written).send(text)
     },
   )
 
@@ -95,12 +102,12 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:admin', shownHeaders: OnceHeaders },
+      config: { scope: 'db:{db}:admin', shownHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       const conditions = conditionsOf(request)
       const written = await ledger.deleteDatabase(request.params.db, conditions)
-      return placed(reply, ledger, written).send('{"status":true}')
+      return setPositionHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
 }
@@ -122,10 +129,10 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const range = { ...rangeOf(query), after: query.after ?? null }
       const filter = filterOf(query)
       if (filter !== null) {
-        const asked = { ...range, docs: isOn(query.docs) }
+        const asked = { ...range, docs: isFlagSet(query.docs) }
         return sendText(reply, await filteredReply(reply, ledger, db, filter, asked))
       }
-      const stream = isOn(query.docs)
+      const stream = isFlagSet(query.docs)
         ? itemListReply(await ledger.listItems(db, range), range)
         : idListReply(await ledger.listIds(db, range), range)
       return sendText(reply, stream)
@@ -157,7 +164,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const at = positionText(position)
       const status = precondition === null ? 200 : readStatus(precondition, at)
       if (status === 412) throw new LedgerError('PRECONDITION_FAILED', `the item is at ${at}`)
-      const answer = placed(reply, ledger, { position })
+      const answer = setPositionHeaders(reply, ledger, { position })
       if (status === 304) return answer.code(304).removeHeader('content-type').send()
       return answer.send(`{"status":true,"item":${text}}`)
     },
@@ -179,7 +186,9 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
       const written = await ledger.updateItem(db, id, requireItem(takeBody(request)), conditions)
-      return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
+      return setPositionHeaders(reply, ledger, written).send(
+        `{"status":true,"id":${canonicalString(id)}}`,
+      )
     },
   )
 
@@ -193,7 +202,9 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
       const written = await ledger.patchItem(db, id, requireItem(takeBody(request)), conditions)
-      return placed(reply, ledger, written).send(`{"status":true,"id":${canonicalString(id)}}`)
+      return setPositionHeaders(reply, ledger, written).send(
+        `{"status":true,"id":${canonicalString(id)}}`,
+      )
     },
   )
 
@@ -213,7 +224,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
       const { db, id } = request.params
       const conditions = itemConditionsOf(request)
       const written = await ledger.deleteItem(db, id, conditions)
-      return placed(reply, ledger, written).send('{"status":true}')
+      return setPositionHeaders(reply, ledger, written).send('{"status":true}')
     },
   )
 }
@@ -249,15 +260,15 @@ async function filteredReply(
 }
 
 /** URL-encoded, because a path can contain characters that a header cannot. */
-function planOf({ index }: Found): string {
+function planOf({ index }: QueryResult): string {
   return index === null ? 'scan' : `index ${encodeURIComponent(index)}`
 }
 
-async function* ids({ pages }: Found): AsyncGenerator<string[]> {
+async function* ids({ pages }: QueryResult): AsyncGenerator<string[]> {
   for await (const page of pages) yield page.map(({ id }) => id)
 }
 
-async function* withText({ pages }: Found) {
+async function* withText({ pages }: QueryResult) {
   for await (const page of pages) yield page.map((item) => ({ ...item, text: item.text ?? '{}' }))
 }
 

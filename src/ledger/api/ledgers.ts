@@ -2,15 +2,22 @@ import type { HttpApp } from '../../http/index.ts'
 import { demand } from '../../tokens/index.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
-import { blockListReply, placed, rangeOf, sendText, serverIdFrom, takeBody } from './replies.ts'
+import {
+  blockListReply,
+  rangeOf,
+  sendText,
+  serverIdFrom,
+  setPositionHeaders,
+  takeBody,
+} from './replies.ts'
 import {
   ChangesBody,
   ChangesReply,
   failures,
-  isOn,
+  IdempotencyHeaders,
+  isFlagSet,
   LedgersQuery,
   LedgersReply,
-  OnceHeaders,
   ServerIdReply,
   TokenQuery,
 } from './schemas.ts'
@@ -44,7 +51,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
     async ({ query }, reply) => {
       const range = rangeOf(query)
       const blocks = await ledger.listBlocks(serverIdFrom(query.serverid), range)
-      return sendText(reply, blockListReply(blocks, range, isOn(query.proof)))
+      return sendText(reply, blockListReply(blocks, range, isFlagSet(query.proof)))
     },
   )
 
@@ -61,7 +68,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },
       },
-      config: { scope: 'token', shownHeaders: OnceHeaders },
+      config: { scope: 'token', shownHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       for (const { method, db } of request.body.entries) {
@@ -70,7 +77,7 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
       const conditions = conditionsOf(request)
       const recorded = await ledger.recordChanges(takeBody(request).entries, conditions)
       const { height, blockId, position, ids } = recorded
-      placed(reply, ledger, { position })
+      setPositionHeaders(reply, ledger, { position })
       return {
         status: true as const,
         block: { serverid: ledger.serverId, height, id: blockId },

@@ -1,7 +1,7 @@
 import { Histogram, type Registry } from 'prom-client'
 import { CodedError } from '../../base/coded-error.ts'
 import { addGauge, addLabeledGauge, type HttpApp, registerMetrics } from '../../http/index.ts'
-import type { ShownPeer } from '../peers/mirrors.ts'
+import type { PeerStatus } from '../peers/mirrors.ts'
 import type { LedgerService } from '../service.ts'
 import type { CommittedBlock } from '../writer/messages.ts'
 
@@ -115,7 +115,7 @@ function feedMetrics(registry: Registry, { feed }: LedgerService): void {
 }
 
 function peerMetrics(registry: Registry, { mirrors }: LedgerService): void {
-  const addPerPeer = (name: string, help: string, value: (peer: ShownPeer) => number) =>
+  const addPerPeer = (name: string, help: string, value: (peer: PeerStatus) => number) =>
     addLabeledGauge(registry, name, help, ['serverid', 'url'], () =>
       mirrors.peers().map((peer) => {
         return [{ serverid: `${peer.serverId}`, url: peer.url ?? '' }, value(peer)]

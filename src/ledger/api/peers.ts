@@ -4,9 +4,9 @@ import { logOrigin, parsePosition, positionText } from '../../chain/index.ts'
 import { type HttpApp, readBody } from '../../http/index.ts'
 import { PART_BYTES_MAX } from '../peers/blobs.ts'
 import { PeerError, statusOfPeers } from '../peers/errors.ts'
-import type { Mirrors, ShownPeer } from '../peers/mirrors.ts'
+import type { Mirrors, PeerStatus } from '../peers/mirrors.ts'
 import { PUSH_BYTES_MAX } from '../peers/push.ts'
-import { isDigestOf, type SignedRequests } from '../peers/signed-request.ts'
+import { matchesDigest, type SignedRequests } from '../peers/signed-request.ts'
 import { AnyBytes, contentRequestOf, rejectExecution, sendAttachment } from './content-reply.ts'
 import { sendText, serverIdFrom } from './replies.ts'
 import { Count, DoneReply, failures, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
@@ -177,13 +177,13 @@ function configRoutes(app: HttpApp, mirrors: Mirrors): void {
   )
 }
 
-function peerReply(peer: ShownPeer) {
+function peerReply(peer: PeerStatus) {
   const { serverId: serverid, vkey, url, push, fixed, blocks, absent, error, evidence } = peer
   const [state, lag, current] = [stateOf(peer), peer.ofBlocks - blocks, peer.currentMs]
   return { serverid, vkey, url, push, fixed, state, blocks, lag, absent, current, error, evidence }
 }
 
-function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: ShownPeer) {
+function stateOf({ evidence, error, currentMs, blocks, ofBlocks }: PeerStatus) {
   if (evidence !== null) return 'frozen' as const
   if (error !== null) return 'failing' as const
   return currentMs === null || blocks < ofBlocks ? ('behind' as const) : ('current' as const)
@@ -268,7 +268,7 @@ function pushRoutes(app: HttpApp, mirrors: Mirrors, signatures: SignedRequests):
   /** After the body was read. */
   const pushed = (request: FastifyRequest) => {
     const body = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
-    if (!isDigestOf(digests.get(request) ?? '', body)) {
+    if (!matchesDigest(digests.get(request) ?? '', body)) {
       throw new PeerError('SIGNATURE_REFUSED', 'the body is not the one that was signed')
     }
     const peer = mirrors.peerOfKey(keyIdIn(request))

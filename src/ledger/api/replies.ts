@@ -99,7 +99,7 @@ export function blockListReply(
 }
 
 /** Adds the headers with the position of the change. */
-export function placed(
+export function setPositionHeaders(
   reply: FastifyReply,
   ledger: LedgerService,
   { position }: { position: number },

@@ -26,7 +26,7 @@ const flag = (description: string) =>
   Type.Optional(Type.Enum(['true', '1', 'false', '0'], { description }))
 
 /** Returns whether a `flag` parameter is on. */
-export function isOn(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
+export function isFlagSet(value: 'true' | '1' | 'false' | '0' | undefined): boolean {
   return value === 'true' || value === '1'
 }
 
@@ -158,7 +158,7 @@ const TAGS = '^([*]|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
 /** Printable ASCII in double quotes. */
 const KEY = '^"[ !#-~]{1,255}"$'
 
-const once = {
+const idempotencyHeaders = {
   'idempotency-key': Type.Optional(
     Type.String({
       shownPattern: KEY,
@@ -169,7 +169,7 @@ const once = {
 }
 
 /** Request headers that `conditionsOf` reads. */
-export const OnceHeaders = Type.Object(once)
+export const IdempotencyHeaders = Type.Object(idempotencyHeaders)
 
 /** Request headers that `preconditionOf` reads. */
 export const ConditionHeaders = Type.Object({
@@ -188,7 +188,10 @@ export const ConditionHeaders = Type.Object({
 })
 
 /** Request headers that `itemConditionsOf` or `uploadConditionsOf` reads. */
-export const ConditionalHeaders = Type.Object({ ...once, ...ConditionHeaders.properties })
+export const ConditionalHeaders = Type.Object({
+  ...idempotencyHeaders,
+  ...ConditionHeaders.properties,
+})
 
 /** Error replies of every route. */
 export const failures = { '4xx': Failure, '5xx': Failure }

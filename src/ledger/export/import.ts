@@ -1,8 +1,8 @@
 import { join } from 'node:path'
-import { holdFolder, openStore, type Store } from '../../storage/index.ts'
+import { lockFolder, openStore, type Store } from '../../storage/index.ts'
 import { existingNodeKey } from '../node-key.ts'
 import { appendBlocks, isSignedMirror } from '../peers/mirror.ts'
-import { type NewChain, type NewChainOptions, underNewChain } from '../peers/new-chain.ts'
+import { type NewChain, type NewChainOptions, restoreAsNewChain } from '../peers/new-chain.ts'
 import { nodeOfKey } from '../peers/peer-list.ts'
 import { emptySideFolder, hasStore, moveStore, removeFolder } from '../peers/side-store.ts'
 
@@ -37,7 +37,7 @@ export interface ImportOptions {
  */
 export async function importExport(options: ImportOptions): Promise<ExportHeader & ExportEnd> {
   const { folder } = options
-  const held = holdFolder(folder)
+  const held = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
     if (hasStore(folder)) {
@@ -57,18 +57,18 @@ export async function importExport(options: ImportOptions): Promise<ExportHeader
 }
 
 /** Options of an import under a new chain. */
-export interface AnewOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
+export interface NewChainImportOptions extends NewChainOptions, Pick<ImportOptions, 'chunks'> {}
 
 /**
  * Creates a mirror of the exported chain, and a new chain with a new key that begins with the exported databases
- * (`underNewChain`). An export is not signed, so the mirror has no signed head until a peer provides one. Errors:
- * as for `importExport` and `underNewChain`.
+ * (`restoreAsNewChain`). An export is not signed, so the mirror has no signed head until a peer provides one. Errors:
+ * as for `importExport` and `restoreAsNewChain`.
  */
-export function importAnew(options: AnewOptions): Promise<NewChain> {
+export function importAsNewChain(options: NewChainImportOptions): Promise<NewChain> {
   const { folder, vkey } = options
   const { serverId, key } = nodeOfKey(vkey)
   const publicKey = Buffer.from(key.publicKey).toString('hex')
-  return underNewChain(options, async (mirror) => {
+  return restoreAsNewChain(options, async (mirror) => {
     if (isSignedMirror(mirror)) {
       throw new ExportError(
         'IMPORT_OVER_STORE',

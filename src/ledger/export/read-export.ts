@@ -2,7 +2,7 @@ import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { type Json, parseJson } from '../../base/json.ts'
 import { type Head, headOf, provenBlockJson } from '../../chain/index.ts'
-import { ErasureTally } from '../../storage/index.ts'
+import { ErasureCheck } from '../../storage/index.ts'
 import { type DecodedBlock, decodeNextBlock } from '../decoded-block.ts'
 import {
   damagedExport,
@@ -29,7 +29,7 @@ export interface ReadBlock extends DecodedBlock {
 }
 
 /** Receives the content of an export while it is read. */
-export interface ExportTaker {
+export interface ExportReceiver {
   /** Called first; an error stops the reading. */
   header(header: ExportHeader): Promise<void>
   /** Receives the next verified blocks; `entries` is the total number so far. */
@@ -48,7 +48,7 @@ export interface ExportTaker {
  */
 export async function readExport(
   chunks: AsyncIterable<Uint8Array>,
-  taker: ExportTaker,
+  taker: ExportReceiver,
 ): Promise<ExportHeader & ExportEnd> {
   let header: ExportHeader | null = null
   let verifier: LineVerifier | null = null
@@ -172,7 +172,7 @@ function headerIn(line: string): ExportHeader {
 class LineVerifier {
   entries = 0
   readonly #header: ExportHeader
-  readonly #erasures = new ErasureTally()
+  readonly #erasures = new ErasureCheck()
   #head: Head | null = null
   #line = 1
   #isEnded = false

@@ -27,10 +27,10 @@ import type { NodeKey } from '../node-key.ts'
 import type { Platform } from '../platform.ts'
 import { beginSigning, expectSignedHead, signedHeadIn } from './signed-head.ts'
 import { LogSigning } from './signing.ts'
-import type { Signed } from './thread.ts'
+import type { SignedHeadUpdate } from './thread.ts'
 
 /** A signed head: the size of the log, and the note. */
-export type SignedNote = Pick<Signed, 'size' | 'note'>
+export type SignedNote = Pick<SignedHeadUpdate, 'size' | 'note'>
 
 export interface SignedHeads {
   /** Returns a recent one; `committed` is the number of blocks in the store. */

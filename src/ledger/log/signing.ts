@@ -1,6 +1,6 @@
 import { LedgerError } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
-import type { FromSigner, Signed, SignerStart, ToSigner } from './thread.ts'
+import type { FromSigner, SignedHeadUpdate, SignerStart, ToSigner } from './thread.ts'
 
 /** Minimum time between two signatures. */
 const REST_MS = 100
@@ -15,7 +15,7 @@ const YOUNG_MB = 8
 
 interface Waiting {
   readonly size: number
-  readonly resolve: (signed: Signed) => void
+  readonly resolve: (signed: SignedHeadUpdate) => void
   readonly reject: (error: Error) => void
   readonly cancelTimeout: () => void
 }
@@ -29,7 +29,7 @@ export class LogSigning {
   readonly #start: SignerStart
   readonly #platform: Platform
   #worker: Thread | null = null
-  #signed: Signed | null = null
+  #signed: SignedHeadUpdate | null = null
   #waiting: Waiting[] = []
   #isSigning = false
   /** Cancels the pause after a signature; null if there is none. */
@@ -54,7 +54,7 @@ export class LogSigning {
    * Returns a head that covers all `committed` blocks, or one that is not older than the pause between two
    * signatures. Errors: as `covering`.
    */
-  newest(committed: number): Promise<Signed> {
+  newest(committed: number): Promise<SignedHeadUpdate> {
     if (this.#signed === null) return this.covering(0)
     if (this.#signed.size >= committed || this.#cancelRest !== null) {
       return Promise.resolve(this.#signed)
@@ -66,7 +66,7 @@ export class LogSigning {
    * Returns a signed head of at least `size` blocks, which must have been committed.
    * Errors: LOG_BEHIND, LOG_STOPPED, LOG_CONTRADICTED.
    */
-  covering(size: number): Promise<Signed> {
+  covering(size: number): Promise<SignedHeadUpdate> {
     if (this.#signed !== null && this.#signed.size >= size) return Promise.resolve(this.#signed)
     return new Promise((resolve, reject) => {
       if (this.#stopped !== null) throw this.#stopped

@@ -40,10 +40,10 @@ export type ToSigner = 'sign' | 'close'
  * more.
  */
 export type FromSigner =
-  | { readonly kind: 'signed'; readonly signed: Signed }
+  | { readonly kind: 'signed'; readonly signed: SignedHeadUpdate }
   | { readonly kind: 'failed'; readonly message: string; readonly contradicted: boolean }
 
-export interface Signed {
+export interface SignedHeadUpdate {
   readonly size: number
   /** The signed note. */
   readonly note: string
@@ -64,7 +64,7 @@ export class LogSigner {
   readonly #kept: SignedHead
   readonly #key: LogKey
   readonly #walk: ChainWalk
-  #signed: Signed | null = null
+  #signed: SignedHeadUpdate | null = null
 
   private constructor(store: StoreReader, kept: SignedHead, key: LogKey, walk: ChainWalk) {
     this.#store = store
@@ -85,7 +85,7 @@ export class LogSigner {
    * LOG_CONTRADICTED if the store is wrong, which is permanent; STORE_DAMAGED if it cannot be read, in which case
    * the next call tries again.
    */
-  async advance(): Promise<Signed> {
+  async advance(): Promise<SignedHeadUpdate> {
     const entries = await this.#recompute()
     const { size } = this.#walk.frontier
     const isBehind = entries >= ENTRIES_PER_SIGNATURE

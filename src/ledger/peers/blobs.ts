@@ -9,7 +9,7 @@ import {
   type StoreReader,
 } from '../../storage/index.ts'
 import { PeerError } from './errors.ts'
-import type { AbsentBlob, AbsentBlobs, BlobSource, PeerClient } from './peer-client.ts'
+import type { BlobSource, MissingBlob, MissingBlobs, PeerClient } from './peer-client.ts'
 
 /** Maximum size of a part of a blob in one request between nodes. */
 export const PART_BYTES_MAX = 2 * 1024 * 1024
@@ -56,14 +56,14 @@ export class ChainBlobs {
   }
 
   /** Lists at most `limit` absent blobs that entries after position `after` (packed; -1: all) name. */
-  async absent(after: number, limit: number): Promise<AbsentBlobs> {
-    const blobs: AbsentBlob[] = []
+  async absent(after: number, limit: number): Promise<MissingBlobs> {
+    const blobs: MissingBlob[] = []
     let upTo = after
     for (let checked = 0; checked < ROWS_MAX; ) {
       const page = await this.#rows.byPosition(upTo, ROWS_PER_PAGE)
       for (const { position, sha256, length } of page) {
-        const { isWhole, bytes } = await this.#files.arrived({ sha256, length })
-        if (!isWhole) blobs.push({ sha256, length, bytes })
+        const { isComplete, bytes } = await this.#files.arrived({ sha256, length })
+        if (!isComplete) blobs.push({ sha256, length, bytes })
         upTo = position
         checked += 1
         if (blobs.length === limit) return { blobs, upTo, more: true }
@@ -95,9 +95,9 @@ export class ChainBlobs {
 /** Moves blobs of one chain between this node and another: fetches or pushes them. */
 export interface BlobTransfer {
   /** Lists the next blobs that the receiver lacks. */
-  absent(after: number, limit: number): Promise<AbsentBlobs>
+  absent(after: number, limit: number): Promise<MissingBlobs>
   /** Moves a blob; returns whether the receiver has all of it. `isStopped` is called before each part. */
-  move(blob: AbsentBlob, isStopped: () => boolean): Promise<boolean>
+  move(blob: MissingBlob, isStopped: () => boolean): Promise<boolean>
 }
 
 /**
@@ -194,7 +194,7 @@ export function pushingBlobs(
       // Usually there is no new attachment, and the mirror need not be asked.
       const isNothingNew = (await store.attachments.byPosition(after, 1)).length === 0
       if (isNothingNew) return { blobs: [], upTo: after, more: false }
-      return peer.absentBlobs(after, limit)
+      return peer.missingBlobs(after, limit)
     },
     async move({ sha256, bytes }, isStopped) {
       const opened = await blobs.open(sha256).catch((error: unknown) => {
@@ -221,7 +221,7 @@ export function pushingBlobs(
  * then, or null to give up. Returns whether the receiver has the whole blob.
  */
 async function moveParts(
-  { length, bytes }: Pick<AbsentBlob, 'length' | 'bytes'>,
+  { length, bytes }: Pick<MissingBlob, 'length' | 'bytes'>,
   isStopped: () => boolean,
   movePart: (from: number) => Promise<number | null>,
 ): Promise<boolean> {

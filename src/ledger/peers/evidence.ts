@@ -36,7 +36,7 @@ export interface Evidence {
 }
 
 /** Returns the evidence in `folder`, or null. A file that cannot be read counts as evidence. */
-export function evidenceIn(folder: string): Evidence | null {
+export function readEvidence(folder: string): Evidence | null {
   const path = join(folder, FILE)
   if (!fileExists(path)) return null
   const { what, notes } = jsonMembers(readFileSync(path, 'utf8'))
@@ -45,8 +45,8 @@ export function evidenceIn(folder: string): Evidence | null {
 }
 
 /** Stores evidence durably. Only the first is kept. */
-export function keepEvidence(folder: string, evidence: Evidence): void {
-  if (evidenceIn(folder) !== null) return
+export function storeEvidence(folder: string, evidence: Evidence): void {
+  if (readEvidence(folder) !== null) return
   writeDurably(join(folder, FILE), `${JSON.stringify(evidence)}\n`)
 }
 
@@ -145,6 +145,6 @@ export async function ownChainConflict(source: ChainSource, own: OwnChain): Prom
   const what = `the key has signed ${head.size} blocks that are not the first ones of this store`
   // Without an own head there is no evidence yet; the next check tries again.
   const ownNote = await own.checkpoint()
-  if (ownNote !== null) keepEvidence(own.folder, { what, notes: [ownNote, head.note] })
+  if (ownNote !== null) storeEvidence(own.folder, { what, notes: [ownNote, head.note] })
   return `${what}: another node has the same key`
 }

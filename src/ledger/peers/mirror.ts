@@ -26,10 +26,10 @@ import { PeerError } from './errors.ts'
 import {
   CheckpointVerifier,
   type Evidence,
-  evidenceIn,
   isForkByLeaves,
-  keepEvidence,
+  readEvidence,
   type SignedCheckpoint,
+  storeEvidence,
   type TreeHead,
 } from './evidence.ts'
 import type { BlockPage, ChainSource } from './peer-client.ts'
@@ -76,7 +76,7 @@ async function checkpointIn(
 }
 
 /** Fetches the proof that the log of `to` blocks begins with the one of `from`. */
-export type Prove = (from: number, to: number) => Promise<readonly Uint8Array[]>
+export type FetchProof = (from: number, to: number) => Promise<readonly Uint8Array[]>
 
 /** How a mirror is opened. */
 export interface MirrorOptions {
@@ -166,7 +166,7 @@ export class Mirror {
 
   /** Evidence against the key of this chain, or null. */
   get evidence(): Evidence | null {
-    return evidenceIn(this.#options.folder)
+    return readEvidence(this.#options.folder)
   }
 
   /** Verifies a checkpoint of this chain. Errors: ProofError. */
@@ -178,7 +178,7 @@ export class Mirror {
    * Accepts `head` if its log and the known ones continue each other. Stores evidence otherwise.
    * Errors: LOG_UNPROVEN, MIRROR_FROZEN; those of `prove`.
    */
-  async follow(head: SignedCheckpoint, prove: Prove): Promise<void> {
+  async follow(head: SignedCheckpoint, prove: FetchProof): Promise<void> {
     const seen = this.#seen
     if (head.size <= this.size) {
       if (equalBytes(await rootAt(this.#store, head.size), head.root)) this.#expectNotFrozen()
@@ -209,7 +209,7 @@ export class Mirror {
   async take(
     values: readonly (Json | RawBlock)[],
     head: SignedCheckpoint,
-    prove: Prove,
+    prove: FetchProof,
   ): Promise<number> {
     this.#expectNotFrozen()
     const { decoded, last, frontier } = this.#verified(values)
@@ -262,7 +262,7 @@ export class Mirror {
   /** Stores evidence that `head` contradicts the newest head seen; returns the error. */
   #frozen(head: SignedCheckpoint, what: string): PeerError {
     if (this.#seen !== null) {
-      keepEvidence(this.#options.folder, { what, notes: [this.#seen.note, head.note] })
+      storeEvidence(this.#options.folder, { what, notes: [this.#seen.note, head.note] })
     }
     const message = `the key of ${head.origin} has signed two histories: ${what}`
     return new PeerError('MIRROR_FROZEN', message)

@@ -14,7 +14,7 @@ import { LedgerLog, type SignedHeads } from '../log/service.ts'
 import type { Platform, Thread } from '../platform.ts'
 import { ChainBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
-import { CheckpointVerifier, type Evidence, evidenceIn } from './evidence.ts'
+import { CheckpointVerifier, type Evidence, readEvidence } from './evidence.ts'
 import { MIRRORS_FOLDER, mirrorFolder, storedCheckpoint, VKEY_FILE } from './mirror.ts'
 import { type KnownPeer, nodeOfKey, type Peer, type PeerList } from './peer-list.ts'
 import type { FromMirrors, MirrorsStart, PeerState, PushResult, ToMirrors } from './thread.ts'
@@ -30,7 +30,7 @@ const PUSHES_MAX = 8
 const RESTART_MS = 30_000
 
 /** A peer with its state, and the evidence against the key of its chain. */
-export interface ShownPeer extends PeerState {
+export interface PeerStatus extends PeerState {
   readonly vkey: string
   readonly push: boolean
   /** Whether the settings name it. */
@@ -101,17 +101,17 @@ export class Mirrors {
     })
   }
 
-  peers(): ShownPeer[] {
+  peers(): PeerStatus[] {
     return this.#list.all.map((peer) => {
       const { serverId, vkey, push } = peer
-      const evidence = evidenceIn(mirrorFolder(this.#start.folder, serverId))
+      const evidence = readEvidence(mirrorFolder(this.#start.folder, serverId))
       return { ...this.#stateOf(peer), vkey, push, fixed: this.#list.isFixed(peer), evidence }
     })
   }
 
   /** Evidence that the node's own key has signed two histories, or null. */
   get ownEvidence(): Evidence | null {
-    return evidenceIn(this.#start.folder)
+    return readEvidence(this.#start.folder)
   }
 
   /** Errors: PEER_INVALID, PEERS_TOO_MANY. */

@@ -5,7 +5,7 @@ import { attachmentText } from '../../chain/index.ts'
 import {
   BlobStore,
   fileExists,
-  holdFolder,
+  lockFolder,
   openStoreReader,
   type StoredDatabase,
   type StoredItem,
@@ -85,13 +85,13 @@ interface Note {
  *
  * Errors: those of `fill`; PeerError RESTORE_OVER_STORE, RESTORE_REFUSED; StoreError.
  */
-export async function underNewChain(
+export async function restoreAsNewChain(
   options: NewChainOptions,
   fill: (mirror: string, key: NodeKey) => Promise<void>,
 ): Promise<NewChain> {
   const { folder, vkey, threads } = options
   const { serverId } = nodeOfKey(vkey)
-  const held = holdFolder(folder)
+  const held = lockFolder(folder)
   try {
     const isBuilt = hasStore(folder)
     const note = noteIn(folder)
@@ -278,7 +278,7 @@ class DatabaseCopier {
 
   /** Returns whether the complete blob is now durable in the data folder. */
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
-    if ((await this.#target.arrived({ sha256, length })).isWhole) return true
+    if ((await this.#target.arrived({ sha256, length })).isComplete) return true
     try {
       const { file } = await this.#blobs.open(sha256)
       try {

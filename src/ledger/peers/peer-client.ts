@@ -55,14 +55,14 @@ export interface MirrorSize {
 }
 
 /** A blob that the chain names but that is not stored here. */
-export interface AbsentBlob extends StoredBlob {
+export interface MissingBlob extends StoredBlob {
   /** Number of its bytes that have arrived. */
   readonly bytes: number
 }
 
 /** A page of absent blobs. */
-export interface AbsentBlobs {
-  readonly blobs: readonly AbsentBlob[]
+export interface MissingBlobs {
+  readonly blobs: readonly MissingBlob[]
   /** Packed position of the last entry that was checked. The next page begins after it. */
   readonly upTo: number
   readonly more: boolean
@@ -152,11 +152,11 @@ export class PeerClient {
   }
 
   /** Lists blobs that the node does not have, named by entries after `after` (packed; -1: all). */
-  async absentBlobs(after: number, limit: number): Promise<AbsentBlobs> {
+  async missingBlobs(after: number, limit: number): Promise<MissingBlobs> {
     const query = `${after === -1 ? '' : `after=${positionText(after)}&`}limit=${limit}`
     const reply = await this.#get(this.#path(`attachments?${query}`), SMALL_BYTES_MAX)
     const { absent, after: last, more } = jsonMembers(reply.toString())
-    const blobs = Array.isArray(absent) ? absent.map(absentBlobIn) : [null]
+    const blobs = Array.isArray(absent) ? absent.map(missingBlobIn) : [null]
     const upTo = typeof last === 'string' ? parsePosition(last) : null
     const isPage = blobs.length <= limit && typeof more === 'boolean' && !(more && upTo === null)
     if (!isPage || !blobs.every((blob) => blob !== null)) {
@@ -234,7 +234,7 @@ function parsedReply(body: Buffer): Json {
   }
 }
 
-function absentBlobIn(value: Json): AbsentBlob | null {
+function missingBlobIn(value: Json): MissingBlob | null {
   const { sha256, length, size } = isJsonObject(value) ? value : {}
   const isBlob = typeof sha256 === 'string' && /^[0-9a-f]{64}$/.test(sha256)
   return isBlob && isSize(length) && isSize(size) ? { sha256, length, bytes: size } : null

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { equalBytes, logOrigin, type VerifierKey, verifierKeyText } from '../../chain/index.ts'
 import {
   BlobStore,
-  holdFolder,
+  lockFolder,
   StoreError,
   type Verification,
   verifyStore,
@@ -13,7 +13,7 @@ import { BlobSync, ChainBlobs, fetchingBlobs } from './blobs.ts'
 import { PeerError } from './errors.ts'
 import { CheckpointVerifier } from './evidence.ts'
 import { Mirror, type MirrorOptions, pull } from './mirror.ts'
-import { type NewChainOptions, underNewChain } from './new-chain.ts'
+import { type NewChainOptions, restoreAsNewChain } from './new-chain.ts'
 import type { BlobSource, ChainSource } from './peer-client.ts'
 import { nodeOfKey } from './peer-list.ts'
 import { hasStore, moveStore, removeFolder, verifyIn, withReader } from './side-store.ts'
@@ -59,7 +59,7 @@ export interface Restored {
  * later crash, the folder has the complete store, which was durable before it was moved.
  *
  * Errors: PeerError, ProofError, OutboundError, StoreError; LedgerError STORE_ROLLED_BACK if the peer has fewer
- * blocks than the node has signed. Without the key: those of `underNewChain`.
+ * blocks than the node has signed. Without the key: those of `restoreAsNewChain`.
  */
 export async function restoreChain(options: RestoreOptions): Promise<Restored> {
   const { folder, serverId, vkey } = options
@@ -81,7 +81,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
   const { folder, serverId, clock } = options
   const key = { name: logOrigin(serverId), publicKey: ownKey.publicKey }
   const source = options.source(new NodeSigner(ownKey, clock))
-  const held = holdFolder(folder)
+  const held = lockFolder(folder)
   const side = join(folder, SIDE_FOLDER)
   try {
     if (hasStore(folder)) {
@@ -102,7 +102,7 @@ async function restoreWithKey(options: RestoreOptions, ownKey: NodeKey): Promise
 async function restoreWithoutKey(options: RestoreOptions, vkey: string): Promise<Restored> {
   const { serverId, clock } = options
   let absent = 0
-  const done = await underNewChain({ ...options, vkey }, async (folder, ownKey) => {
+  const done = await restoreAsNewChain({ ...options, vkey }, async (folder, ownKey) => {
     const { key } = nodeOfKey(vkey)
     const source = options.source(new NodeSigner(ownKey, clock))
     const mirror = await openMirror({ folder, serverId, key })

@@ -135,7 +135,7 @@ export class SignedRequests {
   /** Verifies a request without a body. Errors: SIGNATURE_REFUSED. */
   async verifyBodiless(request: ReceivedRequest): Promise<void> {
     const { digest } = await this.verify(request)
-    if (!isDigestOf(digest, new Uint8Array())) throw refused('who reads signs for no body')
+    if (!matchesDigest(digest, new Uint8Array())) throw refused('who reads signs for no body')
   }
 
   /** Remembers only verified nonces, so that others cannot fill the map. Errors: SIGNATURE_REFUSED. */
@@ -151,7 +151,7 @@ export class SignedRequests {
 }
 
 /** Whether `digest`, which was signed, is the digest of `body`. */
-export function isDigestOf(digest: string, body: Uint8Array): boolean {
+export function matchesDigest(digest: string, body: Uint8Array): boolean {
   const [given, own] = [Buffer.from(digest), Buffer.from(contentDigest(body))]
   return given.length === own.length && timingSafeEqual(given, own)
 }

@@ -12,7 +12,7 @@ import { CheckpointVerifier, type OwnChain, ownChainConflict } from './evidence.
 import { Mirror, mirrorFolder, PageLimit, type PullProgress, pull, VKEY_FILE } from './mirror.ts'
 import { type MirrorSize, PeerClient } from './peer-client.ts'
 import { type KnownPeer, knownPeer, nodeOfKey, type Peer } from './peer-list.ts'
-import { Pusher, takePush } from './push.ts'
+import { acceptPush, Pusher } from './push.ts'
 import { NodeSigner } from './signed-request.ts'
 
 // The worker thread that mirrors the chains of peers. Verifying and storing their data does not delay the node, and
@@ -44,7 +44,7 @@ export interface MirrorsStart {
 }
 
 /** An error as it is shown to users. */
-export interface ShownError {
+export interface ErrorSummary {
   readonly code: string
   readonly message: string
 }
@@ -62,12 +62,12 @@ export interface PeerState {
   /** End of the last round without an error, milliseconds since the Unix epoch, or null. */
   readonly currentMs: number | null
   /** Error of the last round, or null. */
-  readonly error: ShownError | null
+  readonly error: ErrorSummary | null
 }
 
 /** The result of a push to this node. For a part of a blob, `size` is the number of its bytes stored here. */
 export interface PushResult extends MirrorSize {
-  readonly error: ShownError | null
+  readonly error: ErrorSummary | null
 }
 
 /** Messages to the thread. */
@@ -109,7 +109,7 @@ export function serveMirrors(
   const thread = new MirrorsThread(start, port, platform)
   port.on('message', (message: ToMirrors) => {
     if (message.kind === 'close') void thread.close().then(end)
-    else if (message.kind === 'push') void thread.takePush(message)
+    else if (message.kind === 'push') void thread.acceptPush(message)
     else if (message.kind === 'checkpoint') thread.provideCheckpoint(message.note)
     else void thread.setPeers(message.peers.map(knownPeer))
   })
@@ -178,7 +178,7 @@ class MirrorsThread {
   }
 
   /** Accepts blocks, or a part of a blob, that the node of `vkey` pushes. */
-  async takePush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
+  async acceptPush({ id, vkey, body, part }: Extract<ToMirrors, { kind: 'push' }>): Promise<void> {
     const peer = knownPeer({ vkey, url: null })
     const result = await (part === null
       ? this.#takeBlocks(peer, body)
@@ -187,8 +187,8 @@ class MirrorsThread {
   }
 
   async #takeBlocks(peer: KnownPeer, body: Uint8Array): Promise<PushResult> {
-    const taken = this.#runInTurn(peer, (mirror) => takePush(mirror, body))
-    const error = await taken.then(() => null, shownError)
+    const taken = this.#runInTurn(peer, (mirror) => acceptPush(mirror, body))
+    const error = await taken.then(() => null, errorSummary)
     if (error === null) this.#send({ kind: 'stored', serverId: peer.serverId })
     const currentMs = error === null ? this.#platform.clock.now() : null
     const { blocks: size, ofBlocks: seen } = await this.#report(peer, { currentMs, error })
@@ -204,7 +204,7 @@ class MirrorsThread {
       const { blobs } = await this.#shared(peer).mirror
       return { size: await blobs.add(sha256, from, body), seen: 0, error: null }
     } catch (error) {
-      return { size: 0, seen: 0, error: shownError(error) }
+      return { size: 0, seen: 0, error: errorSummary(error) }
     }
   }
 
@@ -257,15 +257,15 @@ class MirrorsThread {
         void this.#report(peer, { currentMs, error: null })
       }
       // Pushes first, since this node may be unreachable for the other one. Pulls even if the push is rejected.
-      const pushError = (await pusher?.push(pushed).then(() => null, shownError)) ?? null
-      const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, shownError)
+      const pushError = (await pusher?.push(pushed).then(() => null, errorSummary)) ?? null
+      const pullError = await this.#pull(peer, source, pulled, limit).then(() => null, errorSummary)
       if (rounds.isStopped) return
       let error = pullError ?? pushError
       if (error === null) currentMs = this.#platform.clock.now()
       retryMs = error === null ? intervalMs : Math.min(retryMs * 2, RETRY_MS_MAX)
       const delayMs = error === null && isMore ? Math.min(SOON_MS, intervalMs) : retryMs
       for (const task of blobTasks) {
-        if (task.error !== null) error ??= shownError(task.error)
+        if (task.error !== null) error ??= errorSummary(task.error)
         task.start()
       }
       await this.#report(peer, { currentMs, error, absent: fetches.missing })
@@ -406,7 +406,7 @@ class SingleFlight {
   }
 }
 
-function shownError(error: unknown): ShownError {
+function errorSummary(error: unknown): ErrorSummary {
   const code = error instanceof CodedError ? String(error.code) : 'MIRROR_FAILED'
   const message = error instanceof Error ? error.message : String(error)
   return { code, message: message.slice(0, MESSAGE_LENGTH_MAX) }

@@ -6,8 +6,8 @@ import {
   type StoreReader,
 } from '../../storage/index.ts'
 import { LedgerError } from '../errors.ts'
-import type { Once } from '../request-conditions.ts'
-import type { Earlier } from '../unit-of-work.ts'
+import type { IdempotencyKey } from '../request-conditions.ts'
+import type { EarlierRequest } from '../unit-of-work.ts'
 
 /**
  * Idempotency records during a batch: those of the store, and those of earlier requests in the same batch.
@@ -37,7 +37,7 @@ export class IdempotencyRecords {
    * Returns the position of the earlier request, or null if the request is new or its record has expired.
    * Errors: IDEMPOTENCY_KEY_REUSED if another request used the key.
    */
-  async find({ key, fingerprint }: Once): Promise<Earlier | null> {
+  async find({ key, fingerprint }: IdempotencyKey): Promise<EarlierRequest | null> {
     const earlier = this.#inBatch(key) ?? (await this.#stored(key))
     if (earlier === null) return null
     const { position, entries } = earlier
@@ -50,17 +50,17 @@ export class IdempotencyRecords {
   }
 
   /** Adds the record of a request with `entries` entries from `index` on. */
-  add({ key, fingerprint }: Once, index: number, entries: number): void {
+  add({ key, fingerprint }: IdempotencyKey, index: number, entries: number): void {
     this.#added.set(key, { key, fingerprint, index, entries })
   }
 
-  #inBatch(key: string): (Earlier & { fingerprint: string }) | null {
+  #inBatch(key: string): (EarlierRequest & { fingerprint: string }) | null {
     const record = this.#added.get(key)
     if (record === undefined) return null
     return { ...record, position: packPosition(this.#height, record.index) }
   }
 
-  async #stored(key: string): Promise<(Earlier & { fingerprint: string }) | null> {
+  async #stored(key: string): Promise<(EarlierRequest & { fingerprint: string }) | null> {
     const record = await this.#store.idempotencyRecord(key)
     const isLive = record !== null && this.#nowMs - record.timestamp < IDEMPOTENCY_RECORDS_KEPT_MS
     return isLive ? record : null

@@ -123,7 +123,7 @@ const terms = fc.option(
       match: fc.option(tags, { freq: 3 }),
       noneMatch: fc.option(tags, { freq: 3 }),
     }),
-    once: fc.constant(null),
+    idempotency: fc.constant(null),
   }),
   { nil: undefined, freq: 3 },
 )
@@ -154,15 +154,15 @@ it('a batch equals its units executed one after the other; a rejected unit has n
       codes.add(refusal ?? 'done')
       if (refusal !== null) continue
       databases = trial
-      const once = { key: `key ${at}`, fingerprint: 'f' }
-      if (asked) answers.push({ ...once, index: entries.length, entries: made.length })
+      const idempotency = { key: `key ${at}`, fingerprint: 'f' }
+      if (asked) answers.push({ ...idempotency, index: entries.length, entries: made.length })
       entries.push(...made)
     }
 
     const asked = new Map<number, RequestConditions>()
     for (const [at, one] of units.entries()) {
-      const once = { key: `key ${at}`, fingerprint: 'f' }
-      if (one.terms !== undefined) asked.set(at, { ...one.terms, once })
+      const idempotency = { key: `key ${at}`, fingerprint: 'f' }
+      if (one.terms !== undefined) asked.set(at, { ...one.terms, idempotency })
     }
     const plan = await planBatch(
       storeOf(stored()),

@@ -102,21 +102,21 @@ class Planner {
 
   async unit(
     unit: UnitOfWork,
-    { precondition, once }: Partial<RequestConditions> = {},
+    { precondition, idempotency }: Partial<RequestConditions> = {},
   ): Promise<Outcome> {
     const index = this.entries.length
     const characters = this.#characters
     this.#undo = []
     this.#freed = []
     try {
-      const earlier = once ? await this.#records.find(once) : null
+      const earlier = idempotency ? await this.#records.find(idempotency) : null
       if (earlier !== null) return earlier
       if (precondition) await this.#check(precondition, unit)
       for (const operation of unit) {
         // Most operations read nothing from the store, and awaiting would cost more than planning them.
         if (!this.#createFresh(operation)) await this.#plan(operation)
       }
-      if (once) this.#records.add(once, index, this.entries.length - index)
+      if (idempotency) this.#records.add(idempotency, index, this.entries.length - index)
       return this.#freed.length === 0 ? { index } : { index, freed: this.#freed }
     } catch (error) {
       const { code, message } = refusalOf(error)

@@ -4,7 +4,7 @@ import { type FromWriter, type ToWriter, unpackBatch } from './messages.ts'
 /**
  * A writer thread controlled by the test: records the messages it receives, and sends those of the test.
  */
-export class PlayedThread extends EventEmitter {
+export class FakeThread extends EventEmitter {
   readonly sent: ToWriter[] = []
   /** The buffers transferred to it without a copy. */
   readonly moved: ArrayBuffer[] = []

@@ -5,7 +5,7 @@ import type { Thread } from '../platform.ts'
 import type { Precondition } from '../request-conditions.ts'
 import type { UnitOfWork } from '../unit-of-work.ts'
 import type { FromWriter } from './messages.ts'
-import { PlayedThread } from './test-thread.ts'
+import { FakeThread } from './test-thread.ts'
 import { LedgerWriter, positionOf } from './writer.ts'
 
 const MIB = 1024 * 1024
@@ -30,10 +30,10 @@ async function gathered(): Promise<void> {
   for (let turns = 0; turns < 20; turns += 1) await turn()
 }
 
-let thread: PlayedThread
+let thread: FakeThread
 let writer: LedgerWriter
 async function started(says: FromWriter, first: () => void = () => {}): Promise<LedgerWriter> {
-  thread = new PlayedThread()
+  thread = new FakeThread()
   const platform = { startThread: () => thread as unknown as Thread }
   const starting = LedgerWriter.start(START, { now: () => 5_000 }, platform)
   first()
@@ -59,10 +59,10 @@ it('reports why it cannot start', async () => {
 
 describe('blocks', () => {
   it('contain concurrent changes, with the time and the conditions of their requests', async () => {
-    const once = { key: 'k', fingerprint: 'f' }
+    const idempotency = { key: 'k', fingerprint: 'f' }
     void writer.record(unitOf(1))
-    void writer.record(unitOf(1), { precondition: null, once })
-    void writer.record(unitOf(1), { precondition: ANY, once: null })
+    void writer.record(unitOf(1), { precondition: null, idempotency })
+    void writer.record(unitOf(1), { precondition: ANY, idempotency: null })
     expect(thread.sent).toEqual([])
     await gathered()
     expect(thread.sent).toEqual([
@@ -70,8 +70,8 @@ describe('blocks', () => {
         units: expect.any(Array),
         nowMs: 5_000,
         conditions: new Map([
-          [1, { precondition: null, once }],
-          [2, { precondition: ANY, once: null }],
+          [1, { precondition: null, idempotency }],
+          [2, { precondition: ANY, idempotency: null }],
         ]),
       },
     ])

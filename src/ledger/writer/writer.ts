@@ -5,7 +5,13 @@ import { type IndexOutcome, StoreError, type StoreErrorCode } from '../../storag
 import { LedgerError } from '../errors.ts'
 import type { Platform, Thread } from '../platform.ts'
 import type { RequestConditions } from '../request-conditions.ts'
-import { bytesOf, checkUnit, type Earlier, type Outcome, type UnitOfWork } from '../unit-of-work.ts'
+import {
+  bytesOf,
+  checkUnit,
+  type EarlierRequest,
+  type Outcome,
+  type UnitOfWork,
+} from '../unit-of-work.ts'
 import {
   type CommittedBlock,
   type FromWriter,
@@ -44,7 +50,7 @@ const QUEUE_UNITS_MAX = 20_000
 /** Maximum pending index changes. */
 const INDEX_CHANGES_MAX = 100
 
-export interface Recorded {
+export interface RecordedUnit {
   readonly height: number
   /** Index of the first entry in the block. */
   readonly index: number
@@ -54,7 +60,7 @@ export interface Recorded {
 }
 
 /** Returns the packed position of the first entry. */
-export function positionOf(recorded: Recorded | Earlier): number {
+export function positionOf(recorded: RecordedUnit | EarlierRequest): number {
   return 'entries' in recorded ? recorded.position : packPosition(recorded.height, recorded.index)
 }
 
@@ -64,7 +70,7 @@ interface PendingUnit {
   readonly entries: number
   readonly conditions: RequestConditions | undefined
   readonly bytes: number
-  readonly resolve: (recorded: Recorded | Earlier) => void
+  readonly resolve: (recorded: RecordedUnit | EarlierRequest) => void
   readonly reject: (error: Error) => void
 }
 
@@ -173,14 +179,17 @@ export class LedgerWriter {
    * Records `unit` durably. With `conditions`, the result may be that of an earlier request.
    * Errors: LedgerError; nothing of the unit is recorded then.
    */
-  record(unit: UnitOfWork): Promise<Recorded>
-  record(unit: UnitOfWork, conditions: undefined, byOwner: true): Promise<Recorded>
-  record(unit: UnitOfWork, conditions: RequestConditions | undefined): Promise<Recorded | Earlier>
+  record(unit: UnitOfWork): Promise<RecordedUnit>
+  record(unit: UnitOfWork, conditions: undefined, byOwner: true): Promise<RecordedUnit>
+  record(
+    unit: UnitOfWork,
+    conditions: RequestConditions | undefined,
+  ): Promise<RecordedUnit | EarlierRequest>
   record(
     unit: UnitOfWork,
     conditions?: RequestConditions,
     byOwner = false,
-  ): Promise<Recorded | Earlier> {
+  ): Promise<RecordedUnit | EarlierRequest> {
     return new Promise((resolve, reject) => {
       this.#checkOpen()
       if (this.#suspended !== null) throw this.#suspended

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
-import { holdFolder } from '../folder.ts'
+import { lockFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import type { Store } from '../store.ts'
 import { appendEntries, CONTRACT_SERVER_ID, entry } from '../test-store.ts'
@@ -51,7 +51,7 @@ function backup(folder: string, to: string, options: Partial<BackupOptions> = {}
     to,
     nowMs: NOW,
     files: ['node.key', 'users.json'],
-    contentFolders: [{ name: 'attachments', incoming: 'incoming' }],
+    blobFolders: [{ name: 'attachments', incoming: 'incoming' }],
     verify: true,
     progress: () => {},
     ...options,
@@ -202,7 +202,7 @@ it('backups of the same time coexist, and old ones are removed on request', asyn
 
 it('two backups into one folder exclude each other, and a missing store creates nothing', async () => {
   const { folder, to } = await world()
-  const other = holdFolder(join(to, '.partial'))
+  const other = lockFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
   other.release()
   expect((await backup(folder, to)).path).not.toBeNull()

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { StoreError } from '../errors.ts'
-import { fileExists, holdFolder, LOCK_FILES, requireStoreFile, storePathIn } from '../folder.ts'
+import { fileExists, LOCK_FILES, lockFolder, requireStoreFile, storePathIn } from '../folder.ts'
 import { openStoreReader } from '../open.ts'
 import { snapshotSqlite } from '../sqlite/snapshot.ts'
 import { type Verification, verifyStore } from '../verify/verify.ts'
@@ -37,7 +37,7 @@ export interface BackupOptions {
    * Folders of blobs (files named by their SHA-256, `<2 digits>/<62 digits>`), each with its subfolder that
    * exists while blobs may be arriving.
    */
-  readonly contentFolders: readonly { readonly name: string; readonly incoming: string }[]
+  readonly blobFolders: readonly { readonly name: string; readonly incoming: string }[]
   readonly verify: boolean
   readonly progress: BackupProgress
 }
@@ -68,7 +68,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
   requireStoreFile(storePathIn(folder))
   const partial = join(to, PARTIAL)
-  const held = holdFolder(partial)
+  const held = lockFolder(partial)
   let path: string | null = null
   try {
     const copy = await fillPartial(options, partial)
@@ -139,11 +139,11 @@ async function removeStore(partial: string): Promise<void> {
 }
 
 async function blobFoldersOf(
-  { folder, to, contentFolders }: BackupOptions,
+  { folder, to, blobFolders }: BackupOptions,
   partial: string,
 ): Promise<(BlobFolder & { incoming: string })[]> {
   const last = (await backupsIn(to)).at(-1)
-  return contentFolders
+  return blobFolders
     .filter(({ name }) => fileExists(join(folder, name)))
     .map(({ name, incoming }) => {
       mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })

@@ -48,7 +48,7 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   await store.close()
   told()
   const made = await backupFolder({
-    ...{ folder, to: join(base, 'to'), nowMs: 0, files: ['node.key'], contentFolders: [] },
+    ...{ folder, to: join(base, 'to'), nowMs: 0, files: ['node.key'], blobFolders: [] },
     ...{ verify: true, progress: () => {} },
   })
   expect(made.path).not.toBeNull()

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { attachmentEraser, BlobStage, shaOf } from '../test-blobs.ts'
+import { attachmentEraser, BlobStage, sha256OfText } from '../test-blobs.ts'
 
 let stage: BlobStage
 beforeEach(async () => {
@@ -12,19 +12,19 @@ beforeEach(async () => {
 
 describe('a blob that arrives in parts', () => {
   const text = 'from elsewhere'
-  const content = { sha256: shaOf(text), length: text.length }
+  const content = { sha256: sha256OfText(text), length: text.length }
   const add = (from: number, part: string, of = content) =>
     stage.contents.addPart(of, from, Buffer.from(part))
 
   beforeEach(() => stage.record('n', text))
 
   it('is in place only after its last part', async () => {
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, text.slice(0, 4))).toBe(4)
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 4 })
     expect(existsSync(stage.pathOf(text))).toBe(false)
     expect(await add(4, text.slice(4))).toBe(text.length)
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: true, bytes: text.length })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: true, bytes: text.length })
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(stage.incoming()).toEqual([])
     // A repetition changes nothing.
@@ -54,13 +54,13 @@ describe('a blob that arrives in parts', () => {
 
   it('continues after a crash, unless no entry names it any more', async () => {
     await add(0, text.slice(0, 4))
-    const other = { sha256: shaOf('nobody'), length: 6 }
+    const other = { sha256: sha256OfText('nobody'), length: 6 }
     await add(0, 'nob', other)
     expect(stage.incoming().sort()).toEqual([content.sha256, other.sha256].sort())
     stage.contents = stage.again()
     await stage.contents.recover()
     expect(stage.incoming()).toEqual([content.sha256])
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 4 })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 4 })
     // Also when closed in between.
     await stage.contents.close()
     stage.contents = stage.again()
@@ -83,17 +83,17 @@ describe('a blob that arrives in parts', () => {
       }
       const outcome = await all().catch(({ code }) => code)
       expect([parts, outcome]).toEqual([parts, parts[0] === `${text}!` ? 0 : 'CONTENT_DIFFERS'])
-      expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+      expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
     }
     expect(await add(0, text)).toBe(text.length)
   })
 
   it('without bytes is complete after its first part', async () => {
-    const empty = { sha256: shaOf(''), length: 0 }
+    const empty = { sha256: sha256OfText(''), length: 0 }
     await stage.record('n', '')
-    expect(await stage.contents.arrived(empty)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await stage.contents.arrived(empty)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, '', empty)).toBe(0)
-    expect(await stage.contents.arrived(empty)).toEqual({ isWhole: true, bytes: 0 })
+    expect(await stage.contents.arrived(empty)).toEqual({ isComplete: true, bytes: 0 })
   })
 
   it('restarts after a failed sync: a second sync would report success', async () => {
@@ -102,7 +102,7 @@ describe('a blob that arrives in parts', () => {
     await file.close()
     sync.mockRejectedValueOnce(new Error('EIO: played'))
     await expect(add(0, text)).rejects.toMatchObject({ code: 'STORE_FAILED' })
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(stage.incoming()).toEqual([])
     sync.mockRestore()
     expect(await add(0, text)).toBe(text.length)
@@ -132,7 +132,7 @@ describe('a blob that arrives in parts', () => {
   it('of the wrong length is replaced by the right bytes', async () => {
     mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
     writeFileSync(stage.pathOf(text), 'cut')
-    expect(await stage.contents.arrived(content)).toEqual({ isWhole: false, bytes: 0 })
+    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, text)).toBe(text.length)
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })

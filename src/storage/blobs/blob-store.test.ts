@@ -15,7 +15,7 @@ import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { until } from '../../../test/support/until.ts'
-import { attachmentEraser, BlobStage, chunksOf, shaOf, sure } from '../test-blobs.ts'
+import { attachmentEraser, BlobStage, chunksOf, RECORDED, sha256OfText } from '../test-blobs.ts'
 import { BlobStore } from './blob-store.ts'
 
 let stage: BlobStage
@@ -32,7 +32,7 @@ it('a blob is complete and in place before its entry is recorded, and is stored 
   expect(stage.incoming()).toEqual([])
   await stage.contents.close()
   expect(readdirSync(join(stage.folder, 'attachments')).toSorted()).toEqual(
-    [shaOf('the same').slice(0, 2), shaOf('another').slice(0, 2)].toSorted(),
+    [sha256OfText('the same').slice(0, 2), sha256OfText('another').slice(0, 2)].toSorted(),
   )
   expect(await stage.finding()).toBeNull()
 })
@@ -43,7 +43,7 @@ it('stores blobs of any length, in chunks of any length, byte for byte', async (
     const pieces = async function* () {
       for (let at = 0; at < length; at += 77_777) yield bytes.subarray(at, at + 77_777)
     }
-    const sha256 = await stage.contents.take(pieces(), async (content) => content.sha256, sure)
+    const sha256 = await stage.contents.take(pieces(), async (content) => content.sha256, RECORDED)
     expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
     const file = await stage.contents.read({ sha256, length })
     expect((await file?.readFile())?.equals(bytes)).toBe(true)
@@ -74,11 +74,13 @@ describe('leaves nothing', () => {
       yield Buffer.alloc(600_000)
       throw new Error('broken off')
     }
-    await expect(stage.contents.take(broken(), async () => {}, sure)).rejects.toThrow('broken off')
+    await expect(stage.contents.take(broken(), async () => {}, RECORDED)).rejects.toThrow(
+      'broken off',
+    )
     const refused = stage.contents.take(
       chunksOf('refused'),
       () => Promise.reject(new Error('no')),
-      sure,
+      RECORDED,
     )
     await expect(refused).rejects.toThrow('no')
     expect(stage.incoming()).toEqual([])
@@ -117,11 +119,11 @@ it('a rejected upload does not remove a blob that another one has recorded or wi
       await halted
       await stage.record('n', 'shared')
     },
-    sure,
+    RECORDED,
   )
   await until('the content is placed', () => steps.length === 1)
   const refuse = () =>
-    stage.contents.take(chunksOf('shared'), () => Promise.reject(new Error('no')), sure)
+    stage.contents.take(chunksOf('shared'), () => Promise.reject(new Error('no')), RECORDED)
   await expect(refuse()).rejects.toThrow('no')
   expect(existsSync(stage.pathOf('shared'))).toBe(true)
   goOn()
@@ -186,9 +188,9 @@ it('verification finds missing, truncated, changed and unnamed blobs', async () 
   const path = stage.pathOf('content')
   const whole = readFileSync(path)
   rmSync(path)
-  expect(await stage.finding()).toBe(`content ${shaOf('content')} is missing`)
+  expect(await stage.finding()).toBe(`content ${sha256OfText('content')} is missing`)
   writeFileSync(path, whole.subarray(1))
-  expect(await stage.finding()).toBe(`content ${shaOf('content')} has 6 bytes, not 7`)
+  expect(await stage.finding()).toBe(`content ${sha256OfText('content')} has 6 bytes, not 7`)
   for (let bit = 0; bit < whole.length * 8; bit += 5) {
     const changed = Buffer.from(whole)
     changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
@@ -215,8 +217,8 @@ it('an erased entry removes its blob, unless another entry names it', async () =
       for (const { name, position } of rows) if (names.includes(name)) forget(position)
       database.close()
       stage.reader.refresh()
-      return { result: null, freed: [shaOf('mine'), shaOf('shared')] }
-    }, sure.mayBeRecorded)
+      return { result: null, freed: [sha256OfText('mine'), sha256OfText('shared')] }
+    }, RECORDED.mayBeRecorded)
   await erase('one', 'two')
   expect([existsSync(stage.pathOf('mine')), existsSync(stage.pathOf('shared'))]).toEqual([
     false,
@@ -242,13 +244,13 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
       }
       const run = async ({ kind: what, text: of, turns }: (typeof list)[number]) => {
         await pause(turns)
-        const sha = shaOf(of)
+        const sha = sha256OfText(of)
         if (what === 'erased') {
           return together.erasing(async () => {
             await pause(turns)
             for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
             return { result: null, freed: [sha] }
-          }, sure.mayBeRecorded)
+          }, RECORDED.mayBeRecorded)
         }
         return together.take(
           chunksOf(of),
@@ -257,16 +259,16 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
             if (what === 'refused') throw new Error('no')
             rows.push(sha)
           },
-          sure,
+          RECORDED,
         )
       }
       await Promise.allSettled(list.map(run))
       await together.close()
       for (const of of ['a', 'b']) {
-        const file = await together.read({ sha256: shaOf(of), length: 1 })
+        const file = await together.read({ sha256: sha256OfText(of), length: 1 })
         const content = (await file?.readFile('utf8')) ?? null
         await file?.close()
-        expect(content).toBe(rows.includes(shaOf(of)) ? of : null)
+        expect(content).toBe(rows.includes(sha256OfText(of)) ? of : null)
       }
       rmSync(own, { recursive: true, force: true })
     }),

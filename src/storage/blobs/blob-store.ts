@@ -106,9 +106,9 @@ export class BlobStore {
   }
 
   /** Returns whether a blob is complete, and how many of its bytes have arrived. */
-  async arrived({ sha256, length }: StoredBlob): Promise<{ isWhole: boolean; bytes: number }> {
-    const isWhole = (await this.#files.bytesOf(sha256)) === length
-    return { isWhole, bytes: isWhole ? length : await this.#files.bytesOfParts(sha256) }
+  async arrived({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
+    const isComplete = (await this.#files.bytesOf(sha256)) === length
+    return { isComplete, bytes: isComplete ? length : await this.#files.bytesOfParts(sha256) }
   }
 
   /**
@@ -125,7 +125,7 @@ export class BlobStore {
     return this.#tracked(async () => {
       await this.#begin()
       const arrived = await this.#inOrder(sha256, async () => {
-        if ((await this.arrived(blob)).isWhole) return length
+        if ((await this.arrived(blob)).isComplete) return length
         return this.#append(blob, from, bytes)
       })
       if (arrived === length) await this.#removeUnlessNamed(sha256)
@@ -168,9 +168,9 @@ export class BlobStore {
       const file = await this.#files.read(sha256)
       if (file === null) return null
       try {
-        const isWhole = (await file.stat()).size === length
+        const isComplete = (await file.stat()).size === length
         const { bytesRead } = await file.read(Buffer.alloc(1), 0, 1, 0)
-        if (isWhole && bytesRead === Math.min(length, 1)) return file
+        if (isComplete && bytesRead === Math.min(length, 1)) return file
       } catch (error) {
         await file.close()
         throw error

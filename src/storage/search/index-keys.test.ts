@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { markOf } from '../sqlite/indexes.ts'
+import { declarationMark } from '../sqlite/indexes.ts'
 import { keysOf } from './index-keys.ts'
 
 /** Keys as hex, the one that sorts the item first. */
@@ -33,5 +33,5 @@ it('keys of several values or none, and the mark of a declaration, are frozen', 
     ['20c000000000000000', false],
     ['20bff0000000000000', false],
   ])
-  expect(markOf(1, 16_384, 'a.b')).toBe('e02782bb941d7f1b')
+  expect(declarationMark(1, 16_384, 'a.b')).toBe('e02782bb941d7f1b')
 })

@@ -76,7 +76,7 @@ export interface KeyRange {
   readonly toIncluded: boolean
 }
 
-/** Returns the keys of values between two bounds of one type; both bounds must satisfy `isWhole`. */
+/** Returns the keys of values between two bounds of one type; both bounds must satisfy `isExactKey`. */
 export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
   const type = typeof (from ?? to)?.value === 'number' ? TYPE.number : TYPE.text
   return {
@@ -91,6 +91,6 @@ export function keyRange(from: Bound | null, to: Bound | null): KeyRange {
  * Returns whether an equal key means an equal value. False for a truncated text, and for one so long that a
  * truncated text could have the same key.
  */
-export function isWhole(value: Scalar): boolean {
+export function isExactKey(value: Scalar): boolean {
   return typeof value !== 'string' || sortText(`${value}..`).length > value.length + 1
 }

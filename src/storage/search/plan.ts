@@ -1,6 +1,6 @@
 import type { Bound, Condition, OrderTerm, Where } from '../../filter/index.ts'
 import type { ItemSearch, StoredItem } from '../store.ts'
-import { isWhole, type KeyRange, keyOf, keyRange } from './index-keys.ts'
+import { isExactKey, type KeyRange, keyOf, keyRange } from './index-keys.ts'
 
 /** Maximum positions read from an index at once; a condition that leaves more is not used. */
 const LISTED_MAX = 20_000
@@ -115,7 +115,13 @@ export async function chooseAccess(
     const key = keyOf(value)
     if (isById && (await rows.hasMore(index, key, LISTED_BEFORE_IDS_MAX))) continue
     if (inOrder !== null && (await rows.hasMore(index, key, LISTED_MAX))) return inOrder
-    return { by: 'key', index, key, isExact: condition === where && isWhole(value), after: start }
+    return {
+      by: 'key',
+      index,
+      key,
+      isExact: condition === where && isExactKey(value),
+      after: start,
+    }
   }
   const max = isById ? LISTED_BEFORE_IDS_MAX : LISTED_MAX
   for (const condition of required) {
@@ -164,8 +170,8 @@ async function listPositions(
     }
   } else if (
     test.kind === 'range' &&
-    isWhole(test.from?.value ?? 0) &&
-    isWhole(test.to?.value ?? 0)
+    isExactKey(test.from?.value ?? 0) &&
+    isExactKey(test.to?.value ?? 0)
   ) {
     const ends = withOtherEnd(test, path, required)
     await lookUp(keyRange(ends.from, ends.to), false)
@@ -189,7 +195,7 @@ function withOtherEnd(ends: Ends, path: readonly string[], required: readonly Co
     const isNarrower =
       (ends.from === null) !== (from === null) || (ends.to === null) !== (to === null)
     const isUsable = [from, to].every(
-      (end) => end !== null && typeof end.value === type && isWhole(end.value),
+      (end) => end !== null && typeof end.value === type && isExactKey(end.value),
     )
     if (isNarrower && isUsable) return { from, to }
   }

@@ -1,10 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { AttachmentEffect } from '../effect.ts'
 import type {
+  AttachmentKey,
   AttachmentRange,
   AttachmentReader,
-  PlacedAttachment,
-  PlacedName,
+  AttachmentRow,
   StoredAttachment,
   StoredBlob,
 } from '../store.ts'
@@ -67,13 +67,13 @@ export class SqliteAttachments implements AttachmentReader {
     })
   }
 
-  async byPosition(after: number, limit: number): Promise<PlacedAttachment[]> {
-    return this.#reads.all(this.#sql.byPosition, [after, limit], placedAttachmentOf)
+  async byPosition(after: number, limit: number): Promise<AttachmentRow[]> {
+    return this.#reads.all(this.#sql.byPosition, [after, limit], attachmentRowOf)
   }
 
-  async before(attachment: PlacedName, position: number): Promise<PlacedAttachment | null> {
+  async before(attachment: AttachmentKey, position: number): Promise<AttachmentRow | null> {
     const { database, id, name } = attachment
-    return this.#reads.first(this.#sql.before, [database, id, name, position], placedAttachmentOf)
+    return this.#reads.first(this.#sql.before, [database, id, name, position], attachmentRowOf)
   }
 
   async blobs(after: string, limit: number): Promise<StoredBlob[]> {
@@ -95,12 +95,12 @@ export class SqliteAttachments implements AttachmentReader {
     return this.#reads.first(this.#sql.namedAt, [sha256], positionOf)
   }
 
-  async at(position: number): Promise<PlacedAttachment | null> {
-    return this.#reads.first(this.#sql.at, [position], placedAttachmentOf)
+  async at(position: number): Promise<AttachmentRow | null> {
+    return this.#reads.first(this.#sql.at, [position], attachmentRowOf)
   }
 
-  async ofItem(database: number, id: string, limit: number): Promise<PlacedAttachment[]> {
-    return this.#reads.all(this.#sql.ofItem, [database, id, limit], placedAttachmentOf)
+  async ofItem(database: number, id: string, limit: number): Promise<AttachmentRow[]> {
+    return this.#reads.all(this.#sql.ofItem, [database, id, limit], attachmentRowOf)
   }
 
   async endedBy(position: number, sha256: string): Promise<number | null> {
@@ -154,7 +154,7 @@ function attachmentOf([position, name, contentType, length, sha256]: Row): Store
   }
 }
 
-function placedAttachmentOf(row: Row): PlacedAttachment {
+function attachmentRowOf(row: Row): AttachmentRow {
   const ended = row[7]
   return {
     ...attachmentOf(row),

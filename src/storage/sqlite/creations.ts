@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { entryText, packPosition } from '../../chain/index.ts'
-import type { Creations, PlacedItem } from '../store.ts'
-import { integer, page, placedItemOf, type Row, text } from './rows.ts'
+import type { Creations, ItemRow } from '../store.ts'
+import { integer, itemRowOf, page, type Row, text } from './rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 const SQL = {
@@ -39,8 +39,8 @@ export class CreationReader {
   }
 
   /** See `StoreReader.itemsByCreation`. */
-  page(after: number, limit: number): PlacedItem[] {
-    return page(this.#sql.page.iterate(after, limit), placedItemOf, (item) => item.text.length)
+  page(after: number, limit: number): ItemRow[] {
+    return page(this.#sql.page.iterate(after, limit), itemRowOf, (item) => item.text.length)
   }
 
   /** See `StoreReader.plainCreations`. */

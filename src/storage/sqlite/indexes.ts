@@ -109,7 +109,7 @@ export class Indexes {
     if (indexes.some((index) => index.path.join('.') === path)) return 'exists'
     if (indexes.length >= INDEXES_PER_DATABASE) return 'too-many'
     const number = Number(this.#sql.freeNumber.get()?.[0])
-    this.#sql.declare.run(number, database, path, -1, markOf(number, database, path))
+    this.#sql.declare.run(number, database, path, -1, declarationMark(number, database, path))
     this.reload()
     return 'done'
   }
@@ -186,7 +186,7 @@ export class Indexes {
 }
 
 /** Returns the expected `mark` of a declaration. */
-export function markOf(number: number, database: number, path: string): string {
+export function declarationMark(number: number, database: number, path: string): string {
   return createHash('sha256').update(`${number} ${database} ${path}`).digest('hex').slice(0, 16)
 }
 
@@ -232,7 +232,7 @@ export function indexDamage(connection: DatabaseSync): string | null {
   const last = sql.lastItem.get()?.[0]
   for (const [number, database, path, built, name, mark] of indexes) {
     const label = `index ${path} of database ${name}`
-    if (mark !== markOf(Number(number), Number(database), String(path))) {
+    if (mark !== declarationMark(Number(number), Number(database), String(path))) {
       return `index ${number} on ${path} is not as it was declared`
     }
     if (typeof name !== 'string') return `index ${number} is on no database`

@@ -17,8 +17,8 @@ import type {
   FoundItems,
   IdempotencyRecord,
   ItemRange,
+  ItemRow,
   ItemSearch,
-  PlacedItem,
   RevisionRange,
   StoredDatabase,
   StoredIndex,
@@ -31,7 +31,7 @@ import { CreationReader } from './creations.ts'
 import { History } from './history.ts'
 import { IDEMPOTENCY_COLUMNS } from './idempotency.ts'
 import { indexDamage, indexOf, LIST_INDEXES } from './indexes.ts'
-import { NO_VIEW, Reads, type View, viewPerTurn } from './reads.ts'
+import { NO_VIEW, Reads, type View, viewPerIteration } from './reads.ts'
 import {
   blockOf,
   bytesOf,
@@ -152,7 +152,7 @@ export class SqliteReader implements StoreReader {
     return this.#reads.all(this.#sql.indexes, [], indexOf)
   }
 
-  async itemsByCreation(after: number, limit: number): Promise<PlacedItem[]> {
+  async itemsByCreation(after: number, limit: number): Promise<ItemRow[]> {
     return this.#reads.run(() => this.#creations.page(after, limit))
   }
 
@@ -300,7 +300,7 @@ export function openSqliteReader(path: string, frozen: boolean): SqliteReader {
     database.exec(`PRAGMA cache_size = -${CACHE_KIB}`)
     checkReadable(database, path)
     if (frozen) database.exec('BEGIN')
-    return new SqliteReader(database, frozen ? NO_VIEW : viewPerTurn(database))
+    return new SqliteReader(database, frozen ? NO_VIEW : viewPerIteration(database))
   } catch (error) {
     database?.close()
     if (error instanceof StoreError) throw error

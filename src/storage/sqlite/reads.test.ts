@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
 import { StoreError } from '../errors.ts'
-import { NO_VIEW, Reads, viewPerTurn } from './reads.ts'
+import { NO_VIEW, Reads, viewPerIteration } from './reads.ts'
 
 /** An error as the driver throws it. */
 function engineError(errcode: number, message: string): Error {
@@ -71,7 +71,7 @@ it('does not quote a stored text that is not JSON', () => {
 
 it('ends a view whose transaction the engine has already ended', () => {
   const database = new DatabaseSync(':memory:')
-  const view = viewPerTurn(database)
+  const view = viewPerIteration(database)
   view.take()
   database.exec('ROLLBACK')
   expect(() => view.leave()).not.toThrow()

@@ -15,7 +15,7 @@ export interface View {
 export const NO_VIEW: View = { take() {}, leave() {} }
 
 /** Shares one view among all reads of an event-loop iteration. */
-export function viewPerTurn(connection: DatabaseSync): View {
+export function viewPerIteration(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
   // COMMIT would report the failure of a read a second time; for reads both have the same effect.
   const rollback = connection.prepare('ROLLBACK')

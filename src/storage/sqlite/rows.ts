@@ -2,8 +2,8 @@ import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/inde
 import { StoreError } from '../errors.ts'
 import {
   type IdempotencyRecord,
+  type ItemRow,
   PAGE_CHARACTERS,
-  type PlacedItem,
   type StoredDatabase,
   type StoredItem,
 } from '../store.ts'
@@ -61,7 +61,7 @@ export function itemOf(row: Row): StoredItem {
 }
 
 /** Converts the columns id, created, revision, item, db. */
-export function placedItemOf(row: Row): PlacedItem {
+export function itemRowOf(row: Row): ItemRow {
   return { ...itemOf(row), database: integer(row[4], 'db') }
 }
 

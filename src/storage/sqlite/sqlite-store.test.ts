@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { tamper } from '../../../test/support/tampered.ts'
 import { entryOf, packPosition } from '../../chain/index.ts'
 import { effectOf } from '../effect.ts'
-import { holdFolder } from '../folder.ts'
+import { lockFolder } from '../folder.ts'
 import { openStore, openStoreReader } from '../open.ts'
 import { describeRecords } from '../records-contract.ts'
 import { describeSearch } from '../search-contract.ts'
@@ -159,15 +159,15 @@ it('a frozen reader sees the old state while the writer continues and runs maint
 
 it('one process at a time locks a folder, and a temporary one is removed with its process', () => {
   const path = testFolder()
-  const held = holdFolder(path)
-  expect(codeOf(() => holdFolder(path))).toBe('FOLDER_IN_USE')
+  const held = lockFolder(path)
+  expect(codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')
   held.release()
-  holdFolder(path).release()
-  expect(codeOf(() => holdFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
+  lockFolder(path).release()
+  expect(codeOf(() => lockFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
 
-  const temporary = holdFolder(null)
+  const temporary = lockFolder(null)
   expect(temporary.lasting).toBe(false)
-  expect(codeOf(() => holdFolder(temporary.path))).toBe('FOLDER_IN_USE')
+  expect(codeOf(() => lockFolder(temporary.path))).toBe('FOLDER_IN_USE')
   temporary.release()
   expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
 })
@@ -175,7 +175,7 @@ it('one process at a time locks a folder, and a temporary one is removed with it
 it('an unreadable lock file is not reported as a folder in use', () => {
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
-  expect(codeOf(() => holdFolder(path))).toBe('FOLDER_UNUSABLE')
+  expect(codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
 })
 
 it.each([

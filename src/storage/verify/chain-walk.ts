@@ -27,7 +27,7 @@ export interface Finding {
   readonly isUnread?: true
 }
 
-export interface Walked {
+export interface WalkResult {
   /** The correct blocks, in order; empty at the end, and if the first of them is wrong. */
   readonly blocks: readonly Block[]
   /** The defect of the next block, or null. */
@@ -76,7 +76,7 @@ export class ChainWalk {
    * Reads and recomputes the next page of blocks, below height `to`.
    * Errors: those of the store, except that damage is a finding.
    */
-  async next(to = Number.POSITIVE_INFINITY): Promise<Walked> {
+  async next(to = Number.POSITIVE_INFINITY): Promise<WalkResult> {
     const from = this.#frontier.size
     const limit = Math.min(BLOCKS_PER_PAGE, to - from)
     if (limit <= 0) return { blocks: [], finding: null }

@@ -2,7 +2,7 @@ import { type Block, type Entry, isErased, packPosition, positionText } from '..
 import { type AttachmentEffect, type Effect, effectOf, entryTextOf } from '../effect.ts'
 import { parseEntry } from '../erasure.ts'
 import { StoreError } from '../errors.ts'
-import type { PlacedItem, StoredItem, StoreReader } from '../store.ts'
+import type { ItemRow, StoredItem, StoreReader } from '../store.ts'
 import type { Finding, PlainBlock } from './chain-walk.ts'
 import {
   AttachmentComparison,
@@ -48,7 +48,7 @@ export class Comparison {
   /** Creation positions of the stored databases. */
   #stored: ReadonlySet<number> | null = null
   /** Rows after the last compared entry. */
-  readonly #rows: RowCursor<PlacedItem>
+  readonly #rows: RowCursor<ItemRow>
 
   constructor(store: StoreReader) {
     this.#store = store
@@ -189,7 +189,7 @@ export class Comparison {
   }
 
   /** Compares a creation with the next row. */
-  #created(effect: ItemEffect, row: PlacedItem | null): string | null {
+  #created(effect: ItemEffect, row: ItemRow | null): string | null {
     const { db, id, position } = effect
     const database = this.databases.get(db)
     if (database === undefined) return noDatabase(db)

@@ -10,9 +10,9 @@ import type { AttachmentEffect, Effect } from '../effect.ts'
 import { erasedEntryText, parseEntry } from '../erasure.ts'
 import {
   type AttachmentReader,
+  type AttachmentRow,
   type IdempotencyRecord,
   idempotencyDigest,
-  type PlacedAttachment,
   type StoreReader,
 } from '../store.ts'
 
@@ -128,7 +128,7 @@ export class IdempotencyComparison {
  */
 export class AttachmentComparison {
   readonly #reader: AttachmentReader
-  readonly #rows: RowCursor<PlacedAttachment>
+  readonly #rows: RowCursor<AttachmentRow>
   /** Number of rows that have an end, and of ends found in the chain. */
   #endedRows = 0
   #ends = 0

@@ -9,7 +9,7 @@ import {
   undamagedPlainBlock,
 } from './chain-walk.ts'
 import { Comparison } from './comparison.ts'
-import { type WalkedAhead, WalkThreads } from './walk-threads.ts'
+import { type RangeWalkResult, WalkThreads } from './walk-threads.ts'
 
 /** Result of a verification. */
 export interface Verification {
@@ -114,7 +114,7 @@ class SingleWalk {
     this.#size = size
   }
 
-  async next(): Promise<WalkedAhead> {
+  async next(): Promise<RangeWalkResult> {
     const walked = await this.#walk.next()
     const blocks: (Block | PlainBlock)[] = []
     for (const block of walked.blocks) {

@@ -44,8 +44,8 @@ export interface FileResult {
   readonly finding: Finding | null
 }
 
-/** Like `Walked`; plain blocks are not read again. */
-export interface WalkedAhead {
+/** Like `WalkResult`; plain blocks are not read again. */
+export interface RangeWalkResult {
   readonly blocks: readonly (Block | PlainBlock)[]
   readonly finding: Finding | null
 }
@@ -86,7 +86,7 @@ export class WalkThreads {
   }
 
   /** See `ChainWalk.next`. Errors: STORE_DAMAGED. */
-  async next(): Promise<WalkedAhead> {
+  async next(): Promise<RangeWalkResult> {
     await this.#until(
       () => this.#plain.length > 0 || this.#next === this.#size || this.#finding !== null,
     )

@@ -20,7 +20,7 @@ interface Ends {
  * Runs the program of a worker thread in this thread. Messages are copied as between threads, and delivered
  * in a separate turn. `sees` receives its outgoing messages.
  */
-export function placedThread(
+export function simulatedThread(
   world: World,
   { name, workerData }: WorkerOptions,
   platform: Platform,

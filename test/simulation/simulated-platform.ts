@@ -2,7 +2,7 @@ import type { WorkerOptions } from 'node:worker_threads'
 import type { Platform, Thread } from '../../src/ledger/platform.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
-import { placedThread } from './placed-thread.ts'
+import { simulatedThread } from './simulated-thread.ts'
 import type { World } from './world.ts'
 
 /** Maximum duration of each disk operation of a commit. */
@@ -21,7 +21,7 @@ export interface Owner {
 }
 
 /** The machine of one run of a node, until the run is cut off. */
-export class SimulatedMachine implements Platform {
+export class SimulatedPlatform implements Platform {
   readonly clock: Platform['clock']
   readonly schedule: Platform['schedule']
   readonly outbound: Platform['outbound']
@@ -115,7 +115,7 @@ export class SimulatedMachine implements Platform {
 
   startThread(_program: URL, options: WorkerOptions): Thread {
     if (options.name === 'mirrors') this.#begin()
-    return placedThread(this.#world, options, this, (thread, message) => {
+    return simulatedThread(this.#world, options, this, (thread, message) => {
       if (this.#hasEnded || thread !== 'log-signer') return
       const { signed } = message as { signed?: { note: string } }
       if (signed !== undefined) this.#owner.signed(signed.note)
