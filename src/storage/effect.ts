@@ -104,3 +104,14 @@ export function entryTextOf(effect: Effect, serverId: number): string {
       return entryText.eraseItem(serverId, effect.db, effect.of, effect.positions)
   }
 }
+
+/** Separator for splitting an entry's text; never part of an escaped text. */
+const MARK = '\u007f'
+
+/** Returns the constant parts of a `create_item` entry, around the database name and the item. */
+export function createItemParts(serverId: number): readonly [string, string, string] {
+  const [beforeName = '', beforeItem = '', end = ''] = entryText
+    .item('create_item', serverId, MARK, MARK)
+    .split(MARK)
+  return [beforeName, beforeItem, end]
+}

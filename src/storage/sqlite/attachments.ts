@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { AttachmentEffect } from '../effect.ts'
+import { attachmentOf, attachmentRowOf, integer, integerOf, type Row, text } from '../rows.ts'
 import type {
   AttachmentKey,
   AttachmentRange,
@@ -9,7 +10,6 @@ import type {
   StoredBlob,
 } from '../store.ts'
 import type { Reads } from './reads.ts'
-import { integer, integerOf, type Row, text } from './rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 const COLUMNS = 'position, name, content_type, length, sha256'
@@ -142,24 +142,4 @@ export class AttachmentRows {
 
 function positionOf(row: Row): number {
   return integerOf(row, 'position')
-}
-
-function attachmentOf([position, name, contentType, length, sha256]: Row): StoredAttachment {
-  return {
-    position: integer(position, 'position'),
-    name: text(name, 'name'),
-    content_type: text(contentType, 'content_type'),
-    length: integer(length, 'length'),
-    sha256: text(sha256, 'sha256'),
-  }
-}
-
-function attachmentRowOf(row: Row): AttachmentRow {
-  const ended = row[7]
-  return {
-    ...attachmentOf(row),
-    database: integer(row[5], 'db'),
-    id: text(row[6], 'id'),
-    ended: ended === null ? null : integer(ended, 'ended'),
-  }
 }

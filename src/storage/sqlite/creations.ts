@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { entryText, packPosition } from '../../chain/index.ts'
+import { packPosition } from '../../chain/index.ts'
+import { createItemParts } from '../effect.ts'
+import { creationsOf, itemRowOf, page } from '../rows.ts'
 import type { Creations, ItemRow } from '../store.ts'
-import { integer, itemRowOf, page, type Row, text } from './rows.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 
 const SQL = {
@@ -21,20 +22,13 @@ const SQL = {
     WHERE i.created >= ? AND i.created < ? GROUP BY d.created`,
 } as const
 
-/** Separator for splitting an entry's text; never part of an escaped text. */
-const MARK = '\u007f'
-
 /** Reads the items of all databases by their creation. */
 export class CreationReader {
-  /** The constant parts of a `create_item` entry, around the database name and the item. */
-  readonly #entryParts: readonly [string, string, string]
+  readonly #entryParts
   readonly #sql
 
   constructor(connection: DatabaseSync, serverId: number) {
-    const [beforeName = '', beforeItem = '', end = ''] = entryText
-      .item('create_item', serverId, MARK, MARK)
-      .split(MARK)
-    this.#entryParts = [beforeName, beforeItem, end]
+    this.#entryParts = createItemParts(serverId)
     this.#sql = queriesOf(connection, SQL)
   }
 
@@ -56,13 +50,5 @@ export class CreationReader {
       return null
     if (database !== other) return this.#sql.counts.all(...range).map(creationsOf)
     return [creationsOf([name, database, count])]
-  }
-}
-
-function creationsOf([name, database, count]: Row): Creations {
-  return {
-    db: text(name, 'name'),
-    database: integer(database, 'created'),
-    count: integer(count, 'count'),
   }
 }

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { HASH_BYTES, hashAt, unpackPosition } from '../../chain/index.ts'
 import type { Effect } from '../effect.ts'
 import { erasedEntryText } from '../erasure.ts'
-import { bytesOf, integerOf } from './rows.ts'
+import { bytesOf, integerOf } from '../rows.ts'
 import { queriesOf } from './statements.ts'
 
 const SQL = {

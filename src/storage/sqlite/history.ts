@@ -1,10 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { type Block, isErased, unpackPosition } from '../../chain/index.ts'
-import { type Effect, effectOf } from '../effect.ts'
-import { parseEntry } from '../erasure.ts'
-import { StoreError } from '../errors.ts'
+import { unpackPosition } from '../../chain/index.ts'
+import { type LoadedBlock, revisionMissing, revisionOf } from '../revisions.ts'
+import { bodyOf, bytesOf, integerOf } from '../rows.ts'
 import { PAGE_CHARACTERS, type RevisionRange, type StoredRevision } from '../store.ts'
-import { bodyOf, bytesOf, integerOf } from './rows.ts'
 import { queriesOf } from './statements.ts'
 
 /**
@@ -26,8 +24,6 @@ const SQL = {
   newestFirst: positions('<', 'DESC'),
   block: 'SELECT body, timestamps, blinds FROM blocks WHERE height = ?',
 } as const
-
-type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
 
 /** The histories of items (table `superseded`). */
 export class History {
@@ -66,7 +62,7 @@ export class History {
       const { height, index } = unpackPosition(position)
       if (block.height !== height) {
         const found = this.#sql.block.get(height)
-        if (found === undefined) throw damaged(id, position)
+        if (found === undefined) throw revisionMissing(id, position)
         block = { height, ...bodyOf(found), blinds: bytesOf(found.slice(2), 'blinds') }
         for (const { length } of block.entries) characters += length
       }
@@ -75,30 +71,4 @@ export class History {
     }
     return revisions
   }
-}
-
-function revisionOf(
-  id: string,
-  position: number,
-  block: LoadedBlock,
-  index: number,
-): StoredRevision {
-  const entry = block.entries[index]
-  const timestamp = block.timestamps[index]
-  if (entry === undefined || timestamp === undefined) throw damaged(id, position)
-  const effect = effectAt(entry, position)
-  if (!('id' in effect) || 'attachment' in effect || effect.id !== id) throw damaged(id, position)
-  const text = effect.kind === 'delete_item' || isErased(block, index) ? null : effect.text
-  return { position, timestamp, kind: effect.kind, text }
-}
-
-/** Returns the effect of a stored entry. Errors: STORE_DAMAGED. */
-export function effectAt(text: string, position: number): Effect {
-  const entry = parseEntry(text)
-  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
-  return effectOf(entry, position)
-}
-
-function damaged(id: string, position: number): StoreError {
-  return new StoreError('STORE_DAMAGED', `no revision of ${id} stands at packed ${position}`)
 }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type Block, packPosition } from '../../chain/index.ts'
+import { idempotencyRecordOf, integerOf } from '../rows.ts'
 import {
   ERASED_FINGERPRINT,
   IDEMPOTENCY_RECORDS_KEPT_MS,
@@ -7,7 +8,6 @@ import {
   idempotencyDigest,
   type NewIdempotencyRecord,
 } from '../store.ts'
-import { idempotencyRecordOf, integerOf } from './rows.ts'
 import { queriesOf } from './statements.ts'
 
 const PURGE_ROWS = 500

@@ -1,20 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { type JsonObject, parseJson } from '../../base/json.ts'
-import { unpackPosition } from '../../chain/index.ts'
 import type { Path } from '../../filter/index.ts'
+import { integerOf } from '../rows.ts'
+import { BUILD_CHARACTERS, BUILD_ITEMS, PURGE_ENTRIES, READY } from '../search/declared-indexes.ts'
 import { keysOf } from '../search/index-keys.ts'
-import { INDEXES_PER_DATABASE, type IndexOutcome, type StoredIndex } from '../store.ts'
-import { integerOf, type Row } from './rows.ts'
+import { INDEXES_PER_DATABASE, type IndexOutcome } from '../store.ts'
 import { LIMIT, queriesOf } from './statements.ts'
-
-/** `built` of a complete index, which then follows every change. */
-export const READY = Number.MAX_SAFE_INTEGER
-/** Maximum items added, and entries removed, by one call of `work`. */
-const BUILD_ITEMS = 500
-const PURGE_ENTRIES = 2_000
-/** Amount of text after which one call of `work` ends. */
-const BUILD_CHARACTERS = 1_048_576
 
 const SQL = {
   indexes: 'SELECT number, db, path, built FROM indexes ORDER BY number',
@@ -193,21 +185,6 @@ export function declarationMark(number: number, database: number, path: string):
 /** SQL of the rows for `indexOf`. */
 export const LIST_INDEXES = `SELECT d.name, d.created, i.path, i.built, (SELECT max(height) FROM blocks)
   FROM indexes AS i JOIN databases AS d ON d.created = i.db ORDER BY d.created, i.number`
-
-/** Progress is counted in blocks, because counting the items of a large database takes too long. */
-export function indexOf([name, created, path, built, head]: Row): StoredIndex {
-  const first = unpackPosition(Number(created)).height
-  const total = Number(head) - first + 1
-  const isReady = built === READY
-  const reached = Math.max(first, unpackPosition(Math.max(0, Number(built))).height)
-  return {
-    db: String(name),
-    path: String(path),
-    isReady,
-    done: isReady ? total : reached - first,
-    total,
-  }
-}
 
 const CHECK = {
   indexes: `SELECT i.number, i.db, i.path, i.built, d.name, i.mark FROM indexes AS i

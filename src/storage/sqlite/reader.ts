@@ -11,6 +11,20 @@ import {
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
 import { requireStoreFile } from '../folder.ts'
+import {
+  blockOf,
+  bytesOf,
+  databaseOf,
+  headerOfRow,
+  headOfRow,
+  idempotencyRecordOf,
+  integerOf,
+  itemOf,
+  page,
+  positionsOf,
+  type Row,
+} from '../rows.ts'
+import { indexOf } from '../search/declared-indexes.ts'
 import { searchItems } from '../search/search.ts'
 import type {
   Creations,
@@ -30,21 +44,8 @@ import { SqliteAttachments } from './attachments.ts'
 import { CreationReader } from './creations.ts'
 import { History } from './history.ts'
 import { IDEMPOTENCY_COLUMNS } from './idempotency.ts'
-import { indexDamage, indexOf, LIST_INDEXES } from './indexes.ts'
+import { indexDamage, LIST_INDEXES } from './indexes.ts'
 import { NO_VIEW, Reads, type View, viewPerIteration } from './reads.ts'
-import {
-  blockOf,
-  bytesOf,
-  databaseOf,
-  headerOfRow,
-  headOfRow,
-  idempotencyRecordOf,
-  integerOf,
-  itemOf,
-  page,
-  positionsOf,
-  type Row,
-} from './rows.ts'
 import { checkReadable, ownerOf } from './schema.ts'
 import { SqliteSearchRows } from './search-rows.ts'
 import { LIMIT, Query, queriesOf, StatementCache } from './statements.ts'

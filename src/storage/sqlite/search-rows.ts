@@ -1,10 +1,10 @@
 import type { Where } from '../../filter/index.ts'
 import { StoreError } from '../errors.ts'
+import { integerOf, itemOf, positionsOf, type Row } from '../rows.ts'
+import { READY } from '../search/declared-indexes.ts'
 import type { KeyRange } from '../search/index-keys.ts'
 import type { Access, ReadyIndex, Scan, SearchRows } from '../search/plan.ts'
-import { READY } from './indexes.ts'
 import type { Reads } from './reads.ts'
-import { integerOf, itemOf, positionsOf, type Row } from './rows.ts'
 import { LIMIT, type StatementCache } from './statements.ts'
 import { type CompiledWhere, compileWhere } from './where-sql.ts'
 

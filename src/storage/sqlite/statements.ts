@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Row } from './rows.ts'
+import type { Row } from '../rows.ts'
 
 /** A value for a `?`. */
 export type Value = string | number | Uint8Array | null

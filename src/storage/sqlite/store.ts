@@ -10,6 +10,7 @@ import {
   isReadDamage,
   StoreError,
 } from '../errors.ts'
+import { headOfRow, integerOf } from '../rows.ts'
 import type { IndexOutcome, NewIdempotencyRecord, Store } from '../store.ts'
 import { AttachmentRows } from './attachments.ts'
 import { Erasures } from './erasures.ts'
@@ -17,7 +18,6 @@ import { IdempotencyRows } from './idempotency.ts'
 import { Indexes } from './indexes.ts'
 import { connectReadOnly, SqliteReader } from './reader.ts'
 import { NO_VIEW } from './reads.ts'
-import { headOfRow, integerOf } from './rows.ts'
 import { prepareSchema } from './schema.ts'
 import { LIMIT, queriesOf } from './statements.ts'
 import { TreeRows } from './tree-rows.ts'

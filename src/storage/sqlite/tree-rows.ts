@@ -11,7 +11,7 @@ import {
   nodePlace,
 } from '../../chain/index.ts'
 import { StoreError } from '../errors.ts'
-import { bytesOf } from './rows.ts'
+import { bytesOf } from '../rows.ts'
 import { queriesOf } from './statements.ts'
 
 const SQL = {

@@ -1,12 +1,15 @@
-import { type Block, HASH_BYTES, type Head, type Header } from '../../chain/index.ts'
-import { StoreError } from '../errors.ts'
+import { type Block, HASH_BYTES, type Head, type Header } from '../chain/index.ts'
+import { StoreError } from './errors.ts'
 import {
+  type AttachmentRow,
+  type Creations,
   type IdempotencyRecord,
   type ItemRow,
   PAGE_CHARACTERS,
+  type StoredAttachment,
   type StoredDatabase,
   type StoredItem,
-} from '../store.ts'
+} from './store.ts'
 
 export type Row = readonly unknown[]
 
@@ -121,6 +124,37 @@ export function idempotencyRecordOf(row: Row): IdempotencyRecord {
     entries: integer(entries, 'entries'),
     timestamp: integer(timestamp, 'timestamp'),
     digest: text(digest, 'digest'),
+  }
+}
+
+/** Converts the columns position, name, content_type, length, sha256. */
+export function attachmentOf([position, name, contentType, length, sha256]: Row): StoredAttachment {
+  return {
+    position: integer(position, 'position'),
+    name: text(name, 'name'),
+    content_type: text(contentType, 'content_type'),
+    length: integer(length, 'length'),
+    sha256: text(sha256, 'sha256'),
+  }
+}
+
+/** Converts the columns of `attachmentOf`, then db, id, ended. */
+export function attachmentRowOf(row: Row): AttachmentRow {
+  const ended = row[7]
+  return {
+    ...attachmentOf(row),
+    database: integer(row[5], 'db'),
+    id: text(row[6], 'id'),
+    ended: ended === null ? null : integer(ended, 'ended'),
+  }
+}
+
+/** Converts the columns name, created, count. */
+export function creationsOf([name, database, count]: Row): Creations {
+  return {
+    db: text(name, 'name'),
+    database: integer(database, 'created'),
+    count: integer(count, 'count'),
   }
 }
 

@@ -1,0 +1,37 @@
+import { type Block, isErased } from '../chain/index.ts'
+import { type Effect, effectOf } from './effect.ts'
+import { parseEntry } from './erasure.ts'
+import { StoreError } from './errors.ts'
+import type { StoredRevision } from './store.ts'
+
+/** The columns of a block that its revisions are read from. */
+export type LoadedBlock = Pick<Block, 'height' | 'entries' | 'timestamps' | 'blinds'>
+
+/** Returns the revision of item `id` by the entry `index` of `block`. Errors: STORE_DAMAGED. */
+export function revisionOf(
+  id: string,
+  position: number,
+  block: LoadedBlock,
+  index: number,
+): StoredRevision {
+  const entry = block.entries[index]
+  const timestamp = block.timestamps[index]
+  if (entry === undefined || timestamp === undefined) throw revisionMissing(id, position)
+  const effect = effectAt(entry, position)
+  if (!('id' in effect) || 'attachment' in effect || effect.id !== id)
+    throw revisionMissing(id, position)
+  const text = effect.kind === 'delete_item' || isErased(block, index) ? null : effect.text
+  return { position, timestamp, kind: effect.kind, text }
+}
+
+/** Returns the effect of a stored entry. Errors: STORE_DAMAGED. */
+export function effectAt(text: string, position: number): Effect {
+  const entry = parseEntry(text)
+  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
+  return effectOf(entry, position)
+}
+
+/** The error of a history that names an entry which is not a revision of the item. */
+export function revisionMissing(id: string, position: number): StoreError {
+  return new StoreError('STORE_DAMAGED', `no revision of ${id} stands at packed ${position}`)
+}
