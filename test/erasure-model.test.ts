@@ -295,7 +295,7 @@ function rowsOf(folder: string): string[] {
 async function replayed(folder: string): Promise<string> {
   const into = temporaryFolder()
   copyFileSync(join(folder, 'node.key'), join(into, 'node.key'))
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   const chunks = async function* () {
     for await (const lines of exportLines(store, folder, () => {})) yield Buffer.from(lines)
   }

@@ -72,7 +72,7 @@ async function replies(node: LedgerNode): Promise<string[]> {
 async function moved(folder: string, finished: (remove: () => void) => void): Promise<string> {
   const target = temporaryFolder(finished)
   copyFileSync(join(folder, 'node.key'), join(target, 'node.key'))
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for await (const text of exportLines(store, folder, () => {})) yield Buffer.from(text)
   }

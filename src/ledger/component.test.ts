@@ -311,7 +311,7 @@ it('restores everything after a restart, and verifies', async () => {
   node = await startLedgerNode({ folder })
   expect([await entries(), (await node.send('GET', `${FRUIT}?docs=true`)).text]).toEqual(before)
   await node.send('DELETE', `${FRUIT}/x`)
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   expect(await verifyStore(store)).toMatchObject({ blocks: 4, entries: 4, items: 1, finding: null })
   await store.close()
 })

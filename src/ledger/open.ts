@@ -78,9 +78,9 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
   if (lasting && isNew) expectNoHead(path, signedHeadIn(path))
   const key = lasting ? nodeKeyIn(path, isNew) : temporaryNodeKey()
   const { serverId, privateKey } = key
-  const start = { folder: path, serverId, durable: lasting, difficulty }
+  const start = { location: path, serverId, durable: lasting, difficulty }
   const writer = await LedgerWriter.start(start, clock, platform)
-  const reader = openStoreReader(path, { frozen: false })
+  const reader = await openStoreReader(path, { frozen: false })
   const opened = async () => ({
     ...(await openLog(folder, reader, key, platform)),
     list: new PeerList(lasting ? path : null, peers.fixed ?? [], serverId),

@@ -25,7 +25,7 @@ export interface Platform {
   /** Cryptographically secure random bytes. */
   random(bytes: number): Buffer
   /** Opens a store for writing. Errors: StoreError. */
-  openStore(options: StoreOptions): Store
+  openStore(options: StoreOptions): Promise<Store>
   startThread(program: URL, options: WorkerOptions): Thread
 }
 

@@ -129,8 +129,8 @@ export class LedgerReader {
   }
 
   /** Opens another connection to the store in `folder`, which a node may have open. */
-  static open(folder: string): LedgerReader {
-    return new LedgerReader(folder, openStoreReader(folder, { frozen: false }))
+  static async open(folder: string): Promise<LedgerReader> {
+    return new LedgerReader(folder, await openStoreReader(folder, { frozen: false }))
   }
 
   readItem(db: string, id: string): Promise<StoredItem | null> {

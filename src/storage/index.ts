@@ -36,6 +36,7 @@ export {
 export {
   openStore,
   openStoreReader,
+  type StoreLocation,
   type StoreOptions,
 } from './open.ts'
 export type {

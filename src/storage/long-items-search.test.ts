@@ -12,7 +12,7 @@ const read = (filter: object): Filter | null => filterOf({ filter: JSON.stringif
 it('a search over items of megabytes returns all matches, piece by piece, in order', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: serverid, durable: false })
+  const store = await openStore({ location: folder, serverId: serverid, durable: false })
   onTestFinished(() => store.close())
   const ids = Array.from({ length: 12 }, (_, at) => `${at}`.padStart(2, '0'))
   await appendEntries(store, [

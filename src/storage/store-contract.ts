@@ -135,6 +135,32 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       expect((await stage.store.item('fruit', 'new'))?.id).toBe('new')
     })
 
+    it('runs exclusive work on the current head, and stores only the blocks that it appends', async () => {
+      await stage.open()
+      const { store } = stage
+      expect(await store.exclusive(async (head) => head)).toBeNull()
+      const first = await store.exclusive(async (head) => {
+        expect(head).toBeNull()
+        expect(await store.databases()).toEqual([])
+        return appendEntries(store, [entry.createDb('fruit')])
+      })
+      const failed = store.exclusive(async (head) => {
+        expect(head).toEqual(headOf(first))
+        await appendEntries(store, [entry.create('gone', 'a')])
+      })
+      await expect(failed).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
+      const left = store.exclusive(async () => {
+        throw new Error('changed my mind')
+      })
+      await expect(left).rejects.toThrow('changed my mind')
+      const second = await store.exclusive(() => appendEntries(store, [entry.create('fruit', 'a')]))
+      expect(second.prevId).toBe(first.id)
+      await stage.expectLasting(async (now) => {
+        expect(await now.exclusive(async (head) => head)).toEqual(headOf(second))
+        expect((await now.item('fruit', 'a'))?.id).toBe('a')
+      })
+    })
+
     it('lists ids in creation order, for any ids and changes', async () => {
       await stage.open()
       await appendEntries(stage.store, [entry.createDb('other'), entry.createDb('fruit')])

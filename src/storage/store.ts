@@ -302,6 +302,13 @@ export interface Store extends StoreReader {
   ): Promise<void>
 
   /**
+   * Runs `work` with the current head, null for an empty chain, while no other process can append to the
+   * chain. `work` may read this store, and call `append` once, as its last use of the store. Calls must not
+   * overlap.
+   */
+  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result>
+
+  /**
    * Runs `appends`, which may call `append` any number of times: all those blocks become durable together,
    * or none of them if it rejects. No other call is allowed while it runs. Used by imports.
    */

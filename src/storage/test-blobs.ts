@@ -30,19 +30,19 @@ export class BlobStage {
   readonly reader: StoreReader
   contents: BlobStore
 
-  private constructor(folder: string, store: Store) {
+  private constructor(folder: string, store: Store, reader: StoreReader) {
     this.folder = folder
     this.store = store
-    this.reader = openStoreReader(folder, { frozen: false })
+    this.reader = reader
     this.contents = this.again()
   }
 
   /** Opens one, and removes it after the test. */
   static async open(): Promise<BlobStage> {
     const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-    const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
+    const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: true })
     await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
-    const stage = new BlobStage(folder, store)
+    const stage = new BlobStage(folder, store, await openStoreReader(folder, { frozen: false }))
     onTestFinished(async () => {
       await stage.contents.close()
       await stage.reader.close()
@@ -110,7 +110,7 @@ export class BlobStage {
 
   /** Returns the finding of a verification of the blobs. */
   async finding(): Promise<string | null> {
-    const frozen = openStoreReader(this.folder, { frozen: true })
+    const frozen = await openStoreReader(this.folder, { frozen: true })
     try {
       return (await verifyBlobs(frozen, this.folder)).finding?.what ?? null
     } finally {

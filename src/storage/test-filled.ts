@@ -12,7 +12,7 @@ import { verifyStore } from './verify/verify.ts'
 export async function filledFolder(also: readonly Entry[] = []): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(
     store,
     [entry.createDb('gone'), entry.create('gone', 'x'), entry.update('gone', 'x')],
@@ -62,7 +62,7 @@ export const ERASING = [entry.erase('fruit', 'a', ['1.1'])]
 
 /** Returns the finding of a verification of the store in `folder`. */
 export async function findingIn(folder: string): Promise<Finding | null> {
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   try {
     return (await verifyStore(store)).finding
   } finally {

@@ -75,7 +75,7 @@ it.each(['item', `${UPLOAD}1`])(
     const folder = temporaryFolder()
     let server = await serveLedger(folder)
     await prepare(server.url)
-    const store = openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(folder, { frozen: false })
     // The reply may still reach the socket, but the client has disconnected.
     const unheard = once(server.url, key)
     let height = 0

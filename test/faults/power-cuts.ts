@@ -239,7 +239,7 @@ async function takeLost(folder: string): Promise<number> {
   const left = new Map(acknowledged)
   let store: StoreReader | null = null
   try {
-    store = openStoreReader(folder, { frozen: true })
+    store = await openStoreReader(folder, { frozen: true })
     const [database] = await store.databases()
     for (let after = -1; database !== undefined; ) {
       const page = await store.listItems(database.created, { after, limit: 500 })

@@ -132,7 +132,7 @@ const SCRIPT = `/** Trades.
 async function trade(trade) { emit(\`\${trade}\`.replace(/[/]{2}/g, '')) }`
 
 async function lines(of: string): Promise<Buffer> {
-  const store = openStoreReader(of, { frozen: true })
+  const store = await openStoreReader(of, { frozen: true })
   const parts: Buffer[] = []
   for await (const text of exportLines(store, of, () => {})) parts.push(Buffer.from(text))
   await store.close()

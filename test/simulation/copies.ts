@@ -30,7 +30,7 @@ export async function copyAt(node: SimulatedNode, serverId: number): Promise<Cop
     seen: existsSync(seenPath) ? readFileSync(seenPath, 'utf8') : '',
   }
   if (!existsSync(storePathIn(folder))) return { ...copy, texts: [], ids: [], finding: null }
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   try {
     const blocks = []
     for (;;) {

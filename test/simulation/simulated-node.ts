@@ -307,7 +307,7 @@ export class SimulatedNode {
 /** Ids of the blocks of the store in `folder`, by height; none without a store. */
 async function idsIn(folder: string): Promise<string[]> {
   if (!readdirSync(folder).includes('ledger.db')) return []
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   const blocks = await store.blocks(store.serverId, 0, 10_000)
   await store.close()
   return blocks.map(({ id }) => id)

@@ -1,4 +1,5 @@
 import type { WorkerOptions } from 'node:worker_threads'
+import { type Block, headOf } from '../../src/chain/index.ts'
 import type { Platform, Thread } from '../../src/ledger/platform.ts'
 import { openStore, type Store, StoreError, type StoreOptions } from '../../src/storage/index.ts'
 import type { Network, Sent } from './network.ts'
@@ -70,9 +71,11 @@ export class SimulatedPlatform implements Platform {
   }
 
   /** A store with delayed commits, before and after the point at which they become durable. */
-  openStore(options: StoreOptions): Store {
-    const store = openStore({ ...options, durable: false })
+  async openStore(options: StoreOptions): Promise<Store> {
+    const store = await openStore({ ...options, durable: false })
     let isTransaction = false
+    /** The block last reported as stored too early, or null. */
+    let hasty: Block | null = null
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()
       if (!this.#hasEnded && this.#world.happens(this.#owner.fullness())) {
@@ -80,13 +83,15 @@ export class SimulatedPlatform implements Platform {
       }
       await work()
     }
-    const slow: Pick<Store, 'append' | 'transaction'> = {
+    const slow: Pick<Store, 'append' | 'exclusive' | 'transaction'> = {
+      exclusive: (work) => store.exclusive((head) => work(hasty === null ? head : headOf(hasty))),
       append: async (block, effects, answers) => {
         if (isTransaction) return store.append(block, effects, answers)
         const stored = commit(() => store.append(block, effects, answers)).then(() =>
           this.#owner.stored(block.height, block.id),
         )
         if (this.#owner.isHasty) {
+          hasty = block
           // After the cut nobody is notified of failures.
           stored.catch(() => {})
           return
@@ -106,7 +111,7 @@ export class SimulatedPlatform implements Platform {
     }
     return new Proxy(store, {
       get(target, name) {
-        if (name === 'append' || name === 'transaction') return slow[name]
+        if (name === 'append' || name === 'exclusive' || name === 'transaction') return slow[name]
         const value: unknown = Reflect.get(target, name)
         return typeof value === 'function' ? value.bind(target) : value
       },

@@ -58,8 +58,8 @@ interface Served {
 function serve(name: string, start: unknown, { port, platform, end }: Served): void {
   if (name === 'ledger-writer') {
     void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)
-  } else if (name === 'log-signer') serveSigner(start as SignerStart, port)
-  else serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, platform, end)
+  } else if (name === 'log-signer') void serveSigner(start as SignerStart, port)
+  else void serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, platform, end)
 }
 
 function portOf(

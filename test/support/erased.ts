@@ -30,7 +30,7 @@ export function filesWith(folder: string, text: string): string[] {
 /** Waits until erased data has been overwritten, while the node runs. */
 export async function compacted(folder: string): Promise<void> {
   for (;;) {
-    const store = openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(folder, { frozen: false })
     const due = await store.uncompacted()
     await store.close()
     if (due.length === 0) return

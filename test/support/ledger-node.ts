@@ -83,7 +83,7 @@ export interface LedgerNodeOptions {
 
 /** Verifies the data folder of a node, which may be running. */
 export async function verifyFolder(folder: string): Promise<Verification> {
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   try {
     const verification = await verifyStore(store)
     if (verification.finding !== null) return verification

@@ -60,7 +60,7 @@ async function exportTo(folder: string, { out, json }: ExportFlags): Promise<voi
 }
 
 async function exportFolder(folder: string, out: string, line: ProgressLine): Promise<ExportEnd> {
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   try {
     const lines = exportLines(store, folder, (done) =>
       line.update(shareOf(done), `${done.entries} entries`),

@@ -133,9 +133,9 @@ async function openIndexes(access: 'read' | 'change'): Promise<Indexes> {
   return access === 'read' ? openReader(folder) : openStopped(settings, folder)
 }
 
-function openReader(folder: string): Indexes {
+async function openReader(folder: string): Promise<Indexes> {
   try {
-    const store = openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(folder, { frozen: false })
     return {
       list: async () => (await store.indexes()).map(stateOf),
       change: async () => {},

@@ -94,12 +94,12 @@ async function verifyFolder(folder: string, line: ProgressLine): Promise<FolderV
     // Read before the snapshot is taken: a running node may sign more between the two.
     const signed = readSignedHead(folder)
     // Uses one snapshot for the whole verification, because a node may be writing.
-    const store = openStoreReader(folder, { frozen: true })
+    const store = await openStoreReader(folder, { frozen: true })
     try {
       const verification = await verifyStore(store, {
         progress: (done) => line.update(shareOf(done), `${done.entries} entries`),
         // This thread is nearly idle unless they find a difference.
-        threads: { folder, count: availableParallelism() },
+        threads: { location: folder, count: availableParallelism() },
       })
       const finding = verification.finding ?? (await findingOfHead(store, signed))
       if (finding !== null) return { ...verification, ...NO_BLOBS, finding }

@@ -31,7 +31,7 @@ const noProgress = () => {}
 
 /** The export of a folder as one string. */
 async function exportOf(folder: string): Promise<string> {
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   try {
     let text = ''
     for await (const lines of exportLines(store, folder, noProgress)) text += lines

@@ -107,7 +107,7 @@ async function buildStore(
         check(header)
         const { serverId, size } = header
         ofBlocks = size
-        store = openStore({ folder: side, serverId, durable: false })
+        store = await openStore({ location: side, serverId, durable: false })
       },
       async blocks(blocks, entries) {
         if (store === null) return

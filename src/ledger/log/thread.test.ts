@@ -76,7 +76,7 @@ const FAULTS: [string, boolean, (real: SignedHead, die: () => never) => SignedHe
 
 it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKept, fault) => {
   const { folder, node, write, key } = await writtenFolder()
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   // The node signs in its own folder when it is idle.
   const real = signedHeadIn(temporaryFolder())
   const given: Checkpoint[] = []
@@ -115,7 +115,7 @@ it.each(FAULTS)('killed %s: the next signer contradicts nothing', async (_, isKe
 
 it('killed while the head is written: the file has the old head or the new one', async () => {
   const { folder, node, write, key } = await writtenFolder()
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   const folderOfHead = temporaryFolder()
   const kept = signedHeadIn(folderOfHead)
   await write(3)
@@ -143,7 +143,7 @@ it('does not sign a store with a changed entry, header or node', async () => {
     const { folder, node, write, key } = await writtenFolder()
     await write(4)
     tamper(folder, sql)
-    const store = openStoreReader(folder, { frozen: false })
+    const store = await openStoreReader(folder, { frozen: false })
     const kept = signedHeadIn(temporaryFolder())
     const signer = await LogSigner.open(store, kept, key)
     await expect(signer.advance()).rejects.toMatchObject({ code: 'LOG_CONTRADICTED' })
@@ -291,7 +291,7 @@ it('signs heads under load with pauses between them, and each continues the prev
   expect(new Set(sizes).size).toBe(sizes.length)
   expect(sizes.length).toBeGreaterThan(1)
   expect(sizes.length).toBeLessThan(blocks)
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   await expectConsistent(store, [...heads.values()])
   await store.close()
   await node.close()

@@ -124,11 +124,11 @@ export class LogSigner {
 }
 
 /** Runs the thread: signs on request, until a message on `port` closes it. */
-export function serveSigner(start: SignerStart, port: ThreadPort): void {
+export async function serveSigner(start: SignerStart, port: ThreadPort): Promise<void> {
   const { folder, lasting, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
   const kept = lasting ? signedHeadIn(folder) : temporaryHead()
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   let opened: Promise<LogSigner> | null = null
   // A failure to open can be temporary, so the next request tries again.
   const signer = () => {
@@ -171,4 +171,4 @@ async function signRest(signer: LogSigner): Promise<void> {
   }
 }
 
-if (parentPort !== null) serveSigner(workerData as SignerStart, parentPort)
+if (parentPort !== null) await serveSigner(workerData as SignerStart, parentPort)

@@ -31,7 +31,7 @@ async function origin() {
   await node.send('POST', '/api/files', { id: 'a' })
   const type = { 'content-type': 'a/b' }
   expect((await node.send('PUT', '/api/files/a/attachments/x', BYTES, type)).status).toBe(200)
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   onTestFinished(async () => {
     await store.close()
     await node.close()

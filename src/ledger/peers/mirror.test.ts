@@ -222,7 +222,7 @@ it('continues while a reader uses erased bytes, and overwrites them when it is d
   await node.send('POST', '/api/fruit/1', { n: 'SECRET' })
   await signed(node)
   await pull(mirror, sourceOf(node))
-  const reader = openStoreReader(folder, { frozen: true })
+  const reader = await openStoreReader(folder, { frozen: true })
   await reader.head(node.service.serverId)
   await node.send('POST', '/api/fruit/1', { n: 'changed' })
   await node.send('POST', '/api/fruit/1/erase')

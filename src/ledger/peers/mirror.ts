@@ -137,7 +137,7 @@ export class Mirror {
   static async open(options: MirrorOptions): Promise<Mirror> {
     const { folder, serverId, durable, platform = systemPlatform } = options
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const store = platform.openStore({ folder, serverId, durable })
+    const store = await platform.openStore({ location: folder, serverId, durable })
     try {
       const checkpoints = new CheckpointVerifier(options.key)
       const head = await store.head(serverId)

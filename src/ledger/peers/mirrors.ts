@@ -54,6 +54,8 @@ export class Mirrors {
   readonly #platform: Platform
   readonly #states = new Map<string, PeerState>()
   readonly #open = new Map<number, OpenMirror>()
+  /** Mirrors that are being opened. */
+  readonly #opening = new Map<number, Promise<void>>()
   /** Pushes in progress, by id. */
   readonly #pushes = new Map<number, (result: PushResult) => void>()
   #lastPushId = 0
@@ -77,19 +79,14 @@ export class Mirrors {
     this.#platform = platform
     this.#ownServerId = nodeOfKey(start.ownKey).serverId
     this.#list = list
-    const folder = join(start.folder, MIRRORS_FOLDER)
-    for (const name of fileExists(folder) ? readdirSync(folder) : []) {
-      try {
-        this.#openMirror(Number(name))
-      } catch (error) {
-        // A damaged mirror is not served, but the node still starts.
-        if (!(error instanceof CodedError)) throw error
-      }
-    }
   }
 
-  /** Starts mirroring. Resolves when the peers have replied about the node's own chain, or after a timeout. */
+  /**
+   * Opens the mirrors and starts mirroring. Resolves when the peers have replied about the node's own chain, or
+   * after a timeout.
+   */
   async begin(): Promise<void> {
+    await this.#openMirrors()
     if (this.#list.all.length === 0) return
     await new Promise<void>((resolve) => {
       const cancelTimeout = this.#platform.schedule.after(ASK_MS, resolve)
@@ -165,6 +162,7 @@ export class Mirrors {
   async close(): Promise<void> {
     this.#closing = true
     this.#cancelRestart()
+    await Promise.all(this.#opening.values())
     for (const { reader } of this.#open.values()) await reader.close()
     const worker = this.#worker
     if (worker === null) return
@@ -251,17 +249,35 @@ export class Mirrors {
   #stored(serverId: number): void {
     if (this.#closing) return
     const mirror = this.#open.get(serverId)
-    if (mirror === undefined) this.#openMirror(serverId)
-    else mirror.reader.refresh()
+    if (mirror !== undefined) mirror.reader.refresh()
+    else if (!this.#opening.has(serverId)) {
+      const opening = this.#openMirror(serverId)
+        // Its next stored block tries again.
+        .catch(() => {})
+        .finally(() => this.#opening.delete(serverId))
+      this.#opening.set(serverId, opening)
+    }
+  }
+
+  async #openMirrors(): Promise<void> {
+    const folder = join(this.#start.folder, MIRRORS_FOLDER)
+    for (const name of fileExists(folder) ? readdirSync(folder) : []) {
+      try {
+        await this.#openMirror(Number(name))
+      } catch (error) {
+        // A damaged mirror is not served, but the node still starts.
+        if (!(error instanceof CodedError)) throw error
+      }
+    }
   }
 
   /** Opens the mirror of `serverId` for reading if it exists. Errors: StoreError. */
-  #openMirror(serverId: number): void {
+  async #openMirror(serverId: number): Promise<void> {
     const folder = mirrorFolder(this.#start.folder, serverId)
     const keyPath = join(folder, VKEY_FILE)
     if (!fileExists(keyPath) || !fileExists(storePathIn(folder))) return
     const key = verifierKeyOf(readFileSync(keyPath, 'utf8').trim())
-    const reader = openStoreReader(folder, { frozen: false })
+    const reader = await openStoreReader(folder, { frozen: false })
     const files = new BlobStore(folder, reader.attachments, false)
     const blobs = new ChainBlobs(reader.attachments, files)
     const log = new LedgerLog(reader, storedHeads(folder, key), key)

@@ -177,13 +177,13 @@ async function build(
   { mirror, side }: { mirror: string; side: string },
 ): Promise<Pick<NewChain, 'own' | 'absent'>> {
   emptySideFolder(side)
-  const source = openStoreReader(mirror, { frozen: true })
+  const source = await openStoreReader(mirror, { frozen: true })
   const writer = await LedgerWriter.start(
-    { folder: side, serverId, durable: false, difficulty },
+    { location: side, serverId, durable: false, difficulty },
     clock,
     systemPlatform,
   )
-  const rows = openStoreReader(side, { frozen: false })
+  const rows = await openStoreReader(side, { frozen: false })
   writer.onCommit = () => rows.refresh()
   const sourceFiles = new BlobStore(mirror, source.attachments, true)
   const files = new BlobStore(folder, rows.attachments, true)

@@ -30,7 +30,7 @@ async function pair(options: Partial<LedgerNodeOptions> = {}) {
   const key = existingNodeKey(folder)
   if (key === null) throw new Error('there is no key')
   const { serverId } = key
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   onTestFinished(() => store.close())
   const signer = (change: Partial<Signer> = {}): Signer => ({
     keyId: logOrigin(serverId),
@@ -146,7 +146,7 @@ async function twinOf(folder: string, blocks: number) {
   for (let n = common; n < blocks; n += 1) await twin.send('POST', '/api/fruit', { twin: n })
   await twin.service.log.consistency(0, blocks)
   const note = await twin.service.log.checkpoint()
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   onTestFinished(() => store.close())
   const push = async (to: { size: number; seen: number } | null) =>
     (await nextPush(store, note, to)).body

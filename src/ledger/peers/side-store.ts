@@ -43,7 +43,7 @@ export async function withReader<Result>(
   folder: string,
   work: (store: StoreReader) => Promise<Result>,
 ): Promise<Result> {
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   try {
     return await work(store)
   } finally {
@@ -53,6 +53,6 @@ export async function withReader<Result>(
 
 /** Verifies the store in `folder` on `threads` threads. */
 export function verifyIn(folder: string, threads: number): Promise<Verification> {
-  const options = threads > 1 ? { threads: { folder, count: threads } } : {}
+  const options = threads > 1 ? { threads: { location: folder, count: threads } } : {}
   return withReader(folder, (store) => verifyStore(store, options))
 }

@@ -57,7 +57,7 @@ async function following(source: LedgerNode) {
   }
   let ended: () => void = () => {}
   // Only the members that the program uses.
-  serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
+  await serveMirrors(start, port as unknown as ThreadPort, platform, () => ended())
   const round = (turn: () => void): Promise<number> =>
     new Promise((resolve) => {
       rested = resolve

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import { BlobStore, openStoreReader } from '../../storage/index.ts'
+import { BlobStore, openStoreReader, type StoreReader } from '../../storage/index.ts'
 import { writeDurably } from '../durable-file.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import { BlobSync, ChainBlobs, fetchingBlobs, pushingBlobs } from './blobs.ts'
@@ -100,13 +100,14 @@ export type FromMirrors =
   | { readonly kind: 'peersAsked' }
 
 /** Runs the thread until a message at `port` closes it; then calls `end`. */
-export function serveMirrors(
+export async function serveMirrors(
   start: MirrorsStart,
   port: ThreadPort,
   platform: Platform,
   end: () => void,
-): void {
-  const thread = new MirrorsThread(start, port, platform)
+): Promise<void> {
+  const store = await openStoreReader(start.folder, { frozen: false })
+  const thread = new MirrorsThread(start, store, port, platform)
   port.on('message', (message: ToMirrors) => {
     if (message.kind === 'close') void thread.close().then(end)
     else if (message.kind === 'push') void thread.acceptPush(message)
@@ -139,14 +140,14 @@ class MirrorsThread {
   #closing = false
   #awaitingCheckpoint: ((note: string | null) => void)[] = []
 
-  constructor(start: MirrorsStart, port: ThreadPort, platform: Platform) {
+  constructor(start: MirrorsStart, store: StoreReader, port: ThreadPort, platform: Platform) {
     this.#start = start
     this.#port = port
     this.#platform = platform
     const { key, serverId } = nodeOfKey(start.ownKey)
     this.#own = {
       checkpoints: new CheckpointVerifier(key),
-      store: openStoreReader(start.folder, { frozen: false }),
+      store,
       folder: start.folder,
       checkpoint: () => this.#ownCheckpoint(),
     }
@@ -414,5 +415,5 @@ function errorSummary(error: unknown): ErrorSummary {
 
 if (parentPort !== null) {
   // Ends only this thread. Pending replies of peers are discarded.
-  serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
+  await serveMirrors(workerData as MirrorsStart, parentPort, systemPlatform, () => process.exit())
 }

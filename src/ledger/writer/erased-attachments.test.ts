@@ -59,7 +59,7 @@ function statesOf(folder: string): string[] {
 }
 
 async function exportOf(folder: string): Promise<string> {
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   let text = ''
   for await (const lines of exportLines(store, folder, () => {})) text += lines
   await store.close()

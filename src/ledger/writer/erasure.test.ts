@@ -183,7 +183,7 @@ it('an export of a chain with erased entries is complete, and verifies after its
   await node.send('POST', '/api/people/ann', { note: 'open' })
   await node.send('POST', '/api/people/ann/erase')
   await node.close()
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   let text = ''
   for await (const lines of exportLines(store, folder, () => {})) text += lines
   await store.close()

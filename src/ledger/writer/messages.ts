@@ -1,14 +1,11 @@
 import { deserialize, serialize } from 'node:v8'
-import type { IndexOutcome } from '../../storage/index.ts'
+import type { IndexOutcome, StoreOptions } from '../../storage/index.ts'
 import type { LedgerErrorCode } from '../errors.ts'
 import type { RequestConditions } from '../request-conditions.ts'
 import type { Operation, Outcome, UnitOfWork } from '../unit-of-work.ts'
 
 /** Start arguments of the writer thread. */
-export interface WriterStart {
-  readonly folder: string
-  readonly serverId: number
-  readonly durable: boolean
+export interface WriterStart extends StoreOptions {
   readonly difficulty: number
 }
 

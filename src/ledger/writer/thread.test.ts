@@ -28,8 +28,8 @@ async function started(overrides: Partial<Store>) {
   let isClosed = false
   const platform: Platform = {
     ...systemPlatform,
-    openStore(options) {
-      const store = openStore(options)
+    async openStore(options) {
+      const store = await openStore(options)
       const close = async () => {
         isClosed = true
         await store.close()
@@ -48,7 +48,7 @@ async function started(overrides: Partial<Store>) {
       },
     },
   }
-  const start = { folder, serverId: 7, durable: true, difficulty: 0 }
+  const start = { location: folder, serverId: 7, durable: true, difficulty: 0 }
   // The members of a port that the thread uses.
   await serveWriter(start, port as unknown as ThreadPort, platform)
   return {

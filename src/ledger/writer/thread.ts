@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { CodedError } from '../../base/coded-error.ts'
-import { HASH_BYTES, type Head, headOf, packPosition, sealBlock } from '../../chain/index.ts'
+import { HASH_BYTES, type Head, sealBlock, unpackPosition } from '../../chain/index.ts'
 import { DamageError, type Store, StoreError } from '../../storage/index.ts'
 import { type Platform, systemPlatform, type ThreadPort } from '../platform.ts'
 import type { Outcome, UnitOfWork } from '../unit-of-work.ts'
@@ -46,20 +46,13 @@ class WriterThread {
   readonly #difficulty: number
   readonly #port: ThreadPort
   readonly #platform: Platform
-  #head: Head | null
   #stopped = false
   /** Null if no maintenance is scheduled. */
   #cancelMaintenance: (() => void) | null = null
   #pauseMs = 0
 
-  constructor(
-    store: Store,
-    { head, difficulty }: { head: Head | null; difficulty: number },
-    port: ThreadPort,
-    platform: Platform,
-  ) {
+  constructor(store: Store, difficulty: number, port: ThreadPort, platform: Platform) {
     this.#store = store
-    this.#head = head
     this.#difficulty = difficulty
     this.#port = port
     this.#platform = platform
@@ -79,44 +72,50 @@ class WriterThread {
       this.#send({ refused: 'WRITER_STOPPED', reason, stopped: true, unknown: false })
       return
     }
-    const height = this.#head === null ? 0 : this.#head.height + 1
-    // Timestamps never decrease along the chain, even if the clock is set back.
-    const timestamp = Math.max(batch.nowMs, this.#head?.timestamp ?? 0)
-    let plan: Plan | null = null
+    let isAttempted = false
+    let message: FromWriter | null
     try {
-      const context = { nowMs: timestamp, conditions: batch.conditions }
-      plan = await planBatch(this.#store, units, height, context, refused)
-      const { entries, outcomes } = plan
-      if (entries.length === 0) this.#send({ block: null, outcomes })
-      else this.#send({ block: await this.#append(plan, height, timestamp), outcomes })
+      message = await this.#store.exclusive(async (head) => {
+        const height = head === null ? 0 : head.height + 1
+        // Timestamps never decrease along the chain, even if the clock is set back.
+        const nowMs = Math.max(batch.nowMs, head?.timestamp ?? 0)
+        const context = { nowMs, conditions: batch.conditions }
+        const plan = await planBatch(this.#store, units, height, context, refused)
+        const { entries, outcomes } = plan
+        if (entries.length === 0) return { block: null, outcomes }
+        isAttempted = true
+        try {
+          return { block: await this.#append(plan, head, nowMs), outcomes }
+        } catch (error) {
+          const unit = unitThatMetDamage(error, plan)
+          if (unit === null) throw error
+          const reason = `nothing was written: ${messageOf(error)}`
+          refused.set(unit, { code: 'STORE_DAMAGED', message: reason })
+          return null
+        }
+      })
     } catch (error) {
-      const unit = plan === null ? null : unitThatMetDamage(error, plan, height)
-      if (unit === null) {
-        this.#send(await this.#refusal(error, plan !== null))
-        return
-      }
-      // The append changed nothing, so the other units go into a block without this one.
-      const message = `nothing was written: ${messageOf(error)}`
-      refused.set(unit, { code: 'STORE_DAMAGED', message })
-      await this.write(units, batch, refused)
+      message = await this.#refusal(error, isAttempted)
     }
+    if (message !== null) this.#send(message)
+    // The append changed nothing, so the other units go into a block without the refused one.
+    else await this.write(units, batch, refused)
   }
 
-  async #append({ entries, effects, records }: Plan, height: number, timestamp: number) {
+  async #append({ entries, effects, records }: Plan, head: Head | null, timestamp: number) {
     const content = {
       serverId: this.#store.serverId,
       entries,
       timestamps: new Array<number>(entries.length).fill(timestamp),
       blinds: this.#platform.random(entries.length * HASH_BYTES),
     }
-    const block = sealBlock(this.#head, content, this.#difficulty)
+    const block = sealBlock(head, content, this.#difficulty)
     const startedAt = performance.now()
     await this.#store.append(block, effects, records)
     const ms = performance.now() - startedAt
-    this.#head = headOf(block)
     this.scheduleMaintenance()
     const bytes = entries.reduce((sum, entry) => sum + Buffer.byteLength(entry), 0)
-    return { height, id: block.id, entries: entries.length, bytes, ms }
+    return { height: block.height, id: block.id, entries: entries.length, bytes, ms }
   }
 
   /** Declares or removes an index durably; maintenance builds it. */
@@ -202,9 +201,9 @@ function passingCodeOf(error: unknown): 'STORE_FULL' | 'STORE_DAMAGED' | null {
 /**
  * Returns the index of the unit whose entry needs a damaged part of the store; null for any other failure.
  */
-function unitThatMetDamage(error: unknown, { outcomes }: Plan, height: number): number | null {
+function unitThatMetDamage(error: unknown, { outcomes }: Plan): number | null {
   if (!(error instanceof DamageError) || error.position === null) return null
-  const entry = error.position - packPosition(height, 0)
+  const { index: entry } = unpackPosition(error.position)
   return outcomes.findLastIndex((outcome) => 'index' in outcome && outcome.index <= entry)
 }
 
@@ -220,12 +219,12 @@ export async function serveWriter(
 ): Promise<void> {
   const send = (message: FromWriter) => port.postMessage(message)
   try {
-    const store = platform.openStore(start)
+    const store = await platform.openStore(start)
     const head = await store.head(start.serverId)
     if (head === null && (await store.databases()).length > 0) {
       throw new StoreError('STORE_DAMAGED', 'there are databases, but no chain they come from')
     }
-    const writer = new WriterThread(store, { head, difficulty: start.difficulty }, port, platform)
+    const writer = new WriterThread(store, start.difficulty, port, platform)
     // One block at a time: the next one starts when the previous one is durable or rejected.
     let done = Promise.resolve()
     port.on('message', (message: ToWriter) => {

@@ -38,7 +38,7 @@ async function world(blocks = 3): Promise<{ folder: string; to: string; store: S
   const folder = join(testFolder(), 'data')
   mkdirSync(folder)
   writeFileSync(join(folder, 'node.key'), 'the key')
-  const store = openStore({ folder, serverId, durable: false })
+  const store = await openStore({ location: folder, serverId, durable: false })
   onTestFinished(() => store.close().catch(() => {})) // where the test did not
   await appendEntries(store, [entry.createDb('fruit')])
   for (let n = 1; n < blocks; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)])
@@ -67,7 +67,7 @@ function keepContent(folder: string, content: string): string {
 }
 
 async function verification(folder: string) {
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   try {
     return await verifyStore(store)
   } finally {
@@ -92,7 +92,7 @@ it('a backup is a data folder: one state of the store, verified, and the named f
     expect(statSync(join(made.path ?? '', name)).mode & 0o077).toBe(0)
   }
 
-  const again = openStore({ folder: made.path ?? '', serverId, durable: true })
+  const again = await openStore({ location: made.path ?? '', serverId, durable: true })
   await appendEntries(again, [entry.create('fruit', 'more')])
   await again.close()
   expect(await verification(made.path ?? '')).toMatchObject({ finding: null, blocks: 4 })
@@ -230,7 +230,7 @@ it('copies a store of an older format unchanged, before a newer daicho upgrades 
   }
   expect(version(made.path ?? '')).toEqual({ user_version: 1 })
   const owner = made.serverId
-  await openStore({ folder: made.path ?? '', serverId: owner, durable: true }).close()
+  await (await openStore({ location: made.path ?? '', serverId: owner, durable: true })).close()
   expect((await verification(made.path ?? '')).finding).toBeNull()
 })
 
@@ -294,7 +294,7 @@ it('reading the folder of a stopped node changes no byte of it, also on a read-o
   execFileSync('cp', ['-a', folder, join(disk, 'stopped')])
   const killed = join(disk, 'killed')
   mkdirSync(killed)
-  const running = openStore({ folder, serverId, durable: false })
+  const running = await openStore({ location: folder, serverId, durable: false })
   await appendEntries(running, [entry.create('fruit', 'only in the log')])
   for (const name of readdirSync(folder))
     writeFileSync(join(killed, name), readFileSync(join(folder, name)))

@@ -155,7 +155,7 @@ async function blobFoldersOf(
 
 async function verified(partial: string, progress: BackupProgress): Promise<Verification | null> {
   try {
-    const store = openStoreReader(partial, { frozen: true })
+    const store = await openStoreReader(partial, { frozen: true })
     try {
       return await verifyStore(store, {
         progress: ({ blocks, ofBlocks }) => {

@@ -43,7 +43,7 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   const folder = join(base, 'data')
   mkdirSync(folder)
   writeFileSync(join(folder, 'node.key'), 'the key')
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
   await store.close()
   told()

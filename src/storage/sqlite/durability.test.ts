@@ -61,11 +61,11 @@ function testFolder(): string {
   return folder
 }
 
-const open = (folder: string): Store =>
-  openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: true })
+const open = (folder: string): Promise<Store> =>
+  openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: true })
 
 async function databasesIn(folder: string): Promise<string[]> {
-  const reader = openStoreReader(folder, { frozen: true })
+  const reader = await openStoreReader(folder, { frozen: true })
   const names = (await reader.databases()).map(({ name }) => name)
   await reader.close()
   return names
@@ -82,7 +82,7 @@ function killed(folder: string): string {
 
 it('keeps writes after the recovery of frames whose sync failed, despite a power cut', async () => {
   const first = testFolder()
-  const store = open(first)
+  const store = await open(first)
   await appendEntries(store, [entry.createDb('durable')])
   const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
@@ -92,7 +92,7 @@ it('keeps writes after the recovery of frames whose sync failed, despite a power
   const path = join(folder, 'ledger.db-wal')
   const inMemory = readFileSync(path)
 
-  const next = open(folder)
+  const next = await open(folder)
   const { synced } = disk
   await appendEntries(next, [entry.createDb('acknowledged')])
 
@@ -111,11 +111,11 @@ it('keeps writes after the recovery of frames whose sync failed, despite a power
 
 it('starts with an empty WAL: all recovered changes are in the file', async () => {
   const first = testFolder()
-  const store = open(first)
+  const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
   const folder = killed(first)
   await store.close()
-  const next = open(folder)
+  const next = await open(folder)
   expect(readFileSync(join(folder, 'ledger.db-wal')).every((byte) => byte === 0)).toBe(true)
   rmSync(join(killed(folder), 'ledger.db-wal'))
   expect(await databasesIn(folder)).toEqual(['fruit'])
@@ -124,29 +124,29 @@ it('starts with an empty WAL: all recovered changes are in the file', async () =
 
 it('does not open a store whose WAL cannot be synced, and opens it later', async () => {
   const first = testFolder()
-  const store = open(first)
+  const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
   const folder = killed(first)
   await store.close()
   disk.fail = 'sync'
-  expect(() => open(folder)).toThrow('ledger.db cannot be opened: EIO: played')
+  await expect(open(folder)).rejects.toThrow('ledger.db cannot be opened: EIO: played')
   disk.fail = null
-  await open(folder).close()
+  await (await open(folder)).close()
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
 it('rejects opening with STORE_FULL if the disk has no space for the WAL, and opens later', async () => {
   const first = testFolder()
-  const store = open(first)
+  const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
   const folder = killed(first)
   await store.close()
   const wal = readFileSync(join(folder, 'ledger.db-wal'))
   disk.fail = 'write'
-  expect(() => open(folder)).toThrow('there is no room left on the disk')
+  await expect(open(folder)).rejects.toThrow('there is no room left on the disk')
   expect(readFileSync(join(folder, 'ledger.db-wal')).equals(wal)).toBe(true)
   disk.fail = null
-  await open(folder).close()
+  await (await open(folder)).close()
   expect(await databasesIn(folder)).toEqual(['fruit'])
 })
 
@@ -170,7 +170,7 @@ it.each(['COMMIT', 'BEGIN'])(
   'writes nothing more after a sync failed in %s, and leaves its WAL',
   async (sql) => {
     const folder = testFolder()
-    const store = open(folder)
+    const store = await open(folder)
     await appendEntries(store, [entry.createDb('before')])
     failOnce(store, sql, SQLITE_IOERR_FSYNC)
     const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
@@ -182,7 +182,7 @@ it.each(['COMMIT', 'BEGIN'])(
     await store.close()
     expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)
 
-    const next = open(folder)
+    const next = await open(folder)
     await appendEntries(next, [entry.createDb('after')])
     await next.close()
     expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(false)
@@ -192,7 +192,7 @@ it.each(['COMMIT', 'BEGIN'])(
 
 it('continues after a checkpoint found the disk full', async () => {
   const folder = testFolder()
-  const store = open(folder)
+  const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])
   for (let n = 0; n < 12; n += 1) {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
@@ -215,7 +215,7 @@ it('continues after a checkpoint found the disk full', async () => {
 
 it('writes nothing more after a checkpoint failed on the disk', async () => {
   const folder = testFolder()
-  const store = open(folder)
+  const store = await open(folder)
   await appendEntries(store, [entry.createDb('d')])
   for (let n = 0; n < 12; n += 1) {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])

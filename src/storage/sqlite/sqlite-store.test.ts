@@ -21,8 +21,8 @@ const temporary = () => mkdtempSync(join(tmpdir(), 'daicho-test-'))
 const makeStore = () => {
   const folder = temporary()
   return {
-    open: async () => openStore({ folder, serverId, durable: true }),
-    read: async () => openStoreReader(folder, { frozen: false }),
+    open: () => openStore({ location: folder, serverId, durable: true }),
+    read: () => openStoreReader(folder, { frozen: false }),
     remove: () => rmSync(folder, { recursive: true }),
   }
 }
@@ -35,9 +35,9 @@ function testFolder(): string {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
-const codeOf = (open: () => unknown) => {
+const codeOf = async (open: () => unknown) => {
   try {
-    open()
+    await open()
     return 'opened'
   } catch (error) {
     return (error as { code: string }).code
@@ -46,7 +46,7 @@ const codeOf = (open: () => unknown) => {
 
 it('rejects a file whose schema was changed, and names the first difference', async () => {
   const whole = testFolder()
-  await openStore({ folder: whole, serverId, durable: true }).close()
+  await (await openStore({ location: whole, serverId, durable: true })).close()
   const database = new DatabaseSync(join(whole, 'ledger.db'))
   const schema = database
     .prepare('SELECT type, name, sql FROM sqlite_schema')
@@ -94,10 +94,10 @@ it('rejects a file whose schema was changed, and names the first difference', as
     copyFileSync(join(whole, 'ledger.db'), join(folder, 'ledger.db'))
     tamper(folder, change)
     for (const open of [
-      () => openStore({ folder, serverId, durable: true }),
+      () => openStore({ location: folder, serverId, durable: true }),
       () => openStoreReader(folder, { frozen: false }),
     ]) {
-      expect(open, change).toThrow(
+      await expect(open(), change).rejects.toThrow(
         expect.objectContaining({
           code: 'STORE_DAMAGED',
           message: expect.stringContaining(`was changed: ${difference}`),
@@ -109,22 +109,24 @@ it('rejects a file whose schema was changed, and names the first difference', as
 
 it('rejects a file of a newer version, another program or another node, and a missing one', async () => {
   const folder = testFolder()
-  expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
-  await openStore({ folder, serverId, durable: true }).close()
-  const opening = () => [
-    codeOf(() => openStore({ folder, serverId, durable: true })),
-    codeOf(() => openStoreReader(folder, { frozen: false })),
+  expect(await codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_NOT_FOUND')
+  await (await openStore({ location: folder, serverId, durable: true })).close()
+  const opening = async () => [
+    await codeOf(() => openStore({ location: folder, serverId, durable: true })),
+    await codeOf(() => openStoreReader(folder, { frozen: false })),
   ]
-  expect(codeOf(() => openStore({ folder, serverId: 5, durable: true }))).toBe('STORE_FOREIGN')
+  expect(await codeOf(() => openStore({ location: folder, serverId: 5, durable: true }))).toBe(
+    'STORE_FOREIGN',
+  )
   tamper(folder, 'PRAGMA user_version = 99')
-  expect(opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
+  expect(await opening()).toEqual(['STORE_TOO_NEW', 'STORE_TOO_NEW'])
   tamper(folder, 'PRAGMA user_version = 2; PRAGMA application_id = 1')
-  expect(opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
+  expect(await opening()).toEqual(['STORE_FOREIGN', 'STORE_FOREIGN'])
 })
 
 it('commits to disk: write-ahead log, synchronous FULL', async () => {
   const folder = testFolder()
-  const store = openStore({ folder, serverId, durable: true })
+  const store = await openStore({ location: folder, serverId, durable: true })
   // The pragma is per connection, so this reads it on the store's own connection.
   const { connection } = store as unknown as { connection: DatabaseSync }
   expect(connection.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
@@ -134,7 +136,7 @@ it('commits to disk: write-ahead log, synchronous FULL', async () => {
 
 it('hides its files from other users', async () => {
   const folder = testFolder()
-  const store = openStore({ folder, serverId, durable: true })
+  const store = await openStore({ location: folder, serverId, durable: true })
   await appendEntries(store, [entry.createDb('fruit')])
   for (const name of ['ledger.db', 'ledger.db-wal', 'ledger.db-shm']) {
     expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600])
@@ -144,9 +146,9 @@ it('hides its files from other users', async () => {
 
 it('a frozen reader sees the old state while the writer continues and runs maintenance', async () => {
   const folder = testFolder()
-  const store = openStore({ folder, serverId, durable: false })
+  const store = await openStore({ location: folder, serverId, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
-  const frozen = openStoreReader(folder, { frozen: true })
+  const frozen = await openStoreReader(folder, { frozen: true })
   expect(await frozen.databases()).toHaveLength(1)
   await appendEntries(store, [entry.createDb('veg')])
   await store.maintain()
@@ -157,25 +159,27 @@ it('a frozen reader sees the old state while the writer continues and runs maint
   await store.close()
 })
 
-it('one process at a time locks a folder, and a temporary one is removed with its process', () => {
+it('one process at a time locks a folder, and a temporary one is removed with its process', async () => {
   const path = testFolder()
   const held = lockFolder(path)
-  expect(codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')
+  expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_IN_USE')
   held.release()
   lockFolder(path).release()
-  expect(codeOf(() => lockFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
+  expect(await codeOf(() => lockFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
 
   const temporary = lockFolder(null)
   expect(temporary.lasting).toBe(false)
-  expect(codeOf(() => lockFolder(temporary.path))).toBe('FOLDER_IN_USE')
+  expect(await codeOf(() => lockFolder(temporary.path))).toBe('FOLDER_IN_USE')
   temporary.release()
-  expect(codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe('STORE_NOT_FOUND')
+  expect(await codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe(
+    'STORE_NOT_FOUND',
+  )
 })
 
-it('an unreadable lock file is not reported as a folder in use', () => {
+it('an unreadable lock file is not reported as a folder in use', async () => {
   const path = testFolder()
   mkdirSync(join(path, 'ledger.lock'))
-  expect(codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
+  expect(await codeOf(() => lockFolder(path))).toBe('FOLDER_UNUSABLE')
 })
 
 it.each([
@@ -189,10 +193,10 @@ it.each([
   const { ledgers } = JSON.parse(readFileSync(new URL('ledgers.json', vectors), 'utf8'))
   const owner = ledgers[0].body[0].serverid
 
-  expect(codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_TOO_OLD')
-  await openStore({ folder, serverId: owner, durable: true }).close()
+  expect(await codeOf(() => openStoreReader(folder, { frozen: false }))).toBe('STORE_TOO_OLD')
+  await (await openStore({ location: folder, serverId: owner, durable: true })).close()
 
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   const blocks = await store.blocks(owner, 0, 100)
   expect(blocks.map(({ id }) => id)).toEqual(ledgers.map(({ id }: { id: string }) => id))
   expect(await verifyStore(store)).toMatchObject({ finding: null, ...early.counts })
@@ -206,7 +210,7 @@ it.each([
 
   // The upgrade records the same histories as a store that processes the same chain.
   const again = testFolder()
-  const replayed = openStore({ folder: again, serverId: owner, durable: false })
+  const replayed = await openStore({ location: again, serverId: owner, durable: false })
   for (const block of blocks) {
     const effects = block.entries.map((text, index) => {
       const entry = entryOf(JSON.parse(text))

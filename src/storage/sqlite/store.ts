@@ -124,6 +124,11 @@ class SqliteStore extends SqliteReader implements Store {
     this.#hasAppended = true
   }
 
+  /** The lock of the folder keeps other processes out. */
+  exclusive<Result>(work: (head: Head | null) => Promise<Result>): Promise<Result> {
+    return work(this.#head)
+  }
+
   async transaction(appends: () => Promise<void>): Promise<void> {
     this.#begin(TRANSACTION_FRAMES_MAX)
     this.#isInTransaction = true

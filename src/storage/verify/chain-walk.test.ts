@@ -16,7 +16,7 @@ let folder: string
 let store: Store
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
-  store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   onTestFinished(async () => {
     await store.close()
     rmSync(folder, { recursive: true, force: true })
@@ -98,12 +98,12 @@ it('a block is not plain if the rows differ from the entries, even if their conc
   ]
   for (const sql of tampering) {
     const { path } = inCopy(folder, (copy) => copy.exec(sql))
-    const copy = openStore({ folder: path, serverId: CONTRACT_SERVER_ID, durable: false })
+    const copy = await openStore({ location: path, serverId: CONTRACT_SERVER_ID, durable: false })
     expect([sql, await plainBlock(block, copy)]).toEqual([sql, null])
     await copy.close()
   }
   const { path } = inCopy(folder, () => {})
-  store = openStore({ folder: path, serverId: CONTRACT_SERVER_ID, durable: false })
+  store = await openStore({ location: path, serverId: CONTRACT_SERVER_ID, durable: false })
   expect(await plainBlock(block, store)).not.toBeNull()
 })
 

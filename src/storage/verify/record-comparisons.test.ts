@@ -22,7 +22,7 @@ const ENTRIES = [
 it('an attachment must be erased after the one it replaced and with its deletion', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, ENTRIES)
   await store.close()
   const findings = async (gone: readonly number[], erased: readonly number[]) => {
@@ -30,7 +30,7 @@ it('an attachment must be erased after the one it replaced and with its deletion
     const erase = attachmentEraser(database)
     for (const index of gone) erase(packPosition(0, index))
     database.close()
-    const reader = openStoreReader(folder, { frozen: true })
+    const reader = await openStoreReader(folder, { frozen: true })
     const comparison = new AttachmentComparison(reader.attachments)
     const found: string[] = []
     for (const [index, one] of ENTRIES.entries()) {

@@ -102,7 +102,7 @@ async function strayFile(
 
 /** Returns the first entry that names a blob in the current store, or null. */
 async function namedNow(folder: string, sha256: string): Promise<number | null> {
-  const store = openStoreReader(folder, { frozen: false })
+  const store = await openStoreReader(folder, { frozen: false })
   try {
     return await store.attachments.namedAt(sha256)
   } finally {

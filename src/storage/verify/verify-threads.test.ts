@@ -10,8 +10,8 @@ import { type Verification, verifyStore } from './verify.ts'
 /** Expects the same result without threads and with three; returns it. */
 async function verifiedBothWays(path: string): Promise<Verification> {
   const results: Verification[] = []
-  for (const threads of [undefined, { folder: path, count: 3 }]) {
-    const reader = openStoreReader(path, { frozen: true })
+  for (const threads of [undefined, { location: path, count: 3 }]) {
+    const reader = await openStoreReader(path, { frozen: true })
     results.push(await verifyStore(reader, threads === undefined ? {} : { threads }))
     await reader.close()
   }
@@ -24,7 +24,7 @@ async function verifiedBothWays(path: string): Promise<Verification> {
 it('finds the same with and without threads, wherever the damage is', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
   for (let n = 0; n < 600; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)], n)
   await store.close()
@@ -63,7 +63,7 @@ it('finds the same with and without threads, wherever the damage is', async () =
 it('finds the same with threads if blocks that only create items are mixed with others', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, [entry.createDb('fruit'), entry.createDb('veg')])
   for (let n = 1; n < 120; n += 1) {
     const creations = [entry.create('fruit', `${n}`), entry.create('veg', `${n}`)]
@@ -108,7 +108,7 @@ it('finds the same with threads if blocks that only create items are mixed with 
 it('finds a damaged page of the file, with and without threads', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'daicho-test-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
   for (let n = 0; n < 200; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)], n)
   await store.close()

@@ -10,7 +10,7 @@ import { verifyStore } from './verify.ts'
 
 it('finds nothing in an intact store, and counts its contents', async () => {
   const folder = await filledFolder(ERASING)
-  const store = openStoreReader(folder, { frozen: true })
+  const store = await openStoreReader(folder, { frozen: true })
   const seen: number[] = []
   const verification = await verifyStore(store, { progress: ({ blocks }) => seen.push(blocks) })
   await store.close()
@@ -29,7 +29,7 @@ it('finds nothing in an intact store, and counts its contents', async () => {
 
 it('finds nothing if the chain ends with items that were created and deleted', async () => {
   const folder = await filledFolder()
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   for (const id of ['e', 'f', 'g']) {
     await appendEntries(store, [entry.create('veg', id), entry.remove('veg', id)], 5_000)
   }
@@ -199,7 +199,7 @@ it.each<[string, string, string]>([
   ],
 ])('finds in a block that is sealed right: %s', async (_, text, what) => {
   const folder = await filledFolder()
-  const store = openStore({ folder, serverId: ID, durable: false })
+  const store = await openStore({ location: folder, serverId: ID, durable: false })
   const block = sealBlock(await store.head(ID), {
     serverId: ID,
     entries: [canonicalJson(entry.createDb('before')), text],
@@ -232,7 +232,7 @@ it('finds content that replaces an erased entry', async () => {
 
 it('an index reports its progress in blocks since its database was created', async () => {
   const folder = await filledFolder()
-  const store = openStore({ folder, serverId: CONTRACT_SERVER_ID, durable: false })
+  const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   onTestFinished(() => store.close())
   const progress = async (db: string) =>
     (await store.indexes()).filter((one) => one.db === db).map(({ done, total }) => [done, total])

@@ -1,4 +1,5 @@
 import type { Block } from '../../chain/index.ts'
+import type { StoreLocation } from '../open.ts'
 import type { StoreReader } from '../store.ts'
 import {
   ChainWalk,
@@ -29,8 +30,8 @@ export interface Verification {
 export interface VerifyOptions {
   /** Called at intervals; `ofBlocks` is the length of the chain. */
   readonly progress?: (done: { blocks: number; ofBlocks: number; entries: number }) => void
-  /** Verifies with `count` threads; `folder` is the data folder of the store. */
-  readonly threads?: { readonly folder: string; readonly count: number }
+  /** Verifies with `count` threads, which open the store at `location`. */
+  readonly threads?: { readonly location: StoreLocation; readonly count: number }
 }
 
 /** Verifying a shorter chain takes less time than starting a thread. */

@@ -1,5 +1,5 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { openStoreReader } from '../open.ts'
+import { openStoreReader, type StoreLocation } from '../open.ts'
 import type { StoreReader } from '../store.ts'
 import {
   ChainWalk,
@@ -31,12 +31,12 @@ async function walkRange(store: StoreReader, { from, to }: RangeTask): Promise<R
   return { from, plain, finding }
 }
 
-function serve(folder: string, port: MessagePort): void {
-  const store = openStoreReader(folder, { frozen: true })
+async function serve(location: StoreLocation, port: MessagePort): Promise<void> {
+  const store = await openStoreReader(location, { frozen: true })
   port.on('message', (task: RangeTask | FileTask) => {
     const result = 'ofBlocks' in task ? damageOf(store, task.ofBlocks) : walkRange(store, task)
     void result.then((message) => port.postMessage(message))
   })
 }
 
-if (parentPort !== null) serve(String(workerData), parentPort)
+if (parentPort !== null) await serve(String(workerData), parentPort)

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { Block } from '../../chain/index.ts'
+import type { StoreLocation } from '../open.ts'
 import type { StoreReader } from '../store.ts'
 import { type Finding, leavesBeyond, type PlainBlock } from './chain-walk.ts'
 
@@ -72,13 +73,13 @@ export class WalkThreads {
   /** `size` is the length of the chain in the view of `store`. */
   constructor(
     store: StoreReader,
-    { folder, count }: { readonly folder: string; readonly count: number },
+    { location, count }: { readonly location: StoreLocation; readonly count: number },
     size: number,
   ) {
     this.#store = store
     this.#size = size
     const ranges = Math.ceil(size / BLOCKS_PER_RANGE)
-    this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start(folder))
+    this.#workers = Array.from({ length: Math.min(count, ranges) }, () => this.#start(location))
     // The longest task comes first.
     const check: FileTask = { ofBlocks: size }
     this.#idle.pop()?.postMessage(check)
@@ -140,12 +141,12 @@ export class WalkThreads {
     return beyond.length === 0 ? null : leavesBeyond(this.#size)
   }
 
-  #start(folder: string): Worker {
+  #start(location: StoreLocation): Worker {
     // Development runs the TypeScript sources; a build contains only JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const worker = new Worker(new URL(`./walk-thread.${extension}`, import.meta.url), {
       name: 'chain-walker',
-      workerData: folder,
+      workerData: location,
       resourceLimits: {
         maxYoungGenerationSizeMb: YOUNG_GENERATION_MB,
         maxOldGenerationSizeMb: OLD_GENERATION_MB,
