@@ -1,9 +1,9 @@
 import type { Clock } from '../base/clock.ts'
-import { type HttpComponent, takeStrictJson } from '../http/index.ts'
+import { acceptStrictJson, type HttpComponent } from '../http/index.ts'
 import type { Networks } from '../network/index.ts'
 import { ALARMS, errorReply, statusOf } from './api/errors.ts'
 import { EventSockets, type EventSocketsDeps } from './api/event-sockets.ts'
-import { takeForms } from './api/forms.ts'
+import { acceptUrlEncodedForms } from './api/forms.ts'
 import { type Access, deploymentRoutes, explorerRoutes, networkRoutes } from './api/routes.ts'
 import { GatewayService, type NamespaceStyle } from './service.ts'
 
@@ -50,8 +50,8 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
     alarms: ALARMS,
     refusalReply: errorReply,
     async register(app) {
-      takeStrictJson(app)
-      takeForms(app)
+      acceptStrictJson(app)
+      acceptUrlEncodedForms(app)
       app.addHook('preClose', async () => sockets.close())
       const startedMs = deps.clock.now()
       app.get('/', async (_request, reply) => reply.redirect('/explorer'))

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { isJsonObject } from '../base/json.ts'
 import { Type } from '../base/shape.ts'
-import { type HttpApp, takeAllMethods } from '../http/index.ts'
+import { acceptAllMethods, type HttpApp } from '../http/index.ts'
 import { grants, type Pairs } from './pairs.ts'
 
 const REALM = 'Basic realm="daicho sample", charset="UTF-8"'
@@ -17,7 +17,7 @@ const HelloReply = Type.Object({ status: Type.Literal(true) })
  * and with `GET http://host/hello`. Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
-  const methods = takeAllMethods(app)
+  const methods = acceptAllMethods(app)
   await app.register(async (guarded: HttpApp) => {
     guarded.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')

@@ -1,19 +1,19 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** A name and a password, as HTTP Basic carries them. */
+/** The name and password of HTTP Basic authentication. */
 export interface Credentials {
   readonly name: string
   readonly password: string
 }
 
-/** Longest `Authorization` header that is looked at. */
+/** Maximum length of an `Authorization` header; longer ones are rejected. */
 const HEADER_LENGTH_MAX = 4096
 
 /**
- * The credentials in an `Authorization` header, or null when it holds none that are well-formed.
+ * Returns the credentials in an `Authorization` header, or null if it is missing or malformed.
  *
- * The name ends at the first colon. Bytes are read as UTF-8, else as Latin-1 (older clients).
- * Control characters are refused. Source: RFC 7617 section 2.
+ * The name ends at the first colon. Bytes are decoded as UTF-8, or as Latin-1 (older clients) if they are not
+ * valid UTF-8. Control characters are rejected. Source: RFC 7617 section 2.
  */
 export function parseBasic(header: string | undefined): Credentials | null {
   if (header === undefined || header.length > HEADER_LENGTH_MAX) return null
@@ -45,13 +45,13 @@ function decode(bytes: Buffer): string {
 
 const comparisonKey = randomBytes(32)
 
-/** Whether two texts are equal, in a time that does not tell where or how much they differ. */
+/** Compares two texts in constant time, so that the duration reveals nothing about them. */
 function equalSecrets(left: string, right: string): boolean {
   const mac = (text: string) => createHmac('sha256', comparisonKey).update(text).digest()
   return timingSafeEqual(mac(left), mac(right))
 }
 
-/** Whether `given` are exactly `expected`; both parts are always compared. */
+/** Whether `given` equals `expected`. Always compares both parts, so that the duration reveals nothing. */
 export function equalCredentials(given: Credentials, expected: Credentials): boolean {
   const name = equalSecrets(given.name, expected.name)
   const password = equalSecrets(given.password, expected.password)

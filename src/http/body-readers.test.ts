@@ -15,13 +15,13 @@ import { statusFalseReply } from './refusal.ts'
 const MI = 1024 * 1024
 const BUSY = { status: false, code: 'BODIES_BUSY' }
 
-/** Reads the events of `stream` as the body of a request. */
+/** Calls `readBody` with a request whose events come from `stream`. */
 function reading(stream: EventEmitter, bytesMax: number, headers: Record<string, string> = {}) {
   const raw = stream as unknown as IncomingMessage
   return readBody({ raw, headers } as FastifyRequest, bytesMax)
 }
 
-/** A listener that says how long bodies are: those it has read as a whole, and those it streams. */
+/** Starts a listener that replies with the length of a body: `/lengths` reads it whole, `/streamed` in pieces. */
 async function listen(bodiesBytesMax: number) {
   const sockets = new Set<Socket>()
   const component: HttpComponent = {
@@ -77,7 +77,7 @@ it.each([
   ['announced over the limit', 0, { 'content-length': '1001' }, 'BODY_TOO_LARGE'],
   ['shorter than announced', 9, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
   ['longer than announced', 11, { 'content-length': '10' }, 'CONTENT_LENGTH_WRONG'],
-])('reads a body %s, or says why not', async (_, length, headers, code) => {
+])('accepts or rejects a body that is %s', async (_, length, headers, code) => {
   const stream = new PassThrough()
   const body = reading(stream, 1_000, headers).then(
     (bytes) => bytes.length,
@@ -87,7 +87,7 @@ it.each([
   expect(await body).toBe(code ?? length)
 })
 
-it('reports a body that breaks off', async () => {
+it('rejects with BODY_INCOMPLETE when the connection closes within the body', async () => {
   const stream = new PassThrough()
   const body = reading(stream, 1_000)
   stream.write('half')
@@ -95,13 +95,13 @@ it('reports a body that breaks off', async () => {
   await expect(body).rejects.toMatchObject({ status: 400, code: 'BODY_INCOMPLETE' })
 })
 
-it('takes at most one read of 64 KiB of tiny chunks from a connection per turn of the event loop', async () => {
+it('reads at most 64 KiB of tiny chunks from a connection per turn of the event loop', async () => {
   const { url, sockets } = await listen(10 * MI)
   let before = 0
   let mostBytes = 0
-  let isOver = false
+  let isDone = false
   const measured = (async () => {
-    while (!isOver) {
+    while (!isDone) {
       const bytes = [...sockets].reduce((sum, { bytesRead }) => sum + bytesRead, 0)
       mostBytes = Math.max(mostBytes, bytes - before)
       before = bytes
@@ -116,12 +116,12 @@ it('takes at most one read of 64 KiB of tiny chunks from a connection per turn o
     const { replies } = await exchange(url, [`POST ${path} ${head}${chunks}`], { replies: 1 })
     bodies.push(replies[0]?.body)
   }
-  isOver = true
+  isDone = true
   await measured
   expect(bodies.slice(0, 3)).toEqual([
     '200000 bytes',
     '200000 bytes in many pieces',
-    // A reader that is busy is given all that has arrived meanwhile as one piece.
+    // The pieces that arrive while the reader is busy are joined to one.
     '200000 bytes in few pieces',
   ])
   expect(mostBytes).toBeGreaterThan(0)
@@ -139,7 +139,7 @@ it('counts a chunked body as it grows and returns 503 when the budget is used up
   onTestFinished(() => void first.destroy())
   first.write(`${head}Content-Length: ${5 * MI}\r\nExpect: 100-continue\r\n\r\n`)
   expect(String(await once(first, 'data'))).toBe('HTTP/1.1 100 Continue\r\n\r\n')
-  // Within its first mebibyte a chunked body is accepted, and refused once it needs more than is left.
+  // A chunked body reserves 1 MiB at first. It is refused when it needs more than the 5 MiB that are left.
   const { replies } = await exchange(url, chunked, { replies: 1 })
   expect(replies[0]?.status).toBe(503)
   expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject(BUSY)
@@ -150,8 +150,8 @@ it('counts a chunked body as it grows and returns 503 when the budget is used up
 
 afterEach(() => vi.useRealTimers())
 
-/** A request of which the test plays the client. */
-class PlayedRequest extends EventEmitter {
+/** A request whose body the test emits. */
+class FakeRequest extends EventEmitter {
   readonly socket = new EventEmitter()
   isFlowing = true
   readableEnded = false
@@ -169,15 +169,15 @@ class PlayedRequest extends EventEmitter {
 }
 
 const PACE = { windowMs: 1_000, bytesMin: 10 }
-function arriving(request = new PlayedRequest()) {
+function arriving(request = new FakeRequest()) {
   const pacedSockets = new WeakSet<object>()
-  const of = { raw: request, server: { pacedSockets } } as unknown as FastifyRequest
+  const fastifyRequest = { raw: request, server: { pacedSockets } } as unknown as FastifyRequest
   const isPaced = () => pacedSockets.has(request.socket)
-  return { request, body: arrivingBody(of, PACE), isPaced }
+  return { request, body: arrivingBody(fastifyRequest, PACE), isPaced }
 }
 const BROKEN = { code: 'BODY_INCOMPLETE' }
 
-it('a body comes piece by piece as it is asked for, and stands still in between', async () => {
+it('yields a body piece by piece and pauses the request between pieces', async () => {
   const { request, body, isPaced } = arriving()
   const first = body.next()
   expect(request.isFlowing).toBe(true)
@@ -194,30 +194,30 @@ it('a body comes piece by piece as it is asked for, and stands still in between'
 })
 
 it.each(['close', 'error'])(
-  'a reader who waits is told when the body breaks off by %s',
-  async (how) => {
+  'rejects the pending piece when the request emits %s before its end',
+  async (event) => {
     const { request, body, isPaced } = arriving()
     const piece = body.next()
-    request.emit(how, new Error('reset'))
+    request.emit(event, new Error('reset'))
     await expect(piece).rejects.toMatchObject(BROKEN)
     expect(isPaced()).toBe(false)
   },
 )
 
-it('of what is over already the reader is told at once', async () => {
-  const ended = Object.assign(new PlayedRequest(), { readableEnded: true })
+it('ends at once if the body has ended, and rejects at once if the request was destroyed', async () => {
+  const ended = Object.assign(new FakeRequest(), { readableEnded: true })
   expect(await arriving(ended).body.next()).toEqual({ done: true, value: undefined })
-  const gone = Object.assign(new PlayedRequest(), { destroyed: true })
-  await expect(arriving(gone).body.next()).rejects.toMatchObject(BROKEN)
+  const destroyed = Object.assign(new FakeRequest(), { destroyed: true })
+  await expect(arriving(destroyed).body.next()).rejects.toMatchObject(BROKEN)
 })
 
-it('a client that is waited for and sends too little is given up; one that waits for the reader is not', async () => {
+it('rejects with REQUEST_TIMEOUT if the client is too slow, but not if the reader is', async () => {
   vi.useFakeTimers()
   const { request, body } = arriving()
   const first = body.next()
   request.emit('data', Buffer.alloc(10))
   await first
-  // The reader takes its time: nobody asks for more.
+  // The reader is slow: no call of `next` is pending.
   vi.advanceTimersByTime(10_000)
   const second = body.next()
   vi.advanceTimersByTime(1_000)
@@ -228,12 +228,12 @@ it('a client that is waited for and sends too little is given up; one that waits
   request.emit('data', Buffer.alloc(9))
   expect((await third).value?.length).toBe(9)
   const last = body.next()
-  const told = expect(last).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' })
+  const rejected = expect(last).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' })
   vi.advanceTimersByTime(1_000)
-  await told
+  await rejected
 })
 
-it('who stops reading leaves the rest where it is', async () => {
+it('pauses the request and removes its listeners when the reader stops early', async () => {
   const { request, body } = arriving()
   const piece = body.next()
   request.emit('data', Buffer.from('one'))

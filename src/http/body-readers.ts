@@ -8,30 +8,30 @@ import { HttpRefusal } from './refusal.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Connections whose request body is paced by `arrivingBody` instead of the request timeout. */
+    /** Connections whose request body is limited by the `Pace` of `arrivingBody`, not by the request timeout. */
     pacedSockets: WeakSet<Duplex>
   }
 }
 
-/** Pieces of a body that are handled before other connections get their turn. */
+/** Maximum number of pieces of a body handled in one turn of the event loop. */
 const PIECES_PER_TURN = 256
-/** Initial buffer for a body of unknown length; doubled as often as needed. */
+/** Initial buffer size for a body of unknown length; doubled when full. */
 const FIRST_BYTES = 16 * 1024
-/** A piece shorter than this costs more memory than its bytes. */
+/** The buffer object of a piece shorter than this takes more memory than its bytes. */
 const SMALL_PIECE_BYTES = 1_024
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 
 const TOO_LARGE = new HttpRefusal(
   413,
   'BODY_TOO_LARGE',
-  'the request body is longer than this address takes',
+  'the request body is longer than this path accepts',
 )
 const LENGTH_WRONG = new HttpRefusal(
   400,
   'CONTENT_LENGTH_WRONG',
   'the body is not as long as Content-Length says',
 )
-const INCOMPLETE = new HttpRefusal(400, 'BODY_INCOMPLETE', 'the body broke off')
+const INCOMPLETE = new HttpRefusal(400, 'BODY_INCOMPLETE', 'the connection closed within the body')
 const STALLED = new HttpRefusal(408, 'REQUEST_TIMEOUT', 'the request took too long to arrive')
 const NOT_JSON = new HttpRefusal(
   415,
@@ -41,22 +41,23 @@ const NOT_JSON = new HttpRefusal(
 const NULL_BODY = new HttpRefusal(400, 'REQUEST_INVALID', 'the body is null: send an object')
 
 /**
- * Reads nothing from `socket` until the returned function is called. Node resumes connections by itself, for
- * example after each reply, hence the listener.
+ * Pauses `socket` until the returned function is called. Node resumes connections by itself, for example after
+ * each reply, so a listener pauses it again.
  */
 export function holdSocket(socket: Socket): () => void {
   const pause = () => void socket.pause()
   socket.on('resume', pause)
   socket.pause()
   return () => {
-    // The listener of another hold pauses the socket again.
+    // If another caller holds the socket too, that caller's listener pauses it again.
     socket.off('resume', pause).resume()
   }
 }
 
 /**
- * Returns a function to call for each piece of a body. A turn of the event loop takes up to 2 MiB from one
- * connection; in one-byte chunks that is half a second of work, so the rest is left for the next turn.
+ * Returns a function to call for each piece of a body; it postpones further pieces to the next turn of the
+ * event loop after PIECES_PER_TURN. Otherwise one turn could handle 2 MiB of one-byte chunks from one
+ * connection, which takes half a second.
  */
 export function pieceLimit({ socket }: IncomingMessage): () => void {
   let pieces = 0
@@ -75,7 +76,8 @@ export function pieceLimit({ socket }: IncomingMessage): () => void {
 
 /**
  * Reads the body of `request`, of at most `bytesMax` bytes. Each piece is copied into one buffer when it
- * arrives: a piece costs hundreds of bytes, so a list of one-byte pieces would exceed any limit of bytes.
+ * arrives: every piece has an overhead of hundreds of bytes, so a list of one-byte pieces would take far more
+ * memory than `bytesMax`.
  *
  * Errors: HttpRefusal BODY_TOO_LARGE (413), CONTENT_LENGTH_WRONG (400), BODY_INCOMPLETE (400), BODIES_BUSY (503).
  */
@@ -120,20 +122,18 @@ export function readBody(
 }
 
 /**
- * Makes `app` accept only JSON bodies, by the strict rules of `parseStrictJson`, for components that store
- * and hash what they receive.
+ * Makes `app` accept only JSON bodies, parsed by `parseStrictJson`.
  *
- * The bytes decide whether there is a body: without any, `request.body` is undefined whatever the
- * Content-Type says. The four bytes `null` are refused (400): Fastify shows the absence of an optional
- * body to schemas and handlers as null, and would mix them up. Bytes not declared as JSON are refused
- * (415), because only such a request can come from a form of another site without a preflight.
+ * An empty body leaves `request.body` undefined, for every Content-Type. The body `null` is rejected (400),
+ * because Fastify also represents a missing optional body as null. Other content types are rejected (415):
+ * a form on another site could send them without a CORS preflight.
  * Errors: StrictJsonError and HttpRefusal, for the component's error reply.
  */
-export function takeStrictJson(app: HttpApp): void {
+export function acceptStrictJson(app: HttpApp): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_TYPES, async (request: FastifyRequest) => {
     const body = await readBody(request)
-    // A request without a route is refused for that, whatever its body contains.
+    // For a path without a route, the reply is 404, not an error about the body.
     if (request.is404 || body.length === 0) return undefined
     const value = parseStrictJson(body)
     if (value === null) throw NULL_BODY
@@ -145,17 +145,18 @@ export function takeStrictJson(app: HttpApp): void {
   })
 }
 
-/** Slowest accepted rate: at least `bytesMin` within each `windowMs` in which the reader waits. */
+/** Minimum rate of a body: `bytesMin` within each `windowMs` in which the reader waits for the client. */
 export interface Pace {
   readonly windowMs: number
   readonly bytesMin: number
 }
 
 /**
- * Yields the body of `request` piece by piece, as fast as the reader takes it. `pace` applies instead of the
- * listener's time limit for whole requests. Bytes left unread when the reader stops are up to the reply.
+ * Yields the body of `request` piece by piece, at the speed of the reader. `pace` applies instead of the
+ * listener's time limit for whole requests. If the reader stops early, `sendRefusal` discards the rest.
  * A piece is valid until the next one is requested.
- * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body that stalls, BODY_INCOMPLETE (400) for one that breaks off.
+ * Errors: HttpRefusal REQUEST_TIMEOUT (408) for a body slower than `pace`, BODY_INCOMPLETE (400) if the
+ * connection closes within the body.
  */
 export async function* arrivingBody(
   request: Pick<FastifyRequest, 'raw' | 'server'>,
@@ -167,7 +168,7 @@ export async function* arrivingBody(
   let bytes = 0
   let waited = true
   const watch = setInterval(() => {
-    // While the reader is busy, the client is not to blame.
+    // Time in which the reader was busy does not count against the client.
     if (waited && pieces.isAwaited && bytes < pace.bytesMin) pieces.fail(STALLED)
     waited = pieces.isAwaited
     bytes = 0
@@ -187,8 +188,8 @@ export async function* arrivingBody(
 }
 
 /**
- * Frees the memory of `piece` at once. It is outside the heap, where the garbage collector notices it late: a
- * gigabyte took some 60 MB more.
+ * Frees the memory of `piece` at once. It is outside the heap, where the garbage collector frees it late: an
+ * upload of one gigabyte needed 60 MB more.
  */
 function freeMemory({ buffer, byteLength }: Buffer): void {
   // A buffer that shares its memory with others must not be freed.
@@ -200,8 +201,8 @@ class BodyPieces {
   readonly #request: IncomingMessage
   readonly #pieces: Buffer[] = []
   readonly #countPiece: () => void
-  /** Whether a piece was so short that the stream must not buffer more of them. */
-  #isTiny = false
+  /** Whether a piece was shorter than SMALL_PIECE_BYTES: then the stream must not buffer pieces. */
+  #hasTinyPieces = false
   #release: (() => void) | null = null
   #ended = false
   #failure: Error | null = null
@@ -231,20 +232,20 @@ class BodyPieces {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
         this.#releaseSocket()
-        // All buffered pieces as one; `resume` would give them one by one.
+        // `read` returns all buffered pieces as one; `resume` would emit them one by one.
         if (this.#request.readableLength > 0) this.#request.read()
         else this.#request.resume()
       })
     }
   }
 
-  /** Ends the wait with `error`. */
+  /** Makes the pending call of `next`, or else the following one, reject with `error`. */
   fail(error: Error): void {
     this.#failure ??= error
     this.#wakeReader()
   }
 
-  /** Leaves the rest of the body unread. The error listener stays: an unhandled error would end the process. */
+  /** Stops reading. The `error` listener stays: an unhandled error would end the process. */
   stop(): void {
     this.#request.off('data', this.#add).off('end', this.#end).off('close', this.#break)
     this.#releaseSocket()
@@ -255,10 +256,10 @@ class BodyPieces {
     this.#pieces.push(piece)
     this.#countPiece()
     this.#request.pause()
-    // While the reader is busy with a body in tiny pieces, no more of them are buffered.
-    this.#isTiny ||= piece.length < SMALL_PIECE_BYTES
+    // While the reader is busy with a body of tiny pieces, the socket is paused.
+    this.#hasTinyPieces ||= piece.length < SMALL_PIECE_BYTES
     const { socket } = this.#request
-    if (this.#isTiny && socket instanceof Socket) this.#release ??= holdSocket(socket)
+    if (this.#hasTinyPieces && socket instanceof Socket) this.#release ??= holdSocket(socket)
     this.#wakeReader()
   }
 

@@ -18,7 +18,7 @@ export type HttpApp = FastifyInstance<
   TypeBoxTypeProvider
 >
 
-/** Describes an error to the client, in the shape of the component. */
+/** An error reply, before a component gives it its own JSON shape. */
 export interface Refusal {
   /** HTTP status, 400..599. */
   readonly status: number
@@ -26,7 +26,7 @@ export interface Refusal {
   readonly code: string
   /** One sentence. Never contains a secret, a stack or a query string. */
   readonly message: string
-  /** Of a 405: value of the header `Allow`. */
+  /** Value of the header `Allow`, for status 405. */
   readonly allow?: readonly string[]
 }
 
@@ -37,11 +37,11 @@ export interface RefusalReply {
 
 /** Limits of a listener. */
 export interface HttpLimits {
-  /** Maximum request body, else 413. */
+  /** Maximum length of a request body; longer ones get 413. */
   readonly bodyBytesMax: number
-  /** Memory budget of all long bodies, else 503; 256 MiB by default. */
+  /** Total memory for all long bodies; above it, requests get 503. 256 MiB by default. */
   readonly bodiesBytesMax?: number
-  /** Memory budget of all long replies to slow connections, else 503; characters or bytes, 256 Mi by default. */
+  /** Total length of unsent long replies, in characters or bytes; above it, requests get 503. 256 Mi by default. */
   readonly repliesMax?: number
   /** Maximum time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
@@ -50,29 +50,29 @@ export interface HttpLimits {
 }
 
 /**
- * One HTTP program of daicho, on a listener of its own. `startListener` adds limits, error replies, guards and
- * logging.
+ * A part of daicho with its own HTTP listener, e.g. the ledger. `startListener` adds limits, error replies,
+ * guards and logging.
  */
 export interface HttpComponent {
-  /** The name in `--only`, in `--json` and in the logs. */
+  /** The name used by `--only`, in the output of `--json` and in the logs. */
   readonly name: string
   readonly defaultPort: number
   readonly limits: HttpLimits
-  /** Whether requests of other sites' pages are refused (`cross-origin-guard.ts`). */
+  /** Whether to refuse requests from pages of other sites (`cross-origin-guard.ts`). */
   readonly sameOriginOnly: boolean
-  /** The HTTP status of each error code of its services. */
+  /** Maps the error codes of the component's services to HTTP statuses. */
   readonly statusOf: Readonly<Record<string, number>>
-  /** Codes that need an operator: logged as errors although their status is 503. */
+  /** Codes with status 503 that need an operator: logged as errors instead of warnings. */
   readonly alarms?: ReadonlySet<string>
-  /** Returns a refusal in the component's shape. */
+  /** Returns the reply for `refusal`, in the component's JSON shape. */
   refusalReply(refusal: Refusal): RefusalReply
   /** Adds routes to `app`; called once, before it listens. */
   register(app: HttpApp): Promise<void>
   /**
-   * Handles a connection whose request asks for another protocol and has passed the guards. Errors refuse the
-   * request. Without this method `Upgrade` is ignored.
+   * Handles a request to upgrade to another protocol, after the guards have accepted it. A thrown error becomes
+   * the reply. Without this method the header `Upgrade` is ignored.
    */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
-  /** Called after the last request was answered. */
+  /** Called after the last reply. */
   close?(): Promise<void>
 }

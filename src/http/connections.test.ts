@@ -5,7 +5,7 @@ import type { HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { statusFalseReply } from './refusal.ts'
 
-/** A listener for four connections; `/slow` is not answered before the test has finished. */
+/** Starts a listener for at most four connections. `/slow` sends no body before the test has finished. */
 async function listen(): Promise<number> {
   const finished = Promise.withResolvers<void>()
   const upgraded: { destroy(): void }[] = []
@@ -19,7 +19,7 @@ async function listen(): Promise<number> {
     async register(app) {
       app.get('/', async () => 'here')
       app.get('/slow', async (_request, reply) => {
-        // The head of the reply shows that the request has been started.
+        // The client sees from the headers that the request has started.
         reply.raw.writeHead(200).flushHeaders()
         await finished.promise
         reply.hijack()
@@ -44,7 +44,7 @@ async function listen(): Promise<number> {
 
 const UPGRADE = 'Connection: Upgrade\r\nUpgrade: any\r\n'
 
-/** A client with a connection of its own. */
+/** A client with one connection. */
 class Client {
   readonly socket: Socket
   readonly closed: Promise<null>
@@ -56,7 +56,7 @@ class Client {
     onTestFinished(() => void this.socket.destroy())
   }
 
-  /** The status of the reply, null when the connection is closed instead. */
+  /** Returns the status of the reply, or null if the connection is closed instead. */
   async get(path: string, headers = ''): Promise<number | null> {
     this.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`)
     const data = new Promise((resolve) => this.socket.once('data', resolve))
@@ -65,32 +65,32 @@ class Client {
   }
 }
 
-/** Which of `clients` still have their connection. */
-async function open(clients: readonly Client[]): Promise<boolean[]> {
+/** Returns for each client whether its connection is still open. */
+async function stillOpen(clients: readonly Client[]): Promise<boolean[]> {
   const statuses = await Promise.all(clients.map((client) => client.get('/')))
   return statuses.map((status) => status === 200)
 }
 
-it('closes the least recently used idle connection when a new one comes and all are taken', async () => {
+it('closes the least recently used idle connection for a new one when the limit is reached', async () => {
   const port = await listen()
   const clients = Array.from({ length: 4 }, () => new Client(port))
   for (const client of clients) expect(await client.get('/')).toBe(200)
   expect(await clients[0]?.get('/')).toBe(200)
   const newcomer = new Client(port)
   expect(await newcomer.get('/')).toBe(200)
-  expect(await open([...clients, newcomer])).toEqual([true, false, true, true, true])
+  expect(await stillOpen([...clients, newcomer])).toEqual([true, false, true, true, true])
 })
 
-it('closes connections that have sent nothing, and serves clients of any address', async () => {
+it('closes connections that have sent nothing when other clients connect', async () => {
   const port = await listen()
   const silent = Array.from({ length: 20 }, () => new Client(port))
   for (const address of ['127.0.0.1', '127.0.0.2', '127.0.0.3']) {
     expect(await new Client(port, address).get('/')).toBe(200)
   }
-  expect((await open(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
+  expect((await stillOpen(silent)).filter((isOpen) => isOpen).length).toBeLessThanOrEqual(1)
 })
 
-it('closes no busy connection for a client that has most connections itself', async () => {
+it('closes no busy connection for the client that has the most connections itself', async () => {
   const port = await listen()
   const busy = Array.from({ length: 3 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
@@ -100,13 +100,13 @@ it('closes no busy connection for a client that has most connections itself', as
   expect([...busy, upgraded].map(({ socket }) => socket.closed)).toEqual(Array(4).fill(false))
 })
 
-it('closes the oldest busy connection of a client that has more than half of all', async () => {
+it('closes the oldest busy connection of a client that has more than half of all connections', async () => {
   const port = await listen()
   const busy = Array.from({ length: 4 }, () => new Client(port))
   for (const client of busy) expect(await client.get('/slow')).toBe(200)
-  const other = () => new Client(port, '127.0.0.2').get('/slow')
-  // After two of them each client has half, and nobody is idle.
-  expect([await other(), await other(), await other()]).toEqual([200, 200, null])
+  const otherClient = () => new Client(port, '127.0.0.2').get('/slow')
+  // After two requests each client has half of the connections, and all are busy.
+  expect([await otherClient(), await otherClient(), await otherClient()]).toEqual([200, 200, null])
   await Promise.all(busy.slice(0, 2).map(({ closed }) => closed))
   expect(busy.map(({ socket }) => socket.closed)).toEqual([true, true, false, false])
 })

@@ -9,28 +9,31 @@ type Response = ServerResponse<IncomingMessage>
 interface Connection {
   /** The client's address, as returned by `clientOf`. */
   readonly client: string
-  /** The reply to the newest request, started or not. */
+  /** The reply to the newest request, whether or not that request has started. */
   latest: Response | null
-  /** Number of pipelined requests that wait. */
+  /** Number of pipelined requests waiting for an earlier reply. */
   waiting: number
-  /** Lets the connection be read again; null while it is read. */
+  /** Resumes a paused connection; null unless it is paused. */
   release: (() => void) | null
   isUpgraded: boolean
 }
 
-/** Maximum number of waiting pipelined requests of all connections; a connection that sends more is closed. */
+/** Maximum number of waiting pipelined requests on all connections. Above it, a connection that sends one is closed. */
 const WAITING_MAX = 20_000
 
 /**
- * The connections of a listener, each with at most one request being answered.
+ * The connections of a listener, each with at most one request in progress.
  *
- * When `max` are open, a new connection takes the place of an idle one of the client that has most. If that has
- * none, a connection of another client takes the place of any idle one, or of a busy one of a client that has
- * more than half of all. Otherwise the new connection is closed. So one client cannot keep others out, and a
- * reverse proxy, which looks like one client, can use all connections.
+ * When `max` connections are open and another one arrives, let A be the client with the most connections. The
+ * first of these that exists is closed, the least recently used one if there are several:
+ * 1. an idle connection of A;
+ * 2. an idle connection of any client, unless the new one is from A;
+ * 3. a busy connection of A, if A has more than half of all connections and the new one is not from A;
+ * 4. the new connection.
+ * So no client can lock out others, but a reverse proxy, which appears as one client, can use all connections.
  *
- * A pipelined request starts when the reply before it has been sent. While one waits, nothing more is read
- * from its connection: Node has parsed at most one read of 64 KiB, and the rest stays with the system.
+ * A pipelined request starts after the reply before it was sent. While a request waits, its connection is
+ * paused: Node has parsed at most one read of 64 KiB, and the system buffers the rest.
  */
 export class Connections {
   /** Least recently used first. */
@@ -61,24 +64,24 @@ export class Connections {
     })
   }
 
-  /** The replies that are not complete. */
+  /** Yields the incomplete replies. */
   *pendingReplies(): Iterable<Response> {
     for (const { latest } of this.#open.values()) {
       if (latest?.writableFinished === false) yield latest
     }
   }
 
-  /** Whether a reply on `socket` is not complete. */
+  /** Whether a reply on `socket` is incomplete. */
   isBusy(socket: Socket): boolean {
     return this.#open.get(socket)?.latest?.writableFinished === false
   }
 
-  /** Whether pipelined requests wait on `socket`, so that it is not read. */
+  /** Whether `socket` is paused because of waiting pipelined requests. */
   isWaiting(socket: Socket): boolean {
     return (this.#open.get(socket)?.waiting ?? 0) > 0
   }
 
-  /** Calls `start` once the replies before `response` have been sent; never if the connection closes first. */
+  /** Calls `start` after the replies before `response` were sent; never if the connection closes first. */
   add(response: Response, start: () => void): void {
     const { socket } = response.req
     const connection = this.#open.get(socket)
@@ -112,7 +115,7 @@ export class Connections {
     })
   }
 
-  /** Closes a connection in favour of a new one of `client`, if one may be closed. */
+  /** Closes a connection to make room for one of `client`; returns false if none may be closed. */
   #closeOneFor(client: string): boolean {
     const [largest, most] = [...this.#clients].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
     const isIdle = ({ latest, isUpgraded }: Connection) =>
@@ -128,7 +131,7 @@ export class Connections {
     return true
   }
 
-  /** The least recently used connection that `matches`, or null. */
+  /** Returns the least recently used connection that `matches`, or null. */
   #oldest(matches: (connection: Connection) => boolean): Socket | null {
     for (const [socket, connection] of this.#open) {
       if (matches(connection)) return socket

@@ -2,22 +2,22 @@ import { isIP } from 'node:net'
 import type { Refusal } from './component.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
-/** Paths that any site may read: the documentation page (specification, L 7). */
+/** Paths that pages of any site may read: the documentation (specification, L 7). */
 const OPEN_PATH = /^\/doc(?:[/?]|$)/
 
 /**
- * Returns why a browser of another site may not make this request, or null if it may.
+ * Returns a refusal if the request comes from a page of another site, or else null.
  *
- * Without CORS headers a browser only hides replies: any page could still send a simple POST, and one
- * without a body creates a database. So every request to a guarded listener is checked before routing, by
+ * Without CORS headers a browser only hides the replies: a page of any site could still send a simple POST, and
+ * a POST without a body creates a database. So every request to a guarded listener is checked before routing, by
  * three headers that scripts cannot forge:
- * - `Host`: a name that DNS cannot be made to point here (an IP literal, a single-label name,
- *   `*.localhost`) or one that the operator listed; else 421. Every listener requires exactly one
- *   (`request-headers.ts`), and the target may not name another (`GET http://…`, for proxies); else 400.
- * - `Sec-Fetch-Site`: `same-origin` or `none` (typed by a person); else 403.
- * - `Origin`, where sent: this very host; else 403. `null` is another site.
+ * - `Host`: must be a name that an attacker's DNS cannot point here (an IP literal, a single-label name,
+ *   `*.localhost`) or one of `publicHosts`; otherwise 421. Every listener requires exactly one `Host`
+ *   (`request-headers.ts`), and the request target must not contain a second one (`GET http://…`); otherwise 400.
+ * - `Sec-Fetch-Site`: must be `same-origin`, or `none` (the user typed the address); otherwise 403.
+ * - `Origin`: if sent, must be this host; otherwise 403. `null` counts as another site.
  *
- * `publicHosts` holds host names in lower case, without ports.
+ * `publicHosts` contains host names in lower case, without ports.
  * Source: specification, L 7; docs/decisions/0006-cross-origin-guard.md.
  */
 export function crossOriginRefusal(
@@ -29,7 +29,7 @@ export function crossOriginRefusal(
     return {
       status: 400,
       code: 'TARGET_NOT_PATH',
-      message: 'send the path alone as the target of the request',
+      message: 'the target of the request is not a path; send the path without scheme and host',
     }
   }
   if (OPEN_PATH.test(url)) return null
@@ -38,14 +38,14 @@ export function crossOriginRefusal(
     return {
       status: 421,
       code: 'HOST_UNKNOWN',
-      message: 'this Host is not served here; the operator can list it in PUBLIC_HOSTS',
+      message: 'this node does not serve this Host; the operator can add it to PUBLIC_HOSTS',
     }
   }
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
-    return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
+    return { status: 403, code: 'CROSS_ORIGIN', message: 'requests from other sites are blocked' }
   }
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
-    return { status: 403, code: 'CROSS_ORIGIN', message: 'calls from other sites are blocked' }
+    return { status: 403, code: 'CROSS_ORIGIN', message: 'requests from other sites are blocked' }
   }
   return null
 }
@@ -53,7 +53,7 @@ export function crossOriginRefusal(
 function isTrustedHost(host: string, publicHosts: ReadonlySet<string>): boolean {
   const name = hostName(host)
   if (name === null) return false
-  // A DNS name that an attacker controls has a dot; these cannot be rebound.
+  // Not vulnerable to DNS rebinding: a DNS name that an attacker controls contains a dot.
   if (isIP(name) !== 0 || name === 'localhost' || name.endsWith('.localhost')) return true
   if (/^[a-z0-9_-]+$/.test(name)) return true
   return publicHosts.has(name)

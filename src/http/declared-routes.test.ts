@@ -31,14 +31,14 @@ const register = async (app: HttpApp) => {
   app.put('/files/*', answer)
 }
 
-async function ask(app: HttpApp, method: string, url: string, headers = {}) {
+async function send(app: HttpApp, method: string, url: string, headers = {}) {
   // Fastify's types know fewer methods than its router.
   const reply = await app.inject({
     method: method as 'GET',
     url,
     headers: { host: 'a', ...headers },
   })
-  return { reply, seen: [reply.statusCode, reply.headers.allow] }
+  return { reply, outcome: [reply.statusCode, reply.headers.allow] }
 }
 
 it.each([
@@ -57,28 +57,28 @@ it.each([
   ['PUT', '/api/a/b/c', 404, undefined],
   ['HEAD', '/api/fruit', 200, undefined],
 ])('answers %s %s with %i and Allow: %s', async (method, url, status, allow) => {
-  const { seen } = await ask(await appWith(register), method, url)
-  expect(seen).toEqual([status, allow])
+  const { outcome } = await send(await appWith(register), method, url)
+  expect(outcome).toEqual([status, allow])
 })
 
-it('refuses a method in the form of the component', async () => {
-  const { reply } = await ask(await appWith(register), 'PUT', '/api/dbs')
+it('refuses a method with an error in the shape of the component', async () => {
+  const { reply } = await send(await appWith(register), 'PUT', '/api/dbs')
   expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
   expect(reply.json()).toEqual({
     status: false,
     code: 'METHOD_NOT_ALLOWED',
-    message: 'this path takes GET, HEAD',
+    message: 'this path accepts only GET, HEAD',
   })
 })
 
-it('refuses a request of another site before its method', async () => {
+it('checks the origin of a request before its method', async () => {
   const headers = { origin: 'http://b', 'access-control-request-method': 'POST' }
-  const { reply, seen } = await ask(await appWith(register), 'OPTIONS', '/api/dbs', headers)
-  expect(seen).toEqual([403, undefined])
+  const { reply, outcome } = await send(await appWith(register), 'OPTIONS', '/api/dbs', headers)
+  expect(outcome).toEqual([403, undefined])
   expect(reply.headers['access-control-allow-origin']).toBe(undefined)
 })
 
-it('lets a scope run its hooks before it refuses a method', async () => {
+it('runs the hooks of a Fastify scope before its not-found handler refuses a method', async () => {
   const app = await appWith(async (root) => {
     await root.register(
       async (scope) => {
@@ -93,7 +93,7 @@ it('lets a scope run its hooks before it refuses a method', async () => {
       { prefix: '/api' },
     )
   })
-  expect((await ask(app, 'PUT', '/api/users')).seen).toEqual([403, undefined])
-  expect((await ask(app, 'PUT', '/api/users', { token: 'x' })).seen).toEqual([405, 'GET, HEAD'])
-  expect((await ask(app, 'PUT', '/api/other', { token: 'x' })).seen).toEqual([404, undefined])
+  expect((await send(app, 'PUT', '/api/users')).outcome).toEqual([403, undefined])
+  expect((await send(app, 'PUT', '/api/users', { token: 'x' })).outcome).toEqual([405, 'GET, HEAD'])
+  expect((await send(app, 'PUT', '/api/other', { token: 'x' })).outcome).toEqual([404, undefined])
 })

@@ -18,7 +18,7 @@ interface DeclaredPath {
 
 /** The paths declared by a listener's routes, with their methods. */
 export class DeclaredRoutes {
-  /** By the path as the route declares it. */
+  /** Keys are paths as routes declare them, e.g. `/api/:db`. */
   readonly #paths = new Map<string, DeclaredPath>()
 
   add({ url, method }: Pick<RouteOptions, 'url' | 'method'>): void {
@@ -36,8 +36,8 @@ export class DeclaredRoutes {
   }
 }
 
-/** Lets routes of `app` accept every HTTP method, and returns them. CONNECT never arrives as a request. */
-export function takeAllMethods(app: HttpApp): string[] {
+/** Makes `app` support all HTTP methods, and returns them. CONNECT is left out: Node never emits it as a request. */
+export function acceptAllMethods(app: HttpApp): string[] {
   const methods = METHODS.filter((method) => method !== 'CONNECT')
   for (const method of methods) {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true })
@@ -45,20 +45,20 @@ export function takeAllMethods(app: HttpApp): string[] {
   return methods
 }
 
-/** Returns the refusal of a request without a route: 405 if its path has other methods, else 404. */
+/** Returns the refusal of a request without a route: 405 if other methods have a route at its path, else 404. */
 export function unroutedRefusal({ server, url, method }: FastifyRequest): HttpRefusal {
   const methods = server.declaredRoutes.methodsAt(decodedPath(url))
   if (methods.length > 0 && !methods.includes(method)) return methodRefusal(methods)
   return new HttpRefusal(404, 'PATH_UNKNOWN', 'nothing is served at this path')
 }
 
-/** Refuses a method at a path that has only `methods`, with `Allow` (RFC 9110, section 15.5.6). */
+/** Returns a 405 with the header `Allow` (RFC 9110, section 15.5.6). */
 export function methodRefusal(methods: readonly string[]): HttpRefusal {
-  const message = `this path takes ${methods.join(', ')}`
+  const message = `this path accepts only ${methods.join(', ')}`
   return new HttpRefusal(405, 'METHOD_NOT_ALLOWED', message, { allow: methods })
 }
 
-/** Parses a path as Fastify writes it: `:name` is one part, `*` the rest. */
+/** Parses a path in Fastify's syntax: `:name` matches one segment, `*` everything. */
 function declaredPath(url: string): DeclaredPath {
   const parts = url.split(/(:\w+|\*)/)
   const source = parts.map((part, at) => {
@@ -69,7 +69,7 @@ function declaredPath(url: string): DeclaredPath {
   return { pattern: new RegExp(`^${source.join('')}$`, 's'), parameters, methods: new Set() }
 }
 
-/** Returns the path of `url` as it is matched with routes: decoded but for `%2F`, without the query. */
+/** Returns the path of `url` in the form that routes match: without the query, decoded except for `%2F`. */
 function decodedPath(url: string): string {
   const [path = ''] = url.split('?')
   try {

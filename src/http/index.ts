@@ -1,12 +1,18 @@
 export { type Credentials, equalCredentials, parseBasic } from './basic-credentials.ts'
-export { arrivingBody, type Pace, readBody, takeStrictJson } from './body-readers.ts'
+export { acceptStrictJson, arrivingBody, type Pace, readBody } from './body-readers.ts'
 export type { HttpApp, HttpComponent, HttpLimits, Refusal, RefusalReply } from './component.ts'
-export { methodRefusal, takeAllMethods, unroutedRefusal } from './declared-routes.ts'
+export { acceptAllMethods, methodRefusal, unroutedRefusal } from './declared-routes.ts'
 export { assetFiles, serveComponentPage, swaggerPage } from './layout.ts'
 export { buildApp, type Listener, type ListenOptions, startListener } from './listener.ts'
 export type { ReplyBudget } from './memory-budgets.ts'
 export { addGauge, addLabeledGauge, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
-export { type PageFile, pageFile, readPageFiles, SECURED, servePageFiles } from './page-files.ts'
+export {
+  type PageFile,
+  pageFile,
+  readPageFiles,
+  SECURITY_HEADERS,
+  servePageFiles,
+} from './page-files.ts'
 export { HttpRefusal, statusFalseReply } from './refusal.ts'
 export { addressOf, clientOf, FailureThrottle, type ThrottleLimits } from './throttle.ts'

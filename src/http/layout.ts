@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { HttpApp } from './component.ts'
 import { type PageFile, pageFile, servePageFiles } from './page-files.ts'
 
-/** A link in the head of every page of a listener. */
+/** A link in the header of every page of a listener. */
 export interface PageLink {
   readonly href: string
   readonly text: string
@@ -14,19 +14,19 @@ export interface PageLink {
 
 interface Page {
   readonly title: string
-  /** Links in the head; the page itself is the one whose `href` is `path`. */
+  /** Links in the header; the link whose `href` equals `path` is marked as current. */
   readonly links: readonly PageLink[]
   readonly path: string
-  /** Where the shared files are served: `…/static` of the listener's OpenAPI page. */
+  /** Path of the shared files: `…/static` of the listener's OpenAPI page. */
   readonly assets: string
 }
 
 interface PageContent {
   /** Whether the page is available in Japanese; see `layout/language.js`. */
   readonly isTranslated: boolean
-  /** HTML of further elements of `<head>`. */
+  /** HTML of additional elements for `<head>`. */
   readonly head: string
-  /** HTML below the head of the page. */
+  /** HTML below the page header. */
   readonly main: string
 }
 
@@ -36,10 +36,10 @@ export interface SwaggerPage extends Page {
   readonly document: string
 }
 
-/** A page of a component, made of the files `main.html`, `page.css` and `page.js` of a folder. */
+/** A page of a component: the files `main.html`, `page.css` and `page.js` in a folder. */
 export interface ComponentPage extends Page {
   readonly folder: URL
-  /** Values of `{{name}}` in the files; `{{assets}}` is built in. */
+  /** Replaces `{{name}}` in the files; `{{assets}}` is predefined. */
   readonly values?: Readonly<Record<string, string>>
 }
 
@@ -49,7 +49,7 @@ const LANGUAGES = `<select class="language" aria-label="Language" data-ja-aria-l
 
 const layoutFile = (name: string) => readFileSync(new URL(`./layout/${name}`, import.meta.url))
 
-/** Returns the shared files of all pages of a listener, Swagger UI included, to be served below `base`. */
+/** Returns the files that all pages of a listener share, including Swagger UI, with paths below `base`. */
 export function assetFiles(base: string): readonly PageFile[] {
   const swaggerUi = join(createRequire(import.meta.url).resolve('@fastify/swagger-ui'), '../static')
   const css = () => Buffer.concat(['palette.css', 'frame.css', 'page.css'].map(layoutFile))
@@ -64,7 +64,7 @@ export function assetFiles(base: string): readonly PageFile[] {
   ]
 }
 
-/** Returns the HTML of `page`: Swagger UI in the common layout, with all files from this listener. */
+/** Returns the HTML of a page with Swagger UI in the common layout. It loads files only from this listener. */
 export function swaggerPage(page: SwaggerPage): string {
   const at = (name: string) => `${escaped(page.assets)}/${name}`
   return pageHtml(page, {
@@ -78,7 +78,7 @@ export function swaggerPage(page: SwaggerPage): string {
   })
 }
 
-/** Serves `page` in the common layout, in English and Japanese, with all files from this listener. */
+/** Serves `page` in the common layout, in English and Japanese. It loads files only from this listener. */
 export function serveComponentPage(app: HttpApp, page: ComponentPage): void {
   const { path, assets, folder } = page
   const values = Object.entries({ ...page.values, assets })
@@ -136,7 +136,7 @@ ${main}
 `
 }
 
-/** Escapes `text` for HTML, also between quotes. */
+/** Escapes `text` for HTML content and attributes. */
 function escaped(text: string): string {
   return text
     .replaceAll('&', '&amp;')

@@ -10,7 +10,7 @@ import type { HttpComponent } from './component.ts'
 import { buildApp, startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
-/** A component whose one route throws `error`. */
+/** A component with one route, which throws `error`. */
 function thrower(error: Error): HttpComponent {
   return {
     name: 'thrower',
@@ -28,30 +28,27 @@ function thrower(error: Error): HttpComponent {
 }
 
 it.each([
-  ['being busy', new HttpRefusal(503, 'BUSY', 'come again'), [{ level: 40, msg: 'BUSY' }]],
-  ['a refusal', new HttpRefusal(404, 'NOTHING', 'nothing'), []],
-])(
-  '%s is no error of ours: at most one line is logged, without a stack',
-  async (_, error, expected) => {
-    const lines: { level: number; msg: string; err?: unknown }[] = []
-    const sink = new Writable({
-      write(line, _encoding, done) {
-        lines.push(JSON.parse(String(line)))
-        done()
-      },
-    })
-    const options = { logger: pino({ level: 'info' }, sink), publicHosts: new Set<string>() }
-    const app = await buildApp(thrower(error), options)
-    const reply = await app.inject('/')
-    await app.close()
-    expect(reply.statusCode).toBe(error.status)
-    expect(lines).toMatchObject(expected)
-    expect(lines.length).toBe(expected.length)
-    expect(lines.every((line) => line.err === undefined)).toBe(true)
-  },
-)
+  ['one warning for a 503', new HttpRefusal(503, 'BUSY', 'busy'), [{ level: 40, msg: 'BUSY' }]],
+  ['nothing for a 404', new HttpRefusal(404, 'NOTHING', 'nothing'), []],
+])('logs %s, without a stack', async (_, error, expected) => {
+  const lines: { level: number; msg: string; err?: unknown }[] = []
+  const sink = new Writable({
+    write(line, _encoding, done) {
+      lines.push(JSON.parse(String(line)))
+      done()
+    },
+  })
+  const options = { logger: pino({ level: 'info' }, sink), publicHosts: new Set<string>() }
+  const app = await buildApp(thrower(error), options)
+  const reply = await app.inject('/')
+  await app.close()
+  expect(reply.statusCode).toBe(error.status)
+  expect(lines).toMatchObject(expected)
+  expect(lines.length).toBe(expected.length)
+  expect(lines.every((line) => line.err === undefined)).toBe(true)
+})
 
-it('a failure that refuses many requests is one line of the log, and an error where it is an alarm', async () => {
+it('logs a failure that refuses many requests once, as an error if its code is an alarm', async () => {
   const lines: { level: number; msg: string; reason?: string; err?: unknown }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -77,7 +74,7 @@ it('a failure that refuses many requests is one line of the log, and an error wh
   expect(lines[0]).not.toHaveProperty('err')
 })
 
-it('logs no error when a client leaves before the first piece of a list', async () => {
+it('logs no error when a client disconnects before the first piece of a list', async () => {
   const lines: { level: number; msg: string }[] = []
   const sink = new Writable({
     write(line, _encoding, done) {
@@ -89,7 +86,7 @@ it('logs no error when a client leaves before the first piece of a list', async 
   const left = Promise.withResolvers<void>()
   const finished = Promise.withResolvers<void>()
   const component: HttpComponent = {
-    ...thrower(new Error('not asked')),
+    ...thrower(new Error('unused')),
     async register(app) {
       app.get('/', async () => 'here')
       app.get('/list', async (_request, reply) => {
@@ -117,9 +114,9 @@ it('logs no error when a client leaves before the first piece of a list', async 
   expect(lines).toMatchObject([{ level: 30, msg: 'listening' }])
 })
 
-it('a request that names a Content-Type and brings no body is answered, and so is the next one', async () => {
+it('answers requests with a Content-Type but no body, and the requests after them', async () => {
   const component: HttpComponent = {
-    ...thrower(new Error('not asked')),
+    ...thrower(new Error('unused')),
     async register(app) {
       app.addContentTypeParser('text/plain', async (request: FastifyRequest) => readBody(request))
       app.post('/', async ({ body }) => `${(body as Buffer).length} bytes`)
@@ -141,13 +138,13 @@ it('a request that names a Content-Type and brings no body is answered, and so i
   const expected = ['0 bytes', '0 bytes', 'read', '2 bytes', '0 bytes']
   const { replies } = await exchange(url, requests, { replies: 5 })
   expect(replies.map(({ body }) => body)).toEqual(expected)
-  // And all at once, as clients do that do not wait.
+  // Pipelined: all requests at once.
   const together = await exchange(url, [requests.join('')], { replies: 5 })
   expect(together.replies.map(({ body }) => body)).toEqual(expected)
 })
 
-it('where no body is taken, one makes no difference: not its type, and not what is in it', async () => {
-  const app = await buildApp(thrower(new Error('not asked')), {
+it('returns 404 for an unknown path, whatever the request body contains', async () => {
+  const app = await buildApp(thrower(new Error('unused')), {
     logger: pino({ level: 'silent' }),
     publicHosts: new Set<string>(),
   })
@@ -163,9 +160,9 @@ it('where no body is taken, one makes no difference: not its type, and not what 
   }
 })
 
-it('a body that nobody takes, in pieces, costs neither the connection nor the replies to what follows it', async () => {
+it('discards the body of a request to an unknown path and answers the requests after it', async () => {
   const component: HttpComponent = {
-    ...thrower(new Error('not asked')),
+    ...thrower(new Error('unused')),
     async register(app) {
       app.get('/', async () => 'read')
     },
@@ -189,7 +186,7 @@ it('a body that nobody takes, in pieces, costs neither the connection nor the re
   expect(replies.map(({ headers }) => headers.get('connection'))).not.toContain('close')
 })
 
-it('says of what is not as it should be what it is called: parameters by their names, bodies by places', async () => {
+it('names the invalid parameter or header, or the location in the body, in a 400', async () => {
   const component: HttpComponent = {
     ...thrower(new Error()),
     async register(app) {

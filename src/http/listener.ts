@@ -24,23 +24,22 @@ import { serializerCompiler, validatorCompiler } from './schema-compilers.ts'
 const SOCKETS_MAX = 1_000
 /** A header block must be complete within this time. */
 const HEADERS_TIMEOUT_MS = 10_000
-/** Interval of the check for overdue requests; with Node's 30 s a slow body lived twice as long. */
+/** Interval of the check for overdue requests. With Node's default of 30 s, timeouts would apply up to 30 s late. */
 const CONNECTIONS_CHECK_MS = 5_000
 /** Idle keep-alive connections are closed after this time. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000
-/** How long `close` waits for pending requests. */
+/** Maximum time that `close` waits for pending requests. */
 const DRAIN_MS = 8_000
-/** Fits percent-encoded database names (128 bytes) and item ids (256 bytes). */
+/** Enough for percent-encoded database names (128 bytes) and item ids (256 bytes). */
 const PATH_PART_LENGTH_MAX = 1_024
 
-/** Where and how to listen. */
 export interface ListenOptions {
   /** The address to bind, e.g. `127.0.0.1`. */
   readonly host: string
-  /** 0 takes any free port. */
+  /** 0 selects any free port. */
   readonly port: number
   readonly logger: FastifyBaseLogger
-  /** Host names by which guarded components may be reached, lower case, without ports. */
+  /** Accepted values of `Host` besides local names, in lower case, without ports. */
   readonly publicHosts: ReadonlySet<string>
 }
 
@@ -50,28 +49,28 @@ declare module 'fastify' {
     replyBudget: ReplyBudget
   }
   interface FastifyRequest {
-    /** When the headers arrived, on the clock of `performance.now()`. */
+    /** Time when the headers arrived, by `performance.now()`. */
     arrivedMs: number
     /** Logs an error that occurs after the reply has begun. */
     reportFailure(error: unknown): void
   }
 }
 
-/** A component that listens. */
+/** A running listener. */
 export interface Listener {
   readonly name: string
-  /** `http://<host>:<port>`, with a loopback address where every address is bound. */
+  /** `http://<host>:<port>`; `<host>` is 127.0.0.1 if all addresses are bound. */
   readonly url: string
   /** Stops listening, waits a bounded time for pending requests, then closes all connections. */
   close(): Promise<void>
 }
 
 /**
- * Builds the app around `component` without listening: for tests through `inject`.
+ * Builds the app of `component` without listening. Tests call its `inject`.
  *
- * Every listener has the same time limits, connection limit, memory budgets, error handling in the
- * component's own shape (also for requests that no route or parser ever sees), and logs that contain the
- * path without its query, because a query may contain a token.
+ * Adds to the component's routes: timeouts, a limit of connections, memory budgets, and error replies in the
+ * component's JSON shape, also for requests that fail before routing. Logs contain paths without queries,
+ * because a query may contain a token.
  */
 export async function buildApp(
   component: HttpComponent,
@@ -84,21 +83,21 @@ export async function buildApp(
   const replies = new ReplyBudget(limits.repliesMax)
   const bodies = new BodyBudget(limits.bodiesBytesMax)
   const refuseBroken = brokenRequestRefuser(component, () => connections.pendingReplies())
-  // Fastify's own logging stays off: it makes a logger per request, and its lines contain the query.
+  // Fastify's own logging is off: it creates a logger per request, and logs the query.
   const app: HttpApp = fastify({
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    // `drain` does what `true` does, and tells keep-alive clients to leave.
+    // `drain` closes the other connections, after it has sent `Connection: close` on pending replies.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: PATH_PART_LENGTH_MAX },
     http: {
-      // Requests without a body do not become streams that nobody reads: a sixth of the cost of a GET.
+      // Creates no stream for a request without a body; the stream is a sixth of the cost of a GET.
       optimizeEmptyRequests: true,
-      // A missing Host is refused by the hook below, in the component's own shape.
+      // The hook below refuses a missing Host in the component's shape.
       requireHostHeader: false,
-      // Behind an unanswered request `Upgrade` is ignored: Node would drop the pending replies.
+      // Ignores `Upgrade` while replies to earlier requests are pending, because Node would drop those.
       shouldUpgradeCallback: ({ socket }) =>
         component.upgrade !== undefined && !connections.isBusy(socket),
       headersTimeout: Math.min(HEADERS_TIMEOUT_MS, limits.requestTimeoutMs),
@@ -108,10 +107,10 @@ export async function buildApp(
       sendRefusal(component, request, reply, refuse(error))
     },
     clientErrorHandler: (error, socket) => {
-      // A body that a route reads at its own pace has a time limit of its own, and while pipelined requests
-      // wait the connection is not read.
-      const isExcused = pacedSockets.has(socket) || connections.isWaiting(socket)
-      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isExcused) return
+      // No timeout for a body that `arrivingBody` limits by its `Pace`, nor for a connection that is paused
+      // because pipelined requests wait.
+      const hasNoTimeout = pacedSockets.has(socket) || connections.isWaiting(socket)
+      if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasNoTimeout) return
       refuseBroken(error, socket)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
@@ -124,10 +123,10 @@ export async function buildApp(
   app.decorateRequest('arrivedMs', 0)
   app.decorateRequest('growBody', null)
 
-  // Components that accept bodies add parsers. All other bodies are read to their end and discarded: a
-  // connection that is closed with bytes unread loses its replies.
+  // Components that accept bodies add parsers. All other bodies are read and discarded: closing a connection
+  // with unread bytes resets it, and the client may lose the reply.
   app.removeAllContentTypeParsers()
-  // Nothing accepts QUERY; Fastify would refuse one without a Content-Type before routing.
+  // No route accepts QUERY. By default, Fastify would refuse a QUERY without Content-Type before routing.
   app.addHttpMethod('QUERY', { hasBody: false, overrideExisting: true })
   app.addContentTypeParser('*', async (request: FastifyRequest) => void (await readBody(request)))
   app.setValidatorCompiler(validatorCompiler())
@@ -136,7 +135,7 @@ export async function buildApp(
   refuseExpectAndConnect(component, app.server)
   handleUpgrades(component, app.server, options.publicHosts)
   let closing = false
-  /** Failures that were logged: one may refuse thousands of requests. */
+  /** Failures already logged: one failure, e.g. of the disk, may refuse thousands of requests. */
   const logged = new WeakSet<Error>()
   app.addHook('preClose', async () => {
     closing = true
@@ -165,7 +164,7 @@ export async function buildApp(
     const refusal = replies.refusal(payload)
     if (refusal !== null) return done(refusal)
     replies.track(raw, payload)
-    // After its first bytes only the end of the connection tells the client.
+    // A stream that fails after its first bytes ends the connection; no error reply is possible.
     if (payload instanceof Readable) payload.once('error', (error) => report(request, error))
     done(null, payload)
   })
@@ -178,9 +177,10 @@ export async function buildApp(
   /** Returns the refusal for `error`; logs it once if its status is 500 or above. */
   const report = (request: FastifyRequest, error: unknown): Refusal => {
     const refusal = refuse(error)
-    // Fastify destroys the stream of a list when the client leaves, and reports that as an error.
-    const hasLeft = request.raw.socket.destroyed && codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
-    if (refusal.status < 500 || hasLeft) return refusal
+    // When a client disconnects, Fastify destroys the stream of its reply and reports that as an error.
+    const isDisconnected =
+      request.raw.socket.destroyed && codeOf(error) === 'ERR_STREAM_PREMATURE_CLOSE'
+    if (refusal.status < 500 || isDisconnected) return refusal
     const failure = error instanceof Error ? error : new Error(String(error))
     const isAlarm = !closing && component.alarms?.has(refusal.code) === true
     if (!logged.has(rootOf(failure))) {
@@ -193,8 +193,8 @@ export async function buildApp(
     report(this, error)
   })
   app.setErrorHandler((error, request, reply) => {
-    // Fastify closes the connection after every body that it could not parse. `sendRefusal` does so only if the
-    // body was not read to its end; otherwise the pipelined requests behind it are answered.
+    // Fastify closes the connection after every body that it could not parse. `sendRefusal` closes it only if
+    // the body was not read to its end, so that pipelined requests after it are answered.
     const isClosedByFastify = reply.getHeader('connection') === 'close' && !closing
     if (isClosedByFastify && reply.raw.shouldKeepAlive) reply.removeHeader('connection')
     return sendRefusal(component, request, reply, report(request, error))
@@ -209,7 +209,7 @@ export async function buildApp(
   return app
 }
 
-/** Starts `component`. Errors: EADDRINUSE and other errors of the bind, unchanged. */
+/** Starts a listener for `component`. Errors: those of `net.Server.listen`, e.g. EADDRINUSE. */
 export async function startListener(
   component: HttpComponent,
   options: ListenOptions,
@@ -231,8 +231,8 @@ export async function startListener(
 }
 
 /**
- * Closes `app`: no new connections, `Connection: close` on replies from now on, a bounded wait for pending
- * requests, then all connections are closed. Keep-alive clients made a plain close() hang.
+ * Closes `app`: accepts no new connections, sends `Connection: close` with all further replies, waits for pending
+ * requests up to DRAIN_MS, then closes all connections. `app.close()` alone would wait for keep-alive clients.
  */
 async function drain(app: HttpApp): Promise<void> {
   const server: Server = app.server
@@ -259,12 +259,12 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-/** Returns the failure behind `error`: a refusal because of an earlier failure has that as its cause. */
+/** Returns the original failure: a refusal because of an earlier failure has that failure as its cause. */
 function rootOf(error: Error): Error {
   return error.cause instanceof CodedError ? error.cause : error
 }
 
-/** Logs one line; with the stack if the failure was not foreseen. */
+/** Logs one line, with the stack if the error is unexpected. */
 function logFailure(
   logger: FastifyBaseLogger,
   request: FastifyRequest,
@@ -282,7 +282,7 @@ function logFailure(
   }
 }
 
-/** Returns the fields of a request that are logged: no query, no headers, no body. */
+/** Returns the fields of a request to log: no query, no headers, no body. */
 function requestForLog(request: {
   method: string
   url: string

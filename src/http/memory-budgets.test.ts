@@ -9,36 +9,36 @@ import { ReplyBudget } from './memory-budgets.ts'
 import { statusFalseReply } from './refusal.ts'
 
 const MI = 1024 * 1024
-/** More than the system takes for a connection that nobody reads. */
+/** More than the system buffers for a connection whose client does not read. */
 const LONG = 32 * MI
 
-/** A page of a list each time. */
+/** Yields a stream of length LONG. */
 async function* pieces() {
   for (let at = 0; at < LONG / MI; at += 1) yield 'x'.repeat(MI)
 }
 
-it('admits short replies always, long ones within the budget, and one of any length alone', () => {
+it('always accepts short replies, long ones within the budget, and any reply if none is pending', () => {
   const budget = new ReplyBudget(2 * MI)
-  const [slow, other] = [new Socket(), new Socket()]
+  const [slow, slower] = [new Socket(), new Socket()]
   expect(budget.refusal('x'.repeat(3 * MI))).toBeNull()
   expect(budget.add(slow, 'x'.repeat(MI))).toBe(MI)
   expect(budget.refusal('x'.repeat(MI))).toBeNull()
   expect(budget.refusal('x'.repeat(MI + 1))).toMatchObject({ status: 503, code: 'REPLIES_BUSY' })
-  expect(budget.add(other, Buffer.alloc(MI + 1))).toBe(MI + 1)
-  // A stream, which has no length yet.
+  expect(budget.add(slower, Buffer.alloc(MI + 1))).toBe(MI + 1)
+  // A stream, whose length is unknown.
   expect(budget.refusal({})).toMatchObject({ code: 'REPLIES_BUSY' })
   for (const short of ['x'.repeat(64 * 1024), null, undefined]) {
     expect(budget.refusal(short)).toBeNull()
     expect(budget.add(slow, short)).toBe(0)
   }
-  budget.remove(other, MI + 1)
+  budget.remove(slower, MI + 1)
   expect(budget.refusal({})).toBeNull()
   budget.forget(slow)
   budget.remove(slow, MI)
   expect(budget.refusal(Buffer.alloc(2 * MI + 1))).toBeNull()
 })
 
-it('closes the connections that have waited longest beyond twice the budget, and no others', () => {
+it('closes only the connections that have waited longest, above twice the budget', () => {
   const budget = new ReplyBudget(2 * MI)
   const sockets = Array.from({ length: 6 }, () => new Socket())
   for (const socket of sockets) budget.add(socket, 'x'.repeat(MI))
@@ -49,7 +49,7 @@ it('closes the connections that have waited longest beyond twice the budget, and
   expect([sockets.every(({ destroyed }) => destroyed), alone.destroyed]).toEqual([true, false])
 })
 
-it('counts the writes of a closed connection once, also when they are removed later', () => {
+it('subtracts the writes of a closed connection only once', () => {
   const budget = new ReplyBudget(2 * MI)
   const [closed, slow] = [new Socket(), new Socket()]
   const length = budget.add(closed, 'x'.repeat(MI))
@@ -63,7 +63,7 @@ it('counts the writes of a closed connection once, also when they are removed la
 })
 
 it.each(['text', 'stream'])(
-  'refuses long replies while a %s waits for a slow client, and none when that has left',
+  'refuses long replies while a %s waits for a slow client, until the client disconnects',
   async (kind) => {
     const component: HttpComponent = {
       name: 'replies',
@@ -86,12 +86,12 @@ it.each(['text', 'stream'])(
     const slow = connect(Number(new URL(url).port), '127.0.0.1')
     slow.on('error', () => {})
     slow.write(`GET /${kind} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)
-    // The first bytes are here, and nothing of it is read.
+    // The reply has begun to arrive, and the client reads nothing.
     await once(slow, 'readable')
     for (;;) {
       const refused = await fetch(`${url}/text`)
       if (refused.status === 200) {
-        // The stream had not filled what the system takes.
+        // The stream had not filled the buffers of the system yet.
         await refused.body?.cancel()
         continue
       }

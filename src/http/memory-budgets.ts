@@ -5,33 +5,36 @@ import type { FastifyRequest } from 'fastify'
 import { HttpRefusal } from './refusal.ts'
 import type { RequestHeaders } from './request-headers.ts'
 
-// Each body and each reply is bounded by itself, but a thousand connections can have one each. These are the
-// bounds of one listener for all of them together.
+// Limits of the total memory for bodies and replies of a listener. A single body or reply has its own limit,
+// but a thousand connections can have one each.
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route reads its body piece by piece and keeps none of it. */
+    /** Whether the route reads its body piece by piece and does not keep it in memory. */
     streamsBody?: boolean
   }
   interface FastifyRequest {
-    /** Counts `bytes` for the body if that is more than before; null where the body is not counted. */
+    /**
+     * Raises the memory reserved for the body to `bytes`, or returns a refusal if the budget is used up. Null if
+     * the body is not counted.
+     */
     growBody: ((bytes: number) => HttpRefusal | null) | null
   }
 }
 
-/** Bodies and writes up to this length are not counted: `socketsMax` bounds their number. */
+/** Bodies and writes up to this length are not counted: `socketsMax` limits their number. */
 const SMALL = 64 * 1024
-/** Initial count of a body of unknown length. */
+/** Initial reservation for a body of unknown length. */
 const UNANNOUNCED_BYTES = 1024 * 1024
 const DEFAULT_BUDGET = 256 * 1024 * 1024
 
 const BODIES_BUSY = new HttpRefusal(
   503,
   'BODIES_BUSY',
-  'too many long bodies are arriving or being worked on; try again later',
+  'too many long request bodies at the same time; try again later',
 )
 
-/** Bounds the memory of all request bodies of a listener. */
+/** Limits the total memory of all request bodies of a listener. */
 export class BodyBudget {
   readonly #max: number
   #held = 0
@@ -42,13 +45,13 @@ export class BodyBudget {
 
   /** Whether a body is long enough to be counted. */
   counts({ length, transfer }: RequestHeaders): boolean {
-    // NaN is not: an invalid length is rejected later.
+    // An invalid length (NaN) is not counted; it is rejected later.
     return transfer !== undefined || Number(length ?? 0) > SMALL
   }
 
   /**
-   * Reserves memory for a body until its reply is over; returns the refusal when there is not enough. A body
-   * announced as longer than `bytesMax` is refused before it is read and needs no memory.
+   * Reserves memory for a body until its reply is sent; returns a refusal if the budget is used up. A body whose
+   * Content-Length exceeds `bytesMax` needs no memory: it is refused unread.
    */
   reserve(
     request: Pick<FastifyRequest, 'growBody'>,
@@ -75,15 +78,14 @@ export class BodyBudget {
 }
 
 /**
- * Bounds the memory of all replies of a listener that slow connections have not taken yet. Lengths are
- * characters of text, or bytes.
+ * Limits the total length of all unsent replies of a listener, in characters of text or bytes.
  *
- * A long reply is refused while the budget is used up. Replies that are sent piece by piece grow after
- * they were admitted: beyond twice the budget, the connections that have waited longest are closed.
+ * A long reply is refused while the budget is used up. A streamed reply has no length when it is accepted:
+ * above twice the budget, the connections that have been waiting longest are closed.
  */
 export class ReplyBudget {
   readonly #max: number
-  /** Length of the pending long writes of each connection, longest wait first. */
+  /** Total length of the pending long writes per connection, longest wait first. */
   readonly #pending = new Map<Socket, number>()
   #held = 0
 
@@ -92,8 +94,8 @@ export class ReplyBudget {
   }
 
   /**
-   * Returns the refusal of a reply of `payload` (text, bytes or a stream), or null. A reply longer than the
-   * whole budget is admitted when nothing else is pending.
+   * Returns a refusal if there is no budget for a reply of `payload` (text, bytes or a stream), or else null. A
+   * reply longer than the whole budget is accepted if nothing else is pending.
    */
   refusal(payload: unknown): HttpRefusal | null {
     const length = lengthOf(payload)
@@ -102,11 +104,11 @@ export class ReplyBudget {
     return new HttpRefusal(
       503,
       'REPLIES_BUSY',
-      'too many long replies wait for slow connections; try again later',
+      'too many long replies are waiting for slow clients; try again later',
     )
   }
 
-  /** Counts `payload` while `response` sends it. */
+  /** Counts `payload` until `response` has sent it. */
   track(response: ServerResponse<IncomingMessage>, payload: unknown): void {
     const { socket } = response.req
     if (payload instanceof Readable) {
@@ -123,7 +125,7 @@ export class ReplyBudget {
     if (counted > 0) response.once('finish', () => this.remove(socket, counted))
   }
 
-  /** Counts `piece`, which `socket` has to send; returns the length to pass to `remove` later. */
+  /** Counts a pending write of `piece` to `socket`; returns the length to pass to `remove` when it is sent. */
   add(socket: Socket, piece: unknown): number {
     const length = lengthOf(piece) ?? 0
     if (length <= SMALL || socket.destroyed) return 0
@@ -137,7 +139,7 @@ export class ReplyBudget {
     return length
   }
 
-  /** `socket` has sent `length` of its pending writes. */
+  /** Subtracts `length` when `socket` has sent it. */
   remove(socket: Socket, length: number): void {
     const pending = this.#pending.get(socket)
     if (pending === undefined) return
@@ -146,14 +148,14 @@ export class ReplyBudget {
     else this.#pending.set(socket, pending - length)
   }
 
-  /** `socket` has closed. */
+  /** Subtracts all pending writes of `socket` when it has closed. */
   forget(socket: Socket): void {
     this.#held -= this.#pending.get(socket) ?? 0
     this.#pending.delete(socket)
   }
 }
 
-/** Length of text or bytes; null if unknown (a stream). */
+/** Returns the length of a text or bytes, or null for a stream. */
 function lengthOf(payload: unknown): number | null {
   if (payload === null || payload === undefined) return 0
   if (typeof payload === 'string' || payload instanceof Uint8Array) return payload.length

@@ -13,9 +13,9 @@ afterEach(async () => {
   listener = null
 })
 
-/** A listener with one quick route, one that fails and one that ends when it is told to. */
-async function listen(): Promise<{ url: string; asked: Promise<void>; release: () => void }> {
-  const asked = Promise.withResolvers<void>()
+/** Starts a listener with a quick route, a failing one, and `/slow`, which replies after a call of `release`. */
+async function listen(): Promise<{ url: string; arrived: Promise<void>; release: () => void }> {
+  const arrived = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const component: HttpComponent = {
     name: 'tested',
@@ -33,16 +33,16 @@ async function listen(): Promise<{ url: string; asked: Promise<void>; release: (
         throw new Error('a defect')
       })
       app.get('/slow', async () => {
-        asked.resolve()
+        arrived.resolve()
         await released.promise
         return { status: true }
       })
     },
   }
   const logger = pino({ level: 'silent' })
-  const where = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
-  listener = await startListener(component, where)
-  return { url: listener.url, asked: asked.promise, release: () => released.resolve() }
+  const options = { host: '127.0.0.1', port: 0, logger, publicHosts: new Set<string>() }
+  listener = await startListener(component, options)
+  return { url: listener.url, arrived: arrived.promise, release: () => released.resolve() }
 }
 
 const scrape = async (url: string) => (await fetch(`${url}/metrics`)).text()
@@ -62,36 +62,36 @@ describe('/metrics', () => {
     expect(text).not.toContain('hidden')
   })
 
-  it('counts a client that went away before its reply under 499', async () => {
-    const { url, asked, release } = await listen()
-    const gone = request(`${url}/slow`)
-    const hungUp = Promise.withResolvers<void>()
-    gone.on('error', () => hungUp.resolve())
-    gone.end()
-    await asked
-    gone.destroy()
-    await hungUp.promise
+  it('counts a request as 499 if the client disconnects before the reply', async () => {
+    const { url, arrived, release } = await listen()
+    const aborted = request(`${url}/slow`)
+    const failed = Promise.withResolvers<void>()
+    aborted.on('error', () => failed.resolve())
+    aborted.end()
+    await arrived
+    aborted.destroy()
+    await failed.promise
     let text = ''
     while (!text.includes('status="499"')) text = await scrape(url)
     release()
     expect(text).toContain('_count{method="GET",route="/slow",status="499"} 1\n')
   })
 
-  it('lets a request that is being answered finish when the listener closes', async () => {
-    const { url, asked, release } = await listen()
-    const reply = fetch(`${url}/slow`)
-    await asked
+  it('completes requests in progress when the listener closes', async () => {
+    const { url, arrived, release } = await listen()
+    const pending = fetch(`${url}/slow`)
+    await arrived
     const closed = listener?.close()
     release()
-    const answered = await reply
-    expect(await answered.json()).toEqual({ status: true })
-    expect(answered.headers.get('connection')).toBe('close')
+    const reply = await pending
+    expect(await reply.json()).toEqual({ status: true })
+    expect(reply.headers.get('connection')).toBe('close')
     await closed
   })
 })
 
 describe('RequestMetrics', () => {
-  it('puts each request into its bucket, and the buckets add up', () => {
+  it('counts each request in its bucket and all larger ones', () => {
     const requests = new RequestMetrics()
     const count = requests.counter('GET', '/a"b\\c')
     for (const ms of [0, 1, 1.1, 5, 30_000, 30_001]) count(200, ms)
@@ -108,7 +108,7 @@ describe('RequestMetrics', () => {
   })
 })
 
-it('gauges are read on each scrape, with labels of any text', async () => {
+it('reads gauges on each scrape and escapes their labels', async () => {
   let count: number | null = 1
   const registry = new Registry()
   addGauge(registry, 'one', 'A \\ and\na line', async () => count)

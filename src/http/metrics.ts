@@ -4,9 +4,9 @@ import { Gauge, type Registry } from 'prom-client'
 import type { HttpApp } from './component.ts'
 
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-/** Status under which a request is counted whose client disconnected before the reply was complete. */
+/** Counted instead of the status if the client disconnected before the reply was complete. */
 const CLIENT_GONE = 499
-/** Sampling interval of the event loop's delay. */
+/** Sampling interval of the event loop delay. */
 const LOOP_RESOLUTION_MS = 20
 const NANOSECONDS = 1e9
 const MICROSECONDS = 1e6
@@ -14,7 +14,7 @@ const MICROSECONDS = 1e6
 /** One sample of a gauge with labels. */
 export type Sample<Label extends string> = readonly [labels: Record<Label, string>, value: number]
 
-/** Adds a gauge that `read` provides on each scrape; without a sample when that is null. */
+/** Adds a gauge whose value `read` returns on each scrape. It has no sample while `read` returns null. */
 export function addGauge(
   registry: Registry,
   name: string,
@@ -33,7 +33,7 @@ export function addGauge(
   })
 }
 
-/** Adds a gauge with labels whose samples `read` provides on each scrape. */
+/** Adds a gauge with labels whose samples `read` returns on each scrape. */
 export function addLabeledGauge<Label extends string>(
   registry: Registry,
   name: string,
@@ -54,7 +54,7 @@ export function addLabeledGauge<Label extends string>(
 }
 
 interface Latencies {
-  /** `method="…",route="…",status="…"`. */
+  /** In Prometheus syntax: `method="…",route="…",status="…"`. */
   readonly labels: string
   /** Number of requests per bucket, not cumulative. */
   readonly buckets: number[]
@@ -63,13 +63,13 @@ interface Latencies {
 }
 
 /**
- * A Prometheus histogram of requests by method, route and status. Not a `Histogram` of prom-client, which builds
- * a key of text for each observation: that took 7 % of the processor time of a GET.
+ * A Prometheus histogram of requests by method, route and status. It replaces prom-client's `Histogram`, which
+ * builds a text key for each observation; this took 7 % of the CPU time of a GET.
  */
 export class RequestMetrics {
   readonly #all: Latencies[] = []
 
-  /** Returns a function that counts one request of this method and route. */
+  /** Returns a function that counts one request with this method and route. */
   counter(method: string, route: string): (status: number, ms: number) => void {
     const byStatus = new Map<number, Latencies>()
     return (status, ms) => {
@@ -92,7 +92,7 @@ export class RequestMetrics {
   text(): string {
     const name = 'daicho_http_request_seconds'
     const help =
-      'Requests by route and status, and the time from arrival to the last byte handed over'
+      'Requests by route and status, with the time from the headers to the last byte sent'
     const lines = this.#all.flatMap(({ labels, buckets, count, sum }) => {
       let upTo = 0
       const cumulative = buckets.map((requests, at) => {
@@ -115,16 +115,16 @@ function escaped(text: string): string {
 }
 
 /**
- * Counts and times the requests of routes that are declared after this call, and serves `registry` at
+ * Counts and times requests to the routes declared after this call, and serves these metrics and `registry` at
  * `GET /metrics` as Prometheus text.
  *
- * Labels contain the route's pattern, never the path or the query: this bounds their number and keeps
- * secrets out. Requests without a route have the route `none`.
+ * The label `route` is the route's pattern, never the path or query. This limits the number of labels and keeps
+ * secrets out. Requests without a route have the label `none`.
  */
 export function registerMetrics(app: HttpApp, registry: Registry): void {
   const requests = new RequestMetrics()
   app.addHook('onRoute', (route) => {
-    // A hook per route knows the pattern; reading it from the request costs more than counting.
+    // One hook per route, created with its pattern: looking up the pattern of each request costs more.
     const count = countReply(requests.counter(String(route.method), route.url))
     route.onRequest = [count, ...[route.onRequest ?? []].flat()]
   })
@@ -134,14 +134,14 @@ export function registerMetrics(app: HttpApp, registry: Registry): void {
     else done()
   })
   addProcessMetrics(app, registry)
-  // The scope is for listeners that require tokens; the others ignore it.
+  // Listeners that do not require tokens ignore the scope.
   const route = { schema: { hide: true }, config: { scope: 'node:metrics' } } as const
   app.get('/metrics', route, async (_request, reply) =>
     reply.type(registry.contentType).send(`${requests.text()}\n${await registry.metrics()}`),
   )
 }
 
-/** A hook that calls `count` when the reply is complete or its client has disconnected. */
+/** Returns a hook that calls `count` when the reply is complete or the client has disconnected. */
 function countReply(count: (status: number, ms: number) => void) {
   return ({ arrivedMs }: FastifyRequest, { raw }: FastifyReply, done: () => void): void => {
     raw.on('close', () => {
@@ -167,13 +167,13 @@ function addProcessMetrics(app: HttpApp, registry: Registry): void {
       return Object.entries(seconds).map(([quantile, ns]) => [{ quantile }, ns / NANOSECONDS])
     },
   )
-  addGauge(registry, 'process_resident_memory_bytes', 'Memory of the process that is in RAM', () =>
+  addGauge(registry, 'process_resident_memory_bytes', 'Resident memory of the process', () =>
     process.memoryUsage.rss(),
   )
   addGauge(
     registry,
     'process_cpu_seconds_total',
-    'Processor time that the process has used, user and system',
+    'CPU time of the process, user and system',
     () => {
       const { user, system } = process.cpuUsage()
       return (user + system) / MICROSECONDS

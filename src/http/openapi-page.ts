@@ -6,10 +6,10 @@ import { pageFile, servePageFiles } from './page-files.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Headers of the request for the document, as a schema of an object. The handler reads them itself: a
-     * schema of the route would make Node build an object of every request's headers.
+     * Schema of the request headers, only for the OpenAPI document. If a route's own schema had it, Node would
+     * build an object of all headers for each request.
      */
-    shownHeaders?: unknown
+    documentedHeaders?: unknown
   }
 }
 
@@ -17,37 +17,36 @@ type SecurityScheme =
   | { readonly type: 'http'; readonly scheme: 'basic' | 'bearer' }
   | { readonly type: 'apiKey'; readonly in: 'header' | 'query'; readonly name: string }
 
-/** Describes a component for its API page. */
+/** The API page of a component. */
 export interface OpenApiPage {
-  /** Path of the page, e.g. `/doc`; the document itself is at `<path>/json`. */
+  /** Path of the page, e.g. `/doc`; the OpenAPI document is at `<path>/json` and `<path>/yaml`. */
   readonly path: string
   readonly title: string
-  /** The pages of the listener, this one included. */
+  /** Links to all pages of the listener, including this one. */
   readonly links: readonly PageLink[]
   /** Markdown shown above the operations. */
   readonly description: string
   readonly version: string
-  /** Groups of operations, in the order shown. */
+  /** Groups of operations, in display order. */
   readonly tags?: readonly { readonly name: string; readonly description: string }[]
-  /** By the names that routes use in `security`. */
+  /** Keys are the names used in the `security` of routes. */
   readonly securitySchemes?: Readonly<Record<string, SecurityScheme>>
 }
 
 /**
- * Serves an OpenAPI 3.1 document of the routes that are declared after this call, and Swagger UI for it, with
- * all files from this process, so that the page works offline. Resolves to the path of the shared files, for
- * other pages of the listener.
+ * Serves an OpenAPI 3.1 document of the routes declared after this call, and Swagger UI. The page works offline:
+ * it loads files only from this process. Resolves to the path of the files that all pages of the listener share.
  */
 export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Promise<string> {
   const routes: RouteOptions[] = []
   app.addHook('onRoute', (route) => {
-    const isShown = route.method !== 'HEAD' && route.schema?.hide !== true
-    if (isShown) routes.push(route)
+    const isDocumented = route.method !== 'HEAD' && route.schema?.hide !== true
+    if (isDocumented) routes.push(route)
   })
-  let made: ReturnType<typeof documentOf> | null = null
+  let built: ReturnType<typeof documentOf> | null = null
   const document = () => {
-    made ??= documentOf(page, routes)
-    return made
+    built ??= documentOf(page, routes)
+    return built
   }
   const below = page.path === '/' ? '' : page.path
   const assets = `${below}/static`
@@ -67,8 +66,8 @@ export async function registerOpenApiPage(app: HttpApp, page: OpenApiPage): Prom
 }
 
 /**
- * Builds the document of `routes` on request, in an app of its own that never listens: loading the generator
- * would be a sixth of a node's start, and few need it.
+ * Builds the document of `routes`, in a separate app that never listens. It is built on the first request:
+ * loading the generator at startup would take a sixth of the startup time, and few users need it.
  */
 async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
   const [{ fastify }, { default: fastifySwagger }] = await Promise.all([
@@ -88,10 +87,12 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
         ? {}
         : { components: { securitySchemes: { ...page.securitySchemes } } }),
     },
-    transformObject: (made) =>
-      'openapiObject' in made ? shownDocument(made.openapiObject) : made.swaggerObject,
+    transformObject: (generated) =>
+      'openapiObject' in generated
+        ? finishDocument(generated.openapiObject)
+        : generated.swaggerObject,
     transform: ({ schema, url, route }) => {
-      const headers = route.config?.shownHeaders
+      const headers = route.config?.documentedHeaders
       return { schema: headers === undefined ? schema : { ...schema, headers }, url }
     },
   })
@@ -107,11 +108,11 @@ async function documentOf(page: OpenApiPage, routes: readonly RouteOptions[]) {
 }
 
 /**
- * Replaces `shownPattern` by `pattern`: such patterns are checked by the handler, with an error code of its own.
- * A body whose schema accepts null is optional: a missing body reaches its schema as null.
+ * Renames `shownPattern` to `pattern`: handlers check such patterns, because they have a special error code. Marks
+ * a body as optional if its schema accepts null, because Fastify represents a missing body as null.
  */
-function shownDocument<Document extends object>(made: Document): Document {
-  const text = JSON.stringify(made).replaceAll('"shownPattern":', '"pattern":')
+function finishDocument<Document extends object>(document: Document): Document {
+  const text = JSON.stringify(document).replaceAll('"shownPattern":', '"pattern":')
   return JSON.parse(text, (key, value) => {
     if (key !== 'requestBody') return value
     const content: [string, { schema?: { anyOf?: { type?: string }[] } }][] = Object.entries(

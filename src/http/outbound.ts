@@ -6,34 +6,33 @@ import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CodedError } from '../base/coded-error.ts'
 
-/** Why an outbound request got no usable reply. */
+/** Reasons why an outbound request fails. */
 export type OutboundErrorCode =
-  | 'SCHEME_REFUSED' // not a scheme that the caller allows
-  | 'ADDRESS_REFUSED' // the host is, or resolves to, an address that is not allowed
-  | 'UNREACHABLE' // no connection, no such name, TLS failure, reset, cut short
-  | 'TIMEOUT' // not complete within the time allowed
-  | 'REDIRECTED' // the reply points elsewhere; redirects are never followed
-  | 'BODY_TOO_LARGE' // more bytes than allowed, before or after decompression
-  | 'ENCODING_REFUSED' // a Content-Encoding that was not asked for, or not what it says
+  | 'SCHEME_REFUSED' // the policy does not allow this scheme
+  | 'ADDRESS_REFUSED' // the host is, or resolves to, an address that the policy does not allow
+  | 'UNREACHABLE' // no connection, unknown name, TLS failure, reset, or incomplete reply
+  | 'TIMEOUT' // the reply was not complete in time
+  | 'REDIRECTED' // the reply is a redirect; redirects are never followed
+  | 'BODY_TOO_LARGE' // the body is longer than allowed, before or after decompression
+  | 'ENCODING_REFUSED' // the Content-Encoding is not gzip, or the body is not valid gzip
 
-/** Thrown by `Outbound`. The message names the host, never the path, query or credentials. */
+/** The message contains the host, never the path, query or credentials. */
 export class OutboundError extends CodedError<OutboundErrorCode> {
   override readonly name = 'OutboundError'
 }
 
 /** Limits of an outbound request. */
 export interface OutboundPolicy {
-  /** `['https:']`; only tests and peers on a private network add `http:`. */
+  /** Usually `['https:']`; only tests and peers on a private network also allow `http:`. */
   readonly schemes: readonly ('https:' | 'http:')[]
   /** Whether private networks and loopback are allowed. */
   readonly allowPrivate: boolean
-  /** From the call to the last byte of the body, name resolution included. */
+  /** Maximum time from the call to the last byte of the body, including name resolution. */
   readonly timeoutMs: number
-  /** Maximum length of the body, as sent and decompressed. */
+  /** Maximum length of the body, both compressed and decompressed. */
   readonly bodyBytesMax: number
 }
 
-/** A complete reply. */
 export interface OutboundReply {
   /** HTTP status, 200..299 or 304 or 400..599. */
   readonly status: number
@@ -44,12 +43,12 @@ export interface OutboundReply {
 }
 
 /**
- * Sends one GET to an address configured by the operator, within the limits of `policy`.
+ * Sends one GET to a URL configured by the operator, within the limits of `policy`.
  *
- * The host is checked as written and at every address it resolves to, on the lookup that the connection
- * uses, so that DNS cannot answer twice differently. Redirects are errors. The body is counted while it
- * streams and the connection is destroyed at the limit, so a compressed bomb costs no more memory than
- * the limit. A connection is used once.
+ * Checks the host and every address it resolves to. The connection uses the result of the checked lookup, so DNS
+ * cannot return another address in between. Redirects are errors. The body is counted as it arrives and the
+ * connection is closed at the limit, so a decompression bomb cannot use more memory than that. Connections are not
+ * reused.
  *
  * Errors: OutboundError.
  */
@@ -71,7 +70,7 @@ function outboundPost(
   return exchange(url, { method: 'POST', headers, body }, policy)
 }
 
-/** Both, as a dependency. */
+/** Sends outbound requests; an interface so that tests can replace it. */
 export interface Outbound {
   readonly get: typeof outboundGet
   readonly post: typeof outboundPost
@@ -112,7 +111,7 @@ function refuseByUrl(url: URL, policy: OutboundPolicy): void {
   if (!policy.schemes.some((scheme) => scheme === url.protocol)) {
     throw new OutboundError('SCHEME_REFUSED', `${url.protocol} is not allowed here`)
   }
-  // An IP address is not looked up.
+  // An IP literal is not resolved, so `checkedLookup` would not check it.
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(literal) !== 0) refuseByAddress(url.hostname, literal, policy)
 }
@@ -146,13 +145,13 @@ function send(
     const request =
       url.protocol === 'https:' ? tlsRequest(url, options) : plainRequest(url, options)
     request.once('response', resolve)
-    // `on`, not `once`: a reset after the reply emits again, and must not be uncaught.
+    // `on`, not `once`: a reset after the reply emits another error, which must have a listener.
     request.on('error', reject)
     request.end(body ?? undefined)
   })
 }
 
-/** `dns.lookup`, which rejects a name if one of its addresses is not allowed. */
+/** Returns a variant of `dns.lookup` that fails if `policy` forbids one of the addresses. */
 function checkedLookup(policy: OutboundPolicy): LookupFunction {
   return (hostname, options: LookupOptions, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
@@ -219,7 +218,7 @@ async function bodyOf(
   return collect(url, gunzip, policy.bodyBytesMax)
 }
 
-/** Reads `stream` to its end. Leaving the loop early destroys it. */
+/** Reads `stream` to its end. An error in the loop destroys the stream. */
 async function collect(url: URL, stream: Readable, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -250,15 +249,15 @@ function asOutboundError(url: URL, error: unknown): OutboundError {
 }
 
 /**
- * `private`: the operator's own networks. `never`: link-local addresses (cloud metadata services), multicast,
- * "this network".
+ * `private`: addresses of the operator's own networks. `never`: addresses that are never allowed, e.g. link-local
+ * ones (cloud metadata services), multicast, and "this network" (0.0.0.0/8).
  */
 type AddressKind = 'public' | 'private' | 'never'
 
 const NEVER = blockList(
   ...['0.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '224.0.0.0/4', '240.0.0.0/4'],
   ...['::/128', 'fe80::/10', 'fec0::/10', 'ff00::/8', '100::/64', 'fd00:ec2::254/128'],
-  // Forms that contain an IPv4 address: NAT64, its local form, 6to4, Teredo.
+  // IPv6 addresses that contain an IPv4 address: NAT64, local-use NAT64, 6to4, Teredo.
   ...['64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/32'],
 )
 const PRIVATE = blockList(
@@ -276,8 +275,8 @@ function blockList(...subnets: string[]): BlockList {
 }
 
 /**
- * Classifies the IP literal `address`; other texts are `never`. An IPv4 address mapped into IPv6 counts as the
- * IPv4 address. Source: IANA special-purpose address registries (RFC 6890).
+ * Classifies an IP literal; other texts are `never`. An IPv4-mapped IPv6 address is classified as its IPv4
+ * address. Source: IANA special-purpose address registries (RFC 6890).
  */
 export function addressKind(address: string): AddressKind {
   const version = isIP(address)

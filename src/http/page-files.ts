@@ -6,9 +6,8 @@ import { gzipSync } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HttpApp } from './component.ts'
 
-/** A file of a page. */
 export interface PageFile {
-  /** From the root: `/` for the page itself, `/assets/…` for files with a hash in their name. */
+  /** URL path: `/` for the page itself, `/assets/…` for files with a hash in their name. */
   readonly path: string
   readonly type: string
   readonly content: () => FileContent
@@ -16,9 +15,9 @@ export interface PageFile {
 
 interface FileContent {
   readonly bytes: Buffer
-  /** Null if compression is not worthwhile. */
+  /** Null for files larger than COMPRESSED_BYTES_MAX. */
   readonly gzipped: Buffer | null
-  /** With its quotes. */
+  /** Value of the header `ETag`, including its quotes. */
   readonly etag: string
 }
 
@@ -29,12 +28,12 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 }
 const PAGE = 'index.html'
-/** Names below this path change with the content. */
+/** Files below this path have a hash of their content in their name, so they may be cached forever. */
 const HASHED = '/assets/'
 /** Larger files are sent uncompressed: compression would delay other requests. */
 const COMPRESSED_BYTES_MAX = 512 * 1024
 
-/** Returns a file for `path`; the extension of `name` determines its type. It is read on the first request. */
+/** Returns a file for `path`. The extension of `name` determines its type. `read` is called on the first request. */
 export function pageFile(path: string, name: string, read: string | (() => Buffer)): PageFile {
   let content: FileContent | null = null
   return {
@@ -55,7 +54,7 @@ function fileContent(bytes: Buffer): FileContent {
   }
 }
 
-/** Returns the files of the page that was built into `folder`; null if there is none. */
+/** Returns the files of the built page in `folder`, or null if it was not built. */
 export function readPageFiles(folder: URL): readonly PageFile[] | null {
   const root = fileURLToPath(folder)
   if (!existsSync(join(root, PAGE))) return null
@@ -67,8 +66,8 @@ export function readPageFiles(folder: URL): readonly PageFile[] | null {
     })
 }
 
-/** Headers of every page: no content from elsewhere, nothing inline, no frames. */
-export const SECURED = {
+/** Headers of every page: forbid content from other origins, inline scripts and frames. */
+export const SECURITY_HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -77,7 +76,7 @@ export const SECURED = {
   'referrer-policy': 'no-referrer',
 } as const
 
-/** Serves `files` to requests that `check` accepts; it throws to refuse one. */
+/** Serves `files`. `check` throws to refuse a request. */
 export function servePageFiles(
   app: HttpApp,
   files: readonly PageFile[],
@@ -94,7 +93,7 @@ export function servePageFiles(
         check(request, reply)
         const { bytes, gzipped, etag } = file.content()
         reply
-          .headers(SECURED)
+          .headers(SECURITY_HEADERS)
           .header('cache-control', caching)
           .header('vary', 'accept-encoding')
           .header('etag', etag)

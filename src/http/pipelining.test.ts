@@ -9,10 +9,10 @@ import type { HttpApp, HttpComponent } from './component.ts'
 import { startListener } from './listener.ts'
 import { HttpRefusal, statusFalseReply } from './refusal.ts'
 
-/** Longer than what the system buffers for a client that does not read. */
+/** More than the system buffers for a connection whose client does not read. */
 const LONG = 'x'.repeat(32 * 1024 * 1024)
 
-/** A listener whose `/slow` replies wait for `release`; `started` lists the requests that reached a handler. */
+/** Starts a listener. `/slow` replies after a call of `release`; `started` lists the requests that reached a handler. */
 async function listen(requestTimeoutMs = 30_000, extra: (app: HttpApp) => void = () => {}) {
   const started: string[] = []
   const sockets = new Set<Socket>()
@@ -65,14 +65,14 @@ function connectTo(url: string): Socket {
   return socket
 }
 
-/** Lets the listener handle all that has reached it. */
+/** Waits until the listener has handled all bytes sent so far. */
 async function settle(url: string): Promise<void> {
   for (let count = 0; count < 20; count += 1) await (await fetch(`${url}/free`)).text()
 }
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`
 
-it('starts a pipelined request after the reply before it was sent, and replies in order', async () => {
+it('starts a pipelined request after the previous reply was sent, and replies in order', async () => {
   const { url, started, reached, release } = await listen()
   const paths = Array.from({ length: 200 }, (_, index) => `/items/${index}`)
   const pipelined = exchange(url, [get('/slow') + paths.map(get).join('')], { replies: 201 })
@@ -86,7 +86,7 @@ it('starts a pipelined request after the reply before it was sent, and replies i
   expect(started).toEqual(['slow', ...ids])
 })
 
-it('starts one of 200 requests of a client that reads nothing, and all once it reads', async () => {
+it('starts only the first of 200 requests while the client does not read, and all once it does', async () => {
   const { url, started } = await listen()
   const client = connectTo(url)
   client.write(get('/long') + get('/items/1').repeat(199))
@@ -103,7 +103,7 @@ it('starts one of 200 requests of a client that reads nothing, and all once it r
   expect(started).toEqual(['long', ...Array(199).fill('1')])
 })
 
-it('leaves what follows waiting requests unread, and answers it later', async () => {
+it('stops reading from a connection with waiting requests, and answers the rest later', async () => {
   const { url, started, sockets, reached, release } = await listen()
   const count = 3_000
   const pipelined = exchange(url, [get('/slow') + get('/items/1').repeat(count)], {
@@ -112,7 +112,7 @@ it('leaves what follows waiting requests unread, and answers it later', async ()
   await reached
   await settle(url)
   const [socket] = sockets
-  // One read of the system, which Node parses as a whole.
+  // The size of one read.
   expect(socket?.bytesRead).toBeLessThanOrEqual(64 * 1024)
   expect(started).toEqual(['slow'])
   release()
@@ -145,7 +145,7 @@ it('answers pipelined bodies, HEAD and unknown paths in order', async () => {
   expect([replies[0]?.body, replies[6]?.body, closed]).toEqual(['slow', '2', false])
 })
 
-it('answers the requests that follow a refused body which was read to its end', async () => {
+it('answers the requests after a refused body that was read to its end', async () => {
   const { url } = await listen(30_000, (app) => {
     app.addContentTypeParser('text/refused', async (request: FastifyRequest) => {
       await readBody(request)
@@ -160,7 +160,7 @@ it('answers the requests that follow a refused body which was read to its end', 
   expect(closed).toBe(false)
 })
 
-it('does not upgrade a connection that is owed a reply', async () => {
+it('ignores an upgrade while a reply on the connection is pending', async () => {
   const { url, reached, release } = await listen()
   const upgrade =
     'GET /items/1 HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
@@ -180,7 +180,7 @@ it('does not upgrade a connection that is owed a reply', async () => {
   expect(String(await once(client, 'data'))).toMatch(/^HTTP\/1.1 403 Forbidden\r\n/)
 })
 
-it('does not time out half a request while its connection is not read', async () => {
+it('does not time out an incomplete request while its connection is paused', async () => {
   const { url, reached, release } = await listen(200)
   const client = connectTo(url)
   client.write(get('/slow') + get('/items/1') + get('/items/2').slice(0, 20))
@@ -197,7 +197,7 @@ it('does not time out half a request while its connection is not read', async ()
   expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(Array(3).fill('HTTP/1.1 200'))
 })
 
-it('forgets the waiting requests of a client that goes away', async () => {
+it('drops the waiting requests of a client that disconnects', async () => {
   const { url, started, sockets, reached, release } = await listen()
   const client = connectTo(url)
   client.write(get('/slow') + get('/items/1').repeat(100))

@@ -8,22 +8,22 @@ import { crossOriginRefusal } from './cross-origin-guard.ts'
 import { refusalOf } from './refusal.ts'
 import { hostsRefusal, requestHeadersOf } from './request-headers.ts'
 
-/** Time that a refused body may go on arriving before its connection is closed. */
+/** Maximum time to read and discard the rest of a refused body before its connection is closed. */
 const BODY_LINGER_MS = 5_000
-/** Time that a refused connection has to read the reply and close. */
+/** Maximum time for the client of a refused connection to read the reply and close. */
 const SOCKET_LINGER_MS = 2_000
-/** Tells the supported version. Source: RFC 6455, section 4.2.2. */
+/** Names the supported version in a refusal. Source: RFC 6455, section 4.2.2. */
 const WEBSOCKET_VERSION = 'Sec-WebSocket-Version: 13\r\n'
 
 const EXPECTATION: Refusal = {
   status: 417,
   code: 'EXPECTATION_UNKNOWN',
-  message: 'of Expect only 100-continue is known',
+  message: 'the only supported value of Expect is 100-continue',
 }
 const NO_TUNNEL: Refusal = {
   status: 400,
   code: 'TARGET_NOT_PATH',
-  message: 'this is not a proxy',
+  message: 'CONNECT is not supported: this server is not a proxy',
 }
 
 /** Sends `refusal` in the shape of `component`. */
@@ -48,9 +48,9 @@ export function sendRefusal(
 }
 
 /**
- * Yields `body` at once, and ends when the rest of the request has arrived and was discarded, or took too
- * long. Closing with bytes unread resets the connection, and clients that send a whole body before they
- * read would see that instead of the refusal.
+ * Yields `body` at once, then discards the rest of the request for up to BODY_LINGER_MS before it ends. Closing
+ * a connection with unread bytes resets it, and a client that sends its whole body before it reads would see a
+ * reset instead of the refusal.
  */
 function replyOverBody(body: string, request: IncomingMessage): Readable {
   async function* parts(): AsyncGenerator<string> {
@@ -67,7 +67,7 @@ function replyOverBody(body: string, request: IncomingMessage): Readable {
   return Readable.from(parts(), { objectMode: false })
 }
 
-/** Refuses a connection without a reply object, and closes it; `lines` are further header lines with line ends. */
+/** Writes a refusal to a connection that has no reply object, and closes it. `lines` are additional header lines. */
 function refuseSocket(
   component: HttpComponent,
   socket: Duplex,
@@ -80,24 +80,24 @@ function refuseSocket(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${contentType}\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n${lines}\r\n${body}`,
   )
-  // Closing with bytes unread resets the connection, and the client may never see the reply.
+  // Closing at once could reset the connection before the client has read the reply.
   const linger = setTimeout(() => socket.destroy(), SOCKET_LINGER_MS)
   linger.unref()
   socket.once('close', () => clearTimeout(linger))
 }
 
 /**
- * Returns a function that refuses bytes which never became a request (bad syntax, too slow, too long) and
- * closes the connection. `pendingReplies` lists the replies that are not complete.
+ * Returns a function that refuses bytes that are not a complete HTTP request (invalid, too slow or too long)
+ * and closes the connection. `pendingReplies` lists the incomplete replies.
  *
- * Requests before them on the connection get their replies first: an answer out of order would be taken
- * for theirs, or land in the middle of one.
+ * Earlier requests on the connection are answered first: the client would take the refusal for the reply to
+ * one of them, or as a part of it.
  */
 export function brokenRequestRefuser(
   component: HttpComponent,
   pendingReplies: () => Iterable<ServerResponse>,
 ): (error: NodeJS.ErrnoException, socket: Socket) => void {
-  /** Connections that were refused; further bytes on them are ignored. */
+  /** Refused connections; further bytes from them are ignored. */
   const refused = new WeakSet<Socket>()
   return (error, socket) => {
     if (refused.has(socket)) return
@@ -111,7 +111,7 @@ export function brokenRequestRefuser(
     let left = complete.length
     const refuse = () => {
       if (!socket.writable) return
-      // The reply to an incomplete body has begun already: that body was refused and then broke off.
+      // A refusal is already being sent, because the body is refused and the rest of it did not arrive.
       if (pending.some(({ req, headersSent }) => !req.complete && headersSent)) socket.end()
       else refuseSocket(component, socket, brokenRequestRefusal(error))
     }
@@ -140,7 +140,7 @@ function brokenRequestRefusal({ code }: NodeJS.ErrnoException): Refusal {
   }
 }
 
-/** Refuses `Expect` and CONNECT, which Node would refuse without a body or without any reply. */
+/** Refuses `Expect` and CONNECT. By default, Node sends no body for `Expect` and no reply at all for CONNECT. */
 export function refuseExpectAndConnect(component: HttpComponent, server: Server): void {
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
     const { contentType, body } = component.refusalReply(EXPECTATION)
@@ -155,8 +155,8 @@ export function refuseExpectAndConnect(component: HttpComponent, server: Server)
 }
 
 /**
- * Passes requests for another protocol to `component`, if it accepts them. They reach no route and none of
- * its hooks, so the guards are repeated here.
+ * Passes upgrade requests to `component`, if it accepts them. Node emits them outside Fastify, so no hook runs
+ * and the guards are called here.
  */
 export function handleUpgrades(
   component: HttpComponent,

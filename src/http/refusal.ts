@@ -2,7 +2,7 @@ import type { FastifyError } from 'fastify'
 import { CodedError } from '../base/coded-error.ts'
 import type { HttpComponent, Refusal, RefusalReply } from './component.ts'
 
-/** Thrown by guards and handlers that know their HTTP status themselves. */
+/** An error with an HTTP status, for guards and handlers. Services throw a CodedError, mapped by `statusOf`. */
 export class HttpRefusal extends CodedError<string> implements Refusal {
   override readonly name = 'HttpRefusal'
   readonly status: number
@@ -20,17 +20,17 @@ export class HttpRefusal extends CodedError<string> implements Refusal {
   }
 }
 
-/** Refusals by Fastify itself. Its own texts may quote the request; ours do not. */
-const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
+/** Replies for Fastify's own errors, by code. Fastify's messages may quote the request; these do not. */
+const FASTIFY_REFUSALS: Readonly<Record<string, Refusal>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     status: 413,
     code: 'BODY_TOO_LARGE',
-    message: 'the request body is longer than this address takes',
+    message: 'the request body is longer than this path accepts',
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     status: 415,
     code: 'CONTENT_TYPE_UNKNOWN',
-    message: 'the Content-Type of the body is not one that this address takes',
+    message: 'this path does not accept the Content-Type of the body',
   },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
     status: 400,
@@ -41,13 +41,13 @@ const OF_FASTIFY: Readonly<Record<string, Refusal>> = {
   FST_ERR_MAX_PARAM_LENGTH: {
     status: 414,
     code: 'URL_TOO_LONG',
-    message: 'a part of the path is longer than this address takes',
+    message: 'a segment of the path is too long',
   },
 }
 
 /**
- * Describes how `part` of a request violates its schema: `limit must be integer`. Parameters and headers
- * appear by name; a location in a body as `body` and a JSON pointer; Fastify's `querystring` as the query.
+ * Describes how `part` of a request (`body`, `querystring`, `params` or `headers`) violates its schema, e.g.
+ * `limit must be integer`. Parameters and headers appear by name, locations in a body as `body` and a JSON pointer.
  */
 export function invalidText(
   errors: readonly { readonly instancePath: string; readonly message?: string }[],
@@ -61,7 +61,7 @@ export function invalidText(
     .join(', ')
 }
 
-/** Returns what the client of `component` is told of `error`; anything unforeseen becomes a bare 500. */
+/** Returns the reply of `component` for `error`. Any unexpected error becomes a 500 without details. */
 export function refusalOf(component: HttpComponent, error: unknown): Refusal {
   if (error instanceof HttpRefusal) return error
   if (error instanceof CodedError) {
@@ -69,19 +69,19 @@ export function refusalOf(component: HttpComponent, error: unknown): Refusal {
     if (status !== undefined) return { status, code: String(error.code), message: error.message }
   }
   const fastifyError = error as Partial<FastifyError>
-  const known = OF_FASTIFY[fastifyError.code ?? '']
+  const known = FASTIFY_REFUSALS[fastifyError.code ?? '']
   if (known !== undefined) return known
   if (Array.isArray(fastifyError.validation)) {
     return { status: 400, code: 'REQUEST_INVALID', message: String(fastifyError.message) }
   }
   const status = fastifyError.statusCode ?? 500
   if (status >= 400 && status < 500) {
-    return { status, code: 'REQUEST_REFUSED', message: 'the request cannot be answered' }
+    return { status, code: 'REQUEST_REFUSED', message: 'the request is invalid' }
   }
-  return { status: 500, code: 'INTERNAL', message: 'something went wrong on our side' }
+  return { status: 500, code: 'INTERNAL', message: 'internal error; see the log of the node' }
 }
 
-/** The refusal shape of every component but T and B. Source: specification, “Errors”, rows L and R. */
+/** The error reply of all components except T and B. Source: specification, “Errors”, rows L and R. */
 export function statusFalseReply({ code, message }: Refusal): RefusalReply {
   return {
     contentType: 'application/json; charset=utf-8',

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Refusal } from './component.ts'
 
-/** The headers that decide whether a request is accepted at all; repeated values are joined by `, `. */
+/** The headers that are checked before routing. Repeated values are joined by `, `. */
 export interface RequestHeaders {
   /** Number of `Host` headers. */
   readonly hosts: number
@@ -20,17 +20,17 @@ export interface RequestHeaders {
 const HOST_NOT_ONE: Refusal = {
   status: 400,
   code: 'HOST_NOT_ONE',
-  message: 'send exactly one Host header',
+  message: 'the request has no Host header or several; send exactly one',
 }
 const ENCODED: Refusal = {
   status: 415,
   code: 'CONTENT_ENCODING_UNKNOWN',
-  message: 'send the body without Content-Encoding',
+  message: 'Content-Encoding is not supported; send the body unencoded',
 }
 
 /**
- * Reads them in one pass over the raw headers: Node builds its object of all headers on first access, which
- * costs more than reading an item.
+ * Reads the headers in one pass over `rawHeaders`. The first access to `headers` would make Node build an object
+ * of all headers, which costs more than reading an item from the store.
  */
 export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeaders {
   let hosts = 0
@@ -43,7 +43,7 @@ export function requestHeadersOf({ rawHeaders }: IncomingMessage): RequestHeader
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''
     const value = rawHeaders[at + 1] ?? ''
-    // Names are compared by length first: few headers have one of these.
+    // Compares the length first: few headers have one of these lengths.
     if (name.length === 4 && name.toLowerCase() === 'host') {
       hosts += 1
       host = joined(host, value)
@@ -63,12 +63,12 @@ function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`
 }
 
-/** Requires exactly one `Host` (RFC 9112 section 3.2 asks for this 400; HTTP/1.0 had none). */
+/** Requires exactly one `Host`, or at most one in HTTP/1.0. Source: RFC 9112 section 3.2. */
 export function hostsRefusal({ hosts }: RequestHeaders, httpVersion: string): Refusal | null {
   return hosts === 1 || (hosts === 0 && httpVersion === '1.0') ? null : HOST_NOT_ONE
 }
 
-/** Refuses encoded bodies: an encoding would hide how long they become. */
+/** Refuses encoded bodies, whose decoded length is unknown. */
 export function encodingRefusal({ encoding }: RequestHeaders): Refusal | null {
   return encoding === undefined || encoding.toLowerCase() === 'identity' ? null : ENCODED
 }

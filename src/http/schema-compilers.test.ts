@@ -8,19 +8,19 @@ import { validatorCompiler } from './schema-compilers.ts'
 const ROUTE = { method: 'POST', url: '/' }
 const schema: object = { type: 'object', properties: { n: { type: 'integer' } } }
 
-it('one schema accepts a text for a number in a query and refuses it in a body', () => {
+it('converts texts to numbers in a query, but not in a body', () => {
   for (const compile of [validatorCompiler(), validatorCompiler()]) {
     const body = compile({ ...ROUTE, schema, httpPart: 'body' })
     const query = compile({ ...ROUTE, schema, httpPart: 'querystring' })
-    const asked = { n: '5' }
-    expect([query(asked), asked]).toEqual([true, { n: 5 }])
+    const parameters = { n: '5' }
+    expect([query(parameters), parameters]).toEqual([true, { n: 5 }])
     expect(body({ n: '5' })).toBe(false)
     expect({ ...body }).toMatchObject({ errors: [{ instancePath: '/n', keyword: 'type' }] })
     expect(body({ n: 5 })).toBe(true)
   }
 })
 
-it('every listener serializes a reply by the schema of its route', async () => {
+it('serializes each reply by the schema of its route, in several listeners', async () => {
   const other: object = { type: 'object', properties: { m: { type: 'string' } } }
   const register = async (app: HttpApp) => {
     for (const [path, reply] of Object.entries({ '/one': schema, '/two': other })) {

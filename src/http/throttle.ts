@@ -3,21 +3,21 @@ import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../base/clock.ts'
 
 export interface ThrottleLimits {
-  /** Failures of one key per window before it must wait. */
+  /** Number of failures in one window after which a key is throttled. */
   readonly failuresMax: number
   readonly windowMs: number
   /** Maximum number of keys; the oldest is evicted. */
   readonly keysMax: number
 }
 
-/** Returns the client's address; an empty text if its connection has closed while the request is in progress. */
+/** Returns the client's address, or an empty text if its connection was reset while the request is in progress. */
 export function addressOf({ ip }: Pick<FastifyRequest, 'ip'>): string {
-  // Fastify's type does not say that there may be none.
+  // Fastify's type does not include undefined, but a reset socket has no address.
   const address: string | undefined = ip
   return address ?? ''
 }
 
-/** Returns the client of `address`: the IPv4 address, or the /64 network of an IPv6 address, which one customer has. */
+/** Returns a key for the client at `address`: an IPv4 address, or the /64 of an IPv6 address (one customer). */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
@@ -30,19 +30,19 @@ export function clientOf(address: string): string {
   return groups.slice(0, 4).join(':')
 }
 
-/** Counts failures by key (an address, an address and a name) in fixed windows. */
+/** Counts failures per key, e.g. per address, in fixed time windows. */
 export class FailureThrottle {
   readonly #clock: Clock
   readonly #limits: ThrottleLimits
   readonly #windows = new Map<string, { endsAt: number; failures: number }>()
 
-  /** `clock` is monotonic: a system clock that is set back would prolong the wait. */
+  /** `clock` must be monotonic: setting back the system clock would prolong the wait. */
   constructor(clock: Clock, limits: ThrottleLimits) {
     this.#clock = clock
     this.#limits = limits
   }
 
-  /** Returns the time until `key` may try again, or 0. */
+  /** Returns the milliseconds until `key` may try again, or 0. */
   waitMs(key: string): number {
     const window = this.#windows.get(key)
     if (window === undefined) return 0
@@ -69,7 +69,7 @@ export class FailureThrottle {
     this.#windows.set(key, { endsAt: now + this.#limits.windowMs, failures: 1 })
   }
 
-  /** Forgets the failures of `key`. */
+  /** Resets the failures of `key`. */
   clear(key: string): void {
     this.#windows.delete(key)
   }

@@ -2,14 +2,14 @@ import type { FastifyBaseLogger } from 'fastify'
 import { Registry } from 'prom-client'
 import type { Clock } from '../base/clock.ts'
 import {
+  acceptStrictJson,
   type Credentials,
   type HttpComponent,
   type PageFile,
   registerOpenApiPage,
   statusFalseReply,
-  takeStrictJson,
 } from '../http/index.ts'
-import { API_TOKEN_SCHEMES, registerGate, type TokenService } from '../tokens/index.ts'
+import { API_TOKEN_SCHEMES, registerAccessChecks, type TokenService } from '../tokens/index.ts'
 import { attachmentRoutes } from './api/attachments.ts'
 import { changesRoutes } from './api/changes.ts'
 import { erasureRoutes, historyRoutes } from './api/history.ts'
@@ -82,12 +82,12 @@ export function ledgerComponent(deps: LedgerComponentDeps): HttpComponent {
     refusalReply: statusFalseReply,
     async register(app) {
       // Must come first: routes mounted before it would need no authentication.
-      registerGate(app, {
+      registerAccessChecks(app, {
         tokens: deps.tokens,
         publicPath: DOC_PATH,
         signed: (request) => signatures.verifyBodiless(request),
       })
-      takeStrictJson(app)
+      acceptStrictJson(app)
       await registerOpenApiPage(app, {
         path: DOC_PATH,
         title: 'daicho: ledger database',

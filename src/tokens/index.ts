@@ -1,5 +1,10 @@
+export {
+  API_TOKEN_SCHEMES,
+  type RouteScope,
+  registerAccessChecks,
+  requireScope,
+} from './access-checks.ts'
 export { TokenError } from './errors.ts'
-export { API_TOKEN_SCHEMES, demand, type RouteScope, registerGate } from './gate.ts'
 export {
   assertPasswordHash,
   decoyHash,

@@ -17,7 +17,7 @@ interface Field {
 }
 
 /** Makes `app` parse HTML forms (`application/x-www-form-urlencoded`) as a `Form`. */
-export function takeForms(app: HttpApp): void {
+export function acceptUrlEncodedForms(app: HttpApp): void {
   app.addContentTypeParser('application/x-www-form-urlencoded', async (request: FastifyRequest) => {
     const body = await readBody(request)
     return body.length === 0 ? undefined : Form.parse(utf8Text(body))

@@ -2,14 +2,14 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import {
+  acceptAllMethods,
   assetFiles,
   type HttpApp,
   HttpRefusal,
   readBody,
-  SECURED,
+  SECURITY_HEADERS,
   servePageFiles,
   swaggerPage,
-  takeAllMethods,
 } from '../../http/index.ts'
 import {
   ADMIN,
@@ -86,7 +86,7 @@ function unauthorized(message: string): HttpRefusal {
  * request, and with it the methods that it accepts.
  */
 export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
-  const method = takeAllMethods(app)
+  const method = acceptAllMethods(app)
   for (const url of ['/api/*', '/:network/api/*']) {
     app.route({
       method,
@@ -233,7 +233,7 @@ export function explorerRoutes(app: HttpApp, service: GatewayService, style: Nam
       assets: EXPLORER_ASSETS,
       document: `${path}/openapi.json`,
     })
-    return reply.headers(SECURED).type('text/html; charset=utf-8').send(html)
+    return reply.headers(SECURITY_HEADERS).type('text/html; charset=utf-8').send(html)
   }
   const hidden = { schema: { hide: true } }
   for (const prefix of ['', '/:network']) {

@@ -1,28 +1,28 @@
-// The language of a page that is sent as it is written: English stands in the page, Japanese beside it
-// in `data-ja`, and for an attribute in `data-ja-<attribute>`. Scripts of pages ask `t`.
+// Translates a static page. The page contains the English texts; the attribute `data-ja` of an element has its
+// Japanese text, and `data-ja-<name>` that of the attribute <name>. Scripts call `t` for their own texts.
 
-const KEPT = 'daicho.language'
+const STORAGE_KEY = 'daicho.language'
 const ATTRIBUTES = ['placeholder', 'aria-label']
 
-/** The tag of the language in use. */
-export const language = chosen()
+/** The tag of the current language: `en` or `ja`. */
+export const language = chosenLanguage()
 
-/** The text in the language in use. */
+/** Returns the text in the current language. */
 export const t = (english, japanese) => (language === 'ja' ? japanese : english)
 
-/** The moment of `instant`, anything that `Date` takes, as people of the language write it. */
+/** Formats `instant`, any argument of `Date`, in the current language. */
 export const timeText = (instant) =>
   new Date(instant).toLocaleString(language, { dateStyle: 'medium', timeStyle: 'medium' })
 
-function chosen() {
-  let kept = null
+function chosenLanguage() {
+  let stored = null
   try {
-    kept = localStorage.getItem(KEPT)
+    stored = localStorage.getItem(STORAGE_KEY)
   } catch {
-    // A browser that keeps nothing asks for its own language each time.
+    // Storage is disabled: use the browser's language.
   }
-  const wanted = [kept, ...navigator.languages.map((tag) => tag.slice(0, 2))]
-  return wanted.find((tag) => tag === 'en' || tag === 'ja') ?? 'en'
+  const preferred = [stored, ...navigator.languages.map((tag) => tag.slice(0, 2))]
+  return preferred.find((tag) => tag === 'en' || tag === 'ja') ?? 'en'
 }
 
 document.documentElement.lang = language
@@ -41,7 +41,7 @@ if (choice !== null) {
   choice.value = language
   choice.addEventListener('change', () => {
     try {
-      localStorage.setItem(KEPT, choice.value)
+      localStorage.setItem(STORAGE_KEY, choice.value)
     } catch {
       return
     }

@@ -1,9 +1,9 @@
-// Starts Swagger UI on the document that the page names, light or dark as the system is.
+// Shows the document named by the page's <meta> in Swagger UI, light or dark according to the system setting.
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
-const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
-dark.addEventListener('change', follow)
-follow()
+const applyMode = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
+dark.addEventListener('change', applyMode)
+applyMode()
 
 globalThis.SwaggerUIBundle({
   url: document.querySelector('meta[name=document]').content,

@@ -68,7 +68,7 @@ export function attachmentRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -94,7 +94,7 @@ function uploadRoute(app: HttpApp, ledger: LedgerService): void {
         body: AnyBytes('The content of the attachment'),
         response: { 200: AttachmentReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', streamsBody: true, shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', streamsBody: true, documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -138,7 +138,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     PATH,
     {
       schema: { ...schema, summary: 'Read the headers of an attachment, as GET would return them' },
-      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params
@@ -153,7 +153,7 @@ function downloadRoutes(app: HttpApp, ledger: LedgerService): void {
     PATH,
     {
       schema: { ...schema, summary: 'Read an attachment, whole or the parts given by `Range`' },
-      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { db, id, name } = request.params

@@ -129,7 +129,7 @@ export function erasureRoutes(app: HttpApp, ledger: LedgerService): void {
   app.post(
     '/api/:db/:id/erase',
     {
-      config: { scope: 'db:{db}:admin', shownHeaders: IdempotencyHeaders },
+      config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
       schema: {
         tags: ['items'],
         summary: 'Erase former revisions of an item and its attachments',

@@ -4,7 +4,7 @@ import { canonicalString } from '../../base/canonical-json.ts'
 import { positionText } from '../../chain/index.ts'
 import { type Filter, filterOf } from '../../filter/index.ts'
 import { type HttpApp, HttpRefusal } from '../../http/index.ts'
-import { demand, may } from '../../tokens/index.ts'
+import { may, requireScope } from '../../tokens/index.ts'
 import { LedgerError } from '../errors.ts'
 import { requireItem } from '../item.ts'
 import type { QueryResult } from '../queries.ts'
@@ -81,11 +81,11 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         body: CreateBody,
         response: { 200: WrittenReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: IdempotencyHeaders },
+      config: { scope: 'db:{db}:write', documentedHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       const { params, caller } = request
-      if (isAbsent(request.body)) demand(caller, { db: params.db, level: 'admin' })
+      if (isAbsent(request.body)) requireScope(caller, { db: params.db, level: 'admin' })
       const conditions = conditionsOf(request)
       const { written, text } = await create(ledger, params.db, takeBody(request), conditions)
       return setPositionHeaders(reply, ledger, written).send(text)
@@ -102,7 +102,7 @@ function databaseRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:admin', shownHeaders: IdempotencyHeaders },
+      config: { scope: 'db:{db}:admin', documentedHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       const conditions = conditionsOf(request)
@@ -149,7 +149,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: ItemQuery,
         response: { 200: ItemReply, ...failures },
       },
-      config: { scope: 'db:{db}:read', shownHeaders: ConditionHeaders },
+      config: { scope: 'db:{db}:read', documentedHeaders: ConditionHeaders },
     },
     async (request, reply) => {
       const { params, query } = request
@@ -180,7 +180,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Replace one item', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -196,7 +196,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
     '/api/:db/:id',
     {
       schema: { tags: ['items'], summary: 'Change members of one item (RFC 7396)', ...change },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params
@@ -218,7 +218,7 @@ function itemRoutes(app: HttpApp, ledger: LedgerService): void {
         querystring: TokenQuery,
         response: { 200: DoneReply, ...failures },
       },
-      config: { scope: 'db:{db}:write', shownHeaders: ConditionalHeaders },
+      config: { scope: 'db:{db}:write', documentedHeaders: ConditionalHeaders },
     },
     async (request, reply) => {
       const { db, id } = request.params

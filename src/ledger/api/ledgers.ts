@@ -1,5 +1,5 @@
 import type { HttpApp } from '../../http/index.ts'
-import { demand } from '../../tokens/index.ts'
+import { requireScope } from '../../tokens/index.ts'
 import type { LedgerService } from '../service.ts'
 import { conditionsOf } from './conditions.ts'
 import {
@@ -68,11 +68,11 @@ export function ledgersRoutes(app: HttpApp, ledger: LedgerService): void {
         body: ChangesBody,
         response: { 200: ChangesReply, ...failures },
       },
-      config: { scope: 'token', shownHeaders: IdempotencyHeaders },
+      config: { scope: 'token', documentedHeaders: IdempotencyHeaders },
     },
     async (request, reply) => {
       for (const { method, db } of request.body.entries) {
-        demand(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
+        requireScope(request.caller, { db, level: method.endsWith('_db') ? 'admin' : 'write' })
       }
       const conditions = conditionsOf(request)
       const recorded = await ledger.recordChanges(takeBody(request).entries, conditions)

@@ -6,7 +6,7 @@ import { buildApp, type HttpApp, statusFalseReply } from '../../src/http/index.t
 import {
   issueApiToken,
   openTokens,
-  registerGate,
+  registerAccessChecks,
   type TokenService,
 } from '../../src/tokens/index.ts'
 import { HandClock, type LedgerNode, type Reply, startLedgerNode } from '../support/ledger-node.ts'
@@ -211,7 +211,7 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
       statusOf: {},
       refusalReply: statusFalseReply,
       register: async (app) => {
-        registerGate(app, { tokens: required, publicPath: '/doc' })
+        registerAccessChecks(app, { tokens: required, publicPath: '/doc' })
         mount(app)
       },
     },

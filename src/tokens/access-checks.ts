@@ -25,7 +25,7 @@ export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLev
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Required for every route behind a gate; see `registerGate`. */
+    /** Required for every route behind a gate; see `registerAccessChecks`. */
     scope?: RouteScope
     /** Marks an endless reply, which is aborted when the token expires or is revoked. */
     lasting?: boolean
@@ -68,12 +68,12 @@ const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
  *
  * If tokens are required, a request must have a valid token (otherwise 401) with that scope (otherwise 403), which
  * is checked before its body is read. `request.caller` is then the caller. Rules that depend on the body are
- * checked with `demand`.
+ * checked with `requireScope`.
  *
  * Call it before mounting routes: earlier routes are open to all. Source: specification, “Authentication”, L 2 and
  * 3; docs/decisions/0014-tokens-and-scopes.md.
  */
-export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
+export function registerAccessChecks(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
   const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
@@ -98,7 +98,7 @@ export function registerGate(app: HttpApp, { tokens, publicPath, signed }: Gate)
  * Throws unless `caller` has the access `need`. Everybody has it if no tokens are required. Errors: HttpRefusal
  * (403).
  */
-export function demand(caller: Caller | null, need: Need): void {
+export function requireScope(caller: Caller | null, need: Need): void {
   if (!may(caller, need)) throw lacking(need)
 }
 
