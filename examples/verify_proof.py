@@ -1,22 +1,46 @@
 #!/usr/bin/env python3
-"""python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or says what does not hold.
+"""python3 verify_proof.py entry.tlog-proof <verifier key>: prints the entry, or one line that names the fault.
 Needs Python 3.9 and the package `cryptography`, nothing of daicho: see docs/reference/ledger/proofs.md."""
-import base64, hashlib, hmac, json, sys
+import base64, hashlib, hmac, json, re, sys
+from decimal import Decimal
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 def sha256(*parts): return hashlib.sha256(b"".join(parts)).digest()
-def unbase64(text): return base64.b64decode(text, validate=True)
-def need(holds, what): holds or sys.exit(f"DIFFERENCE: {what}")
+def need(holds, fault): holds or sys.exit(f"DIFFERENCE: {fault}")
 
-def member(text, name):
-    """The text of a member of an object in canonical JSON, as it stands there."""
-    at, read = 1, json.JSONDecoder().raw_decode
-    while True:
-        key, colon = read(text, at)
-        _, end = read(text, colon + 1)
-        if key == name: return text[colon + 1:end]
-        at = end + 1
+def match(pattern, text, fault):
+    """The groups of `pattern`, which must match the whole text: each file has exactly one spelling."""
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    need(found, fault)
+    return found.groups()
+
+def unbase64(text, fault):
+    raw = base64.b64decode(text) if re.fullmatch(r"(?:[\w+/]{4})*(?:[\w+/]{2,3}={1,2})?", text, re.ASCII) else b""
+    need(text and base64.b64encode(raw).decode() == text, fault)
+    return raw
+
+def number(text):
+    """A number as ECMAScript prints it."""
+    value = float(text)
+    need(abs(value) < float("inf"), "the entry has a number that is too large")
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if value == 0: return "0"
+    digits, point = "".join(map(str, digits)), len(digits) + exponent
+    if -6 < point <= 0: shown = "0." + "0" * -point + digits
+    elif 0 < point <= 21: shown = digits[:point].ljust(point, "0") + ("." + digits[point:] if len(digits) > point else "")
+    else: shown = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{point - 1:+d}"
+    return "-" * sign + shown
+
+def canonical(value):
+    """The canonical JSON of a parsed text (RFC 8785), whose numbers are still texts."""
+    if isinstance(value, Number): return number(value)
+    if isinstance(value, list): return "[" + ",".join(map(canonical, value)) + "]"
+    if not isinstance(value, dict): return json.dumps(value, ensure_ascii=False)
+    names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+    return "{" + ",".join(json.dumps(name, ensure_ascii=False) + ":" + canonical(value[name]) for name in names) + "}"
+
+class Number(str): pass
 
 def root_of(leaf, index, size, path):
     """The root that a path leads to (RFC 9162, 2.1.3.2), or None."""
@@ -31,29 +55,43 @@ def root_of(leaf, index, size, path):
         index, last = index // 2, last // 2
     return node if last == 0 else None
 
-def main(path, verifier_key):
-    proof, text, signatures = open(path, encoding="utf-8", newline="").read().split("\n\n")
-    version, extra, index, *hashes = proof.split("\n")
-    need(version == "c2sp.org/tlog-proof@v1", "not a proof file")
-    extra, index = unbase64(extra[len("extra "):]).decode(), int(index[len("index "):])
-    opened, header = json.loads(extra), json.loads(member(extra, "header"))
-    message = f'{{"entry":{member(extra, "entry")},"timestamp":{opened["timestamp"]}}}'
-    commitment = hmac.digest(bytes.fromhex(opened["blind"]), message.encode(), "sha256")
-    leaf, inside = sha256(b"\0", commitment), map(bytes.fromhex, opened["path"])
-    root = root_of(leaf, opened["position"], header["count"], inside)
-    need(root == bytes.fromhex(header["root"]), "the entry does not lead to the root of its block")
-    origin, size, signed_root = text.split("\n")
-    leaf = sha256(b"\0", member(extra, "header").encode())
-    root = root_of(leaf, index, int(size), map(unbase64, hashes))
-    need(root == unbase64(signed_root), "the block does not lead to the root of the checkpoint")
-    need((index, origin) == (header["height"], f'daicho/{header["serverid"]}'), "another place")
-    name, key_id, key = verifier_key.strip().split("+", 2)
-    key, mark = unbase64(key), f"— {origin} "
-    need(name == origin and sha256(f"{name}\n".encode(), key)[:4].hex() == key_id, "another key")
-    signed = [unbase64(line[len(mark):]) for line in signatures.split("\n") if line.startswith(mark)]
-    need(signed and signed[0][:4].hex() == key_id and key[0] == 1, "not signed by this key")
-    try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(signed[0][4:], f"{text}\n".encode())
-    except InvalidSignature: need(False, "the signature does not hold")
-    print(member(extra, "entry"))
+INT, HEX = r"(0|[1-9][0-9]{0,15})", r"[0-9a-f]{64}"
+HEADER = rf'\{{"count":{INT},"height":{INT},"nonce":{INT},"prev_id":(?:null|"[0-9a-f]{{128}}"),"root":"({HEX})","serverid":{INT},"version":1\}}'
+OPENING = rf'\{{"blind":"({HEX})","count":{INT},"entry":(\{{.*\}}),"header":({HEADER}),"path":\[((?:"{HEX}"(?:,"{HEX}")*)?)\],"position":{INT},"timestamp":{INT}\}}'
 
-main(*sys.argv[1:])
+def main(path, verifier_key):
+    proof, text, signatures = match(r"(.+?)\n\n(.+?\n)\n(.+)\n", open(path, "rb").read().decode(), "not a proof file")
+    extra, index, hashes = match(rf"c2sp\.org/tlog-proof@v1\nextra (\S+)\nindex {INT}((?:\n\S{{44}})*)", proof, "not a proof file")
+    opening = unbase64(extra, "the extra data is not canonical base64").decode()
+    need('"commitment"' != opening[1:13], "the proof does not show the content of the entry")
+    blind, count, entry, header, in_block, height, _, block_root, serverid, inside, position, timestamp = match(OPENING, opening, "the extra data is not an opening")
+    need(canonical(json.loads(entry, parse_int=Number, parse_float=Number)) == entry, "the entry is not canonical JSON")
+    need(in_block == count and int(position) < int(count), "there is no such entry")
+    message = f'{{"entry":{entry},"timestamp":{timestamp}}}'
+    commitment = hmac.digest(bytes.fromhex(blind), message.encode(), "sha256")
+    inside = [bytes.fromhex(one) for one in re.findall(HEX, inside)]
+    root = root_of(sha256(b"\0", commitment), int(position), int(count), inside)
+    need(root == bytes.fromhex(block_root), "the entry does not lead to the root of its block")
+    origin, size, signed_root = match(rf"([^\n]+)\n{INT}\n(\S{{44}})\n(?:[^\n]+\n)*", text, "not a checkpoint")
+    outside = [unbase64(line, "a hash is not canonical base64") for line in hashes.split()]
+    root = root_of(sha256(b"\0", header.encode()), int(index), int(size), outside)
+    need(root == unbase64(signed_root, "the root is not canonical base64"), "the block does not lead to the root of the checkpoint")
+    need((index, origin) == (height, f"daicho/{serverid}"), "the block is at another height or of another chain")
+    name, key_id, key = match(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)\n?", verifier_key, "not a verifier key")
+    key = unbase64(key, "not a verifier key")
+    need(len(key) == 33 and key[0] == 1 and sha256(f"{name}\n".encode(), key)[:4].hex() == key_id, "not a verifier key")
+    need(name == origin, "the key is of another node")
+    signed = [match(r"— ([^+\s]+) (\S+)", line, "a signature line is malformed") for line in signatures.split("\n")]
+    signed = [(one, unbase64(line, "a signature is not canonical base64")) for one, line in signed]
+    own = [raw[4:] for one, raw in signed if one == name and raw[:4].hex() == key_id]
+    need(len(own) == 1, "not signed exactly once by this key")
+    try: Ed25519PublicKey.from_public_bytes(key[1:]).verify(own[0], text.encode())
+    except InvalidSignature: need(False, "the signature does not hold")
+    print("".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in entry))
+
+if __name__ == "__main__":
+    need(len(sys.argv) == 3, "usage: verify_proof.py entry.tlog-proof <verifier key>")
+    try: main(*sys.argv[1:])
+    except UnicodeDecodeError: need(False, "the proof file is not UTF-8")
+    except (ValueError, RecursionError): need(False, "the entry is not canonical JSON")
+    except OSError as error: need(False, error)

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { Command, CommanderError } from 'commander'
 import { COMMANDS } from './command-list.ts'
 import { EXIT, exitOf } from './exit.ts'
+import { escapeControls } from './output.ts'
 import { VERSION } from './version.ts'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
@@ -50,6 +51,6 @@ try {
   }
   const exit = exitOf(error)
   if (exit === null) throw error
-  process.stderr.write(`daicho: ${exit.message}\n`)
+  process.stderr.write(`daicho: ${escapeControls(exit.message)}\n`)
   process.exit(exit.code)
 }

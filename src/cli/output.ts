@@ -2,9 +2,21 @@ import { type Clock, type Schedule, systemClock } from '../base/clock.ts'
 
 type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
 
-/** Prints `result` as one line of JSON if `isJson`, else `text`. */
+/** Characters with which a name could move the cursor or reorder what a terminal shows; not the line feed. */
+const CONTROLS =
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Replaces control characters by `\uXXXX`, which JSON reads as the same text. */
+export function escapeControls(text: string): string {
+  return text.replace(
+    CONTROLS,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/** Prints `result` as one line of JSON if `isJson`, else `text`; escapes control characters. */
 export function print(isJson: boolean | undefined, result: unknown, text: string): void {
-  process.stdout.write(`${isJson === true ? JSON.stringify(result) : text}\n`)
+  process.stdout.write(`${escapeControls(isJson === true ? JSON.stringify(result) : text)}\n`)
 }
 
 /** Shows the progress of a long task: a bar on a terminal, otherwise one line per 10 %. */

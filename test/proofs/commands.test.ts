@@ -105,9 +105,12 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
     'head       (none)',
     `key        ${vkey}`,
   ].join('\n')
-  expect(await atHome()).toBe(
-    `${known}\nThe key was taken from the node itself; compare it with another source.\n`,
-  )
+  const first = [
+    'This is the first audit with this state file, so it has seen only one view of the log: ' +
+      'compare the head with that of another auditor.',
+    'The key was taken from the node itself; compare it with another source.',
+  ].join('\n')
+  expect(await atHome()).toBe(`${known}\n${first}\n`)
   expect(await atHome()).toBe(`${known}\n`)
   const audit = async (url = node.url) => {
     const { code, stdout } = await runVerify([url, '--state', state, '--json'])
@@ -157,7 +160,51 @@ it('audits a log by its tiles, remembers its head, and detects a fork and a roll
 })
 
 it('the independent script is short', () => {
-  expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(60)
+  expect(readFileSync(SCRIPT, 'utf8').trimEnd().split('\n').length).toBeLessThanOrEqual(100)
+})
+
+it('calls an entry erased only with the proof of its erasure', async () => {
+  const node = await startLedgerNode({ folder: temporaryFolder() })
+  await node.send('POST', '/api/fruit')
+  await node.send('POST', '/api/fruit', { id: 'plum', price: 80 })
+  await node.send('PATCH', '/api/fruit/plum', { price: 85 })
+  await node.send('POST', '/api/fruit/plum/erase')
+  const vkey = await vkeyOf(node)
+  const folder = temporaryFolder()
+  const proofOf = async (position: string) => {
+    const file = join(folder, position)
+    writeFileSync(file, (await node.send('GET', `/api/fruit/plum/proof?position=${position}`)).text)
+    return file
+  }
+  const [reduced, shown, erasure] = [
+    await proofOf('1.0'),
+    await proofOf('2.0'),
+    await proofOf('3.0'),
+  ]
+  await node.close()
+
+  const verify = async (...args: string[]) => {
+    const { code, stdout } = await runVerify([...args, '--key', vkey])
+    return [code, stdout.split('\n')[0]]
+  }
+  expect(await verify(reduced)).toEqual([
+    0,
+    'The proof holds for a commitment; the content of the entry is not shown.',
+  ])
+  const proven = [0, 'The entry was erased by entry 3.0; its commitment is intact.']
+  expect(await verify(reduced, '--erasure', erasure)).toEqual(proven)
+  for (const [file, other] of [
+    [reduced, shown],
+    [shown, erasure],
+  ] as const) {
+    const position = file === shown ? '2.0' : '1.0'
+    const difference = `DIFFERENCE ${other} does not prove that entry ${position} was erased`
+    expect(await verify(file, '--erasure', other)).toEqual([1, difference])
+  }
+  const json = async (...args: string[]) =>
+    JSON.parse((await runVerify([...args, '--key', vkey, '--json'])).stdout)
+  expect(await json(reduced)).toMatchObject({ status: true, erased: false, entry: null })
+  expect(await json(reduced, '--erasure', erasure)).toMatchObject({ status: true, erased: true })
 })
 
 if (!hasPython) console.warn('SKIPPED: no python3 with the package cryptography')
@@ -184,10 +231,25 @@ it.skipIf(!hasPython)(
       text.replace(/\n7\n/, '\n8\n'),
       text.replace(/(— \S+ .{20})(.)/, (_, head, unit) => `${head}${unit === 'A' ? 'B' : 'A'}`),
     ]
+    const [signature = ''] = /— .*\n/.exec(text) ?? []
+    changes.push(
+      `${text}\n`,
+      text.trimEnd(),
+      `${text}${signature}`,
+      `${text}${signature.replace(/.{9}\n/, 'AAAAAAAA=\n')}`,
+      text.replace('index 6', 'index 06'),
+      text.replace(/extra (\S+)/, (_, extra) => `extra ${extra}\u0020`),
+      `\ufeff${text}`,
+    )
     for (const changed of changes) {
       expect(changed).not.toBe(text)
       writeFileSync(file, changed)
-      expect(verify().status).toBe(1)
+      const { status, stderr, stdout } = verify()
+      expect([status, stdout]).toEqual([1, ''])
+      expect(stderr).toMatch(/^DIFFERENCE: [^\n]+\n$/)
+      // With a byte order mark it is taken for an export, which it is not either.
+      const code = changed.startsWith('\ufeff') ? 2 : 1
+      expect((await runVerify([file, '--key', vkey])).code).toBe(code)
     }
     writeFileSync(file, text)
     const other = await startLedgerNode()

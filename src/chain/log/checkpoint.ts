@@ -102,8 +102,8 @@ export function signedNote(
 }
 
 /**
- * Returns the text of `note` if `key` has signed it. Ignores signatures by other keys; an invalid signature by this
- * key is an error. Errors: NOTE_MALFORMED, NOTE_UNSIGNED, NOTE_FORGED. Source: c2sp.org/signed-note.
+ * Returns the text of `note` if `key` has signed it. Ignores signatures by other keys; an invalid or a second
+ * signature by this key is an error. Errors: NOTE_MALFORMED, NOTE_UNSIGNED, NOTE_FORGED. Source: c2sp.org/signed-note.
  */
 export async function openNote(
   verifySignature: VerifySignature,
@@ -115,12 +115,15 @@ export async function openNote(
   const own = signatures.filter(
     ({ name, bytes }) => name === key.name && equalBytes(bytes.subarray(0, KEY_ID_BYTES), id),
   )
-  if (own.length === 0) {
+  const [signature, ...more] = own
+  if (signature === undefined) {
     throw new ProofError('NOTE_UNSIGNED', `the note is not signed by the key of ${key.name}`)
   }
+  if (more.length > 0) {
+    throw new ProofError('NOTE_MALFORMED', `the note has two signatures by the key of ${key.name}`)
+  }
   const message = UTF8.encode(text)
-  for (const { bytes } of own) {
-    if (await verifySignature(key.publicKey, message, bytes.subarray(KEY_ID_BYTES))) continue
+  if (!(await verifySignature(key.publicKey, message, signature.bytes.subarray(KEY_ID_BYTES)))) {
     throw new ProofError('NOTE_FORGED', `the signature of ${key.name} does not hold`)
   }
   return text

@@ -10,6 +10,7 @@ import {
   NOTHING_AUDITED,
   nodeVerifySignature,
   ProofError,
+  type ProvenEntry,
   type VerifierKey,
   verifierKeyOf,
   verifierKeyText,
@@ -29,10 +30,16 @@ export interface VerifyFlags {
   /** The file with the state of the last audit. */
   readonly state?: string
   readonly token?: string
+  /** The proof file of the entry that erased the proven one. */
+  readonly erasure?: string
 }
 
 /** Maximum length of a reply. A full bundle of entries is shorter. */
 const REPLY_BYTES_MAX = 1_048_576
+
+const FIRST_AUDIT =
+  'This is the first audit with this state file, so it has seen only one view of the log: ' +
+  'compare the head with that of another auditor.'
 
 /** State of the last audit: the verifier key of the log, and the audited size. */
 interface AuditState {
@@ -71,8 +78,11 @@ export async function auditUrl(url: string, flags: VerifyFlags): Promise<void> {
           `head       ${audited.headId ?? '(none)'}`,
           `key        ${verifierKeyText(key)}`,
         ]
-  if (problem === null && before === null && flags.key === undefined) {
-    lines.push('The key was taken from the node itself; compare it with another source.')
+  if (problem === null && before === null) {
+    lines.push(FIRST_AUDIT)
+    if (flags.key === undefined) {
+      lines.push('The key was taken from the node itself; compare it with another source.')
+    }
   }
   print(flags.json, result, lines.join('\n'))
   process.exitCode = problem === null ? EXIT.right : EXIT.finding
@@ -148,31 +158,48 @@ export async function verifyProof(path: string, flags: VerifyFlags): Promise<voi
       'a proof file is verified with --key: the verifier key of its node, which you know from elsewhere',
     )
   }
-  const file = readFileSync(path, 'utf8')
   const key = parseKey(flags.key)
   try {
-    const { checkpoint, ...proven } = await verifyProofFile(nodeVerifySignature, key, file)
-    const { serverId, height, index, entry, timestamp } = proven
+    const proven = await verifyProofFile(nodeVerifySignature, key, readFileSync(path, 'utf8'))
+    const erasedAt =
+      flags.erasure === undefined ? null : await erasureOf(proven, key, flags.erasure)
+    const { checkpoint, ...place } = proven
+    const { serverId, height, index, entry, timestamp } = place
     const { size } = checkpoint
     const root = Buffer.from(checkpoint.root).toString('hex')
     const lines = [`server id  ${serverId}`, `position   ${height}.${index}, in a log of ${size}`]
-    if (entry === null) lines.unshift('The entry was erased, its commitment is intact.')
-    else {
+    if (entry !== null) {
       lines.unshift('The proof holds.')
       lines.push(`time       ${new Date(timestamp ?? 0).toISOString()}`)
       lines.push(`entry      ${JSON.stringify(entry)}`)
+    } else if (erasedAt === null) {
+      lines.unshift('The proof holds for a commitment; the content of the entry is not shown.')
+    } else {
+      lines.unshift(`The entry was erased by entry ${erasedAt}; its commitment is intact.`)
     }
-    print(
-      flags.json,
-      { status: true, erased: entry === null, ...proven, size, root },
-      lines.join('\n'),
-    )
+    const erased = erasedAt !== null
+    print(flags.json, { status: true, erased, ...place, size, root }, lines.join('\n'))
   } catch (error) {
     if (!(error instanceof ProofError)) throw error
     const { code, message: what } = error
     print(flags.json, { status: false, code, what }, `DIFFERENCE ${what}`)
     process.exitCode = EXIT.finding
   }
+}
+
+/**
+ * Returns the position of the entry that erased `proven`, according to the proof file at `path`. Anybody can
+ * shorten a proof to its commitment, so this alone does not show an erasure. Errors: ProofError.
+ */
+async function erasureOf(proven: ProvenEntry, key: VerifierKey, path: string): Promise<string> {
+  const erasure = await verifyProofFile(nodeVerifySignature, key, readFileSync(path, 'utf8'))
+  const { entry, height, index } = erasure
+  const position = `${proven.height}.${proven.index}`
+  const positions = entry?.method === 'erase_item' ? entry.positions : null
+  if (proven.entry === null && Array.isArray(positions) && positions.includes(position)) {
+    return `${height}.${index}`
+  }
+  throw new ProofError('PROOF_WRONG', `${path} does not prove that entry ${position} was erased`)
 }
 
 /** Parses `text` as a key, or the content of the file of that name. Errors: Exit (usage). */

@@ -18,6 +18,7 @@ import {
 import { EXIT, Exit } from '../exit.ts'
 import { fetchFromNode, parseJsonOrNull } from '../node-client.ts'
 import { nodeFolder } from '../node-folder.ts'
+import { escapeControls } from '../output.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { VERSION } from '../version.ts'
 
@@ -91,7 +92,9 @@ export async function withNetworks<Result>(
     }
   } catch (error) {
     if (error instanceof NetworkError) {
-      for (const { path, message } of error.problems) process.stderr.write(`${path}: ${message}\n`)
+      for (const { path, message } of error.problems) {
+        process.stderr.write(`${escapeControls(`${path}: ${message}`)}\n`)
+      }
       throw error
     }
     if (!(error instanceof CodedError)) throw error

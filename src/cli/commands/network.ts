@@ -13,7 +13,7 @@ import {
   readNetwork,
 } from '../../network/index.ts'
 import { EXIT, Exit } from '../exit.ts'
-import { count, print, reportEvery } from '../output.ts'
+import { count, escapeControls, print, reportEvery } from '../output.ts'
 import { readSettings } from '../settings.ts'
 import { type NetworkNode, type NodeFlags, withNetworks, withNode } from './network-node.ts'
 
@@ -237,7 +237,8 @@ function read(path: string): NetworkDefinition {
     return definitionOf(files)
   } catch (error) {
     if (!(error instanceof NetworkError)) throw error
-    for (const finding of error.findings) process.stderr.write(`${findingText(finding)}\n`)
+    for (const finding of error.findings)
+      process.stderr.write(`${escapeControls(findingText(finding))}\n`)
     throw new Exit(EXIT.finding, `${path} is not deployed while this is wrong`, { cause: error })
   }
 }

@@ -39,6 +39,10 @@ export function verifyCommand(): Command {
       'for a URL: token if the node requires one, or a file that contains it',
       textOrFile,
     )
+    .option(
+      '--erasure <file>',
+      'for a proof file without content: the proof file of the entry that erased it',
+    )
     .option('--json', 'print the result as one line of JSON')
     .addHelpText(
       'after',
@@ -66,11 +70,14 @@ function isProofFile(path: string): boolean {
   return beginning.toString('latin1') === PROOF_BEGINNING
 }
 
-async function verifyChain(path: string, { json, key, state, token }: VerifyFlags): Promise<void> {
-  for (const [flag, value] of Object.entries({ key, state, token })) {
+async function verifyChain(
+  path: string,
+  { json, key, state, token, erasure }: VerifyFlags,
+): Promise<void> {
+  for (const [flag, value] of Object.entries({ key, state, token, erasure })) {
     if (value === undefined) continue
     // Ignoring it would suggest that the flag was used.
-    throw new Exit(EXIT.usage, `--${flag} is of no use for a folder or an export`)
+    throw new Exit(EXIT.usage, `--${flag} does not apply to a folder or an export`)
   }
   if (path !== '-' && !existsSync(path)) {
     throw new Exit(EXIT.usage, `there is no folder ${path}, and no file`)
