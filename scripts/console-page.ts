@@ -46,7 +46,7 @@ const VOLATILE = new RegExp(
     String.raw`(?<length>content-length: \d+)`,
     String.raw`(?<base64>(?<![\w+/=-])(?:[\w+/-]{43}=?|[\w+/]{80,}={0,2})(?![\w+/=-]))`,
     String.raw`(?<port>\b127\.0\.0\.1:\d{5}\b)`,
-    String.raw`(?<id>\b(?:\d{13,17}|[0-9a-f]{16})\b)`,
+    String.raw`(?<id>\b(?:\d{9,17}|[0-9a-f]{16})\b)`,
     // The log is signed when the node is idle.
     String.raw`(?<size>in a log of \d+)`,
     String.raw`(?<pace>\d+\.\d s(?:, \d+ entries\/s)?)`,

@@ -19,6 +19,7 @@ it('loads only the command that runs: the program itself imports no command', ()
     'commander',
     './command-list.ts',
     './exit.ts',
+    './output.ts',
     './version.ts',
   ])
 })

@@ -8,6 +8,7 @@ export type { ReplyBudget } from './memory-budgets.ts'
 export { addGauge, addLabeledGauge, registerMetrics } from './metrics.ts'
 export { type OpenApiPage, registerOpenApiPage } from './openapi-page.ts'
 export {
+  acceptsGzip,
   type PageFile,
   pageFile,
   readPageFiles,

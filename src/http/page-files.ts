@@ -97,12 +97,17 @@ export function servePageFiles(
           .header('cache-control', caching)
           .header('vary', 'accept-encoding')
           .header('etag', etag)
-        const { 'if-none-match': known, 'accept-encoding': accepted = '' } = request.headers
+        const known = request.headers['if-none-match']
         if (known?.includes(etag) === true) return reply.code(304).send()
         reply.type(file.type)
-        if (gzipped === null || !/\bgzip\b(?!;q=0)/.test(String(accepted))) return reply.send(bytes)
+        if (gzipped === null || !acceptsGzip(request)) return reply.send(bytes)
         return reply.header('content-encoding', 'gzip').send(gzipped)
       },
     )
   }
+}
+
+/** Returns whether the client accepts a reply in gzip. */
+export function acceptsGzip({ headers }: Pick<FastifyRequest, 'headers'>): boolean {
+  return /\bgzip\b(?!;q=0)/.test(String(headers['accept-encoding'] ?? ''))
 }

@@ -1,6 +1,8 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { toBase64 } from '../../base/base64.ts'
 import { Type } from '../../base/shape.ts'
-import type { HttpApp } from '../../http/index.ts'
+import { acceptsGzip, type HttpApp } from '../../http/index.ts'
 import type { EntryPath } from '../log/service.ts'
 import type { LedgerService } from '../service.ts'
 import { Count, failures, ItemParams, okReply, SERVERID_PATTERN, TokenQuery } from './schemas.ts'
@@ -66,6 +68,7 @@ const CACHE_FOREVER = 'max-age=31536000, immutable'
 /** A peer that signs its request needs no token. */
 const READ_BY_PEERS = { scope: 'ledger:read', signed: true } as const
 const tags = ['log']
+const compressed = promisify(gzip)
 
 /** Mounts the paths of the log, with which others can verify the ledger. */
 export function logRoutes(app: HttpApp, ledger: LedgerService): void {
@@ -120,13 +123,16 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
         response: { 200: BytesReply, ...failures },
       },
     },
-    async ({ params }, reply) => {
+    async (request, reply) => {
+      const { params } = request
       const tile = await logOf(params).tile(params['*'])
-      return reply
+      reply
         .header('cache-control', CACHE_FOREVER)
-        .header('vary', VARY)
+        .header('vary', `${VARY}, accept-encoding`)
         .type(BYTES_TYPE)
-        .send(tile)
+      // Hashes do not get smaller, headers do.
+      if (!params['*'].startsWith('entries/') || !acceptsGzip(request)) return reply.send(tile)
+      return reply.header('content-encoding', 'gzip').send(await compressed(tile))
     },
   )
 

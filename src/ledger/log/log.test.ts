@@ -104,6 +104,25 @@ it('tiles, entries and checkpoint match; the entries are the headers of the bloc
   await node.close()
 })
 
+it('compresses entry bundles, but not hashes, for clients that accept gzip', async () => {
+  const node = await startLedgerNode()
+  await fill(node, 'fruit', 20)
+  await checkpointOf(node)
+  for (const [path, accepted, encoding] of [
+    ['entries/000.p/20', 'gzip', 'gzip'],
+    ['entries/000.p/20', 'identity', null],
+    ['0/000.p/20', 'gzip', null],
+  ] as const) {
+    const url = `${node.url}/api/ledgers/${node.service.serverId}/tile/${path}`
+    const reply = await fetch(url, { headers: { 'accept-encoding': accepted } })
+    expect(reply.headers.get('vary')).toContain('accept-encoding')
+    expect([path, reply.headers.get('content-encoding')]).toEqual([path, encoding])
+    // Fetch decompresses the reply.
+    expect(Buffer.from(await reply.arrayBuffer())).toEqual(await bytesOf(node, path))
+  }
+  await node.close()
+})
+
 it('proves the consistency of any two sizes, and rejects invalid sizes', async () => {
   const node = await startLedgerNode()
   const heads = [await checkpointOf(node)]
