@@ -29,7 +29,7 @@ export default defineConfig({
         },
       },
     ],
-    globalSetup: ['test/support/build.ts'],
+    globalSetup: ['test/support/build.ts', 'test/postgres/setup.ts'],
     setupFiles: ['test/support/built-threads.ts'],
     // Most tests ask for no disk: those kill programs, and what those have written stays. The browser stays
     // where the next run finds it.

@@ -1,0 +1,269 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import { PASSWORD, type PostgresPrograms, USER } from './programs.ts'
+
+const run = promisify(execFile)
+/** Kept of what a server logs, for error messages. */
+const LOG_LENGTH_MAX = 64 * 1024
+/** A server that was killed leaves processes that hold its shared memory for a moment. */
+const START_TRIES = 20
+
+/** Settings of every server. Nothing is turned off that durability needs: daicho refuses such a server. */
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '200',
+  shared_buffers: '32MB',
+  max_wal_size: '128MB',
+  wal_keep_size: '256MB',
+  // Kept in the data folder, so that nothing is left of a killed server.
+  dynamic_shared_memory_type: 'mmap',
+}
+
+/** A PostgreSQL server in a data folder of its own; its port stays the same when it restarts. */
+export class PostgresServer {
+  readonly data: string
+  readonly port: number
+  readonly #programs: PostgresPrograms
+  #child: ChildProcess | null = null
+  #log = ''
+
+  private constructor(programs: PostgresPrograms, data: string, port: number) {
+    this.#programs = programs
+    this.data = data
+    this.port = port
+  }
+
+  /** Creates a server that is not running yet; `settings` are lines of `postgresql.conf`. */
+  static async create(
+    programs: PostgresPrograms,
+    name: string,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<PostgresServer> {
+    const data = await programs.copyData(join(programs.folder, 'template'), name)
+    const server = new PostgresServer(programs, data, await freePort())
+    server.configure({ ...SETTINGS, port: String(server.port), ...settings })
+    return server
+  }
+
+  /**
+   * Creates a standby of a server, running or not, from a copy of its data. Both keep their names, which
+   * `synchronous_standby_names` uses.
+   */
+  static async createStandby(primary: PostgresServer, name: string): Promise<PostgresServer> {
+    const programs = primary.#programs
+    const label = primary.isRunning ? await primary.#copyRunning(name) : null
+    const data =
+      label === null ? await programs.copyData(primary.data, name) : join(programs.folder, name)
+    if (label !== null) programs.write(join(data, 'backup_label'), label)
+    const standby = new PostgresServer(programs, data, await freePort())
+    standby.follow(primary, name)
+    standby.configure({ port: String(standby.port) })
+    return standby
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null
+  }
+
+  /** What the server has logged since its start. */
+  get log(): string {
+    return this.#log
+  }
+
+  /** URL of one of its databases. */
+  url(database = 'postgres'): string {
+    return `postgres://${USER}:${PASSWORD}@127.0.0.1:${this.port}/${database}`
+  }
+
+  /** Adds lines to `postgresql.conf`; the last of equal names counts, after the next start or `reload`. */
+  configure(settings: Readonly<Record<string, string>>): void {
+    const lines = Object.entries(settings).map(([name, value]) => {
+      return `${name} = '${value.replaceAll("'", "''")}'\n`
+    })
+    appendFileSync(join(this.data, 'postgresql.conf'), lines.join(''))
+  }
+
+  /** Makes the server a standby of `primary` from its next start, or `reload`. */
+  follow(primary: PostgresServer, name: string): void {
+    this.#programs.write(join(this.data, 'standby.signal'), '')
+    this.configure({
+      primary_conninfo: `host=127.0.0.1 port=${primary.port} user=${USER} password=${PASSWORD} application_name=${name}`,
+    })
+  }
+
+  /** Resolves when the server accepts connections; a standby does so once it is consistent. */
+  async start(): Promise<void> {
+    for (let tries = START_TRIES; ; tries -= 1) {
+      try {
+        await this.#startOnce()
+        return
+      } catch (error) {
+        if (tries === 1 || !/pre-existing shared memory|in use/.test(this.#log)) throw error
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+    }
+  }
+
+  /** `fast` ends connections and writes a checkpoint; `immediate` is a crash of the server. */
+  async stop(how: 'fast' | 'immediate' = 'fast'): Promise<void> {
+    await this.#end(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
+  }
+
+  /** Kills the server's processes, like a machine that loses power. */
+  async kill9(): Promise<void> {
+    const { pid } = this.#child ?? {}
+    if (pid === undefined) return
+    // No new process starts while the others are listed.
+    process.kill(pid, 'SIGSTOP')
+    const children = await childrenOf(pid)
+    const [, memory] = this.#pidFile()[6]?.trim().split(/\s+/) ?? []
+    for (const child of children) killIfThere(child)
+    await this.#end('SIGKILL')
+    // The server would remove this itself at its next start, which may never come.
+    if (memory !== undefined) await run('ipcrm', ['-m', memory]).catch(() => {})
+  }
+
+  /** Stops answering without closing any connection, like a machine behind a cut cable. */
+  async pause(): Promise<void> {
+    await this.#signalAll('SIGSTOP')
+  }
+
+  async resume(): Promise<void> {
+    await this.#signalAll('SIGCONT')
+  }
+
+  /** Makes a standby a primary, with new settings; resolves when it accepts writes. */
+  async promote(settings: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.configure({ primary_conninfo: '', ...settings })
+    await this.reload()
+    await this.query('SELECT pg_promote(true, 60)')
+  }
+
+  async reload(): Promise<void> {
+    await this.query('SELECT pg_reload_conf()')
+  }
+
+  /** Runs one statement on a connection of its own. */
+  query(text: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
+    return queryOnce(this.url(), text, values)
+  }
+
+  /** Copies the data of the running server into the folder `name`; returns the text of its `backup_label`. */
+  async #copyRunning(name: string): Promise<string> {
+    const client = new pg.Client(this.url())
+    await client.connect()
+    try {
+      await client.query('SELECT pg_backup_start($1, true)', [name])
+      const data = await this.#programs.copyData(this.data, name)
+      // The standby gets the log from the primary.
+      for (const left of ['pg_wal', 'pg_replslot']) rmSync(join(data, left), { recursive: true })
+      for (const folder of ['pg_wal', 'pg_replslot'])
+        this.#programs.createFolder(join(name, folder))
+      const { rows } = await client.query('SELECT labelfile FROM pg_backup_stop(false)')
+      return rows[0].labelfile
+    } finally {
+      await client.end()
+    }
+  }
+
+  async #startOnce(): Promise<void> {
+    if (this.isRunning) throw new Error('the server is running')
+    this.#log = ''
+    const child = spawn(this.#programs.path('postgres'), ['-D', this.data], {
+      ...this.#programs.options,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      // In its own process group Ctrl-C does not reach it.
+      detached: true,
+    })
+    this.#child = child
+    child.on('exit', () => {
+      this.#child = null
+      // So that its pid, which another process may get, is never taken for a server's.
+      if (this.#pidFile()[0] === String(child.pid)) rmSync(join(this.data, 'postmaster.pid'))
+    })
+    await new Promise<void>((resolve, reject) => {
+      child.stderr.on('data', (bytes) => {
+        this.#log = (this.#log + bytes).slice(-LOG_LENGTH_MAX)
+        if (this.#log.includes('ready to accept')) resolve()
+      })
+      child.on('error', (error) => {
+        this.#child = null
+        reject(error)
+      })
+      child.on('close', (code) => reject(new Error(`postgres ended with ${code}: ${this.#log}`)))
+    })
+  }
+
+  async #end(signal: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
+    if (this.#child === null) return
+    const ended = once(this.#child, 'exit')
+    this.#child.kill(signal)
+    await ended
+  }
+
+  async #signalAll(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+    const { pid } = this.#child ?? {}
+    if (pid === undefined) return
+    process.kill(pid, signal)
+    for (const child of await childrenOf(pid)) process.kill(child, signal)
+  }
+
+  #pidFile(): readonly string[] {
+    const path = join(this.data, 'postmaster.pid')
+    return existsSync(path) ? readFileSync(path, 'utf8').split('\n') : []
+  }
+}
+
+/** Runs one statement on a connection of its own. */
+export async function queryOnce(
+  url: string,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url)
+  // A server that is killed ends its connections with an error; the statement reports it.
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return (await client.query(text, [...values])).rows
+  } finally {
+    await client.end()
+  }
+}
+
+/** A port that is free now, below those that the system gives to outgoing connections. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 20_000)
+    const socket = createServer()
+    socket.listen(port, '127.0.0.1')
+    const isFree = await once(socket, 'listening').then(
+      () => true,
+      () => false,
+    )
+    if (!isFree) continue
+    socket.close()
+    await once(socket, 'close')
+    return port
+  }
+}
+
+async function childrenOf(pid: number): Promise<readonly number[]> {
+  const { stdout } = await run('pgrep', ['-P', String(pid)])
+  return stdout.split('\n').filter(Boolean).map(Number)
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    // It has ended.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
+}

@@ -1,0 +1,69 @@
+import { createConnection } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { queryOnce } from './server.ts'
+
+/** Environment variable with the socket at which `setup.ts` tells where the server is. */
+export const SHARED_SERVER = 'DAICHO_TEST_PG_SOCKET'
+
+/** Where the server of this test run is, or why there is none. */
+export type SharedServer =
+  | { readonly url: string; readonly canLaunch: boolean }
+  | { readonly missing: string }
+
+/** A database of a test; `using` drops it. */
+export interface TestDatabase extends AsyncDisposable {
+  readonly url: string
+}
+
+const databases = { count: 0 }
+
+/** PostgreSQL for a test file. */
+export interface SharedPostgres {
+  /** Why there is no server, or null. */
+  readonly missing: string | null
+  /** Whether tests can start servers of their own; they cannot if the shared one was given by its URL. */
+  readonly canLaunch: boolean
+  /** Belongs in the name of what is skipped. */
+  readonly note: string
+  newDatabase(): Promise<TestDatabase>
+}
+
+/**
+ * Returns the server that all test files of a run share; the first call starts it. Its result decides at the top of
+ * a test file what runs: `describe.skipIf(postgres.missing !== null)(`the store${postgres.note}`, …)`.
+ */
+export async function sharedPostgres(): Promise<SharedPostgres> {
+  const server = await askForServer()
+  if ('missing' in server) {
+    const { missing } = server
+    return {
+      missing,
+      canLaunch: false,
+      note: ` (skipped: ${missing})`,
+      newDatabase: () => Promise.reject(new Error(missing)),
+    }
+  }
+  const { url, canLaunch } = server
+  return { missing: null, canLaunch, note: '', newDatabase: () => createDatabase(url) }
+}
+
+async function askForServer(): Promise<SharedServer> {
+  const path = process.env[SHARED_SERVER]
+  if (path === undefined) return { missing: 'the test runner has no setup for it' }
+  return JSON.parse(await text(createConnection(path)))
+}
+
+async function createDatabase(server: string): Promise<TestDatabase> {
+  databases.count += 1
+  const name = `daicho_test_${process.pid}_${databases.count}`
+  // Nothing is ever connected to template0, so databases can be created at the same time.
+  await queryOnce(server, `CREATE DATABASE ${name} TEMPLATE template0`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return {
+    url: url.href,
+    [Symbol.asyncDispose]: async () => {
+      await queryOnce(server, `DROP DATABASE ${name} WITH (FORCE)`)
+    },
+  }
+}
