@@ -185,14 +185,14 @@ it("verify counts blobs missing from a mirror and finds damaged ones; a node's o
   const own = await runDaicho(['verify', mirror])
   expect([own.code, own.stdout]).toEqual([
     1,
-    expect.stringContaining(`content ${shaOf(lost)} is missing`),
+    expect.stringContaining(`blob ${shaOf(lost)} is missing`),
   ])
   rmSync(join(mirror, 'node.key'))
   writeFileSync(place(kept), 'bent')
   const bent = await runDaicho(['verify', mirror])
   expect([bent.code, bent.stdout]).toEqual([
     1,
-    expect.stringContaining(`content ${shaOf(kept)} has other bytes than that`),
+    expect.stringContaining(`blob ${shaOf(kept)} does not match its SHA-256`),
   ])
 })
 

@@ -64,7 +64,7 @@ const NO_SPACE = new Set(['ENOSPC', 'EDQUOT'])
 export function exitOfSystem(error: unknown, code: number = EXIT.finding): Exit | null {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error)) return null
   const isFull = NO_SPACE.has(String(error.code))
-  const message = isFull ? `there is no room left on the disk (${error.message})` : error.message
+  const message = isFull ? `the disk is full (${error.message})` : error.message
   return new Exit(code, message, { cause: error })
 }
 

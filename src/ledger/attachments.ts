@@ -80,7 +80,7 @@ export class AttachmentService {
     }
     this.#uploads += 1
     try {
-      return await this.#blobs.take(
+      return await this.#blobs.add(
         this.#bounded(chunks),
         async ({ sha256, length }) => {
           checkDigests(digests, sha256)
@@ -160,7 +160,7 @@ export class AttachmentService {
   erasing<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
   ): Promise<Result> {
-    return this.#blobs.erasing(erase, mayBeRecorded)
+    return this.#blobs.eraseRows(erase, mayBeRecorded)
   }
 
   async *#bounded(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

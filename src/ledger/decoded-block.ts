@@ -45,7 +45,7 @@ export function decodeBlock(
     const effect = effectIn(entry, serverId, packPosition(height, index))
     if (typeof effect === 'string') return { index, what: effect }
     if (effect.kind === 'erased_attachment' && !isErased(sealed, index)) {
-      return { index, what: 'it names no attachment' }
+      return { index, what: 'it has no attachment metadata' }
     }
     effects.push(effect)
     entries.push(entry instanceof RawEntry ? entry.text : entryTextOf(effect, serverId))

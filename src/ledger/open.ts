@@ -73,17 +73,17 @@ export async function openLedger(options: OpenLedgerOptions): Promise<OpenLedger
 async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenLedger> {
   const { clock, difficulty, platform = systemPlatform, schedule = platform.schedule } = options
   const { attachmentBytesMax = ATTACHMENT_BYTES_MAX, peers = {} } = options
-  const { path, lasting } = folder
+  const { path, durable } = folder
   const isNew = !fileExists(folder.storePath)
-  if (lasting && isNew) expectNoHead(path, signedHeadIn(path))
-  const key = lasting ? nodeKeyIn(path, isNew) : temporaryNodeKey()
+  if (durable && isNew) expectNoHead(path, signedHeadIn(path))
+  const key = durable ? nodeKeyIn(path, isNew) : temporaryNodeKey()
   const { serverId, privateKey } = key
-  const start = { location: path, serverId, durable: lasting, difficulty }
+  const start = { location: path, serverId, durable, difficulty }
   const writer = await LedgerWriter.start(start, clock, platform)
   const reader = await openStoreReader(path, { frozen: false })
   const opened = async () => ({
     ...(await openLog(folder, reader, key, platform)),
-    list: new PeerList(lasting ? path : null, peers.fixed ?? [], serverId),
+    list: new PeerList(durable ? path : null, peers.fixed ?? [], serverId),
   })
   const { log, signing, list } = await opened().catch(async (error: unknown) => {
     await reader.close()
@@ -100,10 +100,10 @@ async function openIn(folder: Folder, options: OpenLedgerOptions): Promise<OpenL
     signing.onCommit()
     if (last !== null) feed.committed(last)
   }
-  const blobs = new BlobStore(path, reader.attachments, lasting)
+  const blobs = new BlobStore(path, reader.attachments, durable)
   await blobs.recover()
   const { allowPrivate = false, intervalMs = PEERS_INTERVAL_MS } = peers
-  const shared = { folder: path, lasting, ownKey: log.verifierKey, privateKey, allowPrivate }
+  const shared = { folder: path, durable, ownKey: log.verifierKey, privateKey, allowPrivate }
   const ownBlobs = new ChainBlobs(reader.attachments, blobs, attachmentBytesMax)
   const mirrors = new Mirrors({ ...shared, intervalMs, blobBytesMax: attachmentBytesMax }, list, {
     ownBlobs,

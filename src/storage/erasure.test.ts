@@ -37,7 +37,10 @@ const LEFT = '{"db":"fruit","item":{"id":"a"},"method":"update_item","serverid":
 it('an erased entry must be erased by a later entry about its item', () => {
   const check = new ErasureCheck()
   expect(check.block(sealedLike(blockOf(3, ['{}', LEFT], [1])), [])).toBeNull()
-  expect([check.erased, check.end()]).toEqual([1, '1 entries have no blind, and none erases them'])
+  expect([check.erased, check.end()]).toEqual([
+    1,
+    '1 entries have no blind, but no entry erases them',
+  ])
   const wrong: Entry[] = [
     entry.erase('fruit', 'a', ['3.0']),
     entry.erase('fruit', 'b', ['3.1']),

@@ -71,6 +71,6 @@ export class ErasureCheck {
   end(): string | null {
     return this.#pending.size === 0
       ? null
-      : `${this.#pending.size} entries have no blind, and none erases them`
+      : `${this.#pending.size} entries have no blind, but no entry erases them`
   }
 }

@@ -2,7 +2,7 @@ import { CodedError } from '../base/coded-error.ts'
 import { parseJson } from '../base/json.ts'
 
 export type StoreErrorCode =
-  | 'FOLDER_IN_USE' // another process holds the folder
+  | 'FOLDER_IN_USE' // another process has locked the folder
   | 'FOLDER_UNUSABLE' // it cannot be created, read or written
   | 'STORE_NOT_FOUND' // the database file is missing
   | 'STORE_TOO_NEW' // a newer daicho wrote it

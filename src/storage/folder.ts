@@ -17,7 +17,7 @@ import { StoreError } from './errors.ts'
 export interface Folder {
   readonly path: string
   /** False for a temporary folder, which is removed on release. */
-  readonly lasting: boolean
+  readonly durable: boolean
   readonly storePath: string
   release(): void
 }
@@ -34,20 +34,24 @@ const TEMPORARY_PREFIX = 'daicho-temporary-'
  * never returns in file systems like `/proc`, which report ENOENT for new entries of existing folders.
  * Errors: FOLDER_UNUSABLE.
  */
-export function makeFolder(path: string): void {
+export function createFolder(path: string): void {
   try {
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true)
-      makeMissing(resolve(path))
+      createMissing(resolve(path))
   } catch (error) {
-    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be made: ${whyOf(error)}`, {
-      cause: error,
-    })
+    throw new StoreError(
+      'FOLDER_UNUSABLE',
+      `cannot create the folder ${path}: ${reasonOf(error)}`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 
-function makeMissing(path: string): void {
+function createMissing(path: string): void {
   const parent = dirname(path)
-  if (!existsSync(parent)) makeMissing(parent)
+  if (!existsSync(parent)) createMissing(parent)
   mkdirSync(path, { mode: 0o700 })
 }
 
@@ -66,13 +70,13 @@ export function requireStoreFile(path: string): void {
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && MISSING.has(String(error.code))
     if (isMissing) throw new StoreError('STORE_NOT_FOUND', `there is no store at ${path}`)
-    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${whyOf(error)}`, {
+    throw new StoreError('FOLDER_UNUSABLE', `${path} cannot be read: ${reasonOf(error)}`, {
       cause: error,
     })
   }
 }
 
-function whyOf(error: unknown): string {
+function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
@@ -101,22 +105,22 @@ export function closedStoreIn(folder: string): string {
  */
 export function lockFolder(path: string | null): Folder {
   if (path !== null) {
-    makeFolder(path)
-    return folderHeldBy(path, true, lock(path))
+    createFolder(path)
+    return lockedFolder(path, true, lock(path))
   }
-  sweepTemporary()
+  removeStaleFolders()
   const temporary = mkdtempSync(join(tmpdir(), TEMPORARY_PREFIX))
-  return folderHeldBy(temporary, false, lock(temporary))
+  return lockedFolder(temporary, false, lock(temporary))
 }
 
-function folderHeldBy(path: string, lasting: boolean, held: DatabaseSync): Folder {
+function lockedFolder(path: string, lasting: boolean, lockDatabase: DatabaseSync): Folder {
   return {
     path,
-    lasting,
+    durable: lasting,
     storePath: storePathIn(path),
     release() {
       if (!lasting) rmSync(path, { recursive: true, force: true })
-      held.close()
+      lockDatabase.close()
     },
   }
 }
@@ -135,22 +139,26 @@ function lock(path: string): DatabaseSync {
     if (error instanceof Error && error.message.includes('locked')) {
       throw new StoreError('FOLDER_IN_USE', `another daicho is using the folder ${path}`)
     }
-    throw new StoreError('FOLDER_UNUSABLE', `the folder ${path} cannot be used: ${whyOf(error)}`, {
-      cause: error,
-    })
+    throw new StoreError(
+      'FOLDER_UNUSABLE',
+      `the folder ${path} cannot be used: ${reasonOf(error)}`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 
 /** Removes the temporary folders of killed processes. */
-function sweepTemporary(): void {
+function removeStaleFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     const path = join(tmpdir(), name)
     // A folder that another process is creating has no store yet.
     if (!name.startsWith(TEMPORARY_PREFIX) || !existsSync(storePathIn(path))) continue
     try {
-      const held = lock(path)
+      const lockDatabase = lock(path)
       rmSync(path, { recursive: true, force: true })
-      held.close()
+      lockDatabase.close()
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
     }

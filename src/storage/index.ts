@@ -26,10 +26,10 @@ export {
 } from './errors.ts'
 export {
   closedStoreIn,
+  createFolder as makeFolder,
   type Folder,
   fileExists,
   lockFolder,
-  makeFolder,
   requireStoreFile,
   storePathIn,
 } from './folder.ts'

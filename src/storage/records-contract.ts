@@ -41,7 +41,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       )
       await appendEntries(stage.store, [entry.remove('fruit', 'a')], 40)
       const at = packPosition
-      const told = [
+      const texts = [
         [at(0, 1), 10, 'create_item', '{"id":"a","n":"one"}'],
         [at(2, 0), 30, 'update_item', '{"id":"a","n":"two"}'],
         [at(2, 1), 30, 'update_item', '{"id":"a","n":"three"}'],
@@ -51,12 +51,12 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         (await from.revisions(at(0, 0), id, { newestFirst: false, limit: 10, ...range })).map(
           ({ position, timestamp, kind, text }) => [position, timestamp, kind, text],
         )
-      await stage.expectLasting(async (now) => {
-        expect(await history(now, 'a')).toEqual(told)
-        expect(await history(now, 'a', { newestFirst: true })).toEqual([...told].reverse())
-        expect(await history(now, 'a', { after: at(0, 1), limit: 2 })).toEqual(told.slice(1, 3))
+      await stage.expectDurable(async (now) => {
+        expect(await history(now, 'a')).toEqual(texts)
+        expect(await history(now, 'a', { newestFirst: true })).toEqual([...texts].reverse())
+        expect(await history(now, 'a', { after: at(0, 1), limit: 2 })).toEqual(texts.slice(1, 3))
         const older = { newestFirst: true, after: at(2, 1), limit: 1 }
-        expect(await history(now, 'a', older)).toEqual(told.slice(1, 2))
+        expect(await history(now, 'a', older)).toEqual(texts.slice(1, 2))
         expect(await history(now, 'a', { after: at(3, 0) })).toEqual([])
         expect(await history(now, 'b')).toEqual([[at(1, 0), 20, 'create_item', '{"id":"b","n":0}']])
         expect(await history(now, 'nothing')).toEqual([])
@@ -66,7 +66,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       })
       await appendEntries(stage.store, [entry.create('fruit', 'a', 'again')], 50)
       expect(await history(stage.store, 'a')).toEqual([
-        ...told,
+        ...texts,
         [at(4, 0), 50, 'create_item', '{"id":"a","n":"again"}'],
       ])
     })
@@ -119,7 +119,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
       const items = Array.from({ length: 1_200 }, (_, n) => entry.create('fruit', `${n}`))
       const answers = items.map((_, n) => answer(n, n + 1))
       await appendEntries(stage.store, [entry.createDb('fruit'), ...items], 1_000, answers)
-      await stage.expectLasting(async (now) => {
+      await stage.expectDurable(async (now) => {
         expect(await now.idempotencyRecord(key(7))).toEqual({
           position: packPosition(0, 8),
           key: key(7),
@@ -177,7 +177,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           entry.attach('fruit', 'a', 'b', 'three'),
           entry.detach('fruit', 'a', 'c', 'two'),
         ])
-        await stage.expectLasting(async (now) => {
+        await stage.expectDurable(async (now) => {
           const { attachments } = now
           expect(await named(now, 'a')).toEqual(['a', 'b'])
           expect(await attachments.list('fruit', 'a', { limit: 1, offset: 1 })).toEqual([
@@ -207,7 +207,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
         expect(await named(stage.store, 'a')).toEqual(['n'])
         await appendEntries(stage.store, [entry.deleteDb('fruit')])
         await appendEntries(stage.store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
-        await stage.expectLasting(async (now) => expect(await named(now, 'a')).toEqual([]))
+        await stage.expectDurable(async (now) => expect(await named(now, 'a')).toEqual([]))
       })
 
       it('cannot be added to a missing item, nor can a missing one be deleted', async () => {
@@ -238,7 +238,7 @@ export function describeRecords(name: string, make: () => StoreUnderTest): void 
           await expect(refused).rejects.toMatchObject({ code: 'EFFECT_IMPOSSIBLE' })
         }
         await appendEntries(stage.store, [entry.erase('fruit', 'a', ['0.2'])])
-        await stage.expectLasting(async (now) => {
+        await stage.expectDurable(async (now) => {
           const { attachments } = now
           expect(await attachments.at(2)).toBeNull()
           expect(await attachments.at(3)).toMatchObject({ id: 'a', name: 'n', ended: null })

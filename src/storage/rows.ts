@@ -31,7 +31,7 @@ function bytes(value: unknown, column: string): Uint8Array {
 }
 
 function damaged(column: string): StoreError {
-  return new StoreError('STORE_DAMAGED', `column ${column} does not hold what it must`)
+  return new StoreError('STORE_DAMAGED', `column ${column} has an invalid value`)
 }
 
 /** Returns the only integer of a row; `what` names it in errors. */

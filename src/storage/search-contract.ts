@@ -30,7 +30,7 @@ const read = (filter: Json): Filter => {
 }
 
 /** The ids of the `items` that match `filter`, computed in plain JavaScript. */
-function meant(items: readonly JsonObject[], filter: Filter): string[] {
+function expectedIds(items: readonly JsonObject[], filter: Filter): string[] {
   const rows = items
     .filter((each) => filter.where === null || matches(filter.where, each))
     .map((each, at): { id: string; at: number; values: SortValue[] } => ({
@@ -38,10 +38,10 @@ function meant(items: readonly JsonObject[], filter: Filter): string[] {
       at,
       values: sortValuesOf(filter.order, each),
     }))
-  const ties = filter.order.at(-1)?.descending === true ? -1 : 1
+  const tieOrder = filter.order.at(-1)?.descending === true ? -1 : 1
   rows.sort(
     (one, other) =>
-      compareByOrder(filter.order, one.values, other.values) || (one.at - other.at) * ties,
+      compareByOrder(filter.order, one.values, other.values) || (one.at - other.at) * tieOrder,
   )
   const offset = filter.offset ?? 0
   return rows
@@ -95,7 +95,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
               for (const filter of filters.map((each) => read(each))) {
                 const { where, order, limit } = filter
                 const { ids } = await found(db, { where, order, limit, offset: filter.offset ?? 0 })
-                expect(ids).toEqual(meant(now, filter))
+                expect(ids).toEqual(expectedIds(now, filter))
               }
             }
             await appendEntries(stage.store, [entry.createDb(db)])
@@ -366,7 +366,7 @@ export function describeSearch(name: string, make: () => StoreUnderTest): void {
       expect(await stage.store.addIndex('fruit', 'one.more')).toBe('too-many')
     })
 
-    it(`sorts ${SORTED_ITEMS_MAX} items without an index; beyond, with a limit or an index only`, async () => {
+    it(`sorts ${SORTED_ITEMS_MAX} items without an index, and more only with a limit or an index`, async () => {
       await fruit(SORTED_ITEMS_MAX + 1)
       const { order } = read({ order: 'n DESC' })
       await expect(found('fruit', { order })).rejects.toMatchObject({ code: 'SEARCH_TOO_LARGE' })

@@ -38,7 +38,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         [entry.create('fruit', 'a'), entry.create('fruit', 'ü🍎')],
         7,
       )
-      await stage.expectLasting(async (now) => {
+      await stage.expectDurable(async (now) => {
         const [one, two, ...more] = await now.blocks(serverid, 0, 10)
         expect(more).toEqual([])
         expect([plain(one), plain(two)]).toEqual([plain(first), plain(second)])
@@ -61,7 +61,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
         entry.remove('fruit', 'b'),
         entry.createDb('veg'),
       ])
-      await stage.expectLasting(async (now) => {
+      await stage.expectDurable(async (now) => {
         expect(await now.databases()).toEqual([
           { name: 'fruit', created: packPosition(0, 0) },
           { name: 'veg', created: packPosition(1, 2) },
@@ -94,22 +94,16 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
 
     const impossible: [string, Entry[]][] = [
       ['creating a database twice', [entry.createDb('fruit')]],
-      ['deleting a database that is not there', [entry.deleteDb('nuts')]],
+      ['deleting a missing database', [entry.deleteDb('nuts')]],
       ['creating an item twice', [entry.create('fruit', 'new'), entry.create('fruit', 'a')]],
       [
-        'creating an item in no database',
+        'creating an item in a missing database',
         [entry.create('fruit', 'new'), entry.create('nuts', 'a')],
       ],
+      ['updating a missing item', [entry.create('fruit', 'new'), entry.update('fruit', 'x')]],
+      ['deleting a missing item', [entry.remove('fruit', 'a'), entry.remove('fruit', 'a')]],
       [
-        'updating an item that is not there',
-        [entry.create('fruit', 'new'), entry.update('fruit', 'x')],
-      ],
-      [
-        'deleting an item that is not there',
-        [entry.remove('fruit', 'a'), entry.remove('fruit', 'a')],
-      ],
-      [
-        'what fits, before what does not',
+        'a valid change before an invalid one',
         [entry.deleteDb('fruit'), entry.createDb('fruit'), entry.update('fruit', 'a')],
       ],
     ]
@@ -155,7 +149,7 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await expect(left).rejects.toThrow('changed my mind')
       const second = await store.exclusive(() => appendEntries(store, [entry.create('fruit', 'a')]))
       expect(second.prevId).toBe(first.id)
-      await stage.expectLasting(async (now) => {
+      await stage.expectDurable(async (now) => {
         expect(await now.exclusive(async (head) => head)).toEqual(headOf(second))
         expect((await now.item('fruit', 'a'))?.id).toBe('a')
       })
@@ -236,14 +230,14 @@ export function describeStore(name: string, make: () => StoreUnderTest): void {
       await expect(refused).rejects.toMatchObject({
         code: 'EFFECT_IMPOSSIBLE',
         position: packPosition(4, 1),
-        message: 'create_item does not fit item a of fruit',
+        message: 'create_item does not apply to item a of fruit',
       })
       const left = stage.store.transaction(async () => {
         await appendEntries(stage.store, [entry.create('fruit', 'e')])
         throw new Error('changed my mind')
       })
       await expect(left).rejects.toThrow('changed my mind')
-      await stage.expectLasting(async (now) => {
+      await stage.expectDurable(async (now) => {
         expect(await now.head(serverid)).toEqual(before)
         expect(await now.databases()).toHaveLength(1)
         expect(await now.countItems(0)).toBe(2)

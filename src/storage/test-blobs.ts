@@ -28,13 +28,13 @@ export class BlobStage {
   readonly folder: string
   readonly store: Store
   readonly reader: StoreReader
-  contents: BlobStore
+  blobs: BlobStore
 
   private constructor(folder: string, store: Store, reader: StoreReader) {
     this.folder = folder
     this.store = store
     this.reader = reader
-    this.contents = this.again()
+    this.blobs = this.again()
   }
 
   /** Opens one, and removes it after the test. */
@@ -44,7 +44,7 @@ export class BlobStage {
     await appendEntries(store, [entry.createDb('fruit'), entry.create('fruit', 'a')])
     const stage = new BlobStage(folder, store, await openStoreReader(folder, { frozen: false }))
     onTestFinished(async () => {
-      await stage.contents.close()
+      await stage.blobs.close()
       await stage.reader.close()
       await store.close()
       rmSync(folder, { recursive: true, force: true })
@@ -67,22 +67,22 @@ export class BlobStage {
   }
 
   /** Returns the sync operations of `work`, in order, and whether the blob `text` was in place at each. */
-  async synced(text: string, work: () => Promise<unknown>): Promise<string[]> {
+  async recordSyncs(text: string, work: () => Promise<unknown>): Promise<string[]> {
     const probe = await open(this.folder)
     const kind: FileHandle = Object.getPrototypeOf(probe)
     await probe.close()
     const { sync } = kind
-    const seen: string[] = []
+    const syncs: string[] = []
     const spy = vi.spyOn(kind, 'sync').mockImplementation(async function (this: FileHandle) {
       const stat = await this.stat()
-      const what = stat.isDirectory() ? 'a folder' : `${stat.size} bytes`
-      seen.push(`${what}, ${existsSync(path) ? 'named' : 'not named'}`)
+      const target = stat.isDirectory() ? 'a folder' : `${stat.size} bytes`
+      syncs.push(`${target}, ${existsSync(path) ? 'named' : 'not named'}`)
       await sync.call(this)
     })
     const path = this.pathOf(text)
     await work()
     spy.mockRestore()
-    return seen
+    return syncs
   }
 
   incoming(): string[] {
@@ -90,19 +90,19 @@ export class BlobStage {
   }
 
   /** Records an attachment `name` of the item with `text`. */
-  async record(name: string, text: string): Promise<void> {
+  async recordAttachment(name: string, text: string): Promise<void> {
     await appendEntries(this.store, [entry.attach('fruit', 'a', name, text)])
     this.reader.refresh()
   }
 
   /** Takes `text` and records it. */
   put(name: string, text: string): Promise<void> {
-    return this.contents.take(
+    return this.blobs.add(
       chunksOf(text.slice(0, 3), text.slice(3)),
       async ({ sha256, length }) => {
         expect([sha256, length]).toEqual([sha256OfText(text), Buffer.byteLength(text)])
         expect(readFileSync(this.pathOf(text), 'utf8')).toBe(text)
-        await this.record(name, text)
+        await this.recordAttachment(name, text)
       },
       RECORDED,
     )

@@ -111,7 +111,7 @@ export class StoreStage {
   }
 
   get store(): Store {
-    return known(this.#store)
+    return opened(this.#store)
   }
 
   async open(): Promise<void> {
@@ -121,23 +121,23 @@ export class StoreStage {
 
   async reopen(): Promise<void> {
     await this.store.close()
-    this.#store = await known(this.#under).open()
+    this.#store = await opened(this.#under).open()
   }
 
   /** Opens a reader of the open store; the caller closes it. */
   read(): Promise<StoreReader> {
-    return known(this.#under).read()
+    return opened(this.#under).read()
   }
 
   /** Expects the same of the store before and after it is reopened. */
-  async expectLasting(expectations: (now: Store) => Promise<void>): Promise<void> {
+  async expectDurable(expectations: (now: Store) => Promise<void>): Promise<void> {
     await expectations(this.store)
     await this.reopen()
     await expectations(this.store)
   }
 }
 
-function known<Value>(value: Value | null): Value {
+function opened<Value>(value: Value | null): Value {
   if (value === null) throw new Error('the store was not opened')
   return value
 }

@@ -79,7 +79,7 @@ export class SimulatedPlatform implements Platform {
     const commit = async (work: () => Promise<void>) => {
       await this.#disk()
       if (!this.#hasEnded && this.#world.happens(this.#owner.fullness())) {
-        throw new StoreError('STORE_FULL', 'there is no room left on the disk')
+        throw new StoreError('STORE_FULL', 'the disk is full')
       }
       await work()
     }

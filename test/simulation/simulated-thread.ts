@@ -59,7 +59,7 @@ function serve(name: string, start: unknown, { port, platform, end }: Served): v
   if (name === 'ledger-writer') {
     void serveWriter({ ...(start as WriterStart), durable: false }, port, platform)
   } else if (name === 'log-signer') void serveSigner(start as SignerStart, port)
-  else void serveMirrors({ ...(start as MirrorsStart), lasting: false }, port, platform, end)
+  else void serveMirrors({ ...(start as MirrorsStart), durable: false }, port, platform, end)
 }
 
 function portOf(

@@ -63,7 +63,11 @@ describe('daicho index', () => {
     const idle = await answering(200, '{"status":true,"indexes":[]}')
     expect((await run(idle.url, 'list')).stdout).toBe('there are no indexes\n')
     expect(await run(idle.url, 'add', 'fruit', 'n')).toEqual({
-      ...{ code: 1, stdout: '', stderr: 'daicho: the index was removed meanwhile\n' },
+      ...{
+        code: 1,
+        stdout: '',
+        stderr: 'daicho: the index was removed while it was being built\n',
+      },
     })
     const empty = { ...building, state: 'ready', done: 0, total: 0 }
     const fresh = await answering(200, JSON.stringify({ status: true, indexes: [empty] }))

@@ -94,7 +94,8 @@ async function waitUntilBuilt(indexes: Indexes, db: string, path: string): Promi
     let grown = { done: -1, atMs: systemClock.now() }
     for (;;) {
       const index = (await indexes.list()).find((each) => each.db === db && each.path === path)
-      if (index === undefined) throw new Exit(EXIT.finding, 'the index was removed meanwhile')
+      if (index === undefined)
+        throw new Exit(EXIT.finding, 'the index was removed while it was being built')
       const { state, done, total } = index
       line.update(total === 0 ? 1 : done / total, `${done} of ${total} blocks`)
       if (state === 'ready') return

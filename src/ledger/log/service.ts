@@ -54,18 +54,18 @@ export interface Consistency {
 
 /** Opens the log of the node in `folder`. Errors: STORE_ROLLED_BACK, LOG_CONTRADICTED, LOG_HEAD_DAMAGED. */
 export async function openLog(
-  { path, lasting }: Folder,
+  { path, durable }: Folder,
   store: StoreReader,
   { publicKey, privateKey, serverId }: NodeKey,
   platform: Platform,
 ): Promise<{ log: LedgerLog; signing: LogSigning }> {
   const verifier = { name: logOrigin(serverId), publicKey }
-  if (lasting) {
+  if (durable) {
     const kept = signedHeadIn(path)
     await expectSignedHead(store, kept)
     beginSigning(kept, verifier.name)
   }
-  const signing = new LogSigning({ folder: path, lasting, verifier, privateKey }, platform)
+  const signing = new LogSigning({ folder: path, durable, verifier, privateKey }, platform)
   return { log: new LedgerLog(store, signing, verifier), signing }
 }
 

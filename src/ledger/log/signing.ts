@@ -87,7 +87,7 @@ export class LogSigning {
     this.#stop(new LedgerError('LOG_STOPPED', 'the node is closing'))
     this.#cancelIdle?.()
     this.#cancelRest?.()
-    const isUnsigned = this.#start.lasting && this.#commits > 0
+    const isUnsigned = this.#start.durable && this.#commits > 0
     const worker = this.#worker ?? (isUnsigned ? this.#startWorker() : null)
     if (worker === null || worker.threadId === ENDED) return
     const ended = new Promise((resolve) => worker.once('exit', resolve))

@@ -29,7 +29,7 @@ interface LogKey {
 export interface SignerStart extends LogKey {
   readonly folder: string
   /** False for a temporary folder. */
-  readonly lasting: boolean
+  readonly durable: boolean
 }
 
 /** Messages to the thread: sign the committed blocks; or finish, sign once more, and end. */
@@ -125,17 +125,19 @@ export class LogSigner {
 
 /** Runs the thread: signs on request, until a message on `port` closes it. */
 export async function serveSigner(start: SignerStart, port: ThreadPort): Promise<void> {
-  const { folder, lasting, verifier, privateKey } = start
+  const { folder, durable, verifier, privateKey } = start
   const send = (message: FromSigner) => port.postMessage(message)
-  const kept = lasting ? signedHeadIn(folder) : temporaryHead()
+  const signedHead = durable ? signedHeadIn(folder) : temporaryHead()
   const store = await openStoreReader(folder, { frozen: false })
   let opened: Promise<LogSigner> | null = null
   // A failure to open can be temporary, so the next request tries again.
   const signer = () => {
-    opened ??= LogSigner.open(store, kept, { verifier, privateKey }).catch((error: unknown) => {
-      opened = null
-      throw error
-    })
+    opened ??= LogSigner.open(store, signedHead, { verifier, privateKey }).catch(
+      (error: unknown) => {
+        opened = null
+        throw error
+      },
+    )
     return opened
   }
   const sign = async () => {
@@ -150,7 +152,7 @@ export async function serveSigner(start: SignerStart, port: ThreadPort): Promise
   }
   const close = async () => {
     try {
-      if (lasting) await signRest(await signer())
+      if (durable) await signRest(await signer())
     } catch {
       // The last signature is optional: no request waits for it.
     }

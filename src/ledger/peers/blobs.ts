@@ -52,7 +52,7 @@ export class ChainBlobs {
       const attachment = { content_type: 'application/octet-stream', length, name: sha256, sha256 }
       return { attachment, file }
     }
-    throw new PeerError('CONTENT_ABSENT', `the bytes of content ${sha256} are not here`)
+    throw new PeerError('CONTENT_ABSENT', `blob ${sha256} is not stored here`)
   }
 
   /** Lists at most `limit` absent blobs that entries after position `after` (packed; -1: all) name. */
@@ -62,7 +62,7 @@ export class ChainBlobs {
     for (let checked = 0; checked < ROWS_MAX; ) {
       const page = await this.#rows.byPosition(upTo, ROWS_PER_PAGE)
       for (const { position, sha256, length } of page) {
-        const { isComplete, bytes } = await this.#files.arrived({ sha256, length })
+        const { isComplete, bytes } = await this.#files.progress({ sha256, length })
         if (!isComplete) blobs.push({ sha256, length, bytes })
         upTo = position
         checked += 1
@@ -88,7 +88,7 @@ export class ChainBlobs {
     const position = await this.#rows.namedAt(sha256)
     const [row] = position === null ? [] : await this.#rows.byPosition(position - 1, 1)
     if (row?.sha256 === sha256) return row
-    throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain names content ${sha256}`)
+    throw new PeerError('CONTENT_UNKNOWN', `no entry of this chain names the blob ${sha256}`)
   }
 }
 

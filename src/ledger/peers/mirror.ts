@@ -315,7 +315,7 @@ export class Mirror {
     if (freed.length === 0) return append()
     const erase = () => append().then(() => ({ result: undefined, freed }))
     // After any error, the next start checks whether the blobs are still named.
-    return this.#files.erasing(erase, () => true)
+    return this.#files.eraseRows(erase, () => true)
   }
 
   async #erasedBlobs(decoded: readonly DecodedBlock[]): Promise<string[]> {

@@ -191,7 +191,7 @@ async function build(
   let blocks = 0
   let entries = 0
   try {
-    await files.resume()
+    await files.recoverWithoutRows()
     for await (const unit of copier.units()) {
       await writer.record(unit)
       blocks += 1
@@ -278,7 +278,7 @@ class DatabaseCopier {
 
   /** Returns whether the complete blob is now durable in the data folder. */
   async #copyBlob(sha256: string, length: number): Promise<boolean> {
-    if ((await this.#target.arrived({ sha256, length })).isComplete) return true
+    if ((await this.#target.progress({ sha256, length })).isComplete) return true
     try {
       const { file } = await this.#blobs.open(sha256)
       try {
@@ -286,7 +286,7 @@ class DatabaseCopier {
           if (blob.sha256 !== sha256) throw new PeerError('CONTENT_ABSENT', 'it was changed')
         }
         const judgement = { isRecorded: () => true, mayBeRecorded: () => false }
-        await this.#target.take(file.createReadStream({ autoClose: false }), expectSame, judgement)
+        await this.#target.add(file.createReadStream({ autoClose: false }), expectSame, judgement)
         return true
       } finally {
         await file.close()

@@ -48,7 +48,7 @@ async function following(source: LedgerNode) {
   const port = { postMessage: () => {}, on: inner.on.bind(inner), close: () => {} }
   const start = {
     folder,
-    lasting: false,
+    durable: false,
     ownKey: own.service.log.verifierKey,
     privateKey: generateKeyPairSync('ed25519').privateKey,
     allowPrivate: true,

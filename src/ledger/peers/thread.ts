@@ -30,7 +30,7 @@ export interface MirrorsStart {
   /** The data folder. */
   readonly folder: string
   /** Is false for a temporary folder. */
-  readonly lasting: boolean
+  readonly durable: boolean
   /** The verifier key of this node. */
   readonly ownKey: string
   /** Signs requests to peers. */
@@ -366,7 +366,7 @@ class MirrorsThread {
     const folder = mirrorFolder(this.#start.folder, serverId)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeDurably(join(folder, VKEY_FILE), `${vkey}\n`)
-    const { lasting: durable, blobBytesMax } = this.#start
+    const { durable, blobBytesMax } = this.#start
     const platform = this.#platform
     const mirror = Mirror.open({ folder, serverId, key, durable, blobBytesMax, platform })
     const shared = { mirror, lastTask: Promise.resolve() }

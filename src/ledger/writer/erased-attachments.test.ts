@@ -275,7 +275,7 @@ it('an entry without its attachment is rejected unless it is erased', async () =
   expect(forged).not.toBe(text)
   await expect(imported(forged, folder)).rejects.toMatchObject({
     code: 'EXPORT_DAMAGED',
-    message: expect.stringContaining('it names no attachment'),
+    message: expect.stringContaining('it has no attachment metadata'),
   })
 })
 
@@ -291,8 +291,8 @@ it('verification finds rows, entries and files of attachments that the erasures 
       ${ended} FROM attachments LIMIT 1`
   const packed = (height: number) => height * 16_384
   await expectFindings(folder, [
-    [row(packed(2), `${packed(3)}`), 'where the chain has none'],
-    [row(packed(3), 'NULL', 'other'), 'where the chain has none'],
+    [row(packed(2), `${packed(3)}`), 'but the chain has none there'],
+    [row(packed(3), 'NULL', 'other'), 'but the chain has none there'],
     [`DELETE FROM attachments WHERE position = ${packed(4)}`, 'is missing'],
     [`UPDATE attachments SET ended = NULL WHERE position = ${packed(4)}`, 'is not stored'],
     [`UPDATE attachments SET ended = 1 WHERE ended IS NULL AND id = 'bob'`, 'stored as ended'],

@@ -34,7 +34,7 @@ function testFolder(): string {
 }
 
 /** Creates a data folder with a store of `blocks` blocks and a key, and a folder for its backups. */
-async function world(blocks = 3): Promise<{ folder: string; to: string; store: Store }> {
+async function testFolders(blocks = 3): Promise<{ folder: string; to: string; store: Store }> {
   const folder = join(testFolder(), 'data')
   mkdirSync(folder)
   writeFileSync(join(folder, 'node.key'), 'the key')
@@ -76,7 +76,7 @@ async function verification(folder: string) {
 }
 
 it('a backup is a data folder: one state of the store, verified, and the named files', async () => {
-  const { folder, to, store } = await world()
+  const { folder, to, store } = await testFolders()
   writeFileSync(join(folder, 'rates.json'), 'not named')
   const shares: number[] = []
   const made = await backup(folder, to, { progress: (share) => shares.push(share) })
@@ -99,7 +99,7 @@ it('a backup is a data folder: one state of the store, verified, and the named f
 })
 
 it('a backup of a running node contains the chain up to one block, and the databases as of it', async () => {
-  const { folder, to, store } = await world(2_000)
+  const { folder, to, store } = await testFolders(2_000)
   let isWriting = true
   const writing = (async () => {
     for (let n = 0; isWriting; n += 1) {
@@ -123,7 +123,7 @@ it('a backup of a running node contains the chain up to one block, and the datab
 })
 
 it('a damaged store gives no backup, unless verification is off', async () => {
-  const { folder, to, store } = await world()
+  const { folder, to, store } = await testFolders()
   await store.close()
   tamper(folder, `UPDATE items SET item = '{"id":"1","n":9}' WHERE id = '1'`)
   const made = await backup(folder, to)
@@ -135,7 +135,7 @@ it('a damaged store gives no backup, unless verification is off', async () => {
 })
 
 it('an interrupted run leaves no backup, and the next one completes it', async () => {
-  const { folder, to } = await world()
+  const { folder, to } = await testFolders()
   const content = keepContent(folder, 'a picture')
   const gone = keepContent(folder, 'erased since')
   mkdirSync(join(to, '.partial', content, '..'), { recursive: true })
@@ -161,7 +161,7 @@ it('an interrupted run leaves no backup, and the next one completes it', async (
 })
 
 it('copies each blob once: the next backup links those of the last, and omits removed ones', async () => {
-  const { folder, to } = await world()
+  const { folder, to } = await testFolders()
   const first = keepContent(folder, 'first')
   const second = keepContent(folder, 'second')
   mkdirSync(join(folder, 'attachments', 'incoming'))
@@ -190,7 +190,7 @@ it('copies each blob once: the next backup links those of the last, and omits re
 })
 
 it('backups of the same time coexist, and old ones are removed on request', async () => {
-  const { folder, to } = await world()
+  const { folder, to } = await testFolders()
   for (let n = 0; n < 3; n += 1) await backup(folder, to, { verify: false })
   mkdirSync(join(to, '.expired-2020-01-01T00-00-00.000Z'))
   mkdirSync(join(to, 'mine'))
@@ -201,7 +201,7 @@ it('backups of the same time coexist, and old ones are removed on request', asyn
 })
 
 it('two backups into one folder exclude each other, and a missing store creates nothing', async () => {
-  const { folder, to } = await world()
+  const { folder, to } = await testFolders()
   const other = lockFolder(join(to, '.partial'))
   await expect(backup(folder, to)).rejects.toMatchObject({ code: 'FOLDER_IN_USE' })
   other.release()
@@ -253,7 +253,7 @@ function smallDisk(kilobytes: number): string | null {
 it('reports a full disk, leaves no incomplete backup, and continues once there is space', async (test) => {
   const disk = smallDisk(400)
   if (disk === null) return test.skip('no disk can be mounted here: needs root on Linux')
-  const { folder, store } = await world()
+  const { folder, store } = await testFolders()
   const to = join(disk, 'backups')
   // Not enough for the store: detected before copying.
   await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
@@ -263,7 +263,7 @@ it('reports a full disk, leaves no incomplete backup, and continues once there i
   })
   expect(readdirSync(to)).toEqual(['.partial'])
   // Enough for the store, but not for the other file.
-  const { folder: small } = await world()
+  const { folder: small } = await testFolders()
   keepContent(small, 'y'.repeat(500_000))
   await expect(backup(small, to)).rejects.toMatchObject({ code: 'STORE_FULL' })
   expect(readdirSync(to)).toEqual(['.partial'])
@@ -272,7 +272,7 @@ it('reports a full disk, leaves no incomplete backup, and continues once there i
 })
 
 it('reading the folder of a stopped node changes no byte of it, also on a read-only disk', async (test) => {
-  const { folder, store } = await world()
+  const { folder, store } = await testFolders()
   await store.close()
   const picture = (path: string) =>
     readdirSync(path, { withFileTypes: true }).map(({ name }) => [
@@ -307,9 +307,9 @@ it('reading the folder of a stopped node changes no byte of it, also on a read-o
 })
 
 it.each(['attachments', 'node.key'])(
-  'makes no backup while the system cannot tell whether %s is there',
+  'makes no backup while the system cannot tell whether %s exists',
   async (name) => {
-    const { folder, to } = await world()
+    const { folder, to } = await testFolders()
     rmSync(join(folder, name), { force: true })
     // A link to itself: a look-up fails, as on a failing disk.
     symlinkSync(name, join(folder, name))

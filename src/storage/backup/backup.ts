@@ -21,7 +21,7 @@ const PARTIAL = '.partial'
 const EXPIRED = '.expired-'
 /** `2026-11-20T19-30-05.123Z`, in UTC, so that names sort by time. */
 const BACKUP_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
-/** Part of the progress that copying counts for, if the copy is verified afterwards. */
+/** Share of the progress for copying, if the copy is verified afterwards. */
 const COPY_SHARE = 0.3
 
 export interface BackupOptions {
@@ -43,7 +43,7 @@ export interface BackupOptions {
 }
 
 /** Called at intervals; `share` is 0..1. */
-export type BackupProgress = (share: number, doing: string) => void
+export type BackupProgress = (share: number, phase: string) => void
 
 export interface Backup {
   /** The new folder, or null if the verification found a difference. */
@@ -68,7 +68,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   const { folder, to, nowMs } = options
   requireStoreFile(storePathIn(folder))
   const partial = join(to, PARTIAL)
-  const held = lockFolder(partial)
+  const lock = lockFolder(partial)
   let path: string | null = null
   try {
     const copy = await fillPartial(options, partial)
@@ -81,7 +81,7 @@ export async function backupFolder(options: BackupOptions): Promise<Backup> {
   } catch (error) {
     throw diskError(error, to)
   } finally {
-    held.release()
+    lock.release()
     // The lock is not part of the backup.
     if (path !== null) {
       for (const name of LOCK_FILES) await rm(join(path, name), { force: true })
@@ -96,10 +96,10 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   let copied = 0
   // Copies the blobs, then the store, then the blobs added since: so the copy has every blob that its store
   // names. Blobs left by an earlier run but removed since are removed from the copy.
-  for (const one of contents) {
+  for (const blobFolder of contents) {
     progress(0, 'files')
-    copied += await copyMissingBlobs(one)
-    await removeSurplusBlobs(one)
+    copied += await copyMissingBlobs(blobFolder)
+    await removeSurplusBlobs(blobFolder)
   }
   const copyShare = verify ? COPY_SHARE : 1
   const snapshot = await snapshotSqlite(storePathIn(folder), storePathIn(partial), (share) =>
@@ -120,21 +120,21 @@ async function fillPartial(options: BackupOptions, partial: string): Promise<Omi
   }
   sync(partial)
   sync(to)
-  const verification = verify ? await verified(partial, progress) : null
+  const verification = verify ? await verifyCopy(partial, progress) : null
   return { ...snapshot, contents: copied, verification }
 }
 
 /** Removes everything but the blobs of an interrupted run. */
 async function clearPartial(contents: readonly BlobFolder[], partial: string): Promise<void> {
-  const kept = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
+  const keepNames = new Set([...LOCK_FILES, ...contents.map(({ to }) => basename(to))])
   for (const name of await readdir(partial)) {
-    if (!kept.has(name)) await rm(join(partial, name), { recursive: true, force: true })
+    if (!keepNames.has(name)) await rm(join(partial, name), { recursive: true, force: true })
   }
 }
 
 async function removeStore(partial: string): Promise<void> {
-  for (const ending of ['', '-journal', '-wal', '-shm']) {
-    await rm(storePathIn(partial) + ending, { force: true })
+  for (const suffix of ['', '-journal', '-wal', '-shm']) {
+    await rm(storePathIn(partial) + suffix, { force: true })
   }
 }
 
@@ -148,12 +148,12 @@ async function blobFoldersOf(
     .map(({ name, incoming }) => {
       mkdirSync(join(partial, name), { recursive: true, mode: 0o700 })
       rmSync(join(partial, name, incoming), { recursive: true, force: true })
-      const earlier = last === undefined ? null : join(to, last, name)
-      return { from: join(folder, name), to: join(partial, name), earlier, incoming }
+      const previous = last === undefined ? null : join(to, last, name)
+      return { from: join(folder, name), to: join(partial, name), previous, incoming }
     })
 }
 
-async function verified(partial: string, progress: BackupProgress): Promise<Verification | null> {
+async function verifyCopy(partial: string, progress: BackupProgress): Promise<Verification | null> {
   try {
     const store = await openStoreReader(partial, { frozen: true })
     try {
@@ -178,10 +178,10 @@ async function backupsIn(to: string): Promise<string[]> {
 }
 
 async function freeName(to: string, nowMs: number): Promise<string> {
-  const taken = new Set(await readdir(to))
+  const existing = new Set(await readdir(to))
   for (let ms = nowMs; ; ms += 1) {
     const name = new Date(ms).toISOString().replaceAll(':', '-')
-    if (!taken.has(name)) return name
+    if (!existing.has(name)) return name
   }
 }
 

@@ -18,7 +18,7 @@ beforeEach(() => {
   onTestFinished(() => rmSync(base, { recursive: true, force: true }))
 })
 /** Returns the disk operations since the last call, with paths relative to the test's folder. */
-const told = () => diskLog.splice(0).map((line) => line.replace(base, '').replace(/ $/, ' .'))
+const operations = () => diskLog.splice(0).map((line) => line.replace(base, '').replace(/ $/, ' .'))
 
 it('syncs a copied blob before its rename, and every changed folder after it', async () => {
   const name = createHash('sha256').update('content').digest('hex')
@@ -26,17 +26,17 @@ it('syncs a copied blob before its rename, and every changed folder after it', a
   mkdirSync(join(base, 'from', start), { recursive: true })
   mkdirSync(join(base, 'to'))
   writeFileSync(join(base, 'from', start, rest), 'content')
-  told()
-  const folders = { from: join(base, 'from'), to: join(base, 'to'), earlier: null }
+  operations()
+  const folders = { from: join(base, 'from'), to: join(base, 'to'), previous: null }
   expect(await copyMissingBlobs(folders)).toBe(1)
-  expect(told()).toEqual([
+  expect(operations()).toEqual([
     `sync /to/${start}/${rest}.unfinished`,
     `name /to/${start}/${rest}`,
     `sync /to/${start}`,
     'sync /to',
   ])
   expect(await copyMissingBlobs(folders)).toBe(0)
-  expect(told()).toEqual([])
+  expect(operations()).toEqual([])
 })
 
 it('syncs the whole backup before its rename, and the rename before returning', async () => {
@@ -46,13 +46,13 @@ it('syncs the whole backup before its rename, and the rename before returning', 
   const store = await openStore({ location: folder, serverId: CONTRACT_SERVER_ID, durable: false })
   await appendEntries(store, [entry.createDb('fruit')])
   await store.close()
-  told()
+  operations()
   const made = await backupFolder({
     ...{ folder, to: join(base, 'to'), nowMs: 0, files: ['node.key'], blobFolders: [] },
     ...{ verify: true, progress: () => {} },
   })
   expect(made.path).not.toBeNull()
-  expect(told()).toEqual([
+  expect(operations()).toEqual([
     'sync /to/.partial/node.key.unfinished',
     'name /to/.partial/node.key',
     'sync /to/.partial',

@@ -46,7 +46,7 @@ export async function copyDurably(from: string, to: string): Promise<string> {
 export function diskError(error: unknown, path: string): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (code !== 'ENOSPC' && code !== 'EDQUOT') return error
-  return new StoreError('STORE_FULL', `there is no room left for ${path}`, { cause: error })
+  return new StoreError('STORE_FULL', `the disk is full: ${path} was not written`, { cause: error })
 }
 
 /** Returns the relative paths of the blobs below `folder`, sorted. */
@@ -54,7 +54,7 @@ async function blobPathsIn(folder: string): Promise<string[]> {
   if (!fileExists(folder)) return []
   const found = await readdir(folder, { recursive: true, withFileTypes: true })
   return found
-    .filter((one) => one.isFile())
+    .filter((entry) => entry.isFile())
     .map((one) => relative(folder, join(one.parentPath, one.name)))
     .filter((path) => BLOB_PATH.test(path))
     .sort()
@@ -65,43 +65,43 @@ export interface BlobFolder {
   readonly from: string
   readonly to: string
   /** The same folder of an earlier backup, whose files are linked instead of copied. */
-  readonly earlier: string | null
+  readonly previous: string | null
 }
 
 /**
  * Copies the blobs that `to` lacks; returns how many were copied instead of linked. Skips files that are
  * removed during the copy. Errors: STORE_DAMAGED for a file that does not match its SHA-256; STORE_FULL.
  */
-export async function copyMissingBlobs({ from, to, earlier }: BlobFolder): Promise<number> {
+export async function copyMissingBlobs({ from, to, previous }: BlobFolder): Promise<number> {
   let copied = 0
-  const touched = new Set<string>()
+  const changedFolders = new Set<string>()
   for (const path of await blobPathsIn(from)) {
     const target = join(to, path)
     if (fileExists(target)) continue
     await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-    if (earlier === null || !linked(join(earlier, path), target)) {
+    if (previous === null || !tryLink(join(previous, path), target)) {
       if (!(await copyBlob(join(from, path), target, path.replace('/', '')))) continue
       copied += 1
     }
-    touched.add(dirname(target))
+    changedFolders.add(dirname(target))
   }
   // Those folders may be new entries of `to`.
-  if (touched.size > 0) touched.add(to)
-  for (const folder of touched) sync(folder)
+  if (changedFolders.size > 0) changedFolders.add(to)
+  for (const folder of changedFolders) sync(folder)
   return copied
 }
 
 /** Removes incomplete files from `to`, and blobs that are no longer in `from`. */
 export async function removeSurplusBlobs({ from, to }: BlobFolder): Promise<void> {
-  const kept = new Set(await blobPathsIn(from))
-  for (const one of await readdir(to, { recursive: true, withFileTypes: true })) {
-    const path = relative(to, join(one.parentPath, one.name))
-    if (!one.isDirectory() && !kept.has(path)) await unlink(join(to, path))
+  const sourcePaths = new Set(await blobPathsIn(from))
+  for (const entry of await readdir(to, { recursive: true, withFileTypes: true })) {
+    const path = relative(to, join(entry.parentPath, entry.name))
+    if (!entry.isDirectory() && !sourcePaths.has(path)) await unlink(join(to, path))
   }
 }
 
 /** Tries to link `target` to `path`; not every file system supports that. */
-function linked(path: string, target: string): boolean {
+function tryLink(path: string, target: string): boolean {
   try {
     linkSync(path, target)
     return true
@@ -118,5 +118,5 @@ async function copyBlob(from: string, target: string, sha256: string): Promise<b
     throw error
   }
   await unlink(target)
-  throw new StoreError('STORE_DAMAGED', `the content of ${from} is not what its name says`)
+  throw new StoreError('STORE_DAMAGED', `the bytes of ${from} do not match the SHA-256 in its name`)
 }

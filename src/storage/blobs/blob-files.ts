@@ -28,7 +28,7 @@ export class BlobFiles {
   }
 
   /** Creates the folders; while they exist, the next start detects a crash. */
-  async begin(): Promise<void> {
+  async createFolders(): Promise<void> {
     await withDiskErrors(async () => {
       await mkdir(join(this.#root, INCOMING), { recursive: true, mode: 0o700 })
       await this.#sync(this.#root)
@@ -37,14 +37,14 @@ export class BlobFiles {
   }
 
   /** Removes the folder of incoming blobs, unless it contains parts. */
-  async end(): Promise<void> {
+  async removeIncomingFolder(): Promise<void> {
     await rmdir(join(this.#root, INCOMING)).catch((error) => {
       if (codeOf(error) !== 'ENOTEMPTY') unlessMissing(error)
     })
   }
 
   /** Returns whether a process is using the folder, or was killed while using it. */
-  async isUnsettled(): Promise<boolean> {
+  async hasIncomingFolder(): Promise<boolean> {
     try {
       await (await opendir(join(this.#root, INCOMING))).close()
       return true
@@ -84,11 +84,11 @@ export class BlobFiles {
    * repairs a damaged one. Both directories are synced, even if another upload created them, because that
    * upload may not have synced them yet.
    */
-  async place(arrived: number | string, sha256: string): Promise<void> {
+  async moveIntoPlace(incomingName: number | string, sha256: string): Promise<void> {
     await withDiskErrors(async () => {
       const folder = join(this.#root, sha256.slice(0, 2))
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      await rename(this.#incoming(arrived), this.#path(sha256))
+      await rename(this.#incoming(incomingName), this.#path(sha256))
       await this.#sync(folder)
       await this.#sync(this.#root)
     })
@@ -120,19 +120,19 @@ export class BlobFiles {
   }
 
   /** Lists the folder: the SHA-256 of each blob, and the path (from the data folder) of any other file. */
-  async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly foreign: string }> {
+  async *list(): AsyncGenerator<{ readonly sha256: string } | { readonly otherPath: string }> {
     for await (const { name } of entriesOf(this.#root)) {
       if (name === INCOMING) continue
-      if (!/^[0-9a-f]{2}$/.test(name)) yield { foreign: join(FOLDER, name) }
+      if (!/^[0-9a-f]{2}$/.test(name)) yield { otherPath: join(FOLDER, name) }
       else yield* this.#listIn(name)
     }
   }
 
-  async *#listIn(start: string) {
-    for await (const entry of entriesOf(join(this.#root, start))) {
+  async *#listIn(prefix: string) {
+    for await (const entry of entriesOf(join(this.#root, prefix))) {
       const isBlob = entry.isFile() && /^[0-9a-f]{62}$/.test(entry.name)
-      if (isBlob) yield { sha256: start + entry.name }
-      else yield { foreign: join(FOLDER, start, entry.name) }
+      if (isBlob) yield { sha256: prefix + entry.name }
+      else yield { otherPath: join(FOLDER, prefix, entry.name) }
     }
   }
 
@@ -146,7 +146,7 @@ export class BlobFiles {
       return await open(this.#incoming(name), flags, 0o600)
     } catch (error) {
       unlessMissing(error)
-      await this.begin()
+      await this.createFolders()
       return open(this.#incoming(name), flags, 0o600)
     }
   }
@@ -173,7 +173,7 @@ export async function withDiskErrors<Result>(work: () => Promise<Result>): Promi
   } catch (error) {
     if (error instanceof StoreError) throw error
     if (isDiskFull(error)) {
-      throw new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
+      throw new StoreError('STORE_FULL', 'the disk is full', { cause: error })
     }
     const reason = error instanceof Error ? error.message : String(error)
     throw new StoreError('STORE_FAILED', `the disk failed: ${reason}`, { cause: error })

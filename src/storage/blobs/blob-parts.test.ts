@@ -14,17 +14,17 @@ describe('a blob that arrives in parts', () => {
   const text = 'from elsewhere'
   const content = { sha256: sha256OfText(text), length: text.length }
   const add = (from: number, part: string, of = content) =>
-    stage.contents.addPart(of, from, Buffer.from(part))
+    stage.blobs.addPart(of, from, Buffer.from(part))
 
-  beforeEach(() => stage.record('n', text))
+  beforeEach(() => stage.recordAttachment('n', text))
 
   it('is in place only after its last part', async () => {
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, text.slice(0, 4))).toBe(4)
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 4 })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })
     expect(existsSync(stage.pathOf(text))).toBe(false)
     expect(await add(4, text.slice(4))).toBe(text.length)
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: true, bytes: text.length })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: true, bytes: text.length })
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
     expect(stage.incoming()).toEqual([])
     // A repetition changes nothing.
@@ -35,7 +35,7 @@ describe('a blob that arrives in parts', () => {
 
   it('is synced before it is in place', async () => {
     await add(0, text.slice(0, 4))
-    expect(await stage.synced(text, () => add(4, text.slice(4)))).toEqual([
+    expect(await stage.recordSyncs(text, () => add(4, text.slice(4)))).toEqual([
       `${text.length} bytes, not named`,
       'a folder, named',
       'a folder, named',
@@ -57,14 +57,14 @@ describe('a blob that arrives in parts', () => {
     const other = { sha256: sha256OfText('nobody'), length: 6 }
     await add(0, 'nob', other)
     expect(stage.incoming().sort()).toEqual([content.sha256, other.sha256].sort())
-    stage.contents = stage.again()
-    await stage.contents.recover()
+    stage.blobs = stage.again()
+    await stage.blobs.recover()
     expect(stage.incoming()).toEqual([content.sha256])
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 4 })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 4 })
     // Also when closed in between.
-    await stage.contents.close()
-    stage.contents = stage.again()
-    await stage.contents.recover()
+    await stage.blobs.close()
+    stage.blobs = stage.again()
+    await stage.blobs.recover()
     expect(await add(4, text.slice(4))).toBe(text.length)
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })
@@ -83,26 +83,26 @@ describe('a blob that arrives in parts', () => {
       }
       const outcome = await all().catch(({ code }) => code)
       expect([parts, outcome]).toEqual([parts, parts[0] === `${text}!` ? 0 : 'CONTENT_DIFFERS'])
-      expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
+      expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
     }
     expect(await add(0, text)).toBe(text.length)
   })
 
   it('without bytes is complete after its first part', async () => {
     const empty = { sha256: sha256OfText(''), length: 0 }
-    await stage.record('n', '')
-    expect(await stage.contents.arrived(empty)).toEqual({ isComplete: false, bytes: 0 })
+    await stage.recordAttachment('n', '')
+    expect(await stage.blobs.progress(empty)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, '', empty)).toBe(0)
-    expect(await stage.contents.arrived(empty)).toEqual({ isComplete: true, bytes: 0 })
+    expect(await stage.blobs.progress(empty)).toEqual({ isComplete: true, bytes: 0 })
   })
 
   it('restarts after a failed sync: a second sync would report success', async () => {
     const file = await open(join(stage.folder, 'ledger.db'))
     const sync = vi.spyOn(Object.getPrototypeOf(file), 'sync')
     await file.close()
-    sync.mockRejectedValueOnce(new Error('EIO: played'))
+    sync.mockRejectedValueOnce(new Error('EIO: simulated'))
     await expect(add(0, text)).rejects.toMatchObject({ code: 'STORE_FAILED' })
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(stage.incoming()).toEqual([])
     sync.mockRestore()
     expect(await add(0, text)).toBe(text.length)
@@ -110,7 +110,7 @@ describe('a blob that arrives in parts', () => {
 
   it('stays removed if its entry is erased during the transfer', async () => {
     const forget = () =>
-      stage.contents.erasing(
+      stage.blobs.eraseRows(
         async () => {
           const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
           const [row] = await stage.reader.attachments.byPosition(-1, 1)
@@ -132,7 +132,7 @@ describe('a blob that arrives in parts', () => {
   it('of the wrong length is replaced by the right bytes', async () => {
     mkdirSync(join(stage.folder, 'attachments', content.sha256.slice(0, 2)), { recursive: true })
     writeFileSync(stage.pathOf(text), 'cut')
-    expect(await stage.contents.arrived(content)).toEqual({ isComplete: false, bytes: 0 })
+    expect(await stage.blobs.progress(content)).toEqual({ isComplete: false, bytes: 0 })
     expect(await add(0, text)).toBe(text.length)
     expect(readFileSync(stage.pathOf(text), 'utf8')).toBe(text)
   })

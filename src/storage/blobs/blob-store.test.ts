@@ -30,7 +30,7 @@ it('a blob is complete and in place before its entry is recorded, and is stored 
     stage.put('three', 'another'),
   ])
   expect(stage.incoming()).toEqual([])
-  await stage.contents.close()
+  await stage.blobs.close()
   expect(readdirSync(join(stage.folder, 'attachments')).toSorted()).toEqual(
     [sha256OfText('the same').slice(0, 2), sha256OfText('another').slice(0, 2)].toSorted(),
   )
@@ -43,9 +43,9 @@ it('stores blobs of any length, in chunks of any length, byte for byte', async (
     const pieces = async function* () {
       for (let at = 0; at < length; at += 77_777) yield bytes.subarray(at, at + 77_777)
     }
-    const sha256 = await stage.contents.take(pieces(), async (content) => content.sha256, RECORDED)
+    const sha256 = await stage.blobs.add(pieces(), async (content) => content.sha256, RECORDED)
     expect([length, sha256]).toEqual([length, hash('sha256', bytes, 'hex')])
-    const file = await stage.contents.read({ sha256, length })
+    const file = await stage.blobs.read({ sha256, length })
     expect((await file?.readFile())?.equals(bytes)).toBe(true)
     await file?.close()
   }
@@ -53,7 +53,7 @@ it('stores blobs of any length, in chunks of any length, byte for byte', async (
 
 it('syncs the bytes before the rename, and the rename before the entry', async () => {
   await stage.put('first', 'what makes the folders')
-  expect(await stage.synced('seven b', () => stage.put('n', 'seven b'))).toEqual([
+  expect(await stage.recordSyncs('seven b', () => stage.put('n', 'seven b'))).toEqual([
     '7 bytes, not named',
     'a folder, named',
     'a folder, named',
@@ -63,7 +63,7 @@ it('syncs the bytes before the rename, and the rename before the entry', async (
 it('another upload repairs a damaged file', async () => {
   await stage.put('one', 'precious')
   writeFileSync(stage.pathOf('precious'), 'precioux')
-  expect(await stage.finding()).toContain('has other bytes')
+  expect(await stage.finding()).toContain('does not match its SHA-256')
   await stage.put('two', 'precious')
   expect(await stage.finding()).toBeNull()
 })
@@ -74,10 +74,8 @@ describe('leaves nothing', () => {
       yield Buffer.alloc(600_000)
       throw new Error('broken off')
     }
-    await expect(stage.contents.take(broken(), async () => {}, RECORDED)).rejects.toThrow(
-      'broken off',
-    )
-    const refused = stage.contents.take(
+    await expect(stage.blobs.add(broken(), async () => {}, RECORDED)).rejects.toThrow('broken off')
+    const refused = stage.blobs.add(
       chunksOf('refused'),
       () => Promise.reject(new Error('no')),
       RECORDED,
@@ -112,18 +110,18 @@ it('a rejected upload does not remove a blob that another one has recorded or wi
     goOn = resolve
   })
   // The first has placed the blob and waits; the second is rejected in between.
-  const first = stage.contents.take(
+  const first = stage.blobs.add(
     chunksOf('shared'),
     async () => {
       steps.push('placed')
       await halted
-      await stage.record('n', 'shared')
+      await stage.recordAttachment('n', 'shared')
     },
     RECORDED,
   )
-  await until('the content is placed', () => steps.length === 1)
+  await until('the blob is in place', () => steps.length === 1)
   const refuse = () =>
-    stage.contents.take(chunksOf('shared'), () => Promise.reject(new Error('no')), RECORDED)
+    stage.blobs.add(chunksOf('shared'), () => Promise.reject(new Error('no')), RECORDED)
   await expect(refuse()).rejects.toThrow('no')
   expect(existsSync(stage.pathOf('shared'))).toBe(true)
   goOn()
@@ -136,18 +134,18 @@ it('removes a blob for which nothing was recorded, unless other entries name it'
   await stage.put('one', 'named')
   const nothing = { isRecorded: () => false, mayBeRecorded: () => false }
   for (const text of ['named', 'named by nobody']) {
-    expect(await stage.contents.take(chunksOf(text), async () => 'answered before', nothing)).toBe(
+    expect(await stage.blobs.add(chunksOf(text), async () => 'answered before', nothing)).toBe(
       'answered before',
     )
   }
   expect(existsSync(stage.pathOf('named'))).toBe(true)
   expect(existsSync(stage.pathOf('named by nobody'))).toBe(false)
-  await stage.contents.close()
+  await stage.blobs.close()
   expect(await stage.finding()).toBeNull()
 })
 
 it('keeps a blob if the outcome of its entry is unknown, until the next start', async () => {
-  const unknown = stage.contents.take(
+  const unknown = stage.blobs.add(
     chunksOf('who knows'),
     () => Promise.reject(new Error('unknown')),
     {
@@ -156,7 +154,7 @@ it('keeps a blob if the outcome of its entry is unknown, until the next start', 
     },
   )
   await expect(unknown).rejects.toThrow('unknown')
-  await stage.contents.close()
+  await stage.blobs.close()
   expect(existsSync(stage.pathOf('who knows'))).toBe(true)
   expect(await stage.finding()).toBeNull()
   const next = stage.again()
@@ -184,25 +182,25 @@ it('after a crash, recovery removes incomplete files and unnamed blobs, and noth
 
 it('verification finds missing, truncated, changed and unnamed blobs', async () => {
   await stage.put('n', 'content')
-  await stage.contents.close()
+  await stage.blobs.close()
   const path = stage.pathOf('content')
   const whole = readFileSync(path)
   rmSync(path)
-  expect(await stage.finding()).toBe(`content ${sha256OfText('content')} is missing`)
+  expect(await stage.finding()).toBe(`blob ${sha256OfText('content')} is missing`)
   writeFileSync(path, whole.subarray(1))
-  expect(await stage.finding()).toBe(`content ${sha256OfText('content')} has 6 bytes, not 7`)
+  expect(await stage.finding()).toBe(`blob ${sha256OfText('content')} has 6 bytes, not 7`)
   for (let bit = 0; bit < whole.length * 8; bit += 5) {
     const changed = Buffer.from(whole)
     changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
     writeFileSync(path, changed)
-    expect(await stage.finding()).toContain('has other bytes')
+    expect(await stage.finding()).toContain('does not match its SHA-256')
   }
   writeFileSync(path, whole)
   expect(await stage.finding()).toBeNull()
   const stray = join(stage.folder, 'attachments', 'ab')
   mkdirSync(stray, { recursive: true })
   writeFileSync(join(stray, 'c'.repeat(62)), '')
-  expect(await stage.finding()).toBe(`content ab${'c'.repeat(62)} is stored, but no entry names it`)
+  expect(await stage.finding()).toBe(`blob ab${'c'.repeat(62)} is stored, but no entry names it`)
 })
 
 it('an erased entry removes its blob, unless another entry names it', async () => {
@@ -210,7 +208,7 @@ it('an erased entry removes its blob, unless another entry names it', async () =
   await stage.put('two', 'shared')
   await stage.put('three', 'shared')
   const erase = (...names: string[]) =>
-    stage.contents.erasing(async () => {
+    stage.blobs.eraseRows(async () => {
       const database = new DatabaseSync(join(stage.folder, 'ledger.db'))
       const forget = attachmentEraser(database)
       const rows = await stage.reader.attachments.byPosition(-1, 10)
@@ -232,9 +230,11 @@ it('an erased entry removes its blob, unless another entry names it', async () =
 it('concurrent uploads, rejections and erasures of few blobs leave exactly the named blobs', async () => {
   const text = fc.constantFrom('a', 'b')
   const kind = fc.constantFrom('recorded', 'refused', 'erased')
-  const crowd = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), { maxLength: 24 })
+  const concurrent = fc.array(fc.record({ kind, text, turns: fc.nat({ max: 12 }) }), {
+    maxLength: 24,
+  })
   await fc.assert(
-    fc.asyncProperty(crowd, async (list) => {
+    fc.asyncProperty(concurrent, async (list) => {
       const own = mkdtempSync(join(tmpdir(), 'daicho-test-'))
       const rows: string[] = []
       const namedAt = async (sha256: string) => (rows.includes(sha256) ? 0 : null)
@@ -246,13 +246,13 @@ it('concurrent uploads, rejections and erasures of few blobs leave exactly the n
         await pause(turns)
         const sha = sha256OfText(of)
         if (what === 'erased') {
-          return together.erasing(async () => {
+          return together.eraseRows(async () => {
             await pause(turns)
             for (let at = rows.indexOf(sha); at !== -1; at = rows.indexOf(sha)) rows.splice(at, 1)
             return { result: null, freed: [sha] }
           }, RECORDED.mayBeRecorded)
         }
-        return together.take(
+        return together.add(
           chunksOf(of),
           async () => {
             await pause(turns)

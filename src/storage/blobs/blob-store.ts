@@ -4,8 +4,8 @@ import { StoreError } from '../errors.ts'
 import type { AttachmentReader, StoredBlob } from '../store.ts'
 import { BlobFiles, sha256Of, withDiskErrors } from './blob-files.ts'
 
-/** Tells how recording a blob in `take` ended. */
-interface Outcome<Result> {
+/** How recording a blob in `add` ended. */
+interface RecordOutcome<Result> {
   /** Whether an entry names the blob now. */
   isRecorded(result: Result): boolean
   /** Whether an entry may name the blob although recording failed. */
@@ -19,7 +19,7 @@ const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
  * The bytes of attachments. Each blob is a file named by its SHA-256, stored once, as long as a row of the
  * store names it.
  *
- * State after a crash during `take`:
+ * State after a crash during `add`:
  * - while bytes arrive, or before the rename: a file in `incoming/`, which `recover` removes;
  * - before the entry is durable: a blob that no row names, which `recover` removes;
  * - after that: the whole blob on disk, with its entry.
@@ -35,11 +35,11 @@ export class BlobStore {
   readonly #durable: boolean
   /** The last task of each blob that is being renamed or removed. */
   readonly #tasks = new Map<string, Promise<unknown>>()
-  /** Number of uploads that have renamed a blob and wait for their entry. */
-  readonly #held = new Map<string, number>()
+  /** Number of uploads per blob that have renamed it and wait for their entry. */
+  readonly #pins = new Map<string, number>()
   readonly #running = new Set<Promise<unknown>>()
-  #begun: Promise<void> | null = null
-  #number = 0
+  #foldersCreated: Promise<void> | null = null
+  #lastNumber = 0
   /** Whether the next start must search for leftovers. */
   #needsRecovery = false
 
@@ -52,20 +52,20 @@ export class BlobStore {
 
   /** Removes the leftovers of a killed process; call before anything else. */
   async recover(): Promise<void> {
-    if (!(await this.#files.isUnsettled())) return
+    if (!(await this.#files.hasIncomingFolder())) return
     for await (const found of this.#files.list()) {
       if ('sha256' in found) await this.#removeUnlessNamed(found.sha256)
     }
     await this.#files.clearIncoming(async (sha256) => (await this.#rows.namedAt(sha256)) !== null)
-    await this.#files.end()
+    await this.#files.removeIncomingFolder()
   }
 
   /**
    * Continues after a process was killed before the rows existed: removes incoming files and keeps blobs.
    * The next start, which has rows, checks which of them are named.
    */
-  async resume(): Promise<void> {
-    if (!(await this.#files.isUnsettled())) return
+  async recoverWithoutRows(): Promise<void> {
+    if (!(await this.#files.hasIncomingFolder())) return
     await this.#files.clearIncoming(async () => true)
     this.#needsRecovery = true
   }
@@ -76,28 +76,28 @@ export class BlobStore {
    * not used after the next one is requested.
    * Errors: those of `chunks` and `record`; STORE_FULL, STORE_FAILED. They leave nothing behind.
    */
-  take<Result>(
+  add<Result>(
     chunks: AsyncIterable<Uint8Array>,
     record: (blob: StoredBlob) => Promise<Result>,
-    { mayBeRecorded, isRecorded }: Outcome<Result>,
+    { mayBeRecorded, isRecorded }: RecordOutcome<Result>,
   ): Promise<Result> {
     return this.#tracked(async () => {
-      await this.#begin()
-      this.#number += 1
-      const number = this.#number
+      await this.#createFolders()
+      this.#lastNumber += 1
+      const number = this.#lastNumber
       const blob = await this.#receive(number, chunks)
       const { sha256 } = blob
       try {
         await this.#inOrder(sha256, async () => {
-          this.#hold(sha256, 1)
-          await this.#files.place(number, sha256)
+          this.#pin(sha256, 1)
+          await this.#files.moveIntoPlace(number, sha256)
         })
         const result = await record(blob)
-        this.#hold(sha256, -1)
+        this.#pin(sha256, -1)
         if (!isRecorded(result)) await this.#discard(number, sha256)
         return result
       } catch (error) {
-        this.#hold(sha256, -1)
+        this.#pin(sha256, -1)
         if (mayBeRecorded(error)) this.#needsRecovery = true
         else await this.#discard(number, sha256)
         throw error
@@ -106,7 +106,7 @@ export class BlobStore {
   }
 
   /** Returns whether a blob is complete, and how many of its bytes have arrived. */
-  async arrived({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
+  async progress({ sha256, length }: StoredBlob): Promise<{ isComplete: boolean; bytes: number }> {
     const isComplete = (await this.#files.bytesOf(sha256)) === length
     return { isComplete, bytes: isComplete ? length : await this.#files.bytesOfParts(sha256) }
   }
@@ -123,9 +123,9 @@ export class BlobStore {
   addPart(blob: StoredBlob, from: number, bytes: Uint8Array): Promise<number> {
     const { sha256, length } = blob
     return this.#tracked(async () => {
-      await this.#begin()
+      await this.#createFolders()
       const arrived = await this.#inOrder(sha256, async () => {
-        if ((await this.arrived(blob)).isComplete) return length
+        if ((await this.progress(blob)).isComplete) return length
         return this.#append(blob, from, bytes)
       })
       if (arrived === length) await this.#removeUnlessNamed(sha256)
@@ -138,13 +138,13 @@ export class BlobStore {
    * names. `recover` does so after a crash in between, after an error with `mayBeRecorded`, and if a file
    * cannot be removed. Errors: those of `erase`; STORE_FAILED.
    */
-  erasing<Result>(
+  eraseRows<Result>(
     erase: () => Promise<{ result: Result; freed: readonly string[] }>,
     mayBeRecorded: (error: unknown) => boolean,
   ): Promise<Result> {
     return this.#tracked(async () => {
       // Lets the next start detect a crash.
-      await this.#begin()
+      await this.#createFolders()
       const { result, freed } = await erase().catch((error: unknown) => {
         if (mayBeRecorded(error)) this.#needsRecovery = true
         throw error
@@ -183,7 +183,8 @@ export class BlobStore {
   /** Waits for running calls; their sources must have ended. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#running)
-    if (this.#begun !== null && !this.#needsRecovery) await this.#files.end()
+    if (this.#foldersCreated !== null && !this.#needsRecovery)
+      await this.#files.removeIncomingFolder()
   }
 
   async #receive(number: number, chunks: AsyncIterable<Uint8Array>): Promise<StoredBlob> {
@@ -237,13 +238,16 @@ export class BlobStore {
       if (arrived < length) return arrived
       if (arrived > length || (await withDiskErrors(() => sha256Of(file, length))) !== sha256) {
         await this.#files.removeIncoming(sha256)
-        throw new StoreError('CONTENT_DIFFERS', `what came for content ${sha256} is another one`)
+        throw new StoreError(
+          'CONTENT_DIFFERS',
+          `the received bytes do not have the SHA-256 ${sha256}`,
+        )
       }
       if (this.#durable) await this.#syncPart(file, sha256)
     } finally {
       await file.close()
     }
-    await this.#files.place(sha256, sha256)
+    await this.#files.moveIntoPlace(sha256, sha256)
     return arrived
   }
 
@@ -269,31 +273,31 @@ export class BlobStore {
   #removeUnlessNamed(sha256: string): Promise<void> {
     return this.#inOrder(sha256, async () => {
       // The upload that holds the blob either records it, or calls this again when recording fails.
-      if (this.#held.has(sha256)) return
+      if (this.#pins.has(sha256)) return
       if ((await this.#rows.namedAt(sha256)) !== null) return
       await this.#files.removeIncoming(sha256)
       await this.#files.remove(sha256)
     })
   }
 
-  #begin(): Promise<void> {
-    this.#begun ??= this.#files.begin().catch((error) => {
-      this.#begun = null
+  #createFolders(): Promise<void> {
+    this.#foldersCreated ??= this.#files.createFolders().catch((error) => {
+      this.#foldersCreated = null
       throw error
     })
-    return this.#begun
+    return this.#foldersCreated
   }
 
-  #hold(sha256: string, by: 1 | -1): void {
-    const count = (this.#held.get(sha256) ?? 0) + by
-    if (count > 0) this.#held.set(sha256, count)
-    else this.#held.delete(sha256)
+  #pin(sha256: string, by: 1 | -1): void {
+    const count = (this.#pins.get(sha256) ?? 0) + by
+    if (count > 0) this.#pins.set(sha256, count)
+    else this.#pins.delete(sha256)
   }
 
   /** Runs `work` after the previous tasks of the same blob. */
   async #inOrder<Result>(sha256: string, work: () => Promise<Result>): Promise<Result> {
-    const before = this.#tasks.get(sha256) ?? Promise.resolve()
-    const task = before.then(work, work)
+    const previous = this.#tasks.get(sha256) ?? Promise.resolve()
+    const task = previous.then(work, work)
     this.#tasks.set(sha256, task)
     try {
       return await task

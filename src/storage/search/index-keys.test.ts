@@ -19,7 +19,7 @@ it.each([
   ['', '30'],
   ['é', '30c3a9'],
 ])(
-  'the key of %j in a store is frozen: an index of an earlier version goes on being read',
+  'the key of %j in a store is frozen: indexes of earlier versions stay readable',
   (value, key) => {
     expect(keys(value)).toEqual([[key, true]])
   },

@@ -49,7 +49,7 @@ async function observed<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
 }
 
 function systemError(code: string): Error {
-  return Object.assign(new Error(`${code}: played`), { code })
+  return Object.assign(new Error(`${code}: simulated`), { code })
 }
 
 function testFolder(): string {
@@ -72,7 +72,7 @@ async function databasesIn(folder: string): Promise<string[]> {
 }
 
 /** Copies the files of a store as a killed process leaves them. */
-function killed(folder: string): string {
+function copyAsKilled(folder: string): string {
   const copy = testFolder()
   for (const name of ['ledger.db', 'ledger.db-wal']) {
     copyFileSync(join(folder, name), join(copy, name))
@@ -87,7 +87,7 @@ it('keeps writes after the recovery of frames whose sync failed, despite a power
   const onDisk = readFileSync(join(first, 'ledger.db-wal'))
   await appendEntries(store, [entry.createDb('failed')])
   // The kernel has these frames and considers them clean, but the disk lacks them.
-  const folder = killed(first)
+  const folder = copyAsKilled(first)
   await store.close()
   const path = join(folder, 'ledger.db-wal')
   const inMemory = readFileSync(path)
@@ -97,7 +97,7 @@ it('keeps writes after the recovery of frames whose sync failed, despite a power
   await appendEntries(next, [entry.createDb('acknowledged')])
 
   // The power cut: a page not written since has the state of the disk.
-  const cut = killed(folder)
+  const cut = copyAsKilled(folder)
   const log = readFileSync(join(cut, 'ledger.db-wal'))
   for (let at = 0; at < log.length; at += PAGE_BYTES) {
     const page = [at, at + PAGE_BYTES] as const
@@ -113,11 +113,11 @@ it('starts with an empty WAL: all recovered changes are in the file', async () =
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
-  const folder = killed(first)
+  const folder = copyAsKilled(first)
   await store.close()
   const next = await open(folder)
   expect(readFileSync(join(folder, 'ledger.db-wal')).every((byte) => byte === 0)).toBe(true)
-  rmSync(join(killed(folder), 'ledger.db-wal'))
+  rmSync(join(copyAsKilled(folder), 'ledger.db-wal'))
   expect(await databasesIn(folder)).toEqual(['fruit'])
   await next.close()
 })
@@ -126,10 +126,10 @@ it('does not open a store whose WAL cannot be synced, and opens it later', async
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
-  const folder = killed(first)
+  const folder = copyAsKilled(first)
   await store.close()
   disk.fail = 'sync'
-  await expect(open(folder)).rejects.toThrow('ledger.db cannot be opened: EIO: played')
+  await expect(open(folder)).rejects.toThrow('ledger.db cannot be opened: EIO: simulated')
   disk.fail = null
   await (await open(folder)).close()
   expect(await databasesIn(folder)).toEqual(['fruit'])
@@ -139,7 +139,7 @@ it('rejects opening with STORE_FULL if the disk has no space for the WAL, and op
   const first = testFolder()
   const store = await open(first)
   await appendEntries(store, [entry.createDb('fruit')])
-  const folder = killed(first)
+  const folder = copyAsKilled(first)
   await store.close()
   const wal = readFileSync(join(folder, 'ledger.db-wal'))
   disk.fail = 'write'
@@ -159,7 +159,7 @@ function failOnce(store: Store, sql: string, errcode: number): void {
   connection.exec = (text) => {
     if (hasFailed || !text.startsWith(sql)) return exec(text)
     hasFailed = true
-    throw Object.assign(new Error('played'), { errcode })
+    throw Object.assign(new Error('simulated'), { errcode })
   }
 }
 
@@ -173,7 +173,7 @@ it.each(['COMMIT', 'BEGIN'])(
     const store = await open(folder)
     await appendEntries(store, [entry.createDb('before')])
     failOnce(store, sql, SQLITE_IOERR_FSYNC)
-    const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
+    const failed = { code: 'STORE_FAILED', message: 'the store failed: simulated' }
     await expect(appendEntries(store, [entry.createDb('torn')])).rejects.toMatchObject(failed)
     await expect(appendEntries(store, [entry.createDb('after')])).rejects.toMatchObject(failed)
     await expect(store.addIndex('before', 'n')).rejects.toMatchObject(failed)
@@ -198,17 +198,17 @@ it('continues after a checkpoint found the disk full', async () => {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_FULL)
-  const tidied = () =>
+  const maintenanceResult = () =>
     store.maintain().then(
-      () => 'tidied',
+      () => 'maintained',
       (error: unknown) => error,
     )
-  await expect.poll(tidied).toMatchObject({
+  await expect.poll(maintenanceResult).toMatchObject({
     code: 'STORE_FULL',
-    message: 'there is no room left on the disk',
+    message: 'the disk is full',
   })
   await appendEntries(store, [entry.createDb('veg')])
-  expect(await tidied()).toBe('tidied')
+  expect(await maintenanceResult()).toBe('maintained')
   await store.close()
   expect(await databasesIn(folder)).toEqual(['d', 'veg'])
 })
@@ -221,9 +221,9 @@ it('writes nothing more after a checkpoint failed on the disk', async () => {
     await appendEntries(store, [entry.create('d', `${n}`, 'x'.repeat(1_000_000))])
   }
   failOnce(store, 'PRAGMA wal_checkpoint(PASSIVE)', SQLITE_IOERR_FSYNC)
-  const failed = { code: 'STORE_FAILED', message: 'the store failed: played' }
-  const tidied = () => store.maintain().catch((error: unknown) => error)
-  await expect.poll(tidied).toMatchObject(failed)
+  const failed = { code: 'STORE_FAILED', message: 'the store failed: simulated' }
+  const maintained = () => store.maintain().catch((error: unknown) => error)
+  await expect.poll(maintained).toMatchObject(failed)
   await expect(appendEntries(store, [entry.createDb('veg')])).rejects.toMatchObject(failed)
   await store.close()
   expect(existsSync(join(folder, 'ledger.db-wal'))).toBe(true)

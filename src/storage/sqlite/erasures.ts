@@ -49,7 +49,7 @@ export class Erasures {
   erase(effect: Extract<Effect, { kind: 'erase_item' }>): boolean {
     const { position: eraser, db, of, positions } = effect
     // Entries of a mirrored chain may arrive erased; then these files never contained the content.
-    let hadContent = false
+    let isContentErased = false
     const byHeight = Map.groupBy(positions, (position) => unpackPosition(position).height)
     for (const [height, positionsInBlock] of byHeight) {
       const row = this.#sql.block.get(height)
@@ -59,7 +59,7 @@ export class Erasures {
       for (const position of positionsInBlock) {
         const { index } = unpackPosition(position)
         const erased = erasedEntryText(entries[index] ?? '', db, of)
-        hadContent ||= erased !== entries[index]
+        isContentErased ||= erased !== entries[index]
         if (erased === null || this.#isCurrent(db, of, position)) return false
         entries[index] = erased
         hashAt(blinds, index).fill(0, 0, HASH_BYTES)
@@ -70,7 +70,7 @@ export class Erasures {
       }
       this.#sql.updateBlock.run(entries.join('\n'), blinds, height)
     }
-    if (!hadContent) return true
+    if (!isContentErased) return true
     this.#sql.addUncompacted.run(eraser)
     this.#isCompactionDue = true
     this.#isRewritten = false

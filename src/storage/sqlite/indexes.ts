@@ -204,30 +204,31 @@ const CHECK = {
 export function indexDamage(connection: DatabaseSync): string | null {
   const sql = queriesOf(connection, CHECK)
   const indexes = sql.indexes.all()
-  const stray = strayEntries(sql, new Set(indexes.map((row) => integerOf(row, 'number'))))
-  if (stray !== null) return stray
+  const strayEntry = strayEntries(sql, new Set(indexes.map((row) => integerOf(row, 'number'))))
+  if (strayEntry !== null) return strayEntry
   const last = sql.lastItem.get()?.[0]
   for (const [number, database, path, built, name, mark] of indexes) {
     const label = `index ${path} of database ${name}`
     if (mark !== declarationMark(Number(number), Number(database), String(path))) {
-      return `index ${number} on ${path} is not as it was declared`
+      return `index ${number} on ${path} differs from its declaration`
     }
-    if (typeof name !== 'string') return `index ${number} is on no database`
+    if (typeof name !== 'string') return `index ${number} belongs to no database`
     if (Number(built) < -1 || (built !== READY && Number(built) > Number(last ?? -1))) {
-      return `${label} says it is built up to an item that there is not`
+      return `${label} is marked as built up to an item that does not exist`
     }
     let entries = 0
     for (const [created, item] of sql.items.iterate(Number(database), Number(built))) {
       for (const { key, sorts } of keysOf(parseJson(String(item)), String(path).split('.'))) {
         const found = sql.entry.get(Number(number), key, Number(created))
         if (found?.[0] !== (sorts ? 1 : 0)) {
-          return `${label} lacks an entry that item ${parseJson(String(item)).id} gives`
+          return `${label} lacks an entry for item ${parseJson(String(item)).id}`
         }
         entries += 1
       }
     }
-    const held = Number(sql.count.get(Number(number))?.[0])
-    if (held !== entries) return `${label} holds ${held} entries; its items give ${entries}`
+    const storedEntries = Number(sql.count.get(Number(number))?.[0])
+    if (storedEntries !== entries)
+      return `${label} has ${storedEntries} entries instead of ${entries}`
   }
   return null
 }
@@ -241,10 +242,12 @@ function strayEntries(
   const held = new Set<number>()
   for (let number = sql.nextNumber.get(-(2 ** 52))?.[0]; typeof number === 'number'; ) {
     if (!known.has(number) && !dropped.has(number))
-      return `there are entries of no index, ${number}`
+      return `there are entries of an unknown index, ${number}`
     held.add(number)
     number = sql.nextNumber.get(number)?.[0]
   }
   const wrong = [...dropped].find((number) => known.has(number) || !held.has(number))
-  return wrong === undefined ? null : `${wrong} is noted as a removed index; none was`
+  return wrong === undefined
+    ? null
+    : `index ${wrong} is listed as removed, but still exists or has no entries`
 }

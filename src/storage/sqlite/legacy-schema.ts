@@ -44,14 +44,17 @@ const SQL = {
 export function upgradeFormat1(
   database: DatabaseSync,
   serverId: number,
-  { blocksAndItems, added }: { readonly blocksAndItems: string; readonly added: string },
+  {
+    blocksAndItems,
+    added: addedTables,
+  }: { readonly blocksAndItems: string; readonly added: string },
 ): void {
   if (database.prepare(IS_EARLY_VARIANT).get()?.n !== 0) {
     database.exec(RENAME_EARLY_TABLES)
     database.exec(blocksAndItems)
     database.exec(COPY_EARLY_TABLES)
   }
-  database.exec(added)
+  database.exec(addedTables)
   const sql = queriesOf(database, SQL)
   const tree = new TreeRows(database)
   const databases = new Map<string, number>()

@@ -6,41 +6,41 @@ import type { Query, Value } from './statements.ts'
 /** A read transaction shared by several reads. */
 export interface View {
   /** Begins the view, unless it has begun. */
-  take(): void
+  begin(): void
   /** Ends the view, so that the next read sees newer data. */
-  leave(): void
+  end(): void
 }
 
 /** For connections whose transactions are managed elsewhere. */
-export const NO_VIEW: View = { take() {}, leave() {} }
+export const NO_VIEW: View = { begin() {}, end() {} }
 
 /** Shares one view among all reads of an event-loop iteration. */
 export function viewPerIteration(connection: DatabaseSync): View {
   const begin = connection.prepare('BEGIN')
   // COMMIT would report the failure of a read a second time; for reads both have the same effect.
   const rollback = connection.prepare('ROLLBACK')
-  let taken = false
+  let isOpen = false
   const leave = () => {
-    if (!taken) return
-    taken = false
+    if (!isOpen) return
+    isOpen = false
     // SQLite itself rolls back after SQLITE_IOERR.
     if (connection.isTransaction) rollback.run()
   }
   return {
-    take() {
-      if (taken) return
+    begin() {
+      if (isOpen) return
       begin.run()
-      taken = true
+      isOpen = true
       setImmediate(leave)
     },
-    leave,
+    end: leave,
   }
 }
 
 /** Runs the reads of a connection, and remembers a failed one until it succeeds. */
 export class Reads {
   readonly #view: View
-  #failed: { readonly read: () => unknown; readonly error: StoreError } | null = null
+  #failedRead: { readonly read: () => unknown; readonly error: StoreError } | null = null
 
   constructor(view: View) {
     this.#view = view
@@ -49,12 +49,12 @@ export class Reads {
   /** Returns the result of `read`. Errors: those of `read`; STORE_DAMAGED, STORE_FAILED. */
   run<Result>(read: () => Result): Result {
     try {
-      this.#view.take()
+      this.#view.begin()
       return read()
-    } catch (thrown) {
-      this.#view.leave()
-      const error = readError(thrown)
-      if (isFailure(error)) this.#failed ??= { read, error }
+    } catch (cause) {
+      this.#view.end()
+      const error = readError(cause)
+      if (isFailure(error)) this.#failedRead ??= { read, error }
       throw error
     }
   }
@@ -74,18 +74,18 @@ export class Reads {
 
   /** Repeats the failed read, if any; returns its failure, or null once it succeeds. */
   failure(): StoreError | null {
-    if (this.#failed === null) return null
+    if (this.#failedRead === null) return null
     try {
-      this.run(this.#failed.read)
+      this.run(this.#failedRead.read)
     } catch (error) {
       if (isFailure(error)) return error
     }
-    this.#failed = null
+    this.#failedRead = null
     return null
   }
 
   refresh(): void {
-    this.#view.leave()
+    this.#view.end()
   }
 }
 

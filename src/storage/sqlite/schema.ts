@@ -186,7 +186,7 @@ export function checkReadable(database: DatabaseSync, path: string): void {
   if (version < FORMAT_VERSION) {
     throw new StoreError(
       'STORE_TOO_OLD',
-      `${path} has format ${version}: start the node once, which brings it to ${FORMAT_VERSION}`,
+      `${path} has format ${version}: start the node once to upgrade it to format ${FORMAT_VERSION}`,
     )
   }
   requireSchema(database, path)

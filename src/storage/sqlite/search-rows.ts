@@ -15,7 +15,7 @@ const PIECE_WORK = 4 * 1_048_576
 const MATCH_ALL: CompiledWhere = { text: '1', values: [], isExact: true }
 
 /** A scan over rows: created, bytes of the item, whether it matches; then `id` or `key`. */
-interface Cursor {
+interface RowScan {
   /** Returns at most PIECE_ROWS rows after the current one. */
   rows(): Iterable<Row>
   advance(row: Row): void
@@ -91,7 +91,7 @@ export class SqliteSearchRows implements SearchRows {
     })
   }
 
-  async *#pieces(cursor: Cursor, workPerByte: number): AsyncGenerator<readonly number[]> {
+  async *#pieces(cursor: RowScan, workPerByte: number): AsyncGenerator<readonly number[]> {
     for (let isEnd = false; !isEnd; ) {
       const positions: number[] = []
       isEnd = this.#reads.run(() => {
@@ -116,7 +116,7 @@ export class SqliteSearchRows implements SearchRows {
     database: number,
     access: Exclude<Access, { by: 'list' }>,
     filter: CompiledWhere,
-  ): Cursor {
+  ): RowScan {
     switch (access.by) {
       case 'creation':
       case 'key':
@@ -132,7 +132,7 @@ export class SqliteSearchRows implements SearchRows {
     database: number,
     access: Extract<Access, { by: 'creation' | 'key' }>,
     { text, values }: CompiledWhere,
-  ): Cursor {
+  ): RowScan {
     let { after } = access
     let isIndexed = access.by === 'key'
     const rows = () => {
@@ -166,7 +166,7 @@ export class SqliteSearchRows implements SearchRows {
   #indexCursor(
     { index, descending }: Extract<Access, { by: 'index' }>,
     { text, values }: CompiledWhere,
-  ): Cursor {
+  ): RowScan {
     const [operator, direction] = descending ? ['<', 'DESC'] : ['>', 'ASC']
     const sql = `SELECT e.created, octet_length(i.item), ${text}, e.key
       FROM index_entries AS e CROSS JOIN items AS i ON i.created = e.created
@@ -179,7 +179,7 @@ export class SqliteSearchRows implements SearchRows {
         if (!this.#exists(index)) {
           throw new StoreError(
             'SEARCH_INTERRUPTED',
-            `the index ${index.path} was removed meanwhile`,
+            `the index ${index.path} was removed during the search; repeat the search`,
           )
         }
         return this.#statements.get(sql).iterate(...values, index.number, key, last)
@@ -195,7 +195,7 @@ export class SqliteSearchRows implements SearchRows {
     database: number,
     { range, descending, where }: Extract<Access, { by: 'id' }>,
     { text, values }: CompiledWhere,
-  ): Cursor {
+  ): RowScan {
     let { from, to } = range
     // Includes `from` until a row has been read.
     let operator = '>='

@@ -65,7 +65,7 @@ function requireSpaceFor(source: DatabaseSync, folder: string): void {
   if (needed <= bavail * bsize) return
   throw new StoreError(
     'STORE_FULL',
-    `the copy needs ${needed} bytes, but ${folder} has room for ${bavail * bsize}`,
+    `the copy needs ${needed} bytes, but ${folder} has ${bavail * bsize} bytes free`,
   )
 }
 
@@ -85,7 +85,9 @@ function copyError(error: unknown, path: string): StoreError {
   const reason = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0
   if (code === SQLITE_FULL) {
-    return new StoreError('STORE_FULL', 'there is no room left for the copy', { cause: error })
+    return new StoreError('STORE_FULL', 'the disk is full: the copy is incomplete', {
+      cause: error,
+    })
   }
   const kind = isDamage(error) ? 'STORE_DAMAGED' : 'STORE_FAILED'
   return new StoreError(kind, `${path} cannot be copied: ${reason}`, { cause: error })

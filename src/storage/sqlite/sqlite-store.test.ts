@@ -45,9 +45,9 @@ const codeOf = async (open: () => unknown) => {
 }
 
 it('rejects a file whose schema was changed, and names the first difference', async () => {
-  const whole = testFolder()
-  await (await openStore({ location: whole, serverId, durable: true })).close()
-  const database = new DatabaseSync(join(whole, 'ledger.db'))
+  const changedFolder = testFolder()
+  await (await openStore({ location: changedFolder, serverId, durable: true })).close()
+  const database = new DatabaseSync(join(changedFolder, 'ledger.db'))
   const schema = database
     .prepare('SELECT type, name, sql FROM sqlite_schema')
     .all()
@@ -91,7 +91,7 @@ it('rejects a file whose schema was changed, and names the first difference', as
   ]
   for (const [change, difference] of changes) {
     const folder = testFolder()
-    copyFileSync(join(whole, 'ledger.db'), join(folder, 'ledger.db'))
+    copyFileSync(join(changedFolder, 'ledger.db'), join(folder, 'ledger.db'))
     tamper(folder, change)
     for (const open of [
       () => openStore({ location: folder, serverId, durable: true }),
@@ -168,7 +168,7 @@ it('one process at a time locks a folder, and a temporary one is removed with it
   expect(await codeOf(() => lockFolder(join(path, 'ledger.lock', 'below')))).toBe('FOLDER_UNUSABLE')
 
   const temporary = lockFolder(null)
-  expect(temporary.lasting).toBe(false)
+  expect(temporary.durable).toBe(false)
   expect(await codeOf(() => lockFolder(temporary.path))).toBe('FOLDER_IN_USE')
   temporary.release()
   expect(await codeOf(() => openStoreReader(temporary.path, { frozen: false }))).toBe(
@@ -186,7 +186,7 @@ it.each([
   { layout: 'store-format-1', counts: { entries: 14, items: 5 } },
   // The earliest format: its blocks and items are in other tables.
   { layout: 'store-format-1-early', counts: { entries: 9, items: 2 } },
-])('brings a store of $layout up to the present format, losing nothing', async (early) => {
+])('upgrades a store of $layout to the current format without losing data', async (early) => {
   const folder = testFolder()
   const vectors = new URL(`../../../test/vectors/${early.layout}/`, import.meta.url)
   copyFileSync(new URL('ledger.db', vectors), join(folder, 'ledger.db'))
@@ -221,14 +221,14 @@ it.each([
   }
   while (await replayed.maintain());
   await replayed.close()
-  const noted = [folder, again].map((path) => {
+  const recorded = [folder, again].map((path) => {
     const database = new DatabaseSync(join(path, 'ledger.db'))
     const rows = database.prepare('SELECT db, id, position FROM superseded').all()
     database.close()
     return rows
   })
-  expect(noted[0]).toEqual(noted[1])
-  expect(noted[0]?.length).toBeGreaterThan(1)
+  expect(recorded[0]).toEqual(recorded[1])
+  expect(recorded[0]?.length).toBeGreaterThan(1)
   // The tables equal those of a new store, so it is written in the same way.
   expect(tables(folder)).toEqual(tables(again))
 })

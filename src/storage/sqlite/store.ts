@@ -370,7 +370,7 @@ function requireOne(changes: number, effect: Effect): void {
 
 function inapplicable(effect: Effect, cause?: unknown): StoreError {
   const target = 'id' in effect ? `item ${effect.id} of ${effect.db}` : `database ${effect.db}`
-  return new EffectError(effect.position, `${effect.kind} does not fit ${target}`, { cause })
+  return new EffectError(effect.position, `${effect.kind} does not apply to ${target}`, { cause })
 }
 
 const SQLITE_CONSTRAINT = 19
@@ -388,11 +388,11 @@ function storeError(error: unknown, applying: Effect | null, isCommitting = fals
   const reason = error instanceof Error ? error.message : String(error)
   if (code === SQLITE_CONSTRAINT) {
     if (applying !== null) return inapplicable(applying, error)
-    const message = `an effect does not fit: ${reason}`
+    const message = `an effect does not apply: ${reason}`
     return new StoreError('EFFECT_IMPOSSIBLE', message, { cause: error })
   }
   if (isDiskFull(error)) {
-    return new StoreError('STORE_FULL', 'there is no room left on the disk', { cause: error })
+    return new StoreError('STORE_FULL', 'the disk is full', { cause: error })
   }
   return new StoreError('STORE_FAILED', `the store failed: ${reason}`, { cause: error })
 }

@@ -77,5 +77,5 @@ export function requireWalIndexSpace(path: string, frames: number, walFrames: ()
   const bytes = statSync(`${path}-shm`, { throwIfNoEntry: false })?.size ?? 0
   const indexed = Math.floor(bytes / SEGMENT_BYTES) * SEGMENT_FRAMES - HEADER_FRAMES
   if (walFrames() + frames <= indexed) return
-  throw new StoreError('STORE_FULL', 'there is no room left on the disk')
+  throw new StoreError('STORE_FULL', 'the disk is full')
 }

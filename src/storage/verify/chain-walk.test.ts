@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 
 /** Returns the last block as a plain one, after `entries` were appended. */
-async function met(...entries: Entry[]): Promise<PlainBlock | null> {
+async function appendPlainBlock(...entries: Entry[]): Promise<PlainBlock | null> {
   return plainBlock(await appendEntries(store, entries, 1), store)
 }
 
@@ -45,7 +45,11 @@ it('a block that only creates items is plain, whatever their content', async () 
 
 it('a plain block of several databases returns the number of items of each', async () => {
   const some = ['a', 'b', 'c'].map((id) => entry.create('veg', id))
-  const plain = await met(entry.create('fruit', 'a'), ...some, entry.create('fruit', 'b'))
+  const plain = await appendPlainBlock(
+    entry.create('fruit', 'a'),
+    ...some,
+    entry.create('fruit', 'b'),
+  )
   expect(plain?.creations).toEqual([
     { ...FRUIT, count: 2 },
     { ...VEG, count: 3 },
@@ -54,11 +58,13 @@ it('a plain block of several databases returns the number of items of each', asy
 
 it('a block with any other entry is not plain', async () => {
   await appendEntries(store, [entry.create('fruit', 'a'), entry.create('fruit', 'b')])
-  expect(await met(entry.createDb('nuts'))).toBeNull()
-  expect(await met(entry.create('fruit', 'c'), entry.update('fruit', 'a', 1))).toBeNull()
-  expect(await met(entry.remove('fruit', 'b'), entry.create('fruit', 'b'))).toBeNull()
-  expect(await met(entry.create('fruit', 'd'), entry.remove('fruit', 'd'))).toBeNull()
-  expect(await met(entry.create('fruit', 'e'))).not.toBeNull()
+  expect(await appendPlainBlock(entry.createDb('nuts'))).toBeNull()
+  expect(
+    await appendPlainBlock(entry.create('fruit', 'c'), entry.update('fruit', 'a', 1)),
+  ).toBeNull()
+  expect(await appendPlainBlock(entry.remove('fruit', 'b'), entry.create('fruit', 'b'))).toBeNull()
+  expect(await appendPlainBlock(entry.create('fruit', 'd'), entry.remove('fruit', 'd'))).toBeNull()
+  expect(await appendPlainBlock(entry.create('fruit', 'e'))).not.toBeNull()
 })
 
 it('a block is no longer plain if an item was changed, deleted or erased, or its database was deleted', async () => {

@@ -117,7 +117,7 @@ export class ChainWalk {
 
 /** Returns the finding for a chain of `size` blocks whose log is longer. */
 export function leavesBeyond(size: number): Finding {
-  return { height: size, index: null, what: 'the log has leaves behind the last block' }
+  return { height: size, index: null, what: 'the log has leaves after the last block' }
 }
 
 /**

@@ -83,7 +83,7 @@ export class Comparison {
       const effect = canonicalEffect(entry, packPosition(block.height, index), text)
       if (effect === null) return found('it is not in canonical form')
       if (effect.kind === 'erased_attachment' && !isErased(block, index)) {
-        return found('it names no attachment')
+        return found('it has no attachment metadata')
       }
       // Usually the entry created the next row, which is in memory: this avoids a promise.
       const next = this.#rows.buffered
@@ -198,7 +198,7 @@ export class Comparison {
     if (row?.created !== position) return null // deleted later, or missing
     this.#rows.advance()
     if (row.id !== id || row.database !== database.created) {
-      return `what is stored as created here is item ${row.id}, not item ${id} of ${db}`
+      return `item ${row.id} is stored as created here instead of item ${id} of ${db}`
     }
     return contradiction(effect, row, database)
   }
@@ -209,7 +209,7 @@ export class Comparison {
       if (row.created >= position) return null
       if (await this.#isStored(row.database)) {
         const at = positionText(row.created)
-        return `item ${row.id} is stored as created at ${at}, where the chain creates no such item`
+        return `item ${row.id} is stored as created at ${at}, but the chain does not create it there`
       }
       this.#rows.advance()
     }
@@ -225,7 +225,7 @@ export class Comparison {
     const stored = await this.#store.databases()
     for (const { name, created } of stored) {
       if (this.databases.get(name)?.created === created) continue
-      return `database ${name} is stored as created at ${positionText(created)}; the chain does not say so`
+      return `database ${name} is stored as created at ${positionText(created)}, but the chain does not create it there`
     }
     for (const [name, { created, items, confirmed, revisions }] of this.databases) {
       if (!stored.some((database) => database.name === name)) {
@@ -243,7 +243,7 @@ export class Comparison {
       (created) => !this.#deleted.has(created),
     )
     if (existing === undefined) return null
-    return `${positionText(existing)} is noted as a deleted database; the chain deletes none there`
+    return `${positionText(existing)} is listed as a deleted database, but the chain does not delete it`
   }
 }
 

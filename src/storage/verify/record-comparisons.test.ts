@@ -45,15 +45,17 @@ it('an attachment must be erased after the one it replaced and with its deletion
   }
   expect(await findings([], [])).toEqual([])
   // A deletion ends a stored attachment; no other entry does.
-  expect(await findings([], [4])).toEqual(['2 attachments are stored as ended; the chain ends 1'])
+  expect(await findings([], [4])).toEqual([
+    '2 attachments are stored as replaced or deleted; the chain has 1',
+  ])
   // First the one that was replaced, then also the one that was deleted.
   expect(await findings([2], [2])).toEqual([])
   expect(await findings([2], [])).toEqual(['attachment n of item a of fruit is missing'])
   expect(await findings([2, 3], [2, 3])).toEqual([
-    'attachment n of item a of fruit is deleted here, where it is not stored',
+    'attachment n of item a of fruit is deleted here, but is not stored',
   ])
   expect(await findings([2, 3], [2, 3, 4])).toEqual([])
   expect(await findings([2, 3], [2, 3, 4, 5])).toEqual([
-    'attachment n of item a is stored as of 0.5, where the chain has none',
+    'attachment n of item a is stored as of 0.5, but the chain has none there',
   ])
 })

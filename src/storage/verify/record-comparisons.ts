@@ -104,7 +104,7 @@ export class IdempotencyComparison {
       const exists = row.entries >= 1 && index + row.entries <= entries.length
       const { digest, ...rest } = row
       if (!exists || row.timestamp !== timestamps[index] || digest !== idempotencyDigest(rest)) {
-        return `the answer kept for ${positionText(row.position)} is not the one that was given`
+        return `the idempotency record of ${positionText(row.position)} was changed`
       }
       this.#records.advance()
     }
@@ -115,7 +115,7 @@ export class IdempotencyComparison {
   async end(): Promise<string | null> {
     const row = await this.#records.peek()
     if (row === null) return null
-    return `an answer is kept for ${positionText(row.position)}, which the chain does not have`
+    return `there is an idempotency record of ${positionText(row.position)}, which is not in the chain`
   }
 }
 
@@ -155,31 +155,31 @@ export class AttachmentComparison {
       this.#rows.advance()
       if (row.ended !== null) this.#endedRows += 1
       if (row.database !== database || row.id !== id || !isSame(row, attachment))
-        return `${label} is stored otherwise than the chain says`
+        return `${label} differs from the chain`
     }
     const former = await this.#reader.before({ database, id, name }, position)
     if (former?.ended === position) {
       this.#ends += 1
       if (kind === 'create_attachment' || isSame(former, attachment)) return null
-      return `${label} is deleted here, but described otherwise than it is stored`
+      return `${label} is deleted here, but the entry differs from the stored attachment`
     }
-    if (kind === 'delete_attachment') return `${label} is deleted here, where it is not stored`
+    if (kind === 'delete_attachment') return `${label} is deleted here, but is not stored`
     if (former === null || (former.ended !== null && former.ended < position)) return null
-    return `${label} as of ${positionText(former.position)} is not noted as replaced here`
+    return `${label} as of ${positionText(former.position)} is not recorded as replaced here`
   }
 
   /** Call after the last block. */
   async end(): Promise<string | null> {
     const stray = await this.#strayBefore(Number.POSITIVE_INFINITY)
     if (stray !== null || this.#endedRows === this.#ends) return stray
-    return `${this.#endedRows} attachments are stored as ended; the chain ends ${this.#ends}`
+    return `${this.#endedRows} attachments are stored as replaced or deleted; the chain has ${this.#ends}`
   }
 
   async #strayBefore(position: number): Promise<string | null> {
     const row = await this.#rows.peek()
     if (row === null || row.position >= position) return null
     const at = positionText(row.position)
-    return `attachment ${row.name} of item ${row.id} is stored as of ${at}, where the chain has none`
+    return `attachment ${row.name} of item ${row.id} is stored as of ${at}, but the chain has none there`
   }
 }
 
@@ -216,10 +216,10 @@ export class ErasureComparison {
     for (const index of erasedIn(block)) {
       const position = packPosition(block.height, index)
       if ((await this.#store.eraser(position)) === null) {
-        return { index, what: 'it has no blind, and no entry erases it' }
+        return { index, what: 'it has no blind, but no entry erases it' }
       }
       if (await this.#isCurrent(block.entries[index] ?? '', position)) {
-        return { index, what: 'it is erased, and is the current revision of its item' }
+        return { index, what: 'it is erased although it is the current revision of its item' }
       }
       this.erased += 1
     }
@@ -233,10 +233,10 @@ export class ErasureComparison {
     this.#erasers.add(position)
     for (const one of positions) {
       if (one >= position || (await this.#store.eraser(one)) !== position) {
-        return `${positionText(one)} is not noted as erased by this entry`
+        return `${positionText(one)} is not recorded as erased by this entry`
       }
       if (!(await this.#isRemainder(one, db, of))) {
-        return `${positionText(one)} is not what is left of item ${of} of ${db}`
+        return `${positionText(one)} is not the erased remnant of item ${of} of ${db}`
       }
     }
     return null
@@ -246,11 +246,11 @@ export class ErasureComparison {
   async end(): Promise<string | null> {
     const recorded = await this.#store.countErased()
     if (recorded !== this.#named || recorded !== this.erased) {
-      return `${recorded} entries are noted as erased; the chain erases ${this.#named}, and ${this.erased} are`
+      return `${recorded} entries are recorded as erased, the chain erases ${this.#named}, and ${this.erased} have no blind`
     }
     const stray = (await this.#store.uncompacted()).find((position) => !this.#erasers.has(position))
     if (stray === undefined) return null
-    return `${positionText(stray)} is noted as an erasure; the chain has none there`
+    return `${positionText(stray)} is recorded as an erasure, but the chain has none there`
   }
 
   async #isCurrent(text: string, position: number): Promise<boolean> {

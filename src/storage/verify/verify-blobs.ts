@@ -49,7 +49,7 @@ export async function verifyBlobs(
       const namedAt = fault === null ? null : await namedNow(folder, sha256)
       if (fault === MISSING && namedAt !== null && isMirror) done.absent += 1
       else if (fault !== null && namedAt !== null) {
-        const what = `content ${sha256} ${fault}`
+        const what = `blob ${sha256} ${fault}`
         return { ...done, finding: { ...unpackPosition(namedAt), what } }
       } else {
         done.contents += 1
@@ -74,7 +74,7 @@ async function faultOf(files: BlobFiles, { sha256, length }: StoredBlob): Promis
   try {
     const { size } = await file.stat()
     if (size !== length) return `has ${size} bytes, not ${length}`
-    return (await sha256Of(file, length)) === sha256 ? null : 'has other bytes than that'
+    return (await sha256Of(file, length)) === sha256 ? null : 'does not match its SHA-256'
   } finally {
     await file.close()
   }
@@ -87,15 +87,16 @@ async function strayFile(
 ): Promise<Finding | null> {
   const finding = (what: string): Finding => ({ height: null, index: null, what })
   for await (const found of files.list()) {
-    if ('foreign' in found) return finding(`${found.foreign} is no content of an attachment`)
+    if ('otherPath' in found) return finding(`${found.otherPath} is not a blob`)
     const { sha256 } = found
-    if ((await store.attachments.namedAt(sha256)) !== null || (await files.isUnsettled())) continue
+    if ((await store.attachments.namedAt(sha256)) !== null || (await files.hasIncomingFolder()))
+      continue
     // A node has recorded the blob since.
     if ((await namedNow(folder, sha256)) !== null) continue
     const file = await files.read(sha256)
     if (file === null) continue
     await file.close()
-    return finding(`content ${sha256} is stored, but no entry names it`)
+    return finding(`blob ${sha256} is stored, but no entry names it`)
   }
   return null
 }

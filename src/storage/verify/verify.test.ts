@@ -11,8 +11,10 @@ import { verifyStore } from './verify.ts'
 it('finds nothing in an intact store, and counts its contents', async () => {
   const folder = await filledFolder(ERASING)
   const store = await openStoreReader(folder, { frozen: true })
-  const seen: number[] = []
-  const verification = await verifyStore(store, { progress: ({ blocks }) => seen.push(blocks) })
+  const progressCalls: number[] = []
+  const verification = await verifyStore(store, {
+    progress: ({ blocks }) => progressCalls.push(blocks),
+  })
   await store.close()
   expect(verification).toEqual({
     serverId: CONTRACT_SERVER_ID,
@@ -24,7 +26,7 @@ it('finds nothing in an intact store, and counts its contents', async () => {
     headId: expect.stringMatching(/^[0-9a-f]{128}$/),
     finding: null,
   })
-  expect(seen).toEqual([6])
+  expect(progressCalls).toEqual([6])
 })
 
 it('finds nothing if the chain ends with items that were created and deleted', async () => {
@@ -39,95 +41,91 @@ it('finds nothing if the chain ends with items that were created and deleted', a
 })
 
 it.each([
+  ['a removed row', "DELETE FROM items WHERE id = 'a'", 'neither item a of fruit nor its history'],
   [
-    'a row taken away',
-    "DELETE FROM items WHERE id = 'a'",
-    'neither item a of fruit nor its history',
-  ],
-  [
-    'a row invented',
+    'an added row',
     `INSERT INTO items SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
-    'where the chain creates no such item',
+    'but the chain does not create it there',
   ],
   [
-    'one row exchanged for an invented one',
+    'a row replaced by an invented one',
     `DELETE FROM items WHERE id = 'c'; INSERT INTO items
       SELECT 77, db, 'new', 77, '{"id":"new"}' FROM items WHERE id = 'a'`,
-    'where the chain creates no such item',
+    'but the chain does not create it there',
   ],
   [
-    'a row as it was before its last change',
+    'a row with the text before its last change',
     `UPDATE items SET item = '{"id":"a","n":0}', revision = created WHERE id = 'a'`,
     'but is changed here',
   ],
   [
-    'a deleted row come back',
+    'a restored deleted row',
     `INSERT INTO items SELECT 16386, db, 'zz', 16386, '{"id":"zz"}' FROM items WHERE id = 'a'`,
     'is stored as created here',
   ],
   [
-    'the last block taken away',
+    'a removed last block',
     'DELETE FROM blocks WHERE height = 5',
-    'the log has leaves behind the last block',
+    'the log has leaves after the last block',
   ],
   [
-    'the last block taken away, and its leaf',
+    'a removed last block and leaf',
     'DELETE FROM blocks WHERE height = 5; DELETE FROM tree WHERE height = 5',
-    'where the chain has none',
+    'but the chain has none there',
   ],
-  ['a leaf of the log taken away', 'DELETE FROM tree WHERE height = 3', 'the nodes of the log'],
+  ['a removed leaf of the log', 'DELETE FROM tree WHERE height = 3', 'the nodes of the log'],
   [
-    'a block in the middle taken away',
+    'a removed block in the middle',
     'DELETE FROM blocks WHERE height = 2',
     'height 2 must stand here',
   ],
   [
-    'a revision taken out of a history',
+    'a revision removed from a history',
     "DELETE FROM superseded WHERE id = 'a'",
     'neither item a of fruit nor its history',
   ],
   [
-    'a revision invented',
+    'an added revision',
     "INSERT INTO superseded SELECT db, id, revision FROM items WHERE id = 'c'",
     'revisions that are not in the chain',
   ],
   [
-    'an answer to what was never recorded',
+    'an idempotency record without entries',
     `INSERT INTO answers SELECT 99999, 'other', fingerprint, entries, timestamp, digest
       FROM answers LIMIT 1`,
-    'which the chain does not have',
+    'which is not in the chain',
   ],
-  ['a database taken away', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
+  ['a removed database', "DELETE FROM databases WHERE name = 'veg'", 'is missing'],
   [
-    'a database renamed',
+    'a renamed database',
     "UPDATE databases SET name = 'vex' WHERE name = 'veg'",
-    'the chain does not say so',
+    'but the chain does not create it there',
   ],
   [
-    'an attachment taken away',
+    'a removed attachment',
     "DELETE FROM attachments WHERE name = 'kept'",
     'attachment kept of item a of fruit is missing',
   ],
   [
-    'an attachment invented',
+    'an added attachment',
     "INSERT INTO attachments SELECT 99999, 'x', '', 0, 'y', db, id, NULL FROM attachments WHERE name = 'kept'".replace(
       'attachments SELECT',
       'attachments (position, name, content_type, length, sha256, db, id, ended) SELECT',
     ),
-    'where the chain has none',
+    'but the chain has none there',
   ],
   [
-    'a replaced attachment come back in place of the other',
+    'a replaced attachment restored in place of the current one',
     `UPDATE attachments SET sha256 = (SELECT sha256 FROM attachments WHERE name = 'kept')
       WHERE name = 'replaced' AND ended IS NULL`,
-    'is stored otherwise than the chain says',
+    'differs from the chain',
   ],
   [
-    'an attachment noted as deleted that is not',
+    'a current attachment stored as deleted',
     "UPDATE attachments SET ended = 90000 WHERE name = 'kept'",
-    'attachments are stored as ended; the chain ends',
+    'attachments are stored as replaced or deleted; the chain has',
   ],
-  ['an index that lost a row', 'INDEX', 'holds 2 items; the chain gives 3'],
+  ['an index with a missing row', 'INDEX', 'holds 2 items; the chain gives 3'],
 ])('finds %s', async (_, sql, what) => {
   const folder = await filledFolder()
   const { path } = inCopy(folder, (copy) => {
@@ -162,33 +160,33 @@ it.each<[string, string, string]>([
     'it is not in canonical form',
   ],
   [
-    'half a character',
+    'a lone surrogate',
     `{"db":"fruit","item":{"id":"z","n":"\\ud800"},"method":"create_item","serverid":${ID}}`,
     'it is not in canonical form',
   ],
   [
-    'a number beyond all',
+    'a number out of range',
     `{"db":"fruit","item":{"id":"z","n":1e999},"method":"create_item","serverid":${ID}}`,
     'it is not in canonical form',
   ],
   [
     'an attachment that was never erased, without members',
     `{"attachment":{},"db":"fruit","id":"a","method":"create_attachment","serverid":${ID}}`,
-    'it names no attachment',
+    'it has no attachment metadata',
   ],
   ['a database twice', canonicalJson(entry.createDb('fruit')), 'database fruit exists already'],
   [
-    'the deletion of a database that is not there',
+    'the deletion of a missing database',
     canonicalJson(entry.deleteDb('gone')),
     'there is no database gone at this height',
   ],
   [
-    'an item of a database that is not there',
+    'an item of a missing database',
     canonicalJson(entry.create('gone', 'z')),
     'there is no database gone at this height',
   ],
   [
-    'the change of an item of a database that is not there',
+    'the change of an item of a missing database',
     canonicalJson(entry.update('gone', 'z')),
     'there is no database gone at this height',
   ],
@@ -197,7 +195,7 @@ it.each<[string, string, string]>([
     canonicalJson(entry.create('fruit', 'z')),
     'neither item z of fruit nor its history has this revision',
   ],
-])('finds in a block that is sealed right: %s', async (_, text, what) => {
+])('finds in a correctly sealed block: %s', async (_, text, what) => {
   const folder = await filledFolder()
   const store = await openStore({ location: folder, serverId: ID, durable: false })
   const block = sealBlock(await store.head(ID), {
@@ -217,7 +215,7 @@ it('finds a record of a deleted database that the chain does not delete', async 
   const folder = await filledFolder()
   const { path } = inCopy(folder, (copy) => copy.exec('INSERT INTO dropped SELECT 77 FROM node'))
   expect((await findingIn(path))?.what).toBe(
-    '0.77 is noted as a deleted database; the chain deletes none there',
+    '0.77 is listed as a deleted database, but the chain does not delete it',
   )
 })
 
@@ -227,7 +225,7 @@ it('finds content that replaces an erased entry', async () => {
     copy.exec(`UPDATE blocks SET body = replace(body, '{"id":"a"}', '{"id":"a","n":5}')
       WHERE height = 1`),
   )
-  expect((await findingIn(path))?.what).toBe('1.1 is not what is left of item a of fruit')
+  expect((await findingIn(path))?.what).toBe('1.1 is not the erased remnant of item a of fruit')
 })
 
 it('an index reports its progress in blocks since its database was created', async () => {

@@ -99,7 +99,7 @@ export class WalkThreads {
     return { blocks, finding: blocks.length === 0 ? await this.#end() : null }
   }
 
-  /** See `damageOf`; a thread has run the check since the start. */
+  /** Like `damageOf`, but a worker thread runs the check from the start. */
   async damage(): Promise<FileResult> {
     await this.#until(() => this.#fileResult !== null)
     return this.#fileResult ?? { finding: null }
