@@ -295,7 +295,10 @@ it('verification finds rows, entries and files of attachments that the erasures 
     [row(packed(3), 'NULL', 'other'), 'but the chain has none there'],
     [`DELETE FROM attachments WHERE position = ${packed(4)}`, 'is missing'],
     [`UPDATE attachments SET ended = NULL WHERE position = ${packed(4)}`, 'is not stored'],
-    [`UPDATE attachments SET ended = 1 WHERE ended IS NULL AND id = 'bob'`, 'stored as ended'],
+    [
+      `UPDATE attachments SET ended = 1 WHERE ended IS NULL AND id = 'bob'`,
+      'stored as replaced or deleted',
+    ],
     [
       `UPDATE blocks SET body = replace(body, '"attachment":{}', '"attachment":{"name":"x"}') WHERE height = 2`,
       'it is not an entry',

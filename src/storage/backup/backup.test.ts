@@ -259,7 +259,7 @@ it('reports a full disk, leaves no incomplete backup, and continues once there i
   await appendEntries(store, [entry.create('fruit', 'big', 'x'.repeat(500_000))])
   await expect(backup(folder, to)).rejects.toMatchObject({
     code: 'STORE_FULL',
-    message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has room for \d+$/),
+    message: expect.stringMatching(/^the copy needs \d+ bytes, but .* has \d+ bytes free$/),
   })
   expect(readdirSync(to)).toEqual(['.partial'])
   // Enough for the store, but not for the other file.

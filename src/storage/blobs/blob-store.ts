@@ -25,7 +25,7 @@ const SYNC_INTERVAL_BYTES = 32 * 1024 * 1024
  * - after that: the whole blob on disk, with its entry.
  * So an entry never names a missing blob.
  *
- * Renames and removals of one blob run one after another, and a blob that an upload has renamed is held
+ * Renames and removals of one blob run one after another, and a blob that an upload has renamed is pinned
  * until its entry is durable or rejected. A removal checks the rows when it runs, so neither equal uploads
  * nor a concurrent removal lose a file.
  */
