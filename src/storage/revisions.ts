@@ -27,11 +27,15 @@ export function revisionOf(
 /** Returns the effect of a stored entry. Errors: STORE_DAMAGED. */
 export function effectAt(text: string, position: number): Effect {
   const entry = parseEntry(text)
-  if (entry === null) throw new StoreError('STORE_DAMAGED', 'a block holds what is not an entry')
+  if (entry === null)
+    throw new StoreError('STORE_DAMAGED', 'a stored block contains text that is not an entry')
   return effectOf(entry, position)
 }
 
 /** The error of a history that names an entry which is not a revision of the item. */
 export function revisionMissing(id: string, position: number): StoreError {
-  return new StoreError('STORE_DAMAGED', `no revision of ${id} stands at packed ${position}`)
+  return new StoreError(
+    'STORE_DAMAGED',
+    `there is no revision of ${id} at packed position ${position}`,
+  )
 }

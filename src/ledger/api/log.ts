@@ -142,7 +142,7 @@ export function logRoutes(app: HttpApp, ledger: LedgerService): void {
       config: READ_BY_PEERS,
       schema: {
         tags,
-        summary: 'FetchProof that the log of one size is a prefix of a larger one (RFC 6962)',
+        summary: 'Prove that the log of one size is a prefix of a larger one (RFC 6962)',
         params: LogParams,
         querystring: ConsistencyQuery,
         response: { 200: ConsistencyReply, ...failures },

@@ -202,7 +202,7 @@ it('reports an impossible change in an import, and leaves the folder unchanged',
   const imported = importExport({ folder, chunks: chunksOf(chain), progress: noProgress })
   await expect(imported).rejects.toMatchObject({
     code: 'EXPORT_DAMAGED',
-    message: 'line 3, height 1, entry 0: create_item does not fit item fig of fruit',
+    message: 'line 3, height 1, entry 0: create_item does not apply to item fig of fruit',
   })
   expect(readdirSync(folder).filter((name) => name !== 'ledger.lock')).toEqual(before)
 })

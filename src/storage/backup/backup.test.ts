@@ -39,7 +39,7 @@ async function testFolders(blocks = 3): Promise<{ folder: string; to: string; st
   mkdirSync(folder)
   writeFileSync(join(folder, 'node.key'), 'the key')
   const store = await openStore({ location: folder, serverId, durable: false })
-  onTestFinished(() => store.close().catch(() => {})) // where the test did not
+  onTestFinished(() => store.close().catch(() => {})) // if the test has not closed it
   await appendEntries(store, [entry.createDb('fruit')])
   for (let n = 1; n < blocks; n += 1) await appendEntries(store, [entry.create('fruit', `${n}`)])
   return { folder, to: join(folder, '..', 'backups'), store }

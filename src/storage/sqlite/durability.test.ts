@@ -143,7 +143,7 @@ it('rejects opening with STORE_FULL if the disk has no space for the WAL, and op
   await store.close()
   const wal = readFileSync(join(folder, 'ledger.db-wal'))
   disk.fail = 'write'
-  await expect(open(folder)).rejects.toThrow('there is no room left on the disk')
+  await expect(open(folder)).rejects.toThrow('the disk is full')
   expect(readFileSync(join(folder, 'ledger.db-wal')).equals(wal)).toBe(true)
   disk.fail = null
   await (await open(folder)).close()
