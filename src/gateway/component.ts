@@ -10,15 +10,15 @@ import { GatewayService, type NamespaceStyle } from './service.ts'
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 const REQUEST_TIMEOUT_MS = 30_000
 
-/** For requests and event subscribers. */
+/** Maximum number of connections, including event subscribers. */
 const SOCKETS_MAX = 3_000
 
 export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfMinute'> {
   readonly networks: Networks
-  /** The network at `/api`; null selects the first. */
+  /** Name of the network at `/api`; null selects the first one. */
   readonly defaultNetwork: string | null
   readonly access: Access
-  /** Form of type names in the explorer. */
+  /** How the explorer displays the names of types. */
   readonly namespaces: NamespaceStyle
   /** Id of the node. */
   readonly serverId: number
@@ -26,11 +26,11 @@ export interface GatewayComponentDeps extends Pick<EventSocketsDeps, 'everyHalfM
   readonly version: string
   /** Returns a secret for a new identity. */
   readonly randomSecret: () => string
-  /** Called when the listener has closed and no list is being read any more. */
+  /** Called after the listener has closed and the last list has been read. */
   readonly close?: () => Promise<void>
 }
 
-/** Component N: business networks as REST, on its listener. */
+/** Component N of the specification: serves business networks as REST. */
 export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
   const { networks, defaultNetwork, access, namespaces, serverId, version, randomSecret } = deps
   const service = new GatewayService(networks, defaultNetwork)
@@ -65,7 +65,7 @@ export function gatewayComponent(deps: GatewayComponentDeps): HttpComponent {
       explorerRoutes(app, service, namespaces)
     },
     async close() {
-      // A list that is still being read needs the networks.
+      // Closing the networks would break lists that are still being read.
       await Promise.allSettled(inProgress)
       await deps.close?.()
     },

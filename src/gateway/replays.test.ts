@@ -1,11 +1,11 @@
-// Replays of recorded events; over real sockets they are in test/gateway/events.test.ts.
+// test/gateway/events.test.ts tests replays over real sockets.
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { type EventPage, type ReplaySource, Replays, type ReplayTarget } from './replays.ts'
 
 const PAGE_BLOCKS = 4
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** A chain with one event in each block, whose reads resolve when the test says so. */
+/** A chain with one event per block. Reads resolve when the test calls `answer`. */
 class Source implements ReplaySource {
   sent = 0
   /** Heights that were read. */
@@ -22,7 +22,7 @@ class Source implements ReplaySource {
     this.reads.push(height)
     this.reading += 1
     expect(this.reading).toBe(1)
-    // As the store does: what is there when the read begins.
+    // Like the store, contains the blocks that exist when the read begins.
     const next = Math.max(height, Math.min(height + PAGE_BLOCKS, this.blocks))
     const blocks = Array.from({ length: next - height }, (_, at) => ({
       height: height + at,
@@ -36,26 +36,26 @@ class Source implements ReplaySource {
     })
   }
 
-  /** Answers the read that waits, and lets the replays act on it. */
+  /** Resolves the pending read and waits until the replays have handled it. */
   async answer(): Promise<void> {
     for (const answer of this.#answers.splice(0)) answer()
     await settled()
   }
 
-  /** Answers reads until there are no more. */
+  /** Resolves reads until none is pending. */
   async answerAll(): Promise<void> {
     while (this.reading > 0) await this.answer()
   }
 }
 
-/** A socket whose client takes everything at once, unless `isSlow`. */
+/** A socket whose client receives everything at once, or if `isSlow` when the test calls `receive`. */
 class Target implements ReplayTarget {
   isOpen = true
   isLive = false
   hasFailed = false
   readonly heights: number[] = []
   readonly isSlow: boolean
-  take = () => {}
+  receive = () => {}
 
   constructor(isSlow = false) {
     this.isSlow = isSlow
@@ -65,7 +65,7 @@ class Target implements ReplayTarget {
     for (const { height } of blocks) if (height >= from) this.heights.push(height)
     if (this.isSlow) {
       await new Promise<void>((resolve) => {
-        this.take = resolve
+        this.receive = resolve
       })
     }
     return next
@@ -95,7 +95,7 @@ it('reads each page once, one at a time, for a thousand sockets', async () => {
   }
 })
 
-it('sends each socket the events from its own height on', async () => {
+it('sends each socket the events from its requested height', async () => {
   const source = new Source(10)
   const replays = new Replays(async () => {})
   const targets = [3, 0, 9, 12].map((since) => {
@@ -113,7 +113,7 @@ it('sends each socket the events from its own height on', async () => {
   expect(targets.every(({ isLive }) => isLive)).toBe(true)
 })
 
-it('reads no further for a socket that has closed', async () => {
+it('stops reading for a closed socket', async () => {
   const source = new Source(1_000)
   const replays = new Replays(async () => {})
   const target = new Target()
@@ -125,7 +125,7 @@ it('reads no further for a socket that has closed', async () => {
   expect(target.heights).toEqual(range(0, 4))
 })
 
-it('reads no further for a client that does not take what it was sent', async () => {
+it('reads the next page for a slow client only after it has received the previous one', async () => {
   const source = new Source(8)
   const replays = new Replays(async () => {})
   const slow = new Target(true)
@@ -136,21 +136,21 @@ it('reads no further for a client that does not take what it was sent', async ()
   expect(fast.isLive).toBe(true)
   expect(source.reads).toEqual([0, 4, 8])
   expect(slow.heights).toEqual(range(0, 4))
-  slow.take()
+  slow.receive()
   await settled()
   await source.answerAll()
   expect(source.reads).toEqual([0, 4, 8, 4])
   expect(slow.heights).toEqual(range(0, 8))
 })
 
-it('reads again before it goes live when events were sent during the last read', async () => {
+it('reads again before going live if events were sent during the last read', async () => {
   const source = new Source(2)
   const replays = new Replays(async () => {})
   const target = new Target()
   replays.add(source, target, 0)
   await source.answer()
   expect(source.reads).toEqual([0, 2])
-  // The read at 2 has begun, and has seen no block; then one is recorded and sent.
+  // The read from height 2 found no block. Then a block is recorded and sent before the read resolves.
   source.blocks = 3
   source.sent += 1
   await source.answer()
@@ -161,7 +161,7 @@ it('reads again before it goes live when events were sent during the last read',
   expect(target.isLive).toBe(true)
 })
 
-it('reads for each caller in turn', async () => {
+it('alternates between sources', async () => {
   const sources = [new Source(5), new Source(5)]
   const replays = new Replays(async () => {})
   const targets = sources.map((source) => {
@@ -177,37 +177,37 @@ it('reads for each caller in turn', async () => {
   expect(targets.map(({ heights }) => heights)).toEqual([range(0, 5), range(0, 5)])
 })
 
-it('closes a socket whose events cannot be read, and goes on with the others', async () => {
+it('fails a socket whose events cannot be read, and serves the others', async () => {
   const broken = { sent: 0, read: () => Promise.reject(new Error('damaged')) }
   const source = new Source(1)
   const replays = new Replays(async () => {})
-  const [failing, other] = [new Target(), new Target()]
+  const [failing, healthy] = [new Target(), new Target()]
   replays.add(broken, failing, 0)
-  replays.add(source, other, 0)
+  replays.add(source, healthy, 0)
   await settled()
   await source.answerAll()
   expect([failing.hasFailed, failing.isLive]).toEqual([true, false])
-  expect([other.hasFailed, other.isLive]).toEqual([false, true])
+  expect([healthy.hasFailed, healthy.isLive]).toEqual([false, true])
 })
 
-it('rests after each slice of 10 ms for as long as it took, at most 100 ms', async () => {
+it('pauses after 10 ms of work for as long as it worked, at most 100 ms', async () => {
   let nowMs = 0
-  // Each reading of the clock takes 4 ms.
+  // Each call advances the clock by 4 ms.
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
     nowMs += 4
     return nowMs
   })
   onTestFinished(() => clock.mockRestore())
-  const rests: number[] = []
+  const pauses: number[] = []
   const source = new Source(1)
   const replays = new Replays(async (ms) => {
-    rests.push(ms)
+    pauses.push(ms)
   })
   for (let n = 0; n < 5; n += 1) replays.add(source, new Target(), 0)
   await source.answer()
-  // The third socket passes 10 ms; the clock is read once more for the rest itself.
-  expect(rests).toEqual([16, 12])
+  // The third socket exceeds 10 ms; the length of the pause takes one more call of the clock.
+  expect(pauses).toEqual([16, 12])
   nowMs += 1_000
   await source.answer()
-  expect(rests[2]).toBe(100)
+  expect(pauses[2]).toBe(100)
 })

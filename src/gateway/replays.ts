@@ -1,6 +1,6 @@
-/** Work after which other requests are served. */
-const SLICE_MS = 10
-/** Maximum pause after a slice of work. */
+/** Replays pause after working for this time, so that other requests are served. */
+const WORK_MS_MAX = 10
+/** Maximum length of a pause. */
 const PAUSE_MS_MAX = 100
 
 /** An event as sent over a WebSocket. */
@@ -18,7 +18,7 @@ export interface BlockEvents {
 /** The events of consecutive blocks. */
 export interface EventPage {
   readonly blocks: readonly BlockEvents[]
-  /** Height after the last block read; the requested height if there was none. */
+  /** Height after the last block read, or the requested height if there is no such block. */
   readonly next: number
 }
 
@@ -26,17 +26,17 @@ export interface EventPage {
 export interface ReplaySource {
   /** Number of blocks of new events sent to this caller so far. */
   readonly sent: number
-  /** Reads the events of blocks from `height` on, up to a bounded size. */
+  /** Reads the events of consecutive blocks from `height`, up to a bounded size. */
   read(height: number): Promise<EventPage>
 }
 
 export interface ReplayTarget {
   readonly isOpen: boolean
-  /** Sends events of `page` from height `from` on; resolves, once received, to the next height. */
+  /** Sends events of `page` from height `from`. Resolves to the next height when the client has received them. */
   replay(page: EventPage, from: number): Promise<number>
-  /** Called after the last recorded event: new events are sent directly. */
+  /** Called after the last recorded event. From then on, new events are sent directly. */
   goLive(): void
-  /** Called when the events cannot be read. */
+  /** Called if the events cannot be read. */
   fail(): void
 }
 
@@ -49,13 +49,13 @@ interface Replay {
 /**
  * Sends recorded events to any number of sockets.
  *
- * One page is read at a time, for all replays of the same source within it. A replay continues when its client
- * has received the last part, so each socket holds one part of a page. After each slice of work the replays
- * pause for as long as it took. Nothing is read for a closed socket.
+ * One page is read at a time, and sent to all replays of the same source that need it. A replay continues when
+ * its client has received the previous part, so each socket buffers only one part. After WORK_MS_MAX of work the
+ * replays pause for as long as they worked. Nothing is read for closed sockets.
  */
 export class Replays {
   readonly #pause: (ms: number) => Promise<void>
-  /** Replays whose clients have received everything sent, longest wait first. */
+  /** Replays whose clients have received everything sent so far, longest wait first. */
   readonly #ready = new Set<Replay>()
   #isRunning = false
 
@@ -64,7 +64,7 @@ export class Replays {
     this.#pause = pause
   }
 
-  /** Sends `target` the events of all blocks from height `since` on, then makes it live. */
+  /** Sends `target` the events of all blocks from height `since`, then calls `goLive`. */
   add(source: ReplaySource, target: ReplayTarget, since: number): void {
     this.#enqueue({ source, target, next: since })
   }
@@ -77,7 +77,7 @@ export class Replays {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // The iteration includes replays that are added during it.
+    // Also visits replays that are added during the loop.
     for (const first of this.#ready) {
       if (first.target.isOpen) await this.#serve(first)
       else this.#ready.delete(first)
@@ -103,10 +103,10 @@ export class Replays {
       this.#ready.delete(replay)
       if (!replay.target.isOpen) continue
       if (!isEnd) void this.#send(replay, page)
-      // A block sent since the read began may be missing from the page.
+      // If a block was sent after the read began, the page may lack it, and the replay reads again.
       else if (source.sent === sent) replay.target.goLive()
       else this.#ready.add(replay)
-      if (performance.now() - startedAt < SLICE_MS) continue
+      if (performance.now() - startedAt < WORK_MS_MAX) continue
       await this.#pauseAfter(startedAt)
       startedAt = performance.now()
     }

@@ -10,32 +10,32 @@ import {
   type TypeDeclaration,
 } from '../network/index.ts'
 
-/** A network with the names under which its types are served. */
+/** A network with the names of its types in URLs. */
 export interface ServedNetwork {
   readonly network: BusinessNetwork
   readonly aliases: Aliases
 }
 
-/** Form of type names in the OpenAPI document. */
+/** When type names in the OpenAPI document include the namespace; `required` means if they are ambiguous. */
 export type NamespaceStyle = 'always' | 'never' | 'required'
 
 /** Kinds of types that have paths. */
 const ROUTED = ['asset', 'participant', 'transaction']
 
-/** Finds the network of a path, deploys, upgrades and removes networks. */
+/** Finds, deploys, upgrades and removes networks. */
 export class GatewayService {
   readonly #networks: Networks
   readonly #defaultName: string | null
-  /** By definition: an upgrade gets new ones. */
+  /** Keys are network definitions. An upgrade has a new definition, and so new aliases. */
   readonly #aliases = new WeakMap<object, Aliases>()
 
-  /** `defaultName` is the network at `/api`; null selects the first. */
+  /** `defaultName` is the network at `/api`; null selects the first one. */
   constructor(networks: Networks, defaultName: string | null) {
     this.#networks = networks
     this.#defaultName = defaultName
   }
 
-  /** Returns the network `name`; null is the one at `/api`. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
+  /** Returns the network `name`, or the one at `/api` for null. Errors: NETWORK_NOT_FOUND, NETWORK_REMOVED. */
   serve(name: string | null): ServedNetwork {
     const wanted = name ?? this.#defaultName ?? this.#networks.list()[0]?.name
     if (wanted === undefined) throw new NetworkError('NETWORK_NOT_FOUND', 'no network is deployed')
@@ -61,13 +61,16 @@ export class GatewayService {
   ): Promise<NetworkSummary> {
     const next = definitionIn(archive)
     if (next.name !== name) {
-      throw new NetworkError('NETWORK_NOT_FOUND', `the archive is of ${next.name}, not of ${name}`)
+      throw new NetworkError(
+        'NETWORK_NOT_FOUND',
+        `the archive contains the network ${next.name}, not ${name}`,
+      )
     }
     await this.#networks.upgrade(next, defaults)
     return this.#summary(name)
   }
 
-  /** Whether a network has, or had, that name. */
+  /** Whether a network, also a removed one, has this name. */
   isNamed(name: string): boolean {
     return this.#networks.recorded().includes(name)
   }
@@ -79,7 +82,7 @@ export class GatewayService {
 
   #summary(name: string): NetworkSummary {
     const found = this.#networks.list().find((each) => each.name === name)
-    if (found === undefined) throw new NetworkError('NETWORK_NOT_FOUND', `no network ${name}`)
+    if (found === undefined) throw new NetworkError('NETWORK_NOT_FOUND', `unknown network ${name}`)
     return found
   }
 
@@ -101,8 +104,8 @@ export function routedTypes(model: Model): TypeDeclaration[] {
 }
 
 /**
- * The names under which a type is served: its qualified name, its short name (`Commodity`) and its
- * lower-case plural (`commodities`), the last two only if they are unambiguous.
+ * Names of types in URLs: the qualified name, and if they are unambiguous, the short name (`Commodity`) and its
+ * lower-case plural (`commodities`).
  */
 export class Aliases {
   readonly #types = new Map<string, TypeDeclaration>()
@@ -112,11 +115,11 @@ export class Aliases {
     const types = routedTypes(model)
     for (const type of types) this.#types.set(type.qualifiedName, type)
     for (const type of types) this.#add(type.name, type)
-    // A type's name takes precedence over a plural.
-    const given = new Set(this.#types.keys())
+    // Names of types take precedence over plurals.
+    const names = new Set(this.#types.keys())
     for (const type of types) {
       const plural = pluralOf(type.name)
-      if (!given.has(plural)) this.#add(plural, type)
+      if (!names.has(plural)) this.#add(plural, type)
     }
     for (const name of this.#ambiguous) this.#types.delete(name)
   }
@@ -138,7 +141,7 @@ export class Aliases {
   }
 }
 
-/** Returns `commodities` for `Commodity`. */
+/** Returns the plural in lower case: `commodities` for `Commodity`. */
 function pluralOf(name: string): string {
   const lower = name.toLowerCase()
   if (/[^aeiou]y$/.test(lower)) return `${lower.slice(0, -1)}ies`

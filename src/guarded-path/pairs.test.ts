@@ -16,7 +16,7 @@ const fileOf = async (content: unknown) => {
   return path
 }
 
-it('reads the pairs of the file, on any address', async () => {
+it('reads the pairs of the file, also if the address is not loopback', async () => {
   const table = { a: { name: 'ada', password: 'x:y' }, constructor: { name: 'b', password: 'ø' } }
   const file = await fileOf(table)
   for (const isLoopback of [true, false]) {
@@ -24,7 +24,7 @@ it('reads the pairs of the file, on any address', async () => {
   }
 })
 
-it('uses a preset pair only on loopback if there is no file', async () => {
+it('uses the preset pair only without a file and on a loopback address', async () => {
   const preset = await openPairs({ file: null, isLoopback: true })
   expect([...preset.keys()]).toEqual(['demo'])
   await expect(openPairs({ file: null, isLoopback: false })).rejects.toMatchObject({
@@ -33,18 +33,21 @@ it('uses a preset pair only on loopback if there is no file', async () => {
   })
 })
 
-it('reports errors with the id and without passwords', async () => {
+it('reports errors in the file with the id, but without passwords', async () => {
   const long = 'x'.repeat(PART_LENGTH_MAX + 1)
   const bad: [unknown, string][] = [
     ['', 'is not JSON'],
     ['{"a":{"name":"ada","password":"hunter2"', 'is not JSON'],
     ['{"__proto__":{"name":"ada","password":"hunter2"}}', 'is not JSON'],
     [[], 'is not a JSON object'],
-    [{}, 'holds 0 pairs'],
+    [{}, 'contains 0 pairs'],
     [{ '': { name: 'ada', password: 'hunter2' } }, 'has an id that is empty'],
     [{ [long]: { name: 'ada', password: 'hunter2' } }, 'has an id that is empty, too long'],
     [{ a: 'hunter2' }, 'needs, for id a, a name'],
-    [{ a: { name: 'a:b', password: 'hunter2' } }, 'needs, for id a, a name: a text without colons'],
+    [
+      { a: { name: 'a:b', password: 'hunter2' } },
+      'needs, for id a, a name: a string without colons',
+    ],
     [{ a: { name: 1, password: 'hunter2' } }, 'needs, for id a, a name'],
     [{ a: { name: 'ada' } }, 'needs, for id a, a password'],
     [{ a: { name: 'ada', password: '' } }, 'needs, for id a, a password'],

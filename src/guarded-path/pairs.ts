@@ -6,14 +6,14 @@ import { type Credentials, equalCredentials, parseBasic } from '../http/index.ts
 
 type PairsErrorCode =
   | 'HELLO_FILE_UNUSABLE' // the operator's file is missing or is not a table of pairs
-  | 'HELLO_NOT_CONFIGURED' // no pair, and the preset one is only allowed on loopback addresses
+  | 'HELLO_NOT_CONFIGURED' // no file, and the preset pair is only allowed on a loopback address
 
 /** Messages never contain a password. */
 class PairsError extends CodedError<PairsErrorCode> {
   override readonly name = 'PairsError'
 }
 
-/** The credentials that each `id` accepts. */
+/** Credentials by `id`. */
 export type Pairs = ReadonlyMap<string, Credentials>
 
 /** Maximum number of pairs in a file. */
@@ -21,7 +21,7 @@ const PAIRS_MAX = 10_000
 /** Maximum length of an id, a name or a password, UTF-16 units. */
 export const PART_LENGTH_MAX = 256
 
-/** The pair that is used if no file is configured, only on a loopback address. */
+/** The pair to use if no file is configured and the address is loopback. */
 export const PRESET_PAIR = { id: 'demo', name: 'demo', password: 'demo' } as const
 
 /**
@@ -37,7 +37,7 @@ export async function openPairs(sources: {
   if (sources.isLoopback) return new Map([[PRESET_PAIR.id, PRESET_PAIR]])
   throw new PairsError(
     'HELLO_NOT_CONFIGURED',
-    'the guarded path has no credentials, and its preset ones exist on loopback addresses only: ' +
+    'the guarded path has no credentials, and the preset ones work only on a loopback address: ' +
       'set HELLO_FILE',
   )
 }
@@ -57,7 +57,7 @@ async function readPairsFile(path: string): Promise<Pairs> {
   if (!isJsonObject(table)) return fail('is not a JSON object of pairs by id')
   const entries = Object.entries(table)
   if (entries.length === 0 || entries.length > PAIRS_MAX) {
-    fail(`holds ${entries.length} pairs; it needs 1 to ${PAIRS_MAX}`)
+    fail(`contains ${entries.length} pairs; it must contain 1 to ${PAIRS_MAX}`)
   }
   return new Map(
     entries.map(([id, pair]) => {
@@ -65,30 +65,30 @@ async function readPairsFile(path: string): Promise<Pairs> {
       const shown = id.slice(0, 40)
       if (!isPart(id)) return fail(`has an id that is empty, too long or unprintable: ${shown}`)
       if (!isPart(name) || name.includes(':')) {
-        return fail(`needs, for id ${shown}, a name: a text without colons`)
+        return fail(`needs, for id ${shown}, a name: a string without colons`)
       }
-      if (!isPart(password)) return fail(`needs, for id ${shown}, a password: a text`)
+      if (!isPart(password)) return fail(`needs, for id ${shown}, a password: a string`)
       return [id, { name, password }]
     }),
   )
 }
 
-/** Whether `text` survives a round trip as a part of Basic credentials. */
+/** Whether `text` can be sent as a part of Basic credentials. */
 function isPart(text: Json | undefined): text is string {
   if (typeof text !== 'string' || /[\u0000-\u001f\u007f]/.test(text)) return false
   return text.length >= 1 && text.length <= PART_LENGTH_MAX
 }
 
-/** Compared with if the id is unknown, so that the reply takes as long as for a known one. */
-const NOBODY: Credentials = { name: '', password: '' }
+/** Compared if the id is unknown, so that the reply takes as long as for a known one. */
+const NO_CREDENTIALS: Credentials = { name: '', password: '' }
 
 /**
- * Whether the `Authorization` header contains exactly the pair stored for `id`. An id that is missing, or given
- * twice and therefore not a string, has no pair. Source: specification, “Authentication”, B.
+ * Whether the `Authorization` header contains the pair stored for `id`. False if `id` is missing, or is a list
+ * because it was sent twice. Source: specification, “Authentication”, B.
  */
 export function grants(pairs: Pairs, id: unknown, authorization: string | undefined): boolean {
   const pair = typeof id === 'string' ? pairs.get(id) : undefined
   const given = parseBasic(authorization)
-  const isEqual = equalCredentials(given ?? NOBODY, pair ?? NOBODY)
+  const isEqual = equalCredentials(given ?? NO_CREDENTIALS, pair ?? NO_CREDENTIALS)
   return isEqual && pair !== undefined && given !== null
 }

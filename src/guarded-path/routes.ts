@@ -12,9 +12,9 @@ const HelloQuery = Type.Object({ id: Type.String({ examples: ['demo'] }) })
 const HelloReply = Type.Object({ status: Type.Literal(true) })
 
 /**
- * Mounts the access check on every path that starts with `/hello`, for every method. The check is a hook of its
- * routes, so it uses the path as the router parsed it. Comparing `request.url` could be bypassed with `/%68ello`
- * and with `GET http://host/hello`. Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
+ * Requires credentials for every path that starts with `/hello`, for every method. The check is a hook of the
+ * routes, so it applies to paths as the router parsed them. A comparison with `request.url` could be bypassed with
+ * `/%68ello` or `GET http://host/hello`. Source: specification, “B: guarded path”; docs/decisions/0015-passwords.md.
  */
 export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void> {
   const methods = acceptAllMethods(app)
@@ -24,16 +24,15 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
       const id = isJsonObject(request.query) ? request.query.id : undefined
       if (!grants(pairs, id, request.headers.authorization)) return demandCredentials(reply)
     })
-    // The hook has checked `id` already; the schemas are only for documentation.
+    // The hook has checked `id`. The schemas are only for the documentation.
     guarded.setValidatorCompiler(() => () => true)
     guarded.get(
       '/hello',
       {
         schema: {
           tags: ['guarded path'],
-          summary: 'Show the credentials stored for an id',
-          description:
-            'The same holds for every path that starts with `/hello`, and for every method.',
+          summary: 'Check the credentials of an id',
+          description: 'Every path that starts with `/hello` works the same, with every method.',
           security: [{ basicPerId: [] }],
           querystring: HelloQuery,
           response: {
@@ -54,9 +53,8 @@ export async function mountGuardedPath(app: HttpApp, pairs: Pairs): Promise<void
 }
 
 /**
- * Mounts the presence filter on every URL of `app`: 401 unless the `Authorization` header is longer than six
- * characters. It checks nothing else, so it does not protect anything. Source: specification, “Authentication”, B
- * 3.
+ * Returns 401 for every request to `app` whose `Authorization` header has less than seven characters. This checks
+ * no credentials, so it protects nothing. Source: specification, “Authentication”, B 3.
  */
 export function mountPresenceFilter(app: HttpApp): void {
   app.addHook('onRequest', async (request, reply) => {

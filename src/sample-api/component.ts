@@ -4,15 +4,15 @@ import { SampleService, type SampleServiceDeps } from './service.ts'
 
 export interface SampleApiDeps extends SampleServiceDeps {
   readonly logger: SampleLogger
-  /** Shown in the documentation. */
+  /** Version to show in the documentation. */
   readonly version: string
-  /** Mounts the other routes of this listener, before the sample's own. */
+  /** Mounts other routes on this listener, before those of the sample. */
   readonly mountFirst: (app: HttpApp) => Promise<void>
 }
 
 /**
- * The listener of the token-gated sample and of the routes of `mountFirst`. Source: specification, “T: token-gated
- * sample”, which shares its address with B.
+ * Component T of the specification, the token-gated sample. It shares its address with component B, which
+ * `mountFirst` mounts.
  */
 export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
   const { version, mountFirst, logger } = deps
@@ -21,7 +21,7 @@ export function sampleApiComponent(deps: SampleApiDeps): HttpComponent {
     defaultPort: 4129,
     limits: { bodyBytesMax: 64 * 1024, requestTimeoutMs: 30_000 },
     sameOriginOnly: false,
-    // All other codes are reported to the operator at startup.
+    // All other error codes occur only at startup.
     statusOf: { HASHING_BUSY: 429 },
     refusalReply: ({ message }) => ({
       contentType: 'application/json; charset=utf-8',

@@ -9,7 +9,7 @@ async function started() {
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const users = await openUserDirectory({ file: null, folder: null, isLoopback: true })
   const service = new SampleService({ monotonic: clock, tokens, users })
-  /** A malformed login counts as a failure of its address, without the cost of a password check. */
+  /** Sends malformed logins: they count as failures of `address`, without the cost of a password check. */
   const fail = async (address: string, times = 1) => {
     for (let count = 0; count < times; count += 1) await service.login(null, null, address)
   }
@@ -34,7 +34,7 @@ it.each([
   ['::1', '::1:0:0:0:1', false],
   ['::', '::1', true],
 ])(
-  'failures from %s throttle %s: %s; an IPv6 /64 counts as one client',
+  'after failures from %s, a login from %s is throttled: %s (an IPv6 /64 counts as one client)',
   async (failing, other, held) => {
     const { fail, outcome } = await started()
     await fail(failing, 99)
@@ -64,7 +64,7 @@ it('rejects malformed logins, then throttles them for the reported time', async 
   expect(await service.login(null, null, '::1')).toEqual({ outcome: 'refused' })
 })
 
-it('accepts only tokens that it issued', async () => {
+it('accepts only its own tokens', async () => {
   const { clock, service, tokens } = await started()
   const login = await service.login(PRESET_USER.name, PRESET_USER.password, '::1')
   if (login.outcome !== 'issued') throw new Error(login.outcome)

@@ -12,15 +12,15 @@ import { NAME_LENGTH_MAX, type User, type UserDirectory } from './users.ts'
 
 /** Lifetime of a session token: 24 hours. Source: specification, “Limits”. */
 const SESSION_SECONDS = 24 * 60 * 60
-/** The `aud` claim of session tokens. No other component accepts them, and this one accepts no others. */
+/** The `aud` claim of session tokens: other components reject them, and this one rejects all other tokens. */
 const SESSION_AUDIENCE = 'daicho:samples'
-/** Replaces every password in replies: the field is kept, but no secret is sent. */
+/** Replaces every password in replies. */
 const PASSWORD_SHOWN = '********'
 
 const WINDOW_MS = 5 * 60 * 1000
-/** Limit of wrong passwords for one name from one address. */
+/** Limits wrong passwords for one name from one address. */
 const NAME_LIMITS = { failuresMax: 10, windowMs: WINDOW_MS, keysMax: 10_000 }
-/** Limit of wrong passwords from one address for all names. */
+/** Limits wrong passwords from one address for all names together. */
 const ADDRESS_LIMITS = { failuresMax: 100, windowMs: WINDOW_MS, keysMax: 10_000 }
 
 export type Login =
@@ -29,7 +29,7 @@ export type Login =
   | { readonly outcome: 'throttled'; readonly waitSeconds: number }
 
 export interface SampleServiceDeps {
-  /** Clock for throttling, which is not affected if the system clock is set back. */
+  /** A monotonic clock for throttling, unaffected by changes of the system clock. */
   readonly monotonic: Clock
   readonly tokens: TokenService
   readonly users: UserDirectory
@@ -51,8 +51,8 @@ export class SampleService {
   }
 
   /**
-   * Exchanges a name and a password, which may be any JSON, for a token. An unknown name takes as long as a wrong
-   * password. Failures are counted by the client's `address`. Errors: HASHING_BUSY, SharedFileError.
+   * Exchanges a name and a password, which may be any JSON values, for a token. An unknown name takes as long as a
+   * wrong password. Failures are counted per client `address`. Errors: HASHING_BUSY, SharedFileError.
    */
   async login(name: unknown, password: unknown, address: string): Promise<Login> {
     const addressKey = clientOf(address)
@@ -65,7 +65,7 @@ export class SampleService {
     return (
       this.#throttled(addressKey, nameKey) ??
       this.#passwords.run(async () => {
-        // Checked again: concurrent logins must not all pass before the first of them fails.
+        // Checked again, because concurrent logins may have failed while this one waited.
         const throttled = this.#throttled(addressKey, nameKey)
         if (throttled !== null) return throttled
         const user = await this.#userWith(name, password)
@@ -80,7 +80,7 @@ export class SampleService {
     )
   }
 
-  /** Whether `token`, which may be any JSON, is valid here. Errors: SharedFileError. */
+  /** Whether `token`, which may be any JSON value, is valid here. Errors: SharedFileError. */
   async accepts(token: unknown): Promise<boolean> {
     if (typeof token !== 'string') return false
     try {
@@ -93,7 +93,7 @@ export class SampleService {
     }
   }
 
-  /** All users, without passwords. */
+  /** Returns all users, without passwords. */
   users() {
     return [...this.#users.all().values()].map(({ name, admin }) => ({
       name,

@@ -32,10 +32,10 @@ const fileOf = async (content: unknown) => {
 describe('a list of users', () => {
   it('contains each name once, and rejects changes of unknown users', () => {
     const one = addUser([], user('ada'))
-    expect(() => addUser(one, user('ada'))).toThrow('there is a user ada already')
+    expect(() => addUser(one, user('ada'))).toThrow('the user ada already exists')
     expect(addUser(one, user('Ada')).map(({ name }) => name)).toEqual(['ada', 'Ada'])
     expect(removeUser(one, 'ada')).toEqual([])
-    expect(() => removeUser(one, 'bob')).toThrow('there is no user bob')
+    expect(() => removeUser(one, 'bob')).toThrow('unknown user bob')
     const changed = changePassword(one, 'ada', { passwordHash: 'x', since: 2 })
     expect(changed).toEqual([{ name: 'ada', passwordHash: 'x', admin: false, since: 2 }])
     expect(() => changePassword(one, 'bob', { passwordHash: 'x', since: 2 })).toThrow('bob')
@@ -66,15 +66,15 @@ describe('a list of users', () => {
   it.each([
     ['a list', []],
     ['nothing', {}],
-    ['no list of users', { users: {} }],
-    ['a user that is none', { users: [5] }],
+    ['an object instead of a list', { users: {} }],
+    ['a user that is a number', { users: [5] }],
     ['a user without a name', { users: [{ ...user('ada'), name: 5 }] }],
     ['a user without a hash', { users: [{ ...user('ada'), passwordHash: null }] }],
-    ['a password in the place of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
-    ['an admin that is neither', { users: [{ ...user('ada'), admin: 1 }] }],
-    ['a user of no time', { users: [{ ...user('ada'), since: '1' }] }],
-    ['a user twice', { users: [user('ada'), user('ada')] }],
-  ])('a stored file with %s is damaged', async (_, content) => {
+    ['a password instead of a hash', { users: [{ ...user('ada'), passwordHash: 'words' }] }],
+    ['an admin that is not boolean', { users: [{ ...user('ada'), admin: 1 }] }],
+    ['a time that is a string', { users: [{ ...user('ada'), since: '1' }] }],
+    ['a duplicate user', { users: [user('ada'), user('ada')] }],
+  ])('is rejected as damaged if its file contains %s', async (_, content) => {
     await writeFile(join(folder, 'users.json'), JSON.stringify(content))
     const users = usersInFolder(folder)
     expect(() => users.current()).toThrow(expect.objectContaining({ code: 'FILE_DAMAGED' }))
@@ -101,7 +101,7 @@ describe("an operator's file of users", () => {
       ['[{"name":"ada","password":"hunter2","password":"hunter2"}]', 'is not JSON'],
       [{}, 'is not a JSON array'],
       [['ada'], 'user 1: it is not an object'],
-      [[{ password: 'hunter2' }], 'user 1: its name is not a text'],
+      [[{ password: 'hunter2' }], 'user 1: its name is not a string'],
       [[{ name: 'ada' }], 'user 1: it needs either'],
       [[{ name: 'ada', password: 'hunter2', passwordHash: HASH }], 'user 1: it needs either'],
       [[{ name: 'ada', password: 5 }], 'user 1: it needs either'],
@@ -114,7 +114,7 @@ describe("an operator's file of users", () => {
           { name: 'a', passwordHash: HASH },
           { name: 'a', passwordHash: HASH },
         ],
-        'user 2: there is',
+        'user 2: the user a already exists',
       ],
     ]
     for (const [content, why] of bad) {
@@ -130,7 +130,7 @@ describe("an operator's file of users", () => {
 })
 
 describe('the users of a node', () => {
-  it('are the preset user on loopback, and empty on other addresses', async () => {
+  it('are by default the preset user on a loopback address, and none on other addresses', async () => {
     const book = await openUserDirectory({ file: null, folder: null, isLoopback: true })
     expect([...book.all().keys()]).toEqual(['demo'])
     expect(book.isPreset()).toBe(true)
@@ -144,7 +144,7 @@ describe('the users of a node', () => {
     ).rejects.toMatchObject({ code: 'USERS_NOT_CONFIGURED' })
   })
 
-  it('are those of the file, then those of the folder, without the preset user', async () => {
+  it('are those of the file and of the folder, without the preset user', async () => {
     await usersInFolder(folder).change((list) => addUser(addUser(list, user('ada')), user('eve')))
     const file = await fileOf([{ name: 'ada', password: 'a', admin: true }])
     for (const isLoopback of [true, false]) {
@@ -157,7 +157,7 @@ describe('the users of a node', () => {
     }
   })
 
-  it('change while the node runs', async () => {
+  it('can change while the node is running', async () => {
     const users = usersInFolder(folder)
     await users.change((list) => addUser(list, user('ada')))
     const [near, far] = [

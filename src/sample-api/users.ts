@@ -13,7 +13,7 @@ import {
 
 type UserErrorCode =
   | 'USERS_FILE_UNUSABLE' // the operator's file is missing or is not a list of users
-  | 'USERS_NOT_CONFIGURED' // no user, and the preset one is only allowed on loopback addresses
+  | 'USERS_NOT_CONFIGURED' // no user, and the preset user is only allowed on a loopback address
   | 'USER_NAME_UNUSABLE' // empty, too long, or with control characters
   | 'USER_EXISTS'
   | 'USER_UNKNOWN'
@@ -28,7 +28,7 @@ class UserError extends CodedError<UserErrorCode> {
 export const USERS_MAX = 1_000
 /** Maximum length of a user name in characters. */
 export const NAME_LENGTH_MAX = 128
-/** Maximum length of a reason in a message. It contains member names, which may be of any length. */
+/** Maximum length of a reason in a message; it may contain member names of any length. */
 const REASON_LENGTH_MAX = 300
 
 export interface User {
@@ -56,10 +56,10 @@ export function addUser(users: Users, user: User): Users {
     throw new UserError('USER_NAME_UNUSABLE', 'a user name has no control characters')
   }
   if (users.some((known) => known.name === name)) {
-    throw new UserError('USER_EXISTS', `there is a user ${name} already`)
+    throw new UserError('USER_EXISTS', `the user ${name} already exists`)
   }
   if (users.length >= USERS_MAX) {
-    throw new UserError('USERS_FULL', `there are ${USERS_MAX} users already`)
+    throw new UserError('USERS_FULL', `there are already ${USERS_MAX} users, the maximum`)
   }
   return [...users, user]
 }
@@ -82,12 +82,10 @@ export function changePassword(
 
 function assertKnown(users: Users, name: string): void {
   if (users.some((user) => user.name === name)) return
-  throw new UserError('USER_UNKNOWN', `there is no user ${name}`)
+  throw new UserError('USER_UNKNOWN', `unknown user ${name}`)
 }
 
-/**
- * The users in `<folder>/users.json`, which `daicho user` manages. Errors on reading and changing: SharedFileError.
- */
+/** Returns the users in `<folder>/users.json`, which `daicho user` changes. Errors of its methods: SharedFileError. */
 export function usersInFolder(folder: string): SharedValue<Users> {
   return sharedFile({
     path: join(folder, 'users.json'),
@@ -100,7 +98,7 @@ export function usersInFolder(folder: string): SharedValue<Users> {
 function parseUsers(text: string): Users {
   const file: Json = JSON.parse(text)
   const users = isJsonObject(file) ? file.users : undefined
-  if (!Array.isArray(users)) throw new Error('no list of users')
+  if (!Array.isArray(users)) throw new Error('users is not a list')
   return users.reduce<Users>((read, user) => {
     if (!isJsonObject(user)) throw new Error('not a user')
     const { name, passwordHash, admin, since } = user
@@ -113,8 +111,8 @@ function parseUsers(text: string): Users {
 
 /**
  * Reads the operator's file of users once and hashes its passwords. It contains JSON: `[{"name": …, "password" or
- * "passwordHash": …, "admin": true or false (default)}]`. Errors: USERS_FILE_UNUSABLE, which names the file and the
- * user's position and quotes only names.
+ * "passwordHash": …, "admin": true or false (default)}]`. Errors: USERS_FILE_UNUSABLE, whose message contains the
+ * path, the user's position and names, but no passwords.
  */
 export async function readUsersFile(path: string): Promise<Users> {
   const fail = (why: string, cause?: unknown): never => {
@@ -135,7 +133,7 @@ export async function readUsersFile(path: string): Promise<Users> {
       users = addUser(users, await declaredUser(entry))
     } catch (error) {
       const why = error instanceof Error ? error.message.slice(0, REASON_LENGTH_MAX) : ''
-      fail(`has a mistake in user ${index + 1}: ${why}`)
+      fail(`has an error in user ${index + 1}: ${why}`)
     }
   }
   return users
@@ -146,26 +144,26 @@ async function declaredUser(entry: Json): Promise<User> {
   const { name, password, passwordHash, admin = false, ...others } = entry
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) throw new Error(`it has an unknown member ${unknown}`)
-  if (typeof name !== 'string') throw new Error('its name is not a text')
+  if (typeof name !== 'string') throw new Error('its name is not a string')
   if (typeof admin !== 'boolean') throw new Error('its admin is neither true nor false')
   if (typeof passwordHash === 'string' && password === undefined) {
     assertPasswordHash(passwordHash)
     return { name, passwordHash, admin, since: 0 }
   }
   if (typeof password !== 'string' || passwordHash !== undefined) {
-    throw new Error('it needs either a password or a passwordHash, a text')
+    throw new Error('it needs either a password or a passwordHash, as a string')
   }
   return { name, passwordHash: await hashPassword(password), admin, since: 0 }
 }
 
-/** The user that exists if none is configured, only on a loopback address. */
+/** The user that exists if no user is configured and the address is loopback. */
 export const PRESET_USER = { name: 'demo', password: 'demo' } as const
 
 const NO_USERS: Users = []
 
 /**
- * All current users: those of the operator's file, which win on equal names, and those of `daicho user`, including
- * later changes. If there are none, the preset user.
+ * The current users: those of the operator's file and those of `daicho user`, including later changes. For equal
+ * names, the file takes precedence. If there are none, the preset user.
  */
 export class UserDirectory {
   readonly #declared: Users
@@ -198,7 +196,7 @@ export class UserDirectory {
     return first !== undefined && first === this.#preset[0]
   }
 
-  /** A hash that matches no password and costs as much to check as the first user's. */
+  /** Returns a hash that matches no password and costs as much to check as the hash of the first user. */
   decoy(): string {
     const [first] = this.all().values()
     return decoyHash(first?.passwordHash)
@@ -207,7 +205,7 @@ export class UserDirectory {
 
 /**
  * Opens the users of this node. Errors: USERS_FILE_UNUSABLE; SharedFileError; USERS_NOT_CONFIGURED if there are no
- * users and the listener has no loopback address.
+ * users and the address is not loopback.
  */
 export async function openUserDirectory(sources: {
   /** Path of the operator's file, or null. */
@@ -227,7 +225,7 @@ export async function openUserDirectory(sources: {
   if (users.all().size > 0) return users
   throw new UserError(
     'USERS_NOT_CONFIGURED',
-    'the sample API has no users, and its preset one exists on loopback addresses only: ' +
+    'the sample API has no users, and the preset user works only on a loopback address: ' +
       'set USERS_FILE, or SYSTEM_FOLDER with users added by `daicho user add`',
   )
 }

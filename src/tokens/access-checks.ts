@@ -18,62 +18,65 @@ import {
 import type { TokenService } from './service.ts'
 
 /**
- * The access that a route requires if tokens are required: none, any valid token, or a scope. `{db}` is the path
- * parameter `db`.
+ * The access that a route requires if tokens are required: `public` for none, `token` for any valid token, or a
+ * scope. `{db}` is the path parameter `db`.
  */
 export type RouteScope = 'public' | 'token' | NodeScope | `db:{db}:${DatabaseLevel}`
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Required for every route behind a gate; see `registerAccessChecks`. */
+    /** Required after `registerAccessChecks`, except for public paths. */
     scope?: RouteScope
-    /** Marks an endless reply, which is aborted when the token expires or is revoked. */
+    /** Whether the reply is endless. It is aborted when the token expires or is revoked. */
     lasting?: boolean
-    /** Also allows signed requests without a token; see `Gate.signed`. */
+    /** Whether signed requests need no token; see `AccessCheckOptions.signed`. */
     signed?: boolean
   }
   interface FastifyRequest {
-    /** The caller with the token; null if no tokens are required. */
+    /** The owner of the token; null if tokens are disabled. */
     caller: Caller | null
   }
 }
 
-export interface Gate {
-  /** Is null if no tokens are required. */
+export interface AccessCheckOptions {
+  /** Null if tokens are disabled. */
   readonly tokens: TokenService | null
-  /** Routes at and below this path are public and declare no scope. */
+  /** Routes at and below this path are public and need no scope. */
   readonly publicPath: string
   /**
-   * Verifies a request that is signed (RFC 9421) and has no token, for routes with `signed`. Throws if the request
-   * is not allowed. If undefined, signed requests are never allowed.
+   * Verifies the signature (RFC 9421) of a request without a token, for routes with `signed`. Throws to refuse the
+   * request. If undefined, all signed requests need a token.
    */
   readonly signed?: (request: IncomingMessage) => Promise<void>
 }
 
-/** Names of the schemes in the OpenAPI document; the query parameter is listed at each operation. */
+/** The security schemes in the OpenAPI document. The query parameter `token` is documented at each operation. */
 export const API_TOKEN_SCHEMES = {
   apiToken: { type: 'apiKey', in: 'header', name: 'x-access-token' },
   apiTokenAsBearer: { type: 'http', scheme: 'bearer' },
 } as const
 
-/** Interval of the token checks while an endless reply is open. A check costs a few microseconds. */
+/** Interval at which the token of an endless reply is checked. A check takes a few microseconds. */
 const RECHECK_MS = 10_000
 const CHALLENGE = 'Bearer realm="daicho"'
-/** The caller of a request without a token, if tokens are required. */
-const NOBODY: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
+/** The caller of a request without a token: has no access. */
+const ANONYMOUS: Caller = { subject: '', expiresAt: 0, grant: NO_GRANT }
 
 /**
- * Sets up the access check of `app`. Each route mounted later must declare `config.scope`, even if no tokens are
- * required; otherwise the start fails. The OpenAPI document shows the scope as `x-scope`.
+ * Adds access checks to all routes that are mounted later. Each of them must declare `config.scope`, even if tokens
+ * are disabled; otherwise the start fails. The OpenAPI document shows the scope as `x-scope`.
  *
- * If tokens are required, a request must have a valid token (otherwise 401) with that scope (otherwise 403), which
- * is checked before its body is read. `request.caller` is then the caller. Rules that depend on the body are
- * checked with `requireScope`.
+ * If tokens are required, a request must have a valid token (otherwise 401) with that scope (otherwise 403). This
+ * is checked before the body is read, and sets `request.caller`. Handlers check rules that depend on the body with
+ * `requireScope`.
  *
- * Call it before mounting routes: earlier routes are open to all. Source: specification, “Authentication”, L 2 and
- * 3; docs/decisions/0014-tokens-and-scopes.md.
+ * Must be called before routes are mounted: earlier routes are not checked. Source: specification,
+ * “Authentication”, L 2 and 3; docs/decisions/0014-tokens-and-scopes.md.
  */
-export function registerAccessChecks(app: HttpApp, { tokens, publicPath, signed }: Gate): void {
+export function registerAccessChecks(
+  app: HttpApp,
+  { tokens, publicPath, signed }: AccessCheckOptions,
+): void {
   const callers = tokens === null ? null : new Callers(tokens)
   app.decorateRequest('caller', null)
   app.addHook('onRoute', (route) => {
@@ -87,28 +90,25 @@ export function registerAccessChecks(app: HttpApp, { tokens, publicPath, signed 
     const schema = { ...route.schema, ...security, 'x-scope': scope }
     route.schema = schema
     if (callers === null) return
-    // One hook per route with a fixed requirement; looking up the route of each request costs more.
+    // One hook per route, created with its requirement: looking up the route of each request costs more.
     const hook = required === 'public' ? publicHook : tokenHook(required, callers, lasting)
     const first = isSigned && signed !== undefined ? signedHook(signed, hook) : hook
     route.onRequest = [first, ...[route.onRequest ?? []].flat()]
   })
 }
 
-/**
- * Throws unless `caller` has the access `need`. Everybody has it if no tokens are required. Errors: HttpRefusal
- * (403).
- */
+/** Throws unless `caller` has the access `need`; never throws if tokens are disabled. Errors: HttpRefusal (403). */
 export function requireScope(caller: Caller | null, need: Need): void {
-  if (!may(caller, need)) throw lacking(need)
+  if (!may(caller, need)) throw scopeMissing(need)
 }
 
-function lacking(need: Need): HttpRefusal {
+function scopeMissing(need: Need): HttpRefusal {
   return new HttpRefusal(403, 'SCOPE_MISSING', `the token lacks the scope ${scopeOf(need)}`)
 }
 
 type Requirement = 'public' | 'token' | NodeScope | { readonly level: DatabaseLevel }
 
-/** Errors: any, if a route has no scope or an unknown one; the start then fails. */
+/** Throws if a route has no scope or an invalid one, so that the start fails. */
 function requirementOf({ method, url, config }: RouteOptions): Requirement {
   const scope = config?.scope
   if (scope === undefined) {
@@ -117,23 +117,23 @@ function requirementOf({ method, url, config }: RouteOptions): Requirement {
   if (scope === 'public' || scope === 'token' || isNodeScope(scope)) return scope
   const level = LEVELS.find((known) => scope === `db:{db}:${known}`)
   if (level !== undefined && /\/:db(?:\/|$)/.test(url)) return { level }
-  throw new Error(`${method} ${url} cannot ask for the scope ${scope}`)
+  throw new Error(`${method} ${url} declares an invalid scope: ${scope}`)
 }
 
 const publicHook: onRequestHookHandler = (request, _reply, done) => {
-  request.caller = NOBODY
+  request.caller = ANONYMOUS
   done()
 }
 
-/** If a request has both a token and a signature, the token decides. */
+/** Verifies signed requests without a token, and calls `hook` for all others. */
 function signedHook(
-  verify: NonNullable<Gate['signed']>,
+  verify: NonNullable<AccessCheckOptions['signed']>,
   hook: onRequestHookHandler,
 ): onRequestHookHandler {
   return function (request, reply, done) {
     const isSigned = request.headers['signature-input'] !== undefined
     if (!isSigned || tokenOf(request) !== undefined) return hook.call(this, request, reply, done)
-    request.caller = NOBODY
+    request.caller = ANONYMOUS
     verify(request.raw).then(() => done(), done)
   }
 }
@@ -144,17 +144,17 @@ function tokenHook(
   lasting: boolean,
 ): onRequestHookHandler {
   return (request, reply, done) => {
-    const admit = (caller: Caller): HttpRefusal | undefined => {
+    const checkScope = (caller: Caller): HttpRefusal | undefined => {
       request.caller = caller
       const need = needOf(required, request)
-      if (need !== null && !may(caller, need)) return lacking(need)
+      if (need !== null && !may(caller, need)) return scopeMissing(need)
       if (lasting) abortWithToken(callers, request, reply)
       return undefined
     }
     const token = tokenOf(request)
     const known = typeof token === 'string' ? callers.known(token) : undefined
-    if (known !== undefined) done(admit(known))
-    else callerOf(callers, token, reply).then(admit).then(done, done)
+    if (known !== undefined) done(checkScope(known))
+    else callerOf(callers, token, reply).then(checkScope).then(done, done)
   }
 }
 
@@ -175,7 +175,11 @@ async function callerOf(callers: Callers, token: unknown, reply: FastifyReply): 
   reply.header('www-authenticate', CHALLENGE)
   throw token === undefined
     ? new HttpRefusal(401, 'TOKEN_NEEDED', 'a token is needed: send Authorization: Bearer <token>')
-    : new HttpRefusal(401, 'TOKEN_INVALID', 'the token is not valid here, or no longer')
+    : new HttpRefusal(
+        401,
+        'TOKEN_INVALID',
+        'the token is not valid here, has expired or was revoked',
+      )
 }
 
 /** Aborts an endless reply when its token is no longer valid. */
@@ -183,7 +187,7 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
   const token = String(tokenOf(request))
   const { socket } = request
   const recheck = setInterval(() => {
-    // After any error: without confirmation, access ends.
+    // Any error ends access, also if the token cannot be checked.
     callers.of(token).catch(() => socket.destroy())
   }, RECHECK_MS)
   recheck.unref()
@@ -191,15 +195,15 @@ function abortWithToken(callers: Callers, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * Returns the first token in the request, of any type, or undefined. Skipping an invalid token could make two
- * parsers of the same request disagree about its caller.
+ * Returns the first token in the request, of any type, or undefined. It does not skip invalid tokens: otherwise a
+ * proxy that checks only the first one could see another caller.
  */
 function tokenOf({ query, headers }: FastifyRequest): unknown {
-  // The router returns strings, or an array of strings for a repeated name.
+  // A string, or an array of strings if the name is repeated.
   const inQuery = (query as Record<string, unknown>).token
   const bearer = /^bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
-  const given = [inQuery, headers['x-access-token'], bearer]
-  return given.find((token) => token !== undefined && token !== '')
+  const tokens = [inQuery, headers['x-access-token'], bearer]
+  return tokens.find((token) => token !== undefined && token !== '')
 }
 
 /** Verifies API tokens and returns their callers. */
@@ -212,8 +216,8 @@ class Callers {
   }
 
   /**
-   * Returns the caller with `token` if it was verified in this turn of the event loop. Concurrent requests share
-   * one verification, which is a third of the cost of a small read.
+   * Returns the caller if `token` was verified in this turn of the event loop. So concurrent requests share one
+   * verification, which takes a third of the time of a small read.
    */
   known(token: string): Caller | undefined {
     return this.#thisTurn.get(token)

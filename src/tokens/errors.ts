@@ -2,12 +2,12 @@ import { CodedError } from '../base/coded-error.ts'
 
 export type TokenErrorCode =
   | 'TOKEN_INVALID' // not issued by this node, altered, expired, revoked, or for another audience
-  | 'TOKEN_ID_MALFORMED' // not the `jti` of a token
-  | 'SECRET_TOO_SHORT' // an operator's secret of less than 32 bytes could be guessed
+  | 'TOKEN_ID_MALFORMED' // the `jti` is not a UUID
+  | 'SECRET_TOO_SHORT' // the operator's secret has less than 32 bytes
   | 'SCOPE_UNKNOWN'
-  | 'SCOPES_TOO_LONG' // more than a token can carry
-  | 'KEYS_FIXED' // the key is the operator's own secret, which daicho cannot replace
-  | 'KEY_RING_FULL' // too many old keys are still needed
+  | 'SCOPES_TOO_LONG' // the scopes do not fit into a token
+  | 'KEYS_FIXED' // the operator configured the key, so daicho cannot replace it
+  | 'KEY_RING_FULL' // too many old keys may still have valid tokens
   | 'REVOCATIONS_FULL'
   | 'PASSWORD_UNUSABLE' // empty, too long, or with control characters
   | 'PASSWORD_HASH_UNUSABLE' // not an argon2id string within the bounds of this module

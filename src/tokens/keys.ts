@@ -2,9 +2,9 @@ import { createHash, createSecretKey, type KeyObject, randomBytes } from 'node:c
 import { isJsonObject, type Json } from '../base/json.ts'
 import { TokenError } from './errors.ts'
 
-/** Maximum lifetime of a token. A retired key is kept for the same time. */
+/** Maximum lifetime of a token. Retired keys are stored for the same time. */
 export const TOKEN_LIFE_MAX_MS = 366 * 24 * 60 * 60 * 1000
-/** Length of a key: that of an HS256 signature (RFC 7518 section 3.2). */
+/** Length of a key: equal to that of an HS256 signature (RFC 7518 section 3.2). */
 const KEY_BYTES = 32
 /** Maximum number of keys, including the active one. */
 export const KEYS_MAX = 16
@@ -12,7 +12,7 @@ export const KEYS_MAX = 16
 const REVOCATIONS_MAX = 10_000
 const TOKEN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** A key that signs tokens, or did so before. */
+/** An active or retired key for signing tokens. */
 export interface TokenKey {
   /** The `kid` in the header of its tokens. */
   readonly kid: string
@@ -21,17 +21,17 @@ export interface TokenKey {
   readonly retiredAt: number | null
 }
 
-/** All keys that may have signed a valid token. The first is active. Empty only before the first start. */
+/** The active key, then all retired keys that may have signed a valid token. Empty only before the first start. */
 export type KeyRing = readonly TokenKey[]
 
-/** Maps the `jti` of each revoked token to the time until which it must be remembered (ms since the epoch). */
+/** Maps the `jti` of each revoked token to the time after which it has expired (ms since the epoch). */
 export type Revocations = ReadonlyMap<string, number>
 
 export function createKey(): TokenKey {
   return keyOf(randomBytes(KEY_BYTES), null)
 }
 
-/** The ring with the operator's own secret, which several processes can share. Errors: SECRET_TOO_SHORT. */
+/** Returns a ring with the operator's secret as its only key. Errors: SECRET_TOO_SHORT. */
 export function ringOfSecret(secret: string): KeyRing {
   const bytes = Buffer.from(secret, 'utf8')
   if (bytes.length >= KEY_BYTES) return [keyOf(bytes, null)]
@@ -42,8 +42,8 @@ export function ringOfSecret(secret: string): KeyRing {
 }
 
 /**
- * Makes `key` the active key. The other keys still verify their tokens until these have expired; with `dropOld`
- * they are dropped at once, which revokes every existing token. Errors: KEY_RING_FULL.
+ * Makes `key` the active key. The other keys still verify their tokens until these have expired. With `dropOld`
+ * they are dropped, which revokes every existing token at once. Errors: KEY_RING_FULL.
  */
 export function rotateRing(
   ring: KeyRing,
@@ -101,7 +101,7 @@ export function revoke(revocations: Revocations, jti: string, now: number): Revo
     )
   }
   const living = new Map([...revocations].filter(([, until]) => until > now))
-  // Only the id is known here, so the token may have the maximum lifetime.
+  // The lifetime of the token is unknown, so the maximum is assumed.
   living.set(jti, now + TOKEN_LIFE_MAX_MS)
   if (living.size <= REVOCATIONS_MAX) return living
   throw new TokenError(

@@ -28,7 +28,7 @@ describe('a password hash', () => {
     expect(await hashPassword('x'.repeat(PASSWORD_LENGTH_MAX))).toContain('argon2id')
   })
 
-  it('must be decodable argon2id within bounds if it is imported', () => {
+  it('can be imported only if it is decodable argon2id with limited cost', () => {
     const [salt, digest] = ['A'.repeat(22), 'A'.repeat(43)]
     assertPasswordHash(`$argon2id$v=19$m=65536,t=3,p=4$${salt}$${digest}`)
     for (const bad of [
@@ -51,7 +51,7 @@ describe('a password hash', () => {
     }
   })
 
-  it('differs for each decoy, costs as much as its model, and matches nothing', async () => {
+  it('can be a decoy that differs each time, costs as much as its model, and matches nothing', async () => {
     const like = `$argon2id$v=19$m=1024,t=3,p=2$${'A'.repeat(22)}$${'A'.repeat(43)}`
     expect(decoyHash(like)).toContain('$m=1024,t=3,p=2$')
     expect(decoyHash(undefined)).toContain('$m=19456,t=2,p=1$')

@@ -10,17 +10,17 @@ const CONCURRENCY_MAX = 2
 export const WAITING_MAX = 256
 
 /**
- * argon2id with 19 MiB, two passes and one lane: the minimum of OWASP's password storage sheet.
- * 2 is `Algorithm.Argon2id`, a const enum that erased types cannot read.
+ * argon2id with 19 MiB, two passes and one lane: the minimum in OWASP's Password Storage Cheat Sheet. 2 is
+ * `Algorithm.Argon2id`, a const enum, which type stripping cannot import.
  */
 const COST = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-/** Maximum cost of an imported hash: a login must not take seconds or gigabytes. */
+/** Maximum cost of an imported hash, so that a login does not take seconds or gigabytes. */
 const COST_MAX = { memoryCost: 262_144, timeCost: 16, parallelism: 8 } as const
 
 /**
  * Returns the argon2id hash of `password` as a PHC string, e.g. `$argon2id$v=19$m=19456,t=2,p=1$…$…`. Errors:
- * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters,
- * which login forms and terminals do not send the same way.
+ * PASSWORD_UNUSABLE for a password that is empty, longer than PASSWORD_LENGTH_MAX, or contains control characters:
+ * login forms and terminals send those differently.
  */
 export async function hashPassword(password: string): Promise<string> {
   if (password.length < 1 || password.length > PASSWORD_LENGTH_MAX) {
@@ -43,12 +43,12 @@ export async function matchesPassword(passwordHash: string, password: string): P
   return password.length <= PASSWORD_LENGTH_MAX && verify(passwordHash, password)
 }
 
-/** Accepts an imported hash only within the bounds of this module. Errors: PASSWORD_HASH_UNUSABLE. */
+/** Throws unless an imported hash is argon2id and costs at most COST_MAX. Errors: PASSWORD_HASH_UNUSABLE. */
 export function assertPasswordHash(passwordHash: string): void {
   const unusable = (why: string, cause?: unknown) =>
     new TokenError('PASSWORD_HASH_UNUSABLE', `a password hash ${why}`, { cause })
   if (!/^\$argon2id\$v=19\$[\w=,]{1,40}\$[\w+/]{11,86}\$[\w+/]{22,86}$/.test(passwordHash)) {
-    throw unusable('is not an argon2id PHC text of version 19')
+    throw unusable('is not an argon2id PHC string of version 19')
   }
   let cost: ReturnType<typeof parseOptions>
   try {
@@ -64,8 +64,8 @@ export function assertPasswordHash(passwordHash: string): void {
 }
 
 /**
- * Returns a hash that matches no password and costs as much to check as `like`. An unknown name is checked against
- * it, so that the reply takes as long as for a known one.
+ * Returns a hash that matches no password and costs as much to check as `like`. The password for an unknown name is
+ * checked against it, so that the reply takes as long as for a known name.
  */
 export function decoyHash(like: string | undefined): string {
   const cost = like === undefined ? COST : parseOptions(like)
@@ -74,7 +74,7 @@ export function decoyHash(like: string | undefined): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${text(16)}$${text(32)}`
 }
 
-/** Runs two password checks at a time, in order, so that many concurrent logins leave CPU time for other requests. */
+/** Runs at most two password checks at a time, in order, so that many logins leave CPU time for other requests. */
 export class PasswordLimiter {
   #running = 0
   readonly #waiting: (() => void)[] = []
@@ -90,7 +90,7 @@ export class PasswordLimiter {
     try {
       return await work()
     } finally {
-      // Passes its slot to the next check without releasing it, so that the order is kept.
+      // Passes the slot directly to the next waiting check, so that no new one can overtake it.
       const next = this.#waiting.shift()
       if (next === undefined) this.#running -= 1
       else next()

@@ -17,7 +17,7 @@ const name = fc.oneof(
 )
 
 describe('a scope of one database', () => {
-  it('covers only this database, for any characters in the names', () => {
+  it('covers only this database, whatever characters the names contain', () => {
     fc.assert(
       fc.property(name, name, fc.constantFrom(...LEVELS), (db, other, level) => {
         const grant = grantOf(scopeClaim([scopeOf({ db, level })]))
@@ -50,18 +50,18 @@ it.each([
   [['db:a b:write', 'ledger:read'], 'db:a%20b:write ledger:read'],
   [['db:台帳:read'], 'db:%E5%8F%B0%E5%B8%B3:read'],
   [EVERY_SCOPE, 'db:*:admin ledger:read node:metrics node:sync node:admin'],
-])('%j is kept as %s', (texts, claim) => {
+])('%j becomes the claim %s', (texts, claim) => {
   expect(scopeClaim(texts)).toBe(claim)
 })
 
 it.each([
   ...['', 'db', 'db:', 'db::read', 'db:fruit', 'db:fruit:', 'db:fruit:own', 'DB:fruit:read'],
   ...['db:%zz:read', 'db:%:read', 'ledger:write', 'ledger:read ', 'node:*', '*', 'db:x:read\n'],
-])('%j is no scope', (text) => {
+])('rejects the scope %j', (text) => {
   expect(() => scopeClaim([text])).toThrow(expect.objectContaining({ code: 'SCOPE_UNKNOWN' }))
 })
 
-it('requires at least one scope, and bounds their length', () => {
+it('requires at least one scope, and limits their total length', () => {
   expect(() => scopeClaim([])).toThrow(expect.objectContaining({ code: 'SCOPE_UNKNOWN' }))
   const many = Array.from({ length: 200 }, (_, at) => `db:database-${at}:read`)
   expect(() => scopeClaim(many)).toThrow(expect.objectContaining({ code: 'SCOPES_TOO_LONG' }))

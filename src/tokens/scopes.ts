@@ -6,7 +6,7 @@ export const LEVELS = ['read', 'write', 'admin'] as const
 export type DatabaseLevel = (typeof LEVELS)[number]
 
 const NODE_SCOPES = ['ledger:read', 'node:metrics', 'node:sync', 'node:admin'] as const
-/** Access beyond single databases: to chains, metrics, synchronization, configuration. */
+/** Access to a whole node: its chains, metrics, synchronization and configuration. */
 export type NodeScope = (typeof NODE_SCOPES)[number]
 
 export function isNodeScope(text: string): text is NodeScope {
@@ -23,7 +23,7 @@ export interface Grant {
   readonly node: ReadonlySet<string>
 }
 
-/** The owner of an API token. */
+/** The owner of a verified API token. */
 export interface Caller {
   /** Subject of the token; several tokens may have the same one. */
   readonly subject: string
@@ -41,7 +41,7 @@ const SCOPES_LENGTH_MAX = 2_000
 /** `db:`, a name or `*`, and a level. Names may contain colons. */
 const DATABASE_SCOPE = /^db:(.+):(read|write|admin)$/s
 
-/** All scopes, for a caller with the node's own credentials. */
+/** All scopes, for callers with the node's own credentials. */
 export const EVERY_SCOPE: readonly string[] = ['db:*:admin', ...NODE_SCOPES]
 export const NO_GRANT: Grant = { everyDatabase: -1, databases: new Map(), node: new Set() }
 
@@ -113,7 +113,7 @@ export function allows(grant: Grant, need: Need): boolean {
   return grant.everyDatabase >= rank || (grant.databases.get(need.db) ?? -1) >= rank
 }
 
-/** The scope that covers `need`. */
+/** Returns the scope that grants `need`. */
 export function scopeOf(need: Need): string {
   return typeof need === 'string' ? need : `db:${encodedName(need.db)}:${need.level}`
 }
@@ -124,8 +124,8 @@ function canonicalScope(text: string): string {
   if (scope !== null) return `db:${scope.isEvery ? '*' : encodedName(scope.name)}:${scope.level}`
   throw new TokenError(
     'SCOPE_UNKNOWN',
-    `no scope ${JSON.stringify(text.slice(0, 200))}: known are db:<name>:read, write and admin ` +
-      `(* for every database, other names as in a path), ${NODE_SCOPES.join(', ')}`,
+    `unknown scope ${JSON.stringify(text.slice(0, 200))}; known are db:<name>:read, write and admin ` +
+      `(<name> percent-encoded as in a path, or * for every database), ${NODE_SCOPES.join(', ')}`,
   )
 }
 

@@ -31,7 +31,7 @@ const codeOf = async (tokens: TokenService, token: string, audience = AUDIENCE) 
   )
 
 describe('a token', () => {
-  it('contains the granted content, which claims cannot override', async () => {
+  it('contains the granted claims, which additional claims cannot override', async () => {
     const tokens = await withSecret()
     const claims = { scope: 'ledger:read', sub: 'eve', exp: 1, iss: 'eve', aud: 'eve', jti: 'x' }
     const { token, jti, expiresAt } = await tokens.issue({
@@ -67,7 +67,7 @@ describe('a token', () => {
     expect(await codeOf(tokens, token)).toBe('TOKEN_INVALID')
   })
 
-  it('is checked for time, audience, keys and revocation even if it was valid before', async () => {
+  it('is checked for expiry, audience, keys and revocation even if it is cached', async () => {
     const tokens = await inFolder()
     const other = await inFolder()
     const issued = [await issue(tokens), await issue(tokens), await issue(tokens)]
@@ -115,7 +115,7 @@ describe('a foreign or altered token', () => {
     return `${text}.${createHmac('sha256', SECRET).update(text).digest('base64url')}`
   }
 
-  it('is rejected, even if the key is right', async () => {
+  it('is rejected, even if it is signed with the right key', async () => {
     const tokens = await withSecret()
     const kid = kidOf((await issue(tokens)).token)
     const head = { alg: 'HS256', typ: 'JWT', kid }
@@ -132,7 +132,7 @@ describe('a foreign or altered token', () => {
     const { sub: _sub, ...withoutSub } = good
     const { iat: _iat, ...withoutIat } = good
 
-    expect(await codeOf(tokens, signed(head, good))).toBe('valid') // the forge itself works
+    expect(await codeOf(tokens, signed(head, good))).toBe('valid') // a correct token is accepted
     const bad: Record<string, string> = {
       'alg none, no signature': `${part({ ...head, alg: 'none' })}.${part(good)}.`,
       'alg none, signed': signed({ ...head, alg: 'none' }, good),
@@ -148,7 +148,10 @@ describe('a foreign or altered token', () => {
       'no typ': signed({ alg: 'HS256', kid }, good),
       'no kid': signed({ alg: 'HS256', typ: 'JWT' }, good),
       'other kid': signed({ ...head, kid: 'x' }, good),
-      'a key of its own': signed({ ...head, kid: 'x', jwk: { kty: 'oct', k: 'AA' } }, good),
+      'its own key in the header': signed(
+        { ...head, kid: 'x', jwk: { kty: 'oct', k: 'AA' } },
+        good,
+      ),
       'missing exp': signed(head, withoutExp),
       'string exp': signed(head, { ...good, exp: '4000000000' }),
       'null exp': signed(head, { ...good, exp: null }),
@@ -189,7 +192,7 @@ describe('a foreign or altered token', () => {
     return token.slice(0, -1) + letters[letters.indexOf(token.at(-1) ?? '') + 1]
   }
 
-  it('is rejected only with TOKEN_INVALID, for any text and any damage', async () => {
+  it('is rejected with TOKEN_INVALID, for any text and any damage', async () => {
     const tokens = await withSecret()
     const { token } = await issue(tokens)
     const damaged = fc
@@ -242,7 +245,7 @@ describe('revoking', () => {
     }
   })
 
-  it('forgets ids that no valid token can have', async () => {
+  it('drops the ids of expired tokens', async () => {
     const tokens = await inFolder()
     const ids = [await issue(tokens), await issue(tokens)].map(({ jti }) => jti)
     await tokens.revoke(ids[0] ?? '')

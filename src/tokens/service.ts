@@ -31,7 +31,7 @@ const VERIFIED_MAX = 1_000
 const TOKEN_LENGTH_MAX = 4096
 /** The `iss` claim of every token. */
 const ISSUER = 'daicho'
-/** Three base64url parts without padding; 32 bytes of signature are 43 characters. */
+/** Three base64url parts without padding. The signature has 32 bytes, which are 43 characters. */
 const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 export interface TokenGrant {
@@ -72,18 +72,18 @@ interface TokenStores {
 }
 
 /**
- * Issues, verifies and revokes the tokens of every component that requires one.
+ * Issues, verifies and revokes the tokens of all components.
  *
- * A token is a JWT signed with HS256. Algorithm, issuer, audience, type and required claims are pinned on
- * verification, so its header can only select one of our keys. Changes of keys or revocations by another process
- * apply from the next call on. Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
+ * A token is a JWT signed with HS256. Verification requires a fixed algorithm, issuer, audience, type and set of
+ * claims, so the header of a token can only select one of the node's keys. Changes of keys or revocations by
+ * another process apply from the next call on. Source: specification, “T: token-gated sample”; RFC 7519, RFC 8725;
  * docs/decisions/0014-tokens-and-scopes.md.
  */
 export class TokenService {
   readonly #clock: Clock
   readonly #stores: TokenStores
   readonly #uuids = new UuidGenerator()
-  /** Tokens whose signature and claims are valid under `#verifiedBy`; expiry and revocation may change. */
+  /** Tokens whose signature and claims are valid with the keys `#verifiedBy`. Expiry and revocation are not cached. */
   readonly #verified = new Map<string, VerifiedToken>()
   #verifiedBy: KeyRing = []
 
@@ -98,7 +98,7 @@ export class TokenService {
     assert(Number.isInteger(lifeSeconds) && lifeSeconds >= 1)
     assert(lifeSeconds * 1000 <= TOKEN_LIFE_MAX_MS)
     const [key] = this.#stores.keys.current()
-    assert(key !== undefined, 'openTokens leaves no ring empty')
+    assert(key !== undefined, 'openTokens always creates a key')
 
     const now = this.#clock.now()
     const jti = this.#uuids.next(now)
@@ -133,7 +133,7 @@ export class TokenService {
     let verified = this.#verified.get(cacheKey)
     if (verified === undefined) {
       verified = verifiedOf(await this.#payloadOf(token, audience, ring))
-      // The ring may have changed in the meantime.
+      // The ring may have changed during the verification.
       if (this.#verifiedBy === ring) this.#verified.set(cacheKey, verified)
     }
     if (verified.expiresAt <= Math.floor(this.#clock.now() / 1000)) throw invalid('it has expired')
@@ -185,7 +185,7 @@ export class TokenService {
     if (this.#stores.isKeyFixed) {
       throw new TokenError(
         'KEYS_FIXED',
-        'tokens are signed by the secret that was configured; replace it there',
+        'tokens are signed with the configured secret; change SECRET to replace it',
       )
     }
     const key = createKey()
@@ -217,7 +217,7 @@ export async function openTokens(options: {
     print: printRevocations,
     parse: parseRevocations,
   })
-  // Reads the file now, so that a damaged one fails the start instead of the first request.
+  // Reads the file, so that a damaged one fails the start and not the first request.
   revocations.current()
   if (secret !== null) {
     const keys = valueInMemory(ringOfSecret(secret))
@@ -235,15 +235,16 @@ export async function openTokens(options: {
   return new TokenService(clock, { keys, isKeyFixed: false, revocations })
 }
 
-/** Loaded for the first token: many nodes never use one. */
+/** Loaded when the first token is used: many nodes use no tokens. */
 const loadJose = () => import('jose')
 
 /** Errors: TOKEN_INVALID for claims of the wrong type. */
 function verifiedOf(payload: JWTPayload): VerifiedToken {
   const { jti, sub, iat, exp } = payload
-  // An operator's secret may also sign other tokens, and jose only checks the types of times.
-  if (typeof jti !== 'string' || typeof sub !== 'string') throw invalid('its ids are no texts')
-  if (iat === undefined || exp === undefined) throw invalid('its times are missing')
+  // The operator may use the secret for other tokens too, and jose checks only the types of iat and exp.
+  if (typeof jti !== 'string' || typeof sub !== 'string')
+    throw invalid('its jti or sub is not a string')
+  if (iat === undefined || exp === undefined) throw invalid('its iat or exp is missing')
   return { jti, subject: sub, issuedAt: iat, expiresAt: exp, claims: payload }
 }
 

@@ -20,7 +20,7 @@ const list = (lockWaitMs = 5_000) =>
     print: (values) => JSON.stringify(values),
     parse: (text) => {
       const values: unknown = JSON.parse(text)
-      if (!Array.isArray(values)) throw new Error(`no list: ${text}`)
+      if (!Array.isArray(values)) throw new Error(`not a list: ${text}`)
       return values.map(Number)
     },
   })
@@ -104,7 +104,7 @@ it('rejects a damaged file, names it, and does not quote it', async () => {
     .catch((caught: unknown) => caught)
   expect(error).toMatchObject({
     code: 'FILE_DAMAGED',
-    message: `${join(folder, 'list.json')} does not hold what belongs there`,
+    message: `${join(folder, 'list.json')} is damaged; restore it from a backup`,
     cause: undefined,
   })
   await expect(list().change(() => [1])).rejects.toMatchObject({ code: 'FILE_DAMAGED' })
@@ -140,7 +140,7 @@ it.skipIf(process.getuid?.() === 0)(
   },
 )
 
-it('gives up waiting for a lock that is never released, and names it', async () => {
+it('stops waiting for a lock that is never released, and names it', async () => {
   await writeFile(join(folder, 'list.json.lock'), '')
   await expect(list(40).change(() => [1])).rejects.toMatchObject({
     code: 'FILE_LOCKED',

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { CodedError } from '../base/coded-error.ts'
 
 export type SharedFileErrorCode =
-  | 'FILE_DAMAGED' // it does not contain the output of `print`
+  | 'FILE_DAMAGED' // `parse` rejects its content
   | 'FILE_LOCKED' // another process held the lock for longer than the timeout
   | 'FILE_UNREADABLE' // the system denies access, e.g. because of permissions
 
@@ -58,11 +58,11 @@ export function valueInMemory<Value>(initial: Value): SharedValue<Value> {
 /**
  * A value in its own file (mode 0600), which is read again whenever it changes.
  *
- * `current` costs one `stat` if nothing has changed, so it may be called for every request. If the file disappears,
- * the last value is kept: deleting a list of revocations by accident must not make revoked tokens valid.
+ * `current` costs one `stat` if nothing has changed, so it can be called for every request. If the file disappears,
+ * the last value stays: deleting a list of revocations by accident must not make revoked tokens valid.
  *
- * The first change creates the folder. A change holds `<path>.lock` and replaces the whole file. A lock left by a
- * crash is never removed automatically; the error says which file to delete.
+ * The first change creates the folder. A change locks `<path>.lock` and replaces the whole file. A lock left by a
+ * crash is never removed automatically; the error names the file to delete.
  *
  * Errors: SharedFileError. A damaged file is rejected, at startup and later, instead of being treated as empty.
  * Source: docs/decisions/0014-tokens-and-scopes.md.
@@ -114,16 +114,18 @@ function readValue<Value>({ path, parse }: SharedFileOptions<Value>): Value {
   try {
     return parse(text)
   } catch (error) {
-    // Omits the parser's message, which may quote the file, and the file may contain keys.
+    // Omits the parser's message, which may quote keys from the file.
     const cause = error instanceof CodedError ? error : undefined
-    throw new SharedFileError('FILE_DAMAGED', `${path} does not hold what belongs there`, { cause })
+    throw new SharedFileError('FILE_DAMAGED', `${path} is damaged; restore it from a backup`, {
+      cause,
+    })
   }
 }
 
 async function lock(path: string, waitMs: number): Promise<() => Promise<void>> {
   const folder = dirname(path)
   await mkdir(folder, { recursive: true, mode: FOLDER_MODE }).catch((error: unknown) => {
-    throw unreadable(folder, 'cannot be made', error)
+    throw unreadable(folder, 'cannot be created', error)
   })
   for (let waitedMs = 0; waitedMs <= waitMs; waitedMs += LOCK_RETRY_MS) {
     try {

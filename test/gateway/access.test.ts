@@ -1,4 +1,4 @@
-// Authorization: access rules, identities, keys; and named queries.
+// Access rules, identities, keys, and named queries.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -22,7 +22,7 @@ asset Two extends Base { o Integer n optional }
 transaction Ask {}`,
 }
 
-/** A node under `rules`, and the statuses of `name`'s requests; most rules allow the system. */
+/** Starts a node with `rules`. Most tests also need the rules that allow access to the system types. */
 async function under(rules: string) {
   const node = await gateway({
     deploy: [
@@ -51,7 +51,7 @@ async function under(rules: string) {
 }
 
 describe('rules', () => {
-  it('are decided by the first match; no match denies', async () => {
+  it('apply in order: the first match decides, and no match denies', async () => {
     const { as } = await under(`
       rule A { participant: "org.a.Clerk#c1" operation: READ resource: "org.a.One#2" action: DENY }
       rule B { participant: "org.a.Clerk" operation: READ resource: "org.a.One" action: ALLOW }`)
@@ -63,7 +63,7 @@ describe('rules', () => {
     expect(await ids('c1', '/api/Two')).toEqual([])
   })
 
-  it('hide resources that a caller may not read (“does not exist”), also from changes', async () => {
+  it('hide unreadable resources: reads and changes of them return “does not exist”', async () => {
     const { as } = await under('')
     const missing = await as('c1', 'GET', '/api/One/none')
     for (const [method, body] of [
@@ -91,7 +91,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/Two/3')).status).toBe(200)
   })
 
-  it('match with a wildcard the namespace that declares a type, with ** also those below, and for a type its subtypes', async () => {
+  it('match a namespace with *, also nested namespaces with **, and a type with its subtypes', async () => {
     const counts = async (rules: string) => {
       const { as } = await under(rules)
       const count = async (path: string) => (await as('c1', 'GET', path)).json.length
@@ -107,7 +107,7 @@ describe('rules', () => {
     expect(await counts(rule('**'))).toEqual([2, 2])
   })
 
-  it('for a transaction apply while it is processed, and not to plain reads', async () => {
+  it('with a transaction apply only while it is processed', async () => {
     const { as } = await under(`
       rule R { participant: "ANY" operation: ALL resource: "org.a.One"
         transaction: "org.hyperledger.composer.system.AddAsset" action: ALLOW }`)
@@ -115,7 +115,7 @@ describe('rules', () => {
     expect((await as('c1', 'GET', '/api/One/9')).status).toBe(404)
   })
 
-  it('reject a transaction that may not be submitted or recorded, without changes', async () => {
+  it('reject a transaction that may not be submitted or recorded, and change nothing', async () => {
     for (const type of ['AddAsset', 'HistorianRecord']) {
       const { as } = await under(`
         rule D { participant: "org.a.Clerk" operation: CREATE resource: "org.hyperledger.composer.system.${type}" action: DENY }
@@ -131,7 +131,7 @@ describe('rules', () => {
 })
 
 describe('identities', () => {
-  it('are issued, act for their participant, and are permanently revoked', async () => {
+  it('can be issued, act for their participant, and can be revoked permanently', async () => {
     const { node, as, secrets } = await under(
       'rule R { participant: "ANY" operation: ALL resource: "**" action: ALLOW }',
     )
@@ -164,7 +164,7 @@ describe('identities', () => {
     expect((await as('c2', 'GET', '/api/system/ping')).status).toBe(200)
   })
 
-  it('are bound by the hash of a secret that is never sent', async () => {
+  it('can be bound by the hash of a secret, without sending the secret', async () => {
     const { node } = await under('')
     const hash = createHash('sha256').update('my own').digest('hex')
     const body = { participant: 'org.a.Boss#b1', certificate: `sha256:${hash}` }
@@ -187,7 +187,7 @@ describe('identities', () => {
     expect((await node.send('POST', '/api/system/identities/bind', pem)).status).toBe(422)
   })
 
-  it('need an existing participant', async () => {
+  it('require an existing participant', async () => {
     const { node } = await under('')
     const issue = (participant: unknown) =>
       node.send('POST', '/api/system/identities/issue', { participant, userID: 'x' })
@@ -199,7 +199,7 @@ describe('identities', () => {
 })
 
 describe('authentication', () => {
-  it('with a key: the key is the administrator, an identity its participant, anyone else 401', async () => {
+  it('accepts the key as administrator and an identity as its participant; otherwise returns 401', async () => {
     const node = await gateway({ apiKey: 'the key' })
     const ping = (headers: Record<string, string>) =>
       node.send('GET', '/api/system/ping', undefined, headers)
@@ -242,7 +242,7 @@ describe('named queries', () => {
   const symbols = (json: { tradingSymbol: string }[]) =>
     json.map(({ tradingSymbol }) => tradingSymbol)
 
-  it('run on a public network, with typed parameters', async () => {
+  it('run on the network of a public Composer sample, with typed parameters', async () => {
     const node = await deployed()
     const ask = async (path: string) => node.send('GET', `/api/queries/${path}`)
     expect(symbols((await ask('selectCommodities')).json)).toEqual(['C1', 'C2', 'C3', 'C4'])
@@ -324,7 +324,7 @@ describe('named queries', () => {
   })
 })
 
-it('the fixtures keep the licence note of the copied files', () => {
+it('have fixtures with the licence note of the copied files', () => {
   const path = fileURLToPath(new URL('../networks/trade/models/trading.cto', import.meta.url))
   expect(readFileSync(path, 'utf8')).toContain('Apache License')
 })

@@ -1,4 +1,4 @@
-// The table of statuses and bodies, row by row, over HTTP.
+// The statuses and bodies of the gateway, one test per row of the specification's table.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type GatewayNode, gateway, networkOf, startGateway } from '../support/gateway.ts'
 
@@ -47,7 +47,7 @@ async function entriesOf({ ledger }: GatewayNode): Promise<Recorded[]> {
   }
   return entries
 }
-/** Sends an invalid request: nothing may be recorded, and the body has the error shape. */
+/** Sends an invalid request, and checks that nothing is recorded and that the body has the error shape. */
 async function refused(method: string, path: string, body?: unknown, headers = {}) {
   const before = await blocks()
   const reply = await send(method, path, body, headers)
@@ -64,7 +64,7 @@ async function refused(method: string, path: string, body?: unknown, headers = {
 }
 
 describe('resources', () => {
-  it('POST 200 with the resource, GET and HEAD 200, PUT and PATCH 200, DELETE 204', async () => {
+  it('return POST 200 with the resource, GET and HEAD 200, PUT and PATCH 200, DELETE 204', async () => {
     const created = await send('POST', '/api/Thing', { id: 'one', note: 'a' })
     expect(created.status).toBe(200)
     expect(created.json).toEqual({ $class: 'org.test.Thing', id: 'one', note: 'a' })
@@ -81,7 +81,7 @@ describe('resources', () => {
     expect((await send('HEAD', '/api/Thing/one')).status).toBe(404)
   })
 
-  it('has the same resources under the short name, the qualified name and the lower-case plural', async () => {
+  it('are served under the short name, the qualified name and the lower-case plural', async () => {
     await send('POST', '/api/things', { id: 'alias', note: 'a' })
     for (const name of ['Thing', 'org.test.Thing', 'things']) {
       expect((await send('GET', `/api/${name}/alias`)).status).toBe(200)
@@ -90,13 +90,13 @@ describe('resources', () => {
     await send('DELETE', '/api/org.test.Thing/alias')
   })
 
-  it('has no paths for concepts, abstract types, events and enums', async () => {
+  it('have no paths for concepts, abstract types, events and enums', async () => {
     for (const name of ['Loose', 'Base', 'Moved', 'Colour', 'looses', 'org.test.Base']) {
       expect((await refused('GET', `/api/${name}`)).code).toBe('TYPE_NOT_FOUND')
     }
   })
 
-  it('keeps ids with slashes, spaces, percent signs and other scripts', async () => {
+  it('can have ids with slashes, spaces, percent signs and non-Latin scripts', async () => {
     for (const id of ['a/b', 'a b', '100%', '%2F', '台帳', 'a#b', '...', 'x?y', 'e\u0301']) {
       const path = `/api/Thing/${encodeURIComponent(id)}`
       expect((await send('POST', '/api/Thing', { id, note: 'n' })).json).toMatchObject({ id })
@@ -109,7 +109,7 @@ describe('resources', () => {
 })
 
 describe('missing required field, empty id: 422, all errors', () => {
-  it('reports all of them', async () => {
+  it('reports all errors', async () => {
     const { status, code, details } = await refused('POST', '/api/Thing', { id: '' })
     expect([status, code]).toEqual([422, 'RESOURCE_INVALID'])
     expect(details.map(({ path, code: each }: Record<string, string>) => [path, each])).toEqual([
@@ -141,7 +141,7 @@ describe('unknown property, bad enum or DateTime, wrong relationship type, 1e400
 })
 
 describe('duplicate id: 409', () => {
-  it('also within one array', async () => {
+  it('rejects duplicates in the ledger and within one array', async () => {
     await send('POST', '/api/Thing', { id: 'twice', note: '' })
     const { status, code, message } = await refused('POST', '/api/Thing', { id: 'twice', note: '' })
     expect([status, code]).toEqual([409, 'RESOURCE_EXISTS'])
@@ -156,7 +156,7 @@ describe('duplicate id: 409', () => {
 })
 
 describe('ACL denial: 403', () => {
-  it('has the wording that Composer clients search for', async () => {
+  it('has the message that Composer clients search for', async () => {
     const locked = await gateway({
       deploy: [
         networkOf(MODEL, {
@@ -183,8 +183,8 @@ describe('id in body differs from path: 400', () => {
   })
 })
 
-describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
-  it('PUT, PATCH, DELETE and GET of a missing one: RESOURCE_NOT_FOUND', async () => {
+describe('missing resource or unknown type: 404; wrong verb: 405 + Allow', () => {
+  it('returns RESOURCE_NOT_FOUND for PUT, PATCH, DELETE and GET of a missing resource', async () => {
     for (const [method, body] of [
       ['PUT', { note: '' }],
       ['PATCH', {}],
@@ -197,7 +197,7 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
     }
   })
 
-  it('unknown type: TYPE_NOT_FOUND', async () => {
+  it('returns TYPE_NOT_FOUND for an unknown type', async () => {
     for (const path of [
       '/api/Nothing',
       '/api/Nothing/1',
@@ -211,7 +211,7 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
     expect((await refused('GET', '/nowhere/api/Thing')).code).toBe('NETWORK_NOT_FOUND')
   })
 
-  it('wrong verb: 405 with Allow', async () => {
+  it('returns 405 with Allow for a wrong verb', async () => {
     for (const [method, path, allow] of [
       ['PATCH', '/api/Thing', 'GET, HEAD, POST, PUT, DELETE'],
       ['DELETE', '/api/Move', 'GET, HEAD, POST'],
@@ -232,7 +232,7 @@ describe('a missing one: 404; unknown type; wrong verb: 405 + Allow', () => {
 })
 
 describe('20 concurrent changes of one resource: 20 × 200', () => {
-  it('applies one after the other, each based on the previous result', async () => {
+  it('applies them one at a time, each to the result of the previous one', async () => {
     await send('POST', '/api/Thing', { id: 'busy', note: '', size: 0 })
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, n) => send('PATCH', '/api/Thing/busy', { size: n })),
@@ -253,7 +253,7 @@ describe('20 concurrent changes of one resource: 20 × 200', () => {
 })
 
 describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
-  it('are processed in ledger order: each passes on the commodity received from the previous one', async () => {
+  it('are processed in ledger order: each trades the commodity received from the previous one', async () => {
     const market = await gateway()
     const names = { firstName: 'First', lastName: 'Last' }
     const traders = Array.from({ length: 20 }, (_, n) => ({ tradeId: `T${n}`, ...names }))
@@ -290,14 +290,14 @@ describe('20 concurrent Trades of one Commodity: 20 × 200', () => {
     const { json } = await market.send('GET', '/api/Commodity/RICE')
     expect(json.owner).toBe(owners.at(-1))
     // The position in each reply matches the ledger.
-    const places = replies.map(({ headers }) => headers.get('ledger-position'))
-    expect(new Set(places).size).toBe(20)
+    const positions = replies.map(({ headers }) => headers.get('ledger-position'))
+    expect(new Set(positions).size).toBe(20)
     expect((await market.networks.verify('mynetwork', () => {})).finding).toBeNull()
   })
 })
 
 describe('POST array with one invalid element: nothing is stored', () => {
-  it('points to the element; a valid array is one block', async () => {
+  it('points to the invalid element, and stores a valid array as one block', async () => {
     const list = [{ id: 'l1', note: '' }, { id: 'l2', note: 1 }, { id: 'l3' }]
     const { status, details } = await refused('POST', '/api/Thing', list)
     expect(status).toBe(422)
@@ -347,7 +347,7 @@ describe('client sends timestamp or transactionId', () => {
 })
 
 describe('bodies', () => {
-  it('413 for a large body, 415 for other types than JSON, 400 for broken JSON, 422 without a body', async () => {
+  it('get 413 if too large, 415 for types other than JSON, 400 for invalid JSON, 422 if missing', async () => {
     const long = await send('POST', '/api/Thing', { id: 'x', note: 'n'.repeat(11 * 1024 * 1024) })
     expect([long.status, long.json.error.code]).toEqual([413, 'BODY_TOO_LARGE'])
     const text = await refused('POST', '/api/Thing', 'id=1', { 'content-type': 'text/plain' })
@@ -359,7 +359,7 @@ describe('bodies', () => {
     expect((await refused('GET', '/api/Thing/%E0%A4%A')).status).toBe(400)
   })
 
-  it('422 for an id that is too long for the ledger', async () => {
+  it('get 422 for an id that is too long for the ledger', async () => {
     const { status, details } = await refused('POST', '/api/Thing', {
       id: 'x'.repeat(300),
       note: '',
@@ -369,7 +369,7 @@ describe('bodies', () => {
 })
 
 describe('revisions', () => {
-  it('ETag names the entry; If-Match with another tag returns 412 without changes', async () => {
+  it('are the ETag; If-Match with another tag returns 412 and changes nothing', async () => {
     const created = await send('POST', '/api/Thing', { id: 'etag', note: '' })
     const etag = created.headers.get('etag') ?? ''
     expect((await send('GET', '/api/Thing/etag')).headers.get('etag')).toBe(etag)
@@ -386,7 +386,7 @@ describe('revisions', () => {
   })
 })
 
-it('refuses changes with 503 while peers have more of its chain, and serves reads', async () => {
+it('cannot change while peers have another chain of this node (503), but can be read', async () => {
   const node = await gateway()
   const trader = (tradeId: string) => ({ tradeId, firstName: 'Ada', lastName: 'Ueda' })
   expect((await node.send('POST', '/api/Trader', trader('A'))).status).toBe(200)

@@ -1,4 +1,4 @@
-// Requests for features of Composer's client: archives, changes of several resources, queries, network removal.
+// The requests that Composer's client sends: archives, changes of several resources, queries, network removal.
 import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { RESOURCES_MAX } from '../../src/network/resources/instances.ts'
@@ -271,7 +271,7 @@ describe('POST /api/system/query', () => {
     ['no query', {}, '/query'],
     ['a query that is not a string', { query: 1 }, '/query'],
     [
-      'parameters that are no object',
+      'parameters that are not an object',
       { query: 'SELECT org.test.Thing', parameters: [] },
       '/parameters',
     ],
@@ -351,7 +351,7 @@ describe('form bodies', () => {
     expect(found).toEqual(['/id', '/count', '/open', '/size', '/what'])
     const { json: none } = await post('/api/Thing', '')
     expect(none.error.details).toEqual([
-      { path: '', code: 'MISSING', message: 'send a body of JSON' },
+      { path: '', code: 'MISSING', message: 'the body is missing; send JSON' },
     ])
   })
 
@@ -385,7 +385,7 @@ describe('form bodies', () => {
 })
 
 describe('DELETE /networks/<name>', () => {
-  it('removes a network permanently; the ledger keeps its name and its history', async () => {
+  it('removes a network permanently, but keeps its name and history in the ledger', async () => {
     const folder = temporaryFolder()
     const { node: own, ann: member } = await started(folder)
     await own.send('POST', '/api/Thing', [{ id: 'a' }, { id: 'b' }], KEY)
@@ -459,7 +459,7 @@ describe('DELETE /networks/<name>', () => {
     expect((await verifyFolder(folder)).finding).toBeNull()
   })
 
-  it('returns 404 for an unknown network, and records the removal of one that was not recorded yet', async () => {
+  it('returns 404 for an unknown network, and can remove a network that was never written to', async () => {
     const own = await gateway()
     expect((await own.send('DELETE', '/networks/none')).status).toBe(404)
     expect((await own.send('DELETE', '/networks/mynetwork')).status).toBe(204)
@@ -467,7 +467,7 @@ describe('DELETE /networks/<name>', () => {
     expect(await own.networks.verify('mynetwork', () => {})).toMatchObject({ finding: null })
   })
 
-  it('does not hide a change after the removal from network verify', async () => {
+  it('lets network verify find a change after the removal', async () => {
     const own = await gateway({ deploy: [definition] })
     await own.send('DELETE', '/networks/test-network')
     own.ledger.disownDatabase('test-network')

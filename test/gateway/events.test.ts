@@ -1,4 +1,4 @@
-// Events over WebSocket, on real sockets.
+// Events over WebSocket, tested on real sockets.
 import { expect, it, onTestFinished } from 'vitest'
 import { WebSocket } from 'ws'
 import { type GatewayNode, type GatewayOptions, gateway, networkOf } from '../support/gateway.ts'
@@ -66,7 +66,7 @@ class Client {
     return this
   }
 
-  /** Resolves after `count` frames. */
+  /** Resolves to the frames when `count` have arrived. */
   async has(count: number): Promise<string[]> {
     while (this.texts.length < count) {
       await new Promise<void>((resolve) => {
@@ -93,7 +93,7 @@ it('sends each event as JSON after the commit, in ledger order', async () => {
   })
 })
 
-it('replays from any height, then continues without duplicates or gaps', async () => {
+it('replays events from any height, then sends new ones, without duplicates or gaps', async () => {
   const node = await started()
   for (let n = 0; n < 10; n += 1) await say(node, [`${n}`, `x${n}`])
   const blocks = 10 + 1
@@ -118,7 +118,7 @@ it('replays from any height, then continues without duplicates or gaps', async (
   expect(await late.has(1)).toEqual(['later'])
 })
 
-it('sends the requested types with their subtypes', async () => {
+it('sends only events of the requested types and their subtypes', async () => {
   const node = await started()
   const loud = await new Client(node, '/?types=Loud').opened()
   const both = await new Client(node, '/test-network?types=org.test.Said').opened()
@@ -127,7 +127,7 @@ it('sends the requested types with their subtypes', async () => {
   expect(await loud.has(1)).toEqual(['B'])
 })
 
-it('sends events that the identity may read, and closes on revocation', async () => {
+it('sends only events that the identity may read, and closes when it is revoked', async () => {
   const node = await started({ apiKey: 'key' })
   const key = { 'x-api-key': 'key' }
   await node.send('POST', '/api/Person', { name: 'ann' }, key)
@@ -176,7 +176,7 @@ it.each([
     'Missing or invalid Sec-WebSocket-Version header',
   ],
 ])(
-  'rejects a %s that starts a WebSocket with %j, in the usual error shape',
+  'rejects an invalid WebSocket handshake in the usual error shape: %s with %j',
   async (method, lines, message) => {
     const node = await started()
     const head = `${method} / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket`
@@ -227,7 +227,7 @@ it('closes slow connections, and no others', async () => {
   expect(slow.texts.length).toBeLessThan(160)
 })
 
-it('delivers every event to a thousand listeners', async () => {
+it('delivers every event to a thousand subscribers', async () => {
   const node = await started()
   const clients = await Promise.all(Array.from({ length: 1_000 }, () => new Client(node).opened()))
   for (const text of ['a', 'B', 'c']) await say(node, [text])
@@ -241,7 +241,7 @@ it('closes all connections on shutdown', async () => {
   expect(await client.closed).toBe(1001)
 })
 
-it('closes the connections of a removed network, and refuses new ones', async () => {
+it('closes the connections of a removed network and refuses new ones', async () => {
   const node = await started()
   const { name } = node.networks.list()[0] ?? { name: '' }
   const client = await new Client(node, `/${name}`).opened()

@@ -1,4 +1,4 @@
-// Who may issue, bind and revoke identities: access rules alone are not enough, as in Composer.
+// Like Composer, requires the issuer right to issue, bind and revoke identities, in addition to access rules.
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { callerWith, issueIdentity } from '../../src/network/index.ts'
@@ -10,7 +10,7 @@ const ADMIN = `${SYSTEM}.NetworkAdmin#admin`
 const MODEL = `namespace org.test
 participant Person identified by name { o String name }
 participant Chief extends ${SYSTEM}.NetworkAdmin { }`
-// The two system rules of Composer's own samples.
+// The two rules for system types in Composer's samples.
 const RULES = `
 rule SystemACL { description: "d" participant: "${SYSTEM}.Participant" operation: ALL resource: "${SYSTEM}.**" action: ALLOW }
 rule NetworkAdminUser { description: "d" participant: "${SYSTEM}.NetworkAdmin" operation: ALL resource: "**" action: ALLOW }`
@@ -69,7 +69,7 @@ const refusalOf = ({ status, json }: Awaited<ReturnType<typeof revoke>>) => ({
   message: json.error.message,
 })
 
-it('refuses to let members issue, bind or revoke identities although access rules allow it', async () => {
+it('does not let members issue, bind or revoke identities, even if access rules allow it', async () => {
   const { node, member, issuer, admin } = await people()
   const me = bearer(member)
   for (const participant of [
@@ -102,7 +102,7 @@ it('refuses to let members issue, bind or revoke identities although access rule
   expect(ping.status).toBe(401)
 })
 
-it('lets an identity with the issuer right issue, grant the right, bind and revoke, but never for NetworkAdmin', async () => {
+it('lets an identity with the issuer right issue, bind and revoke identities, except those of NetworkAdmin', async () => {
   const { node, issuer, admin, member } = await people()
   const me = bearer(issuer)
   const plain = await issue(node, me, 'org.test.Person#eve')
@@ -129,7 +129,7 @@ it('lets an identity with the issuer right issue, grant the right, bind and revo
   expect((await issue(node, me, 'org.test.Person#eve')).status).toBe(401)
 })
 
-it("lets an identity of NetworkAdmin manage members' identities; those of NetworkAdmin need the key", async () => {
+it("lets an identity of NetworkAdmin manage members' identities, but requires the key for those of NetworkAdmin", async () => {
   const { node, admin, member, issuer } = await people()
   const me = bearer(admin)
   expect((await issue(node, me, 'org.test.Person#eve', { issuer: true })).status).toBe(200)
@@ -145,7 +145,7 @@ it("lets an identity of NetworkAdmin manage members' identities; those of Networ
   expect((await revoke(node, KEY, issuer)).status).toBe(204)
 })
 
-it('checks access rules too: the issuer right does not replace them', async () => {
+it('also checks access rules for an identity with the issuer right', async () => {
   const rule = `rule D { description: "d" participant: "org.test.Person" operation: CREATE resource: "${SYSTEM}.IssueIdentity" action: DENY }`
   const node = await gateway({
     deploy: [networkOf(MODEL, { 'permissions.acl': rule + RULES })],
@@ -160,7 +160,7 @@ it('checks access rules too: the issuer right does not replace them', async () =
   ])
 })
 
-it('stores the right in the recorded identity only if granted, and keeps it after a restart', async () => {
+it('stores the right in the recorded identity only if it is granted, and keeps it after a restart', async () => {
   const folder = temporaryFolder()
   const { node, member, issuer } = await people(folder)
   const recorded = async (secret: string) =>
@@ -179,7 +179,7 @@ it('stores the right in the recorded identity only if granted, and keeps it afte
   expect((await ask(issuer)).status).toBe(204)
 })
 
-it('rejects an issuer right other than true or false', async () => {
+it('rejects a value of issuer other than true or false', async () => {
   const node = await gateway({ deploy: [networkOf(MODEL, { 'permissions.acl': RULES })] })
   await node.send('POST', '/api/Person', { name: 'bob' })
   for (const more of [{ issuer: 'yes' }, { options: { issuer: 1 } }, { options: 7 }]) {
@@ -188,7 +188,7 @@ it('rejects an issuer right other than true or false', async () => {
   }
 })
 
-it('offers participants no other way to become the administrator', async () => {
+it('does not let participants become the administrator in any other way', async () => {
   const { node, member } = await people()
   const me = bearer(member)
   const identity = { $class: `${SYSTEM}.Identity`, identityId: hash('x'), participant: ADMIN }

@@ -1,4 +1,4 @@
-// Lifecycle of a network: its recorded entries, and recovery from the ledger alone.
+// The entries that a network records, and its recovery from the ledger.
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -101,7 +101,7 @@ it('records a change as one block: the transaction, its historian record, then t
   expect(resolved.json.participantInvoking.participantId).toBe('admin')
 })
 
-it("a network's database is read-only for the ledger's own API", async () => {
+it("makes a network's database read-only for the ledger's API", async () => {
   const folder = temporaryFolder()
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
   await first.send('POST', '/api/Thing', { id: 'a', size: 1 })
@@ -140,7 +140,7 @@ it('returns 409 OWNED_BY_NETWORK over HTTP', async () => {
   await node.close()
 })
 
-it('restores every resource, network, identity and record from a copy of the ledger on a new node', async () => {
+it('restores all resources, networks, identities and records on a new node from a copy of the ledger', async () => {
   const folder = temporaryFolder()
   const copy = join(temporaryFolder(), 'copy')
   const first = await startGateway({ folder, deploy: [networkOf(MODEL)] })
@@ -182,7 +182,7 @@ it('restores every resource, network, identity and record from a copy of the led
   )
 })
 
-it('deploys, lists and upgrades networks over HTTP; rejects an upgrade that stored resources do not fit', async () => {
+it('deploys, lists and upgrades networks over HTTP; rejects an upgrade that makes stored resources invalid', async () => {
   const node = await gateway()
   const send = (method: string, path: string, model: string, version: string) =>
     node.send(method, path, new Uint8Array(networkOf(model, {}, { version }).archive), {
@@ -256,7 +256,7 @@ it('rejects a network whose scripts cannot be loaded', async () => {
   expect(await node.ledger.databases()).toEqual([])
 })
 
-it("a database of the same name that is not a network's stays unchanged", async () => {
+it('does not change an existing database that has the name of a network', async () => {
   const node = await gateway()
   await node.ledger.createDatabase('test-network')
   await expect(node.networks.deploy(networkOf(MODEL))).rejects.toMatchObject({
@@ -280,7 +280,7 @@ it('does not serve an unreadable network, logs a warning, and keeps its database
   })
 })
 
-it('the explorer shows the return type of a transaction', async () => {
+it('shows the return type of a transaction in the explorer', async () => {
   const model = `namespace org.test
     enum Colour { o RED o GREEN }
     concept Line { o String what }
@@ -301,7 +301,7 @@ it('the explorer shows the return type of a transaction', async () => {
   ])
 })
 
-it('/status, / and ping', async () => {
+it('serves /status, / and ping', async () => {
   const node = await gateway()
   const root = await node.send('GET', '/')
   expect([root.status, root.headers.get('location')]).toEqual([302, '/explorer'])

@@ -1,5 +1,5 @@
-// Filters over HTTP agree with a simple evaluation, pages add up to the whole list, and lists under
-// access rules are the readable part.
+// Filters over HTTP return the same as a simple evaluation, pages together contain the whole list, and access
+// rules remove unreadable resources from lists.
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type GatewayNode, networkOf, startGateway } from '../support/gateway.ts'
@@ -74,7 +74,7 @@ async function found(filter: object, headers = {}) {
   return { ids, total: Number(sent.get('x-total-count')) }
 }
 
-/** The values at a path: array elements one by one, null if absent. */
+/** Returns the values at a path: the elements of arrays, or null if absent. */
 function valuesAt(thing: object, path: string): unknown[] {
   let values: unknown[] = [thing]
   for (const step of path.split('.')) {
@@ -186,7 +186,7 @@ function fits(tree: Tree, thing: object): boolean {
     : tree.of.some((each) => fits(each, thing))
 }
 
-it('any filter returns the same as a simple evaluation, in order of ids, with the total', async () => {
+it('returns for any filter the result of a simple evaluation, ordered by id, with the total', async () => {
   await fc.assert(
     fc.asyncProperty(anyTree, fc.option(fc.nat(20)), fc.nat(20), async (tree, limit, offset) => {
       const expected = byId.filter((thing) => fits(tree, thing)).map(({ id }) => id)
@@ -200,7 +200,7 @@ it('any filter returns the same as a simple evaluation, in order of ids, with th
   )
 })
 
-it('pages add up to the whole list, in any order', async () => {
+it('returns pages that together contain the whole list, for any sort order', async () => {
   for (const order of [
     [],
     ['weight DESC', 'id ASC'],
@@ -219,7 +219,7 @@ it('pages add up to the whole list, in any order', async () => {
   }
 })
 
-it('lists, pages and totals under access rules cover the readable part', async () => {
+it('includes only readable resources in lists, pages and totals', async () => {
   const hidden: Record<string, string[]> = { ann: ['t3', 't12'], bob: ['t3'] }
   await fc.assert(
     fc.asyncProperty(
@@ -250,12 +250,12 @@ it('lists, pages and totals under access rules cover the readable part', async (
   }
 })
 
-it('indexes do not change results', async () => {
+it('returns the same results with an index', async () => {
   for (const path of ['resource.weight', 'resource.colour', 'resource.size.width']) {
     await node.ledger.queries.addIndex({ db: 'test-network', path })
   }
   const isReady = async () => (await node.ledger.queries.indexes()).every((index) => index.isReady)
-  // Built between blocks: any request below may be the one that waits for it.
+  // The index is built between blocks, so the loop writes until it is ready.
   while (!(await isReady())) await node.send('PATCH', '/api/Thing/t0', {})
   await fc.assert(
     fc.asyncProperty(anyTree, async (tree) => {
@@ -266,7 +266,7 @@ it('indexes do not change results', async () => {
   )
 })
 
-it('operators on one field are ANDed; unknown fields, operators and wrong types are 400 with a pointer', async () => {
+it('combines operators on one field with AND; rejects unknown fields, operators and wrong types with a pointer', async () => {
   expect((await found({ where: { weight: { gt: 1, lt: 2 } } })).ids).toEqual(
     byId.filter(({ weight = 0 }) => weight > 1 && weight < 2).map(({ id }) => id),
   )

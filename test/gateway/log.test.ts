@@ -15,7 +15,7 @@ function speak(say) { console.warn(say.text) }
 `,
 }
 
-it('logs console output of a processor with its own level', async () => {
+it('logs console output of a processor with the level of the console method', async () => {
   const network = temporaryFolder()
   for (const [path, text] of Object.entries(FILES)) {
     mkdirSync(join(network, path, '..'), { recursive: true })

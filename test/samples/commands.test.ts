@@ -128,7 +128,7 @@ describe('daicho user and daicho token', () => {
     }
     expect((await daicho('user add ada', { env, input: 'one\r\ntwo\n' })).code).toBe(0)
     const again = await daicho('user add ada', { env, input: 'x\n' })
-    expect([again.code, again.err]).toEqual([1, 'daicho: there is a user ada already\n'])
+    expect([again.code, again.err]).toEqual([1, 'daicho: the user ada already exists\n'])
     expect((await daicho('token revoke x', { env })).code).toBe(2)
     const listed = await daicho('user list --json', { env })
     expect(listed.out).toBe('[{"name":"ada","admin":false}]\n')

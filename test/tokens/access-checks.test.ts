@@ -1,5 +1,5 @@
-// Authorization with required tokens. The routes come from the OpenAPI document of a real node:
-// a route without a scope does not start, and every route with a scope is tested here.
+// Access checks with required tokens. The tested routes come from the OpenAPI document of a real node, so every
+// route is tested; a route without a scope prevents the start.
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp, type HttpApp, statusFalseReply } from '../../src/http/index.ts'
@@ -24,7 +24,7 @@ let routes: { method: string; path: string; scope: string }[]
 const tokenFor = async (scopes: readonly string[], subject = 'tester', lifeSeconds = 3_600) =>
   (await issueApiToken(tokens, { subject, scopes, lifeSeconds })).token
 
-/** Sends a request whose only fault is its token, as far as the path alone determines that. */
+/** Sends a request that is valid except for its token, as far as `path` allows. */
 async function call(method: string, path: string, headers: Record<string, string>) {
   const controller = new AbortController()
   const body = ['POST', 'PUT', 'PATCH'].includes(method) ? { body: '{"entries":[]}' } : {}
@@ -65,10 +65,10 @@ beforeAll(async () => {
 })
 afterAll(() => node.close())
 
-/** Fills the parameters of `path`. */
+/** Replaces the parameters of `path` by values. */
 const filled = (path: string) => path.replace('{db}', 'fruit').replaceAll(/\{\w+\}/g, '1')
 
-it('the document describes how to send a token, if tokens are required', async () => {
+it('describes in the OpenAPI document how to send a token, if tokens are required', async () => {
   const { paths, components } = (await node.send('GET', '/doc/json')).json
   expect(Object.keys(components.securitySchemes)).toEqual(['apiToken', 'apiTokenAsBearer'])
   expect(paths['/api/dbs'].get.security).toEqual([{ apiToken: [] }, { apiTokenAsBearer: [] }])
@@ -79,18 +79,18 @@ it('the document describes how to send a token, if tokens are required', async (
   await open.close()
 })
 
-it('the document declares the required scope of every route', () => {
+it('states the required scope of every route in the OpenAPI document', () => {
   expect(routes.length).toBeGreaterThan(12)
   expect(routes.filter(({ scope }) => !SCOPE.test(scope))).toEqual([])
   const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path)
   expect(open).toEqual(expect.arrayContaining(['/healthz', '/readyz']))
-  // No data is public.
+  // Data is never public.
   expect(open.filter((path) => path.includes('{db}') || path === '/api/ledgers')).toEqual([])
 })
 
-it('every route rejects requests without a token, with a bad one or without its scope', async () => {
+it('rejects requests to every route without a token, with an invalid one or without its scope', async () => {
   const expired = await tokenFor(EVERYTHING, 'tester', 1)
-  const elsewhere = await tokens.issue({
+  const otherAudience = await tokens.issue({
     audience: 'daicho:samples',
     subject: 'tester',
     lifeSeconds: 60,
@@ -103,7 +103,7 @@ it('every route rejects requests without a token, with a bad one or without its 
     ['TOKEN_NEEDED', { authorization: 'Basic a2VlcGVyOmJyYXNzOiBrZXk=' }],
     ['TOKEN_INVALID', { 'x-access-token': 'nonsense' }],
     ['TOKEN_INVALID', { authorization: `Bearer ${expired}` }],
-    ['TOKEN_INVALID', { authorization: `Bearer ${elsewhere.token}` }],
+    ['TOKEN_INVALID', { authorization: `Bearer ${otherAudience.token}` }],
     ['TOKEN_INVALID', { authorization: `Bearer ${good.slice(0, -1)}` }],
     ['TOKEN_INVALID', { authorization: `Bearer ${good}A` }],
   ]
@@ -133,7 +133,7 @@ it('every route rejects requests without a token, with a bad one or without its 
   }
 })
 
-/** Every scope that does not include `needed`; it starts with the next higher one. */
+/** Returns all scopes that do not include `needed`, and the level below it. */
 function allBut(needed: string): string[] {
   const below = { read: [], write: ['db:*:read'], admin: ['db:*:write'] }[
     needed.split(':')[2] ?? ''
@@ -142,7 +142,7 @@ function allBut(needed: string): string[] {
   return [...EVERYTHING.slice(1), 'db:other:admin', ...below]
 }
 
-it('each route accepts a token with only its scope', async () => {
+it('accepts for each route a token with only its scope', async () => {
   for (const { method, path, scope } of routes) {
     if (scope === 'public') continue
     const granted = scope === 'token' ? 'db:another:read' : scope.replace('{db}', 'fruit')
@@ -150,13 +150,13 @@ it('each route accepts a token with only its scope', async () => {
       authorization: `Bearer ${await tokenFor([granted])}`,
     })
     expect([method, path, [401, 403].includes(reply.status)]).toEqual([method, path, false])
-    // Recreates deleted data for the next route.
+    // Recreates the database, which a route may have deleted.
     const all = { authorization: `Bearer ${await tokenFor(EVERYTHING)}` }
     await node.send('POST', '/api/fruit', undefined, all)
   }
 })
 
-it('HEAD requires the same scope as GET', async () => {
+it('requires the same scope for HEAD as for GET', async () => {
   const reply = await fetch(`${node.url}/api/fruit`, { method: 'HEAD' })
   expect(reply.status).toBe(401)
 })
@@ -168,8 +168,8 @@ describe('a token', () => {
     ['Authorization: Bearer', (token) => ['', { authorization: `Bearer ${token}` }]],
     ['an escaped name', (token) => [`?%74oken=${token}`, {}]],
     ['an empty query, then a header', (token) => ['?token=', { 'x-access-token': token }]],
-  ])('is accepted from %s', async (_place, carry) => {
-    const [query, headers] = carry(await tokenFor(['db:fruit:read']))
+  ])('is accepted from %s', async (_location, addToken) => {
+    const [query, headers] = addToken(await tokenFor(['db:fruit:read']))
     const { status } = await node.send('GET', `/api/fruit${query}`, undefined, headers)
     expect(status).toBe(200)
   })
@@ -183,7 +183,7 @@ describe('a token', () => {
     }
   })
 
-  it('expires, and is rejected after its revocation, from the next request on', async () => {
+  it('is rejected by the first request after its expiry or revocation', async () => {
     const { token, jti } = await issueApiToken(tokens, {
       subject: 'tester',
       scopes: ['db:fruit:read'],
@@ -200,7 +200,7 @@ describe('a token', () => {
   })
 })
 
-/** A listener with one route behind the authorization. */
+/** Builds an app with access checks and the routes of `mount`. */
 const start = (mount: (app: HttpApp) => void, required: TokenService | null = null) =>
   buildApp(
     {
@@ -218,7 +218,7 @@ const start = (mount: (app: HttpApp) => void, required: TokenService | null = nu
     { logger: pino({ level: 'silent' }), publicHosts: new Set() },
   )
 
-it('a stream ends when its token expires or is revoked: both are checked while it lasts', async () => {
+it('ends a stream when its token expires or is revoked', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const app = await start((app) => {
@@ -291,7 +291,7 @@ describe('databases', () => {
     expect((await writer('DELETE', '/api/nuts')).status).toBe(403)
   })
 
-  it('get the same refusal whether they exist or not', async () => {
+  it('return the same error without the scope whether they exist or not', async () => {
     const stranger = await as(['db:nuts:admin'])
     for (const method of ['GET', 'DELETE']) {
       const there = await stranger(method, '/api/fruit')
@@ -300,7 +300,7 @@ describe('databases', () => {
     }
   })
 
-  it('are changed together if the token may change each of them', async () => {
+  it('can be changed together if the token may change each of them', async () => {
     const caller = await as(['db:fruit:write', 'db:a:b:admin'])
     const both = [
       { method: 'create_item', db: 'fruit', item: { id: 'together' } },
@@ -326,7 +326,7 @@ describe('databases', () => {
   })
 })
 
-it('no log line contains a token or its secrets', async () => {
+it('logs no tokens and no secrets', async () => {
   const token = await tokenFor(['db:fruit:read'])
   const [head = '', payload = '', signature = ''] = token.split('.')
   for (const path of [
@@ -342,15 +342,19 @@ it('no log line contains a token or its secrets', async () => {
   for (const part of [payload, signature, `${head}.`]) expect(log).not.toContain(part)
 })
 
-describe('a listener with authorization', () => {
-  it('rejects a route with no scope, or an invalid one, at start', async () => {
+describe('a listener with access checks', () => {
+  it('does not start if a route has no scope or an invalid one', async () => {
     const handler = async () => ({})
     await expect(start((app) => app.get('/x', handler))).rejects.toThrow('GET /x declares no scope')
     const wrong = { config: { scope: 'db:{db}:read' } } as const
-    await expect(start((app) => app.get('/x', wrong, handler))).rejects.toThrow('/x cannot ask')
+    await expect(start((app) => app.get('/x', wrong, handler))).rejects.toThrow(
+      '/x declares an invalid scope',
+    )
     await expect(start((app) => app.get('/docs', handler))).rejects.toThrow('declares no scope')
     const unknown = { config: { scope: 'db:{db}:own' as 'public' } }
-    await expect(start((app) => app.get('/:db', unknown, handler))).rejects.toThrow('cannot ask')
+    await expect(start((app) => app.get('/:db', unknown, handler))).rejects.toThrow(
+      'declares an invalid scope',
+    )
     const app = await start((app) => app.get('/x', { config: { scope: 'public' } }, handler))
     await app.close()
   })

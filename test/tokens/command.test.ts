@@ -51,17 +51,17 @@ it('signs with SECRET if set, without a folder; otherwise it needs the folder of
 
 it.each([
   [[], "required option '--scope"],
-  [['--scope', 'db:fruit'], 'no scope "db:fruit"'],
+  [['--scope', 'db:fruit'], 'unknown scope "db:fruit"'],
   [['--scope', 'ledger:read', '--ttl', '367d'], '1s to 366d'],
   [['--scope', 'ledger:read', '--ttl', '0s'], '1s to 366d'],
   [['--scope', 'ledger:read', '--ttl', 'soon'], 'such as 4d'],
   [['--scope', 'ledger:read', '--subject', ''], '1 to 128 characters'],
   [['--scope', ...Array.from({ length: 200 }, (_, at) => `db:${at}-database:read`)], '2000'],
-])('rejects %j with exit code 2', async (flags, said) => {
+])('rejects %j with exit code 2', async (flags, message) => {
   const folder = temporaryFolder()
   mkdirSync(join(folder, 'node'))
   const env = { SYSTEM_FOLDER: join(folder, 'node') }
   const { code, stdout, stderr } = await runDaicho(['token', 'mint', ...flags], env)
   expect([code, stdout]).toEqual([2, ''])
-  expect(stderr).toContain(said)
+  expect(stderr).toContain(message)
 })

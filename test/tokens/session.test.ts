@@ -6,7 +6,7 @@ import { CREDENTIALS, HandClock, startLedgerNode } from '../support/ledger-node.
 const { name } = CREDENTIALS
 const RIGHT = basic(name, CREDENTIALS.password)
 
-it("exchanges the dashboard's credentials for a token with every scope and 15 minutes", async () => {
+it("exchanges the dashboard's credentials for a token with every scope for 15 minutes", async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const lines: string[] = []
@@ -31,14 +31,11 @@ it("exchanges the dashboard's credentials for a token with every scope and 15 mi
   await node.close()
 })
 
-it('a page of another site gets no token with any headers of a browser', async () => {
+it('issues no token to pages of other sites', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })
-  for (const sent of [
-    { origin: 'https://elsewhere.example' },
-    { 'sec-fetch-site': 'cross-site' },
-  ]) {
+  for (const sent of [{ origin: 'https://other.example' }, { 'sec-fetch-site': 'cross-site' }]) {
     const reply = await node.send('POST', '/session', undefined, { ...RIGHT, ...sent })
     expect([reply.status, reply.json.code]).toEqual([403, 'CROSS_ORIGIN'])
   }
@@ -47,7 +44,7 @@ it('a page of another site gets no token with any headers of a browser', async (
   await node.close()
 })
 
-it('wrong passwords here and on the page share a throttle', async () => {
+it('throttles wrong passwords for /session and for the dashboard together', async () => {
   const clock = new HandClock()
   const tokens = await openTokens({ clock, folder: null, secret: null })
   const node = await startLedgerNode({ clock, tokens })
@@ -56,14 +53,14 @@ it('wrong passwords here and on the page share a throttle', async () => {
     const reply = await node.send(method ?? '', path ?? '', undefined, basic(name, 'wrong'))
     expect(reply.status).toBe(401)
   }
-  const held = await node.send('POST', '/session', undefined, RIGHT)
-  expect([held.status, held.headers.get('retry-after')]).toEqual([429, '300'])
+  const throttled = await node.send('POST', '/session', undefined, RIGHT)
+  expect([throttled.status, throttled.headers.get('retry-after')]).toEqual([429, '300'])
   clock.time += 300_000
   expect((await node.send('POST', '/session', undefined, RIGHT)).status).toBe(200)
   await node.close()
 })
 
-it('reports that no token is needed if tokens are disabled', async () => {
+it('returns a null token if tokens are disabled', async () => {
   const node = await startLedgerNode()
   const { text } = await node.send('POST', '/session', undefined, RIGHT)
   expect(text).toBe('{"status":true,"token":null,"expires_at":null}')

@@ -31,7 +31,7 @@ const statusOfNetwork: Record<NetworkErrorCode, number> = {
   UNIT_TOO_LARGE: 413,
 }
 
-/** The HTTP status of each error code, the ledger's included. */
+/** Maps error codes of networks and of the ledger to HTTP statuses. */
 export const statusOf: Readonly<Record<string, number>> = {
   ...statusOfStrictJson,
   ...statusOfFilter,
@@ -47,7 +47,7 @@ export const statusOf: Readonly<Record<string, number>> = {
   STORE_FAILED: 503,
 }
 
-/** 503 errors that need an operator; the others are temporary. */
+/** Codes with status 503 that need an operator. All other 503s are temporary. */
 export const ALARMS: ReadonlySet<string> = new Set([
   'WRITER_STOPPED',
   'STORE_DAMAGED',
@@ -55,13 +55,13 @@ export const ALARMS: ReadonlySet<string> = new Set([
 ])
 
 interface Detail {
-  /** JSON pointer into the body or the filter, or `file:line:column`. */
+  /** Location of the problem: a JSON pointer into the body or the filter, or `file:line:column`. */
   readonly path: string
   readonly code: string
   readonly message: string
 }
 
-/** A refusal that lists all problems. */
+/** A refusal with a list of problems. */
 class DetailedRefusal extends HttpRefusal {
   readonly details: readonly Detail[]
 
@@ -71,7 +71,7 @@ class DetailedRefusal extends HttpRefusal {
   }
 }
 
-/** Returns `error`, with its details if it has any. */
+/** Returns `error`, converted to a DetailedRefusal if it has details. */
 export function detailed(error: unknown): unknown {
   if (error instanceof FilterError) {
     const { code, message, pointer, reason } = error
@@ -89,7 +89,7 @@ export function detailed(error: unknown): unknown {
   return new DetailedRefusal(statusOfNetwork[code], code, message, [...problems, ...found])
 }
 
-/** The error shape of LoopBack, which clients of Composer know. */
+/** Returns an error in the shape of LoopBack, which clients of Composer expect. */
 export function errorReply(refusal: Refusal): RefusalReply {
   const { status: statusCode, code, message } = refusal
   const details = refusal instanceof DetailedRefusal ? refusal.details : []

@@ -17,16 +17,16 @@ import type { GatewayService } from '../service.ts'
 import { type Access, callerOf } from './routes.ts'
 
 const SUBSCRIBERS_MAX = 2_000
-/** Maximum message of a client; messages are ignored. */
+/** Maximum length of a message from a client. Messages are ignored. */
 const MESSAGE_BYTES_MAX = 1_024
-/** Maximum number of unsent bytes; a client further behind is closed. */
+/** Maximum number of unsent bytes; the connection of a slower client is closed. */
 const PENDING_BYTES_MAX = 1024 * 1024
-/** Bytes of recorded events that are sent before the client has received them; one block may exceed it. */
+/** Maximum number of unacknowledged bytes during a replay. A single block may exceed it. */
 const REPLAY_BYTES = 128 * 1024
-/** Events are text frames, sent from buffers that all sockets share. */
+/** Sends a buffer as a text frame. All sockets share the buffers of an event. */
 const TEXT = { binary: false } as const
 
-// Status codes of RFC 6455 and its registry. TOO_SLOW, “try again later”: the client may return with `since`.
+// Close codes of RFC 6455 and its registry. TOO_SLOW is “try again later”: the client can reconnect with `since`.
 const GOING_AWAY = 1_001
 const POLICY_VIOLATION = 1_008
 const INTERNAL_ERROR = 1_011
@@ -39,15 +39,15 @@ export interface EventSocketsDeps {
   readonly everyHalfMinute: (tick: () => void) => () => void
 }
 
-/** Subscribers of one network with the same caller: access rules are evaluated once for all of them. */
+/** All sockets of one network with the same caller. Access rules are evaluated once for all of them. */
 interface Subscription extends ReplaySource {
   readonly network: BusinessNetwork
   readonly caller: Caller
   readonly sockets: Set<EventSocket>
   sent: number
   end: () => void
-  /** Settles when the access checks so far are done; they run one after the other. */
-  last: Promise<void>
+  /** Settles when the last block received so far is sent. Blocks are checked and sent one at a time. */
+  lastSend: Promise<void>
 }
 
 /** Sends the events of networks over WebSocket (RFC 6455), on any path of the gateway. */
@@ -59,7 +59,7 @@ export class EventSockets {
     perMessageDeflate: false,
     clientTracking: false,
   })
-  /** By network and caller. */
+  /** Keys are those of `keyOf`. */
   readonly #subscriptions = new Map<string, Subscription>()
   readonly #replays = new Replays(rest)
   readonly #stopPings: () => void
@@ -68,7 +68,7 @@ export class EventSockets {
 
   constructor(deps: EventSocketsDeps) {
     this.#deps = deps
-    // Thrown inside `handleUpgrade`, which would otherwise reply in a format of its own.
+    // `handleUpgrade` rethrows the error. Without this listener it would reply in the format of `ws`.
     this.#server.on('wsClientError', ({ message }) => {
       throw new HttpRefusal(400, 'HANDSHAKE_INVALID', message)
     })
@@ -79,14 +79,22 @@ export class EventSockets {
     })
   }
 
-  /** Accepts a connection that asks for WebSocket. Errors: HttpRefusal, NetworkError. */
+  /** Upgrades a connection to WebSocket. Errors: HttpRefusal, NetworkError. */
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     if (this.#closed) throw new HttpRefusal(503, 'CLOSING', 'the gateway is closing')
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
-      throw new HttpRefusal(400, 'UPGRADE_UNKNOWN', 'the only protocol to upgrade to is websocket')
+      throw new HttpRefusal(
+        400,
+        'UPGRADE_UNKNOWN',
+        'the only supported value of Upgrade is websocket',
+      )
     }
     if (this.#count >= SUBSCRIBERS_MAX) {
-      throw new HttpRefusal(503, 'LISTENERS_TOO_MANY', 'too many connections listen for events')
+      throw new HttpRefusal(
+        503,
+        'LISTENERS_TOO_MANY',
+        'too many event subscribers; try again later',
+      )
     }
     const url = new URL(request.url ?? '/', 'http://gateway')
     const network = this.#networkAt(url.pathname)
@@ -157,7 +165,7 @@ export class EventSockets {
       sockets,
       sent: 0,
       end: () => {},
-      last: Promise.resolve(),
+      lastSend: Promise.resolve(),
       async read(height) {
         const { emitted, next } = await network.events.recordedAt(height)
         const blocks: BlockEvents[] = []
@@ -166,7 +174,7 @@ export class EventSockets {
       },
     }
     subscription.end = network.events.listen((emitted) => {
-      subscription.last = subscription.last
+      subscription.lastSend = subscription.lastSend
         .then(() => sendNew(subscription, emitted))
         .catch(() => {})
     })
@@ -186,7 +194,7 @@ async function sendNew(subscription: Subscription, emitted: EmittedEvents): Prom
   for (const socket of sockets) socket.sendNew(block)
 }
 
-/** Returns the events that `caller` may receive, as frames. */
+/** Returns frames of the events that `caller` may receive. */
 async function receivable(
   network: BusinessNetwork,
   caller: Caller,
@@ -200,15 +208,19 @@ function keyOf({ definition }: BusinessNetwork, { participant, identity }: Calle
   return JSON.stringify([definition.name, participant.type, participant.id, identity])
 }
 
-/** Parses `?since=<height>`; null without one. Errors: 400. */
+/** Parses `?since=<height>`; null if it is missing. Errors: 400. */
 function sinceIn(query: URLSearchParams): number | null {
   const text = query.get('since')
   if (text === null) return null
   if (/^\d{1,15}$/.test(text)) return Number(text)
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'since is the height of a block, from 0')
+  throw new HttpRefusal(
+    400,
+    'REQUEST_INVALID',
+    'since must be the height of a block, an integer from 0',
+  )
 }
 
-/** Parses `?types=a,b`: names of event types, short or qualified; subtypes are included. */
+/** Parses `?types=a,b`: short or qualified names of event types. Each includes its subtypes. */
 function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: string) => boolean {
   const text = query.get('types')
   if (text === null) return () => true
@@ -217,7 +229,7 @@ function typesIn(query: URLSearchParams, network: BusinessNetwork): (type: strin
   const wanted: TypeDeclaration[] = text.split(',').map((name) => {
     const found = events.find((type) => type.qualifiedName === name || type.name === name)
     if (found !== undefined) return found
-    throw new NetworkError('TYPE_NOT_FOUND', `there is no event ${name.slice(0, 100)}`)
+    throw new NetworkError('TYPE_NOT_FOUND', `unknown event type ${name.slice(0, 100)}`)
   })
   return (type) => {
     const declared = network.definition.model.type(type)
@@ -231,13 +243,13 @@ class EventSocket {
   readonly #stream: Duplex
   readonly #wants: (type: string) => boolean
   #isLive: boolean
-  /** Height of the last block that was sent; blocks up to it are not sent again. */
+  /** Height of the last block sent; blocks up to it are not sent again. */
   #height = -1
   #answered = true
 
   /**
-   * `stream` is the connection of `socket`. Unless `isLive`, new events are skipped until `goLive`: a replay
-   * reads them from the ledger.
+   * `stream` is the connection of `socket`. Unless `isLive`, `sendNew` does nothing until `goLive`, because a
+   * replay reads those events from the ledger.
    */
   constructor(
     socket: WebSocket,
@@ -251,7 +263,7 @@ class EventSocket {
     socket.on('pong', () => {
       this.#answered = true
     })
-    // An invalid frame closes the connection; nothing else needs to be done.
+    // `ws` closes the connection after an error such as an invalid frame.
     socket.on('error', () => {})
   }
 
@@ -272,8 +284,8 @@ class EventSocket {
   }
 
   /**
-   * Sends part of the recorded events of `page` from height `from`. Resolves when the client has received them,
-   * to the height at which to continue.
+   * Sends up to REPLAY_BYTES of the recorded events of `page` from height `from`. Resolves to the next height when
+   * the client has received them.
    */
   async replay(page: EventPage, from: number): Promise<number> {
     const { frames, next } = this.#part(page, from)
@@ -295,7 +307,7 @@ class EventSocket {
     return next
   }
 
-  /** From now on `sendNew` sends events. */
+  /** Makes `sendNew` send events. */
   goLive(): void {
     this.#isLive = true
   }
@@ -305,7 +317,7 @@ class EventSocket {
     this.close(INTERNAL_ERROR, 'the recorded events cannot be read')
   }
 
-  /** Closes the connection if the last ping was not answered; else sends one. */
+  /** Closes the connection if the previous ping was not answered; otherwise sends a ping. */
   ping(): void {
     if (!this.#answered) {
       this.#socket.terminate()
@@ -319,7 +331,7 @@ class EventSocket {
     this.#socket.close(code, reason)
   }
 
-  /** Returns the wanted frames of whole blocks from `from` on, up to REPLAY_BYTES; the rest is read again later. */
+  /** Returns the selected frames of whole blocks from `from`, up to REPLAY_BYTES, and the height of the next block. */
   #part({ blocks, next }: EventPage, from: number): { frames: Buffer[]; next: number } {
     const wanted: Buffer[] = []
     let size = 0

@@ -6,11 +6,11 @@ import { type HttpApp, HttpRefusal, readBody } from '../../http/index.ts'
 import type { Model, Property, TypeDeclaration } from '../../network/index.ts'
 
 const FIELDS_MAX = 1_000
-/** Bracketed names per field, as in `size[unit][name]`. */
+/** Maximum number of bracketed names in a field name, e.g. 2 in `size[unit][name]`. */
 const BRACKETS_MAX = 16
 const NAME = /^([^[\]]+)((?:\[[^[\]]*\])*)$/
 
-/** The values of a name, `size=1`, and its members, `size[width]=1`. */
+/** The texts of a field, e.g. of `size=1`, and its members, e.g. of `size[width]=1`. */
 interface Field {
   readonly texts: string[]
   readonly members: Map<string, Field>
@@ -24,7 +24,7 @@ export function acceptUrlEncodedForms(app: HttpApp): void {
   })
 }
 
-/** An HTML form, whose texts are converted to values by the types of a model. */
+/** An HTML form. Its texts become values of the types in a model. */
 export class Form {
   readonly #root = emptyField()
 
@@ -32,7 +32,7 @@ export class Form {
   static parse(text: string): Form {
     const form = new Form()
     const pairs = text.split('&', FIELDS_MAX + 1)
-    if (pairs.length > FIELDS_MAX) throw malformed(`a form has ${FIELDS_MAX} fields at most`)
+    if (pairs.length > FIELDS_MAX) throw malformed(`a form may have at most ${FIELDS_MAX} fields`)
     for (const pair of pairs) {
       if (pair === '') continue
       const equals = pair.indexOf('=')
@@ -43,8 +43,8 @@ export class Form {
   }
 
   /**
-   * Returns the form as JSON of an instance of `type`. A text that is not a value of its property stays a text,
-   * so that validation rejects it and names the property.
+   * Returns the form as an instance of `type`. A text that cannot be converted to the type of its property is left
+   * as it is: validation later rejects it and names the property.
    */
   instanceOf(type: TypeDeclaration, model: Model): JsonObject {
     return instanceIn(this.#root, type, model)
@@ -52,10 +52,10 @@ export class Form {
 
   #add(name: string, text: string): void {
     const [, first, brackets = ''] = NAME.exec(name) ?? []
-    if (first === undefined) throw malformed(`${name.slice(0, 64)} is no name of a field`)
+    if (first === undefined) throw malformed(`invalid field name: ${name.slice(0, 64)}`)
     const inner = brackets === '' ? [] : brackets.slice(1, -1).split('][')
     if (inner.length > BRACKETS_MAX) {
-      throw malformed(`the name of a field has ${BRACKETS_MAX} brackets at most`)
+      throw malformed(`a field name may have at most ${BRACKETS_MAX} pairs of brackets`)
     }
     // `tags[]` adds an element to `tags`.
     if (inner.at(-1) === '') inner.pop()
@@ -85,7 +85,7 @@ function instanceIn({ members }: Field, declared: TypeDeclaration, model: Model)
 function memberOf(field: Field, property: Property | undefined, model: Model): Json {
   const { texts, members } = field
   if (property?.array === true) {
-    // `links[0][name]=a`: the names of the members are positions, in the order of the form.
+    // `links[0][name]=a`: the elements are in the order of the form; the indexes themselves are ignored.
     const elements = [...members.values()].map((element) => fieldValue(element, property, model))
     return [...texts.map((text) => valueIn(text, property)), ...elements]
   }
@@ -120,7 +120,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    throw malformed('a percent sign of the form encodes nothing')
+    throw malformed('invalid percent-encoding in the form')
   }
 }
 

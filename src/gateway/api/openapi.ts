@@ -42,10 +42,10 @@ const FAILURE: JsonObject = object({
   }),
 })
 const FAILURES: JsonObject = {
-  default: json('What was refused, and why', { $ref: '#/components/schemas/Failure' }),
+  default: json('The error and its reason', { $ref: '#/components/schemas/Failure' }),
 }
 
-/** Returns the OpenAPI 3 document of a network whose paths begin with `base`, e.g. `/api`. */
+/** Returns the OpenAPI 3 document of a network whose paths start with `base`, e.g. `/api`. */
 export function openApiDocument(
   { network, aliases }: ServedNetwork,
   base: string,
@@ -116,14 +116,14 @@ function json(description: string, schema: JsonObject): JsonObject {
 }
 
 function listReply(type: TypeDeclaration): JsonObject {
-  return json('Those that match', listOf(referenceTo(type)))
+  return json('The matching resources', listOf(referenceTo(type)))
 }
 
 function body(schema: JsonObject, example: Json): JsonObject {
   return { required: true, content: { 'application/json': { schema, example } } }
 }
 
-/** Returns a function that describes operations with one tag. Each has the reply to a failure, too. */
+/** Returns a function that describes operations with `tag`. It adds the error replies. */
 function operations(tag: string) {
   return (
     id: string,
@@ -156,8 +156,8 @@ function collectionPath(
   const create = isTransaction ? `Submit a ${name}` : `Add one ${name}, or an array of them`
   const created =
     returned === null
-      ? json('As it is kept', one)
-      : json('What its processors return', returnedSchema(returned))
+      ? json('The stored resource', one)
+      : json('The return value of its processors', returnedSchema(returned))
   const schema = isTransaction ? one : { oneOf: [one, { ...all, minItems: 1 }] }
   const content = {
     'application/json': { schema, example },
@@ -183,25 +183,25 @@ function resourcePath(type: TypeDeclaration, shown: string, example: JsonObject)
   const { kind, name } = type
   const operation = operations(shown)
   const one = referenceTo(type)
-  const found = { 200: json('As it is kept', one) }
+  const found = { 200: json('The stored resource', one) }
   const reads = {
     get: operation('findById', `Read one ${name}`, found, [ID, FILTER]),
     head: {
       tags: [shown],
-      summary: `Whether there is such a ${name}`,
+      summary: `Check whether a ${name} exists`,
       operationId: `${shown}.exists`,
       parameters: [ID],
-      responses: { 200: { description: 'There is' }, 404: { description: 'There is none' } },
+      responses: { 200: { description: 'It exists' }, 404: { description: 'It does not exist' } },
     },
   }
   if (kind === 'transaction') return reads
   const change = `Change members of one ${name} (RFC 7396)`
-  const gone = { 204: { description: 'It is gone' } }
+  const removed = { 204: { description: 'Removed' } }
   return {
     ...reads,
     put: operation('replaceById', `Replace one ${name}`, found, [ID], body(one, example)),
     patch: operation('patchById', change, found, [ID], body({ type: 'object' }, {})),
-    delete: operation('deleteById', `Remove one ${name}`, gone, [ID]),
+    delete: operation('deleteById', `Remove one ${name}`, removed, [ID]),
   }
 }
 
@@ -229,17 +229,17 @@ function systemPaths(): JsonObject {
     description: 'The .bna',
     content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
   }
-  const summary = 'Run a query of your own'
+  const summary = 'Run the query in the request body'
   const results = json('The results', listOf({ type: 'object' }))
   const query = { query: 'SELECT org.example.Thing', parameters: {} }
-  const issue = 'Give a participant an identity; the reply holds its secret, once'
-  const bind = 'Give a participant an identity whose secret the client keeps'
-  const revoke = 'Take an identity its right to speak, for good'
+  const issue = 'Issue an identity for a participant; only this reply contains its secret'
+  const bind = 'Bind an identity to a participant; the client keeps its secret'
+  const revoke = 'Revoke an identity permanently'
   return {
     '/system/ping': {
       get: {
         tags: ['system'],
-        summary: 'Who is asking, and whom',
+        summary: 'Show the version and the caller',
         operationId: 'system.ping',
         responses: { 200: json('The version, participant and identity', { type: 'object' }) },
       },
@@ -250,10 +250,10 @@ function systemPaths(): JsonObject {
     '/system/query': {
       post: operation('query', summary, { 200: results }, [FILTER], body(QUERY, query)),
     },
-    '/system/historian': read('historian', 'List the historian’s records', 'HistorianRecord', true),
-    '/system/historian/{id}': read('historianById', 'Read one of them', 'HistorianRecord', false),
+    '/system/historian': read('historian', 'List the historian records', 'HistorianRecord', true),
+    '/system/historian/{id}': read('historianById', 'Read one record', 'HistorianRecord', false),
     '/system/identities': read('identities', 'List the identities', 'Identity', true),
-    '/system/identities/{id}': read('identityById', 'Read one of them', 'Identity', false),
+    '/system/identities/{id}': read('identityById', 'Read one identity', 'Identity', false),
     '/system/identities/issue': post('issueIdentity', issue, ['participant', 'userID'], 200, {
       issuer: { type: 'boolean', default: false },
     }),

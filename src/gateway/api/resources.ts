@@ -18,28 +18,28 @@ import {
 } from '../../network/index.ts'
 import { Form } from './forms.ts'
 
-/** A request to a network, and its caller. */
+/** A request to a network, with its caller. */
 export interface NetworkRequest {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly network: BusinessNetwork
   readonly caller: Caller
-  /** Parsed by Fastify: a flat object of texts and lists of texts. */
+  /** The parsed query: a flat object of strings and lists of strings. */
   readonly query: Readonly<Record<string, unknown>>
   /** Id of the node, for `Ledger-Position`. */
   readonly serverId: number
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Longer lists are sent while they are read. */
+/** Longer lists are streamed. */
 const ROWS_AT_ONCE = 500
 
 /** Answers a request for all resources of `type`. */
 export async function answerCollection(
-  asked: NetworkRequest,
+  networkRequest: NetworkRequest,
   type: TypeDeclaration,
 ): Promise<FastifyReply> {
-  const { request, reply, network, caller, query } = asked
+  const { request, reply, network, caller, query } = networkRequest
   const { qualifiedName: name } = type
   const isTransaction = type.kind === 'transaction'
   allow(request, ['GET', 'HEAD', 'POST', ...(isTransaction ? [] : ['PUT', 'DELETE'])])
@@ -49,10 +49,15 @@ export async function answerCollection(
         { kind: 'updateAll', type: name, body: listOf(request) },
         caller,
       )
-      return withPosition(asked, made).send(made.resources)
+      return withPosition(networkRequest, made).send(made.resources)
     }
     case 'DELETE':
-      return sendRemoved(asked, { kind: 'remove', type: name, ids: idsOf(request), expects: null })
+      return sendRemoved(networkRequest, {
+        kind: 'remove',
+        type: name,
+        ids: idsOf(request),
+        expects: null,
+      })
     case 'POST':
       break
     default:
@@ -61,21 +66,23 @@ export async function answerCollection(
   const body = bodyOf(request, network.definition.model, type)
   if (isTransaction) {
     const { reply: answer, recorded } = await network.submit(type, body, caller)
-    if (recorded !== null) withPosition(asked, recorded)
-    // As text: a returned number or text is JSON, too.
+    if (recorded !== null) withPosition(networkRequest, recorded)
+    // Serialized here, because Fastify would send a returned string without quotes.
     return reply.type(JSON_TYPE).send(JSON.stringify(answer))
   }
   const made = await network.change({ kind: 'create', type: name, body }, caller)
-  return withPosition(asked, made).send(Array.isArray(body) ? made.resources : made.resources[0])
+  return withPosition(networkRequest, made).send(
+    Array.isArray(body) ? made.resources : made.resources[0],
+  )
 }
 
 /** Answers a request for one resource of `type`. */
 export async function answerResource(
-  asked: NetworkRequest,
+  networkRequest: NetworkRequest,
   type: TypeDeclaration,
   id: string,
 ): Promise<FastifyReply> {
-  const { request, network, caller } = asked
+  const { request, network, caller } = networkRequest
   const { qualifiedName: name } = type
   const changes = type.kind === 'transaction' ? [] : ['PUT', 'PATCH', 'DELETE']
   allow(request, ['GET', 'HEAD', ...changes])
@@ -89,43 +96,44 @@ export async function answerResource(
         { kind: 'update', type: name, id, body, isPatch, expects },
         caller,
       )
-      return withPosition(asked, made).send(made.resources[0])
+      return withPosition(networkRequest, made).send(made.resources[0])
     }
     case 'DELETE':
-      return sendRemoved(asked, { kind: 'remove', type: name, ids: [id], expects })
+      return sendRemoved(networkRequest, { kind: 'remove', type: name, ids: [id], expects })
     default:
-      return sendResource(asked, type, id)
+      return sendResource(networkRequest, type, id)
   }
 }
 
-/** Answers a request for a read-only list (`id` is null) or one of its resources. */
-export async function answerReading(
-  asked: NetworkRequest,
+/** Answers a request for a read-only list, or for one of its resources if `id` is not null. */
+export async function answerRead(
+  networkRequest: NetworkRequest,
   type: TypeDeclaration,
   id: string | null,
 ): Promise<FastifyReply> {
-  const { request, reply, network, caller, query } = asked
+  const { request, reply, network, caller, query } = networkRequest
   allow(request, ['GET', 'HEAD'])
   if (id === null) return sendListing(reply, await network.list(type, query, caller))
-  return sendResource(asked, type, id)
+  return sendResource(networkRequest, type, id)
 }
 
-/** Errors: 405, with `Allow`, unless the method is one of `methods`. */
+/** Errors: 405 with the header `Allow`, unless the request has one of `methods`. */
 export function allow({ method }: FastifyRequest, methods: readonly string[]): void {
   if (!methods.includes(method)) throw methodRefusal(methods)
 }
 
 /**
- * Returns the JSON of the body; a form, if one is accepted, as an instance of `type`.
- * Errors: RESOURCE_INVALID without a body, 415 for a form where none is accepted.
+ * Returns the JSON of the body. A form becomes an instance of `type`. Errors: RESOURCE_INVALID without a body; 415
+ * for a form if `type` is missing.
  */
 export function bodyOf({ body }: FastifyRequest, model?: Model, type?: TypeDeclaration): Json {
   if (body instanceof Form) {
     if (model !== undefined && type !== undefined) return body.instanceOf(type, model)
-    throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path takes no form: send JSON')
+    throw new HttpRefusal(415, 'CONTENT_TYPE_UNKNOWN', 'this path does not accept forms; send JSON')
   }
-  if (body === undefined || body === null) throw invalidBody('MISSING', 'send a body of JSON')
-  // Parsed by the strict parser, so it is JSON.
+  if (body === undefined || body === null)
+    throw invalidBody('MISSING', 'the body is missing; send JSON')
+  // The content type parsers produce only forms and JSON.
   return body as Json
 }
 
@@ -138,7 +146,7 @@ export function objectOf(body: Json): JsonObject {
 /** Returns the array in the body. Errors: RESOURCE_INVALID, 400 with `If-Match`. */
 function listOf(request: FastifyRequest): readonly Json[] {
   if (request.headers['if-match'] !== undefined) {
-    throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match is for one resource: use its own path')
+    throw new HttpRefusal(400, 'REQUEST_INVALID', 'If-Match works only at the path of one resource')
   }
   const body = bodyOf(request)
   if (Array.isArray(body)) return body
@@ -149,7 +157,7 @@ function listOf(request: FastifyRequest): readonly Json[] {
 function idsOf(request: FastifyRequest): string[] {
   return listOf(request).map((id, index) => {
     if (typeof id === 'string') return id
-    throw invalidBody('WRONG_TYPE', 'must be an id, a text', `/${index}`)
+    throw invalidBody('WRONG_TYPE', 'must be an id (a string)', `/${index}`)
   })
 }
 
@@ -159,7 +167,7 @@ function invalidBody(code: Problem['code'], message: string, path = ''): Network
   })
 }
 
-/** Sends a list, with the number of matches in `X-Total-Count`. */
+/** Sends a list, with the total number of matches in `X-Total-Count`. */
 export async function sendListing(reply: FastifyReply, listing: Listing): Promise<FastifyReply> {
   reply.header('x-total-count', listing.total).type(JSON_TYPE)
   const parts = listText(listing)
@@ -168,7 +176,7 @@ export async function sendListing(reply: FastifyReply, listing: Listing): Promis
     for await (const part of parts) text += part
     return reply.send(text)
   }
-  // An error while the first page is read is still answered with a status.
+  // Reads the first page before the headers are sent, so that an error still gets an error status.
   const first = await parts.next()
   async function* all(): AsyncGenerator<string> {
     if (first.done !== true) yield first.value
@@ -196,7 +204,7 @@ async function sendResource(
   return reply.header('etag', etagOf(revision)).type(JSON_TYPE).send(text)
 }
 
-/** Sets the headers that tell where a change was recorded. */
+/** Sets `Ledger-Position` and `ETag` to the position of a recorded change. */
 function withPosition(
   { reply, serverId }: NetworkRequest,
   { position, revision }: Pick<Made, 'position' | 'revision'>,
@@ -206,9 +214,12 @@ function withPosition(
     .header('etag', etagOf(revision))
 }
 
-async function sendRemoved(asked: NetworkRequest, removal: ChangeRequest): Promise<FastifyReply> {
-  const made = await asked.network.change(removal, asked.caller)
-  return withPosition(asked, made).code(204).removeHeader('etag').send()
+async function sendRemoved(
+  networkRequest: NetworkRequest,
+  removal: ChangeRequest,
+): Promise<FastifyReply> {
+  const made = await networkRequest.network.change(removal, networkRequest.caller)
+  return withPosition(networkRequest, made).code(204).removeHeader('etag').send()
 }
 
 function etagOf(revision: number): string {
@@ -216,8 +227,8 @@ function etagOf(revision: number): string {
 }
 
 /**
- * The revisions that `If-Match` names; null without it, or for `*`. Weak tags match none (RFC 9110,
- * 13.1.1).
+ * Returns the revisions in `If-Match`; null if it is missing or `*`. Weak tags match no revision (RFC 9110,
+ * section 13.1.1).
  */
 function expectedRevisions(header: string | undefined): ExpectedRevisions {
   if (header === undefined || header.trim() === '*') return null

@@ -36,7 +36,7 @@ import { answerSystem, type SystemDeps } from './system.ts'
 export interface Access {
   /** The `x-api-key` of the administrator; null if there is none. */
   readonly apiKey: string | null
-  /** Whether requests without credentials are the administrator's. */
+  /** Whether a request without credentials has the rights of the administrator. */
   readonly open: boolean
 }
 
@@ -44,12 +44,12 @@ export interface RouteDeps extends SystemDeps {
   readonly service: GatewayService
   readonly access: Access
   readonly serverId: number
-  /** Requests in progress: they continue when their client disconnects. */
+  /** Requests in progress. They continue when their client disconnects. */
   readonly inProgress: Set<Promise<unknown>>
 }
 
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
-/** Path of the files of all explorers. */
+/** Path of the files that all explorers share. */
 const EXPLORER_ASSETS = '/explorer/static'
 
 /** Returns the caller of a request to `network`. Errors: 401. */
@@ -61,20 +61,21 @@ export async function callerOf(
   const { authorization } = headers
   if (authorization === undefined) return adminOf(headers, access)
   const [, secret] = BEARER.exec(authorization) ?? []
-  if (secret === undefined) throw unauthorized('Authorization takes a bearer token')
+  if (secret === undefined)
+    throw unauthorized('Authorization must be Bearer <secret of the identity>')
   return callerWith(network, secret)
 }
 
-/** Returns the administrator. Errors: 401 unless `headers` are theirs. */
+/** Returns the administrator if the credentials in `headers` are valid. Errors: 401. */
 function adminOf(headers: IncomingHttpHeaders, { apiKey, open }: Access): Caller {
   const key = headers['x-api-key']
   if (key !== undefined && apiKey !== null) {
     const hash = (text: string) => createHash('sha256').update(text).digest()
     if (typeof key === 'string' && timingSafeEqual(hash(key), hash(apiKey))) return ADMIN
-    throw unauthorized('this is not the key of the gateway')
+    throw unauthorized('the x-api-key is wrong')
   }
   if (open) return ADMIN
-  throw unauthorized('say who you are: Authorization: Bearer, or x-api-key')
+  throw unauthorized('credentials are missing; send Authorization: Bearer <secret>, or x-api-key')
 }
 
 function unauthorized(message: string): HttpRefusal {
@@ -82,8 +83,8 @@ function unauthorized(message: string): HttpRefusal {
 }
 
 /**
- * Mounts `/api/…` and `/<network>/api/…`. Types come and go with networks, so a path is resolved for each
- * request, and with it the methods that it accepts.
+ * Mounts `/api/…` and `/<network>/api/…`. Networks can be deployed and removed at any time, so paths and their
+ * methods are resolved for each request.
  */
 export function networkRoutes(app: HttpApp, deps: RouteDeps): void {
   const method = acceptAllMethods(app)
@@ -122,9 +123,10 @@ async function answer(
   const { network, aliases } = service.serve(isDefault ? null : (parts[0] ?? ''))
   const caller = await callerOf(request.headers, network, access)
   const query = request.query as NetworkRequest['query']
-  const asked = { request, reply, network, caller, query, serverId }
+  const networkRequest = { request, reply, network, caller, query, serverId }
   const [top = '', id, ...more] = parts.slice(isDefault ? 1 : 2)
-  if (top === 'system' && id !== undefined) return answerSystem(asked, [id, ...more], system)
+  if (top === 'system' && id !== undefined)
+    return answerSystem(networkRequest, [id, ...more], system)
   if (top === 'queries' && id !== undefined && more.length === 0) {
     allow(request, ['GET', 'HEAD'])
     return sendListing(reply, await network.query(id, query, caller))
@@ -134,10 +136,12 @@ async function answer(
     const message = `${network.definition.name} has no resources at /${top}`
     throw new NetworkError('TYPE_NOT_FOUND', message)
   }
-  return id === undefined ? answerCollection(asked, type) : answerResource(asked, type, id)
+  return id === undefined
+    ? answerCollection(networkRequest, type)
+    : answerResource(networkRequest, type, id)
 }
 
-/** Returns the decoded parts of a path; a slash within a part is encoded as `%2F`. Errors: 400. */
+/** Returns the decoded segments of a path. A slash within a segment is encoded as `%2F`. Errors: 400. */
 function pathParts(url: string): string[] {
   const [path = ''] = url.split('?', 1)
   try {
@@ -150,7 +154,7 @@ function pathParts(url: string): string[] {
 }
 
 interface DeploymentDeps extends Pick<RouteDeps, 'service' | 'access'> {
-  /** Called after a network was removed. */
+  /** Called with the name of a network after its removal. */
   readonly onRemoved: (name: string) => void
 }
 
@@ -159,7 +163,7 @@ export async function deploymentRoutes(
   app: HttpApp,
   { service, access, onRemoved }: DeploymentDeps,
 ): Promise<void> {
-  // In a scope of its own: archives are accepted here only.
+  // A separate scope, because only these paths accept archives.
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     const type = 'application/octet-stream'
@@ -186,8 +190,8 @@ export async function deploymentRoutes(
     )
     scope.put<{ Params: { name: string } }>('/networks/:name', hidden, async (request) => {
       adminOf(request.headers, access)
-      const { default: given } = request.query as { default?: string | string[] }
-      const defaults = [given ?? []].flat().map(fieldDefault)
+      const { default: texts } = request.query as { default?: string | string[] }
+      const defaults = [texts ?? []].flat().map(fieldDefault)
       return service.upgrade(request.params.name, archiveIn(request), defaults).catch(rethrow)
     })
   })
@@ -207,10 +211,10 @@ function archiveIn({ body }: FastifyRequest): Buffer {
 function fieldDefault(text: string): FieldDefault {
   const parsed = parseFieldDefault(text)
   if (parsed !== null) return parsed
-  throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default is written Type.field=value')
+  throw new HttpRefusal(400, 'REQUEST_INVALID', 'a default must have the form Type.field=value')
 }
 
-/** Mounts `/explorer` and `/<network>/explorer`: the OpenAPI document of a network, and its page. */
+/** Mounts `/explorer` and `/<network>/explorer`: Swagger UI for a network, and its OpenAPI document. */
 export function explorerRoutes(app: HttpApp, service: GatewayService, style: NamespaceStyle): void {
   servePageFiles(app, assetFiles(EXPLORER_ASSETS))
   const find = (request: FastifyRequest) => {

@@ -34,11 +34,11 @@ const { model } = networkOf(
 )
 const typeNamed = (name: string) => {
   const type = model.type(`org.test.${name}`)
-  if (type === null) throw new Error(`no type ${name}`)
+  if (type === null) throw new Error(`unknown type ${name}`)
   return type
 }
 
-it('the schema of a type has each property with its type, its bounds and its default', () => {
+it('describes each property with its type, bounds and default', () => {
   const { properties, required, title } = schemaOf(typeNamed('Box'))
   expect(title).toBe('Box')
   expect(required).toEqual([
@@ -74,7 +74,7 @@ it('the schema of a type has each property with its type, its bounds and its def
   expect(schemaOf(typeNamed('Idea'))).not.toHaveProperty('required', [])
 })
 
-it('what the server fills in of a transaction is read only, and nobody needs to send it', () => {
+it('marks the members of a transaction that the server assigns as read-only and not required', () => {
   const { properties, required } = schemaOf(typeNamed('Pack'))
   expect(required).toEqual(['boxes'])
   expect(properties).toMatchObject({
@@ -87,7 +87,7 @@ it('what the server fills in of a transaction is read only, and nobody needs to 
   })
 })
 
-it('the example of a type has what it needs, within its bounds, of types that there are instances of', () => {
+it('gives an example with all required members, valid values and only concrete types', () => {
   expect(exampleOf(typeNamed('Box'), model)).toEqual({
     $class: 'org.test.Box',
     ...{ id: 'id-1', odd: 'odd-1', kind: 'plain', open: false, count: 1 },
@@ -100,7 +100,7 @@ it('the example of a type has what it needs, within its bounds, of types that th
   })
 })
 
-it('the example of a type that holds itself comes to an end', () => {
+it('limits the depth of the example of a recursive type', () => {
   const text = JSON.stringify(exampleOf(typeNamed('Loop'), model))
   expect(text.match(/org\.test\.Knot/g)).toHaveLength(5)
   expect(text).toContain('"knots":[]')
@@ -113,7 +113,7 @@ it.each([
   ['Double', { type: 'number', format: 'double' }],
   ['Integer', { type: 'integer', format: 'int64' }],
   ['Long', { type: 'integer', format: 'int64' }],
-])('a transaction that returns %s has the schema of that, one or a list', (name, schema) => {
+])('describes the result of a transaction that returns %s or a list of it', (name, schema) => {
   expect(returnedSchema({ name, array: false, type: null })).toEqual(schema)
   expect(returnedSchema({ name, array: true, type: null })).toEqual({
     type: 'array',
@@ -121,13 +121,13 @@ it.each([
   })
 })
 
-it('a transaction that returns what the model declares has the schema of that', () => {
+it('describes the result of a transaction that returns a concept or an enum', () => {
   const schemaFor = (name: string) => returnedSchema({ name, array: false, type: typeNamed(name) })
   expect(schemaFor('Size')).toEqual({ $ref: '#/components/schemas/org.test.Size' })
   expect(schemaFor('Colour')).toEqual({ type: 'string', enum: ['RED', 'GREEN'] })
 })
 
-it('documents the types of the model, without enums, and the system types that have paths', () => {
+it('documents the types of the model except enums, and the system types with paths', () => {
   const names = documentedTypes(model).map(({ qualifiedName }) => qualifiedName)
   expect(names).toContain('org.test.Shape')
   expect(names).not.toContain('org.test.Colour')
@@ -141,7 +141,7 @@ it('documents the types of the model, without enums, and the system types that h
   expect(names).toHaveLength(new Set(names).size)
 })
 
-it('a type is found by its name, its short name and its plural while these are of it alone', () => {
+it('finds a type by its qualified name, and by its short name and plural if they are unambiguous', () => {
   const { model: two } = networkOf(
     'namespace org.one\nasset Box identified by id { o String id }',
     {
@@ -165,13 +165,13 @@ it('a type is found by its name, its short name and its plural while these are o
     ...['org.two.Day', 'org.two.Day', 'org.two.Bus', 'org.two.Bus'],
     ...['org.two.Dish', 'org.two.Dish'],
   ])
-  // A plural never takes a name that a type was given.
+  // The name of a type takes precedence over a plural.
   expect(['flies', 'Fly'].map(found)).toEqual(['org.two.flies', 'org.two.Fly'])
   expect(['Thing', 'things', 'Part', 'org.two.Part', 'toString'].map(found)).toEqual([
     ...[null, null, null, null, null],
   ])
   const [box, day] = ['org.one.Box', 'org.two.Day'].map((name) => two.type(name))
-  if (!box || !day) throw new Error('no such types')
+  if (!box || !day) throw new Error('unknown types')
   expect([aliases.shown(box, 'never'), aliases.shown(day, 'never')]).toEqual(['org.one.Box', 'Day'])
   expect([aliases.shown(box, 'required'), aliases.shown(day, 'required')]).toEqual([
     ...['org.one.Box', 'Day'],

@@ -7,11 +7,11 @@ import {
   type TypeDeclaration,
 } from '../../network/index.ts'
 
-// Schemas (OpenAPI 3.0) of the types of a network's model.
+// OpenAPI 3.0 schemas of the types in a network's model.
 
 /** Members assigned by the server. */
 const ASSIGNED = ['transactionId', 'timestamp']
-/** Nesting depth of examples. */
+/** Maximum nesting depth of examples. */
 const EXAMPLE_DEPTH = 4
 
 /** Returns a reference to the schema of `type`. */
@@ -100,7 +100,7 @@ function primitiveSchema(name: string): JsonObject {
   }
 }
 
-/** Returns an example of `type` as a client sends it: only required members not assigned by the server. */
+/** Returns an example of a request body: the required members of `type` except those assigned by the server. */
 export function exampleOf(type: TypeDeclaration, model: Model, depth = 0): JsonObject {
   const example: JsonObject = { $class: type.qualifiedName }
   for (const [name, property] of type.properties) {
@@ -138,7 +138,7 @@ function relationshipExample({ qualifiedName, identifier }: TypeDeclaration): st
   return `resource:${qualifiedName}#${identifier ?? 'id'}-1`
 }
 
-/** Returns `type`, or if it is abstract the first concrete type that extends it. */
+/** Returns `type`, or the first concrete type that extends it if it is abstract. */
 function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   if (!type.abstract) return type
   for (const each of model.types()) {
@@ -148,7 +148,7 @@ function concreteOf(type: TypeDeclaration, model: Model): TypeDeclaration {
   return type
 }
 
-/** Returns the types in the document: of the model, the system's with paths, and those selected by queries. */
+/** Returns the types to document: those of the model, system types with paths, and types selected by queries. */
 export function documentedTypes(
   model: Model,
   selected: readonly TypeDeclaration[] = [],

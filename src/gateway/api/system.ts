@@ -9,7 +9,7 @@ import {
 } from '../../network/index.ts'
 import {
   allow,
-  answerReading,
+  answerRead,
   bodyOf,
   type NetworkRequest,
   objectOf,
@@ -22,13 +22,13 @@ export interface SystemDeps {
   readonly randomSecret: () => string
 }
 
-/** Answers `/api/system/…`; `parts` is the rest of the path. */
+/** Answers `/api/system/…`; `parts` are the segments after `system`. */
 export async function answerSystem(
-  asked: NetworkRequest,
+  networkRequest: NetworkRequest,
   parts: readonly string[],
   { version, randomSecret }: SystemDeps,
 ): Promise<FastifyReply> {
-  const { request, reply, network, caller } = asked
+  const { request, reply, network, caller } = networkRequest
   const [name, id, verb] = parts
   if (parts.length === 1) {
     switch (name) {
@@ -42,13 +42,13 @@ export async function answerSystem(
         })
       }
       case 'archive':
-        return sendArchive(asked)
+        return sendArchive(networkRequest)
       case 'query':
-        return answerQuery(asked)
+        return answerQuery(networkRequest)
     }
   }
   if (name === 'historian' && parts.length <= 2) {
-    return answerSystemReading(asked, 'HistorianRecord', id)
+    return answerSystemRead(networkRequest, 'HistorianRecord', id)
   }
   if (name !== 'identities' || parts.length > 3) throw noSuchPath()
   if (parts.length === 2 && id === 'issue') {
@@ -65,21 +65,21 @@ export async function answerSystem(
     await network.change({ kind: 'bindIdentity', ...binding }, caller)
     return reply.code(204).send()
   }
-  if (parts.length < 3) return answerSystemReading(asked, 'Identity', id)
+  if (parts.length < 3) return answerSystemRead(networkRequest, 'Identity', id)
   if (verb !== 'revoke' || id === undefined) throw noSuchPath()
   allow(request, ['POST'])
   await network.change({ kind: 'revokeIdentity', id }, caller)
   return reply.code(204).send()
 }
 
-function answerSystemReading(
-  asked: NetworkRequest,
+function answerSystemRead(
+  networkRequest: NetworkRequest,
   name: string,
   id: string | undefined,
 ): Promise<FastifyReply> {
-  const type = asked.network.definition.model.type(systemType(name))
+  const type = networkRequest.network.definition.model.type(systemType(name))
   if (type === null) throw noSuchPath()
-  return answerReading(asked, type, id ?? null)
+  return answerRead(networkRequest, type, id ?? null)
 }
 
 /** Sends the deployed archive, byte for byte. */
@@ -100,30 +100,31 @@ async function sendArchive({
 }
 
 /** Sends the results of the query in the body. */
-async function answerQuery(asked: NetworkRequest): Promise<FastifyReply> {
-  const { request, reply, network, caller, query } = asked
+async function answerQuery(networkRequest: NetworkRequest): Promise<FastifyReply> {
+  const { request, reply, network, caller, query } = networkRequest
   allow(request, ['POST'])
   const { query: text, parameters = {}, ...others } = objectOf(bodyOf(request))
   const [unknown] = Object.keys(others)
   const invalid = (path: string, code: Problem['code'], message: string) =>
     new NetworkError('PARAMETER_INVALID', message, { problems: [{ path, code, message }] })
-  if (typeof text !== 'string') throw invalid('/query', 'MISSING', 'query must be a text, SELECT …')
+  if (typeof text !== 'string')
+    throw invalid('/query', 'MISSING', 'query must be a string: SELECT …')
   if (!isJsonObject(parameters)) {
     throw invalid('/parameters', 'WRONG_TYPE', 'parameters must be an object')
   }
   if (unknown !== undefined) {
-    const message = `a query has no member ${unknown.slice(0, 64)}`
+    const message = `unknown member ${unknown.slice(0, 64)}; known are query and parameters`
     throw invalid(pointer('', unknown), 'UNKNOWN_PROPERTY', message)
   }
   return sendListing(reply, await network.queryText(text, parameters, query, caller))
 }
 
-/** Whether the body asks for the right to issue identities: `issuer`, or Composer's `options.issuer`. */
+/** Whether the body requests the right to issue identities: `issuer`, or Composer's `options.issuer`. */
 function issuerIn(request: FastifyRequest): boolean {
   const { issuer, options = {} } = objectOf(bodyOf(request))
-  const given = isJsonObject(options) ? [issuer, options.issuer] : [options]
-  if (given.every((value) => value === undefined || typeof value === 'boolean')) {
-    return given.includes(true)
+  const values = isJsonObject(options) ? [issuer, options.issuer] : [options]
+  if (values.every((value) => value === undefined || typeof value === 'boolean')) {
+    return values.includes(true)
   }
   const message = 'issuer must be true or false'
   throw new NetworkError('RESOURCE_INVALID', message, {
@@ -131,7 +132,7 @@ function issuerIn(request: FastifyRequest): boolean {
   })
 }
 
-/** Returns members of the body, which must be texts. Errors: RESOURCE_INVALID with every member that is not. */
+/** Returns members of the body. Errors: RESOURCE_INVALID with each member that is missing or not a string. */
 function textsOf<Name extends string>(
   request: FastifyRequest,
   names: readonly Name[],
@@ -142,7 +143,7 @@ function textsOf<Name extends string>(
     const value = body[name]
     if (typeof value === 'string') return [name, value] as const
     const code = value === undefined ? 'MISSING' : 'WRONG_TYPE'
-    problems.push({ path: `/${name}`, code, message: `${name} must be a text` })
+    problems.push({ path: `/${name}`, code, message: `${name} must be a string` })
     return [name, ''] as const
   })
   if (problems.length > 0) {
@@ -154,5 +155,5 @@ function textsOf<Name extends string>(
 }
 
 function noSuchPath(): NetworkError {
-  return new NetworkError('TYPE_NOT_FOUND', 'the system has no such path')
+  return new NetworkError('TYPE_NOT_FOUND', 'unknown path below /system')
 }

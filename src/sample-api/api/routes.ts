@@ -36,17 +36,17 @@ const UsersReply = Type.Array(
 )
 
 const JSON_TYPE = 'application/json; charset=utf-8'
-/** Maximum number of times that a path is decoded before it is compared. */
+/** Maximum number of times that a path is percent-decoded before it is compared. */
 const DECODINGS_MAX = 4
 const failure = (message: string) => JSON.stringify({ success: false, message })
-// Specification, “Errors”, rows T: exactly these bytes.
+// The specification fixes these bytes (“Errors”, rows T).
 const NO_TOKEN = failure('No token provided.')
 const INVALID_TOKEN = failure('Invalid token.')
 
 /**
- * Configures how this listener reads bodies: JSON, URL-encoded, and anything else as no fields, so that a request
- * without a token always gets the same reply. Bodies of GET requests are also read, because they may contain a
- * token; Fastify ignores them by default.
+ * Configures how this listener reads bodies: as JSON, as URL-encoded form, or else as an empty object, so that a
+ * request without a token always gets the same reply. Also reads bodies of GET requests, which may contain a token;
+ * Fastify ignores them by default.
  */
 export function readBodies(app: HttpApp): void {
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true })
@@ -66,9 +66,9 @@ function parseBody(bytes: Buffer): Json {
     return parseStrictJson(bytes)
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error
-    // Not its message, which may quote the body, which may contain a password.
+    // Replaces the parser's message, which may quote a password from the body.
     const status = statusOfStrictJson[error.code]
-    throw new HttpRefusal(status, error.code, 'the body is not JSON that is taken here')
+    throw new HttpRefusal(status, error.code, 'the body is not valid JSON')
   }
 }
 
@@ -82,7 +82,7 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     {
       schema: {
         tags: ['sample'],
-        summary: 'Where the API is',
+        summary: 'Show the path of the API',
         description: 'Plain text. Needs no token.',
         security: [],
         response: { 200: { content: { 'text/plain': { schema: { type: 'string' } } } } },
@@ -95,8 +95,8 @@ export function sampleRoutes(app: HttpApp, service: SampleService, logger: Sampl
     reply.header('cache-control', 'no-store')
     return requireToken(service, request, reply)
   })
-  // The schemas below are only for documentation. A numeric password does not match, and a token that is a list is
-  // invalid: both have their own reply instead of a 400.
+  // The schemas below are only for the documentation. Wrong types do not cause a 400: a numeric password is a wrong
+  // password, and a list is an invalid token.
   app.register(async (open: HttpApp) => {
     open.setValidatorCompiler(() => () => true)
     mountLogin(open, service, logger)
@@ -123,8 +123,8 @@ async function requireToken(
 }
 
 /**
- * Whether any URL parser could treat `url`, which matches no route, as a path under `/api`: decoded up to
- * DECODINGS_MAX times, with empty and dot segments resolved, backslashes as slashes, and in any case.
+ * Whether some URL parser could treat `url`, which matches no route, as a path under `/api`. Decodes it up to
+ * DECODINGS_MAX times, resolves empty and dot segments, treats backslashes as slashes, and ignores case.
  */
 function couldMeanApi(url: string): boolean {
   let path = url.replace(/[?#].*$/s, '').replace(/^[a-z]+:\/\/[^/]*/i, '')
@@ -205,7 +205,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     welcome,
   )
-  // Some clients add a slash; the documentation does not list these routes.
+  // Some clients append a slash. The documentation omits these routes.
   const hidden = { hide: true, response: { 200: WelcomeReply } }
   app.get('/', { prefixTrailingSlash: 'slash', schema: hidden }, welcome)
   app.get(
@@ -222,7 +222,7 @@ function mountGated(app: HttpApp, service: SampleService): void {
     },
     async () => service.users(),
   )
-  // In this scope, so that the token is checked first.
+  // Set in this scope, so that the token is checked first.
   app.setNotFoundHandler((request) => {
     throw unroutedRefusal(request)
   })
